@@ -1,0 +1,79 @@
+"""Build of the compiled modules: all of them by mypyc, or none.
+
+The settings of the project are in pyproject.toml; this file only knows which modules are hot.
+JETSPARK_BUILD=auto (default) falls back to the interpreted modules when compiling fails,
+JETSPARK_BUILD=compiled fails loudly instead, JETSPARK_BUILD=interpreted does not try.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from setuptools import setup
+from setuptools.command.build_ext import build_ext
+
+MODE = os.environ.get("JETSPARK_BUILD", "auto")
+SOURCE = Path("src/jetspark")
+
+# Compiled in one group, so that calls between them are C calls. Drivers are not in it: their
+# cost is per chunk. What must pickle is not in it either (compiled classes do not).
+HOT = [
+    "subjects/match.py",
+    "subjects/sublist.py",
+    "subjects/tokens.py",
+    "subjects/trie.py",
+    "headers/block.py",
+    "headers/status.py",
+    "protocol/arguments.py",
+    "protocol/client_parser.py",
+    "protocol/encoder.py",
+    "protocol/framing.py",
+    "protocol/parser.py",
+    "store/cache.py",
+    "store/index.py",
+    "store/log.py",
+    "store/record.py",
+    "store/recovery.py",
+    "engine/outbox.py",
+    "engine/target.py",
+    "engine/stream/stream.py",
+    "engine/direct/read.py",
+    "engine/direct/timestamp.py",
+    "server/router.py",
+]
+
+
+class AllOrNothing(build_ext):  # type: ignore[misc]  # setuptools has no types
+    """Build every extension or none: half a mypyc group does not import."""
+
+    extensions: list[Any]
+
+    def run(self) -> None:
+        """Build; when that fails in auto mode, remove what was built and go on without."""
+        try:
+            super().run()
+        except Exception as error:
+            if MODE == "compiled":
+                raise
+            for ext in self.extensions:
+                Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)
+                built = self.get_ext_filename(self.get_ext_fullname(ext.name))
+                Path(self.build_lib, built).unlink(missing_ok=True)
+            self.extensions = []
+            self.warn(f"no compiled modules ({error}); the interpreted ones will be used")
+
+
+def compiled_modules() -> list[object]:
+    """Run mypyc over the hot modules; an empty list means an interpreted build."""
+    if MODE not in {"auto", "compiled", "interpreted"}:
+        sys.exit(f"JETSPARK_BUILD={MODE!r}: expected auto, compiled or interpreted")
+    if MODE == "interpreted":
+        return []
+    from mypyc.build import mypycify
+
+    paths = [str(SOURCE / name) for name in HOT]
+    return list(mypycify(paths, multi_file=True, group_name="jetspark", opt_level="3"))
+
+
+setup(ext_modules=compiled_modules(), cmdclass={"build_ext": AllOrNothing})

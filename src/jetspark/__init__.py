@@ -1,0 +1,38 @@
+"""Durable streams, key-value buckets and object stores in Python, and Spark pipelines over them.
+
+Everything is loaded on first use: ``import jetspark`` costs nothing that a script does not need.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jetspark.client.client import Client, connect
+    from jetspark.server.server import Server
+    from jetspark.version import COMPILED
+    from jetspark.version import VERSION as __version__  # noqa: N811 - PEP 396's name
+
+__all__ = ["COMPILED", "Client", "Server", "__version__", "connect"]
+
+_HOME = {
+    "COMPILED": ("jetspark.version", "COMPILED"),
+    "Client": ("jetspark.client.client", "Client"),
+    "Server": ("jetspark.server.server", "Server"),
+    "__version__": ("jetspark.version", "VERSION"),
+    "connect": ("jetspark.client.client", "connect"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the module a public name lives in when the name is first used (PEP 562)."""
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'jetspark' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home[0]), home[1])
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

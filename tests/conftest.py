@@ -1,0 +1,35 @@
+"""What every test run begins with: knowing which build it tests; and how coroutines are run."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+
+import pytest
+
+import jetspark
+
+
+def pytest_sessionstart() -> None:
+    """Neither build may pass for the other (contracts.md 5)."""
+    expected = os.environ.get("JETSPARK_EXPECT")
+    actual = "compiled" if jetspark.COMPILED else "interpreted"
+    if expected and expected != actual:
+        pytest.exit(f"expected the {expected} build, this is the {actual} one", returncode=3)
+
+
+def pytest_report_header() -> str:
+    """Say it in every log."""
+    return f"jetspark: {'compiled' if jetspark.COMPILED else 'interpreted'}, {jetspark.__file__}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run ``async def`` tests, each on a loop of its own; what they need they open themselves."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    asyncio.run(pyfuncitem.obj(**arguments))
+    return True

@@ -1,0 +1,176 @@
+"""Run the tests part by part, print what each took beside its budget, and one closing line.
+
+Parts and budgets are those of contracts.md 7. Each part is a process of its own, so that a crash
+or a leak in one says nothing about the next. Compiled parts run on the installed wheel; the
+interpreted ones run the same environment with PYTHONPATH=src.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+# The layers below client and server: their unit tests run on both builds.
+LOWER = ("subjects", "headers", "api", "errors", "protocol", "store", "engine")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some tests that run together."""
+
+    name: str
+    budget_s: int
+    paths: tuple[str, ...]
+    interpreted: bool = False
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass
+class Result:
+    """What became of a part."""
+
+    part: Part
+    seconds: float
+    ok: bool
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+PARTS = (
+    Part("unit and property", 100, ("tests/unit", "tests/property"), arguments=("-n2",)),
+    Part(
+        "lower layers, interpreted",
+        100,
+        (*(f"tests/unit/{layer}" for layer in LOWER), "tests/property"),
+        interpreted=True,
+        arguments=("-n2",),
+    ),
+    Part("engine and store simulation", 80, ("tests/simulation",)),
+    Part("interop", 80, ("tests/interop", "tests/integration")),
+    Part("client", 100, ("tests/client",)),
+    Part("spark", 120, ("tests/spark",)),
+    Part("browser", 40, ("tests/browser",)),
+    Part("docs", 20, ("tests/docs",)),
+)
+STATIC_BUDGET_S = 60
+
+
+def static_commands() -> list[list[str]]:
+    """The checks that run no product code."""
+    return [
+        [str(BIN / "ruff"), "format", "--check", "--quiet", "."],
+        [str(BIN / "ruff"), "check", "--quiet", "."],
+        [str(BIN / "lint-imports"), "--no-cache"],
+        [str(BIN / "mypy")],
+        [sys.executable, "-m", "pytest", "-q", "tests/test_tidy.py"],
+    ]
+
+
+def run_static() -> Result:
+    """Format, lint, layers, types, tidiness; all of them, so that one run shows everything."""
+    begun = time.monotonic()
+    ok = True
+    for command in static_commands():
+        name = Path(command[0]).name if command[0] != sys.executable else "tidy"
+        env = os.environ | {"PYTHONPATH": "src"}
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, env=env, check=False
+        )
+        if done.returncode:
+            ok = False
+            print(f"-- {name} failed\n{done.stdout}{done.stderr}")
+    return Result(Part("static", STATIC_BUDGET_S, ()), time.monotonic() - begun, ok)
+
+
+def run_part(part: Part, *, expect: str) -> Result | None:
+    """Run one part with pytest; None when the project has no such tests yet."""
+    paths = [path for path in part.paths if (ROOT / path).exists()]
+    if not paths:
+        return None
+    print(f"== {part.name} ({expect})", flush=True)
+    env = os.environ | {"JETSPARK_EXPECT": expect}
+    if expect == "interpreted":
+        env["PYTHONPATH"] = "src"
+    begun = time.monotonic()
+    with TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        command = [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", *part.arguments]
+        code = subprocess.run([*command, *paths], cwd=ROOT, env=env, check=False).returncode
+        counts = read_counts(report)
+    return Result(part, time.monotonic() - begun, code == 0, counts)
+
+
+def read_counts(report: Path) -> dict[str, int]:
+    """How many tests passed, failed and were skipped."""
+    if not report.exists():
+        return {"failed": 1}
+    total = {"passed": 0, "failed": 0, "skipped": 0}
+    for suite in ET.parse(report).getroot().iter("testsuite"):  # noqa: S314 - pytest wrote it
+        tests, skipped = int(suite.get("tests", 0)), int(suite.get("skipped", 0))
+        failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+        total["passed"] += tests - failed - skipped
+        total["failed"] += failed
+        total["skipped"] += skipped
+    return total
+
+
+def installed_build() -> str:
+    """Which build the installed package is: what the compiled parts must find."""
+    code = "import jetspark; print('compiled' if jetspark.COMPILED else 'interpreted')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=BIN, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def chosen(arguments: argparse.Namespace) -> list[Result]:
+    """Run what the command line asks for."""
+    results = []
+    if arguments.only in {None, "static"} and not arguments.interpreted:
+        print("== static checks", flush=True)
+        results.append(run_static())
+    build = "interpreted" if arguments.interpreted else installed_build()
+    for part in PARTS:
+        if arguments.only not in {None, part.name} or (arguments.interpreted and part.interpreted):
+            continue
+        if part.interpreted and build == "interpreted":
+            continue
+        done = run_part(part, expect="interpreted" if part.interpreted else build)
+        if done is not None:
+            results.append(done)
+    return results
+
+
+def main() -> None:
+    """Run, then say how it went."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=["static", *(part.name for part in PARTS)])
+    parser.add_argument("--interpreted", action="store_true", help="everything, interpreted")
+    results = chosen(parser.parse_args())
+    print(f"\n{'part':<30} {'seconds':>8} {'budget':>7}  result")
+    for result in results:
+        verdict = "ok" if result.ok else "FAILED"
+        if result.ok and result.seconds > result.part.budget_s:
+            verdict = "ok, over budget"
+        line = (
+            f"{result.part.name:<30} {result.seconds:>8.1f} {result.part.budget_s:>7}  {verdict}"
+        )
+        skipped = result.counts.get("skipped", 0)
+        print(line + (f" ({skipped} skipped)" if skipped else ""))
+    total = {
+        key: sum(r.counts.get(key, 0) for r in results) for key in ("passed", "failed", "skipped")
+    }
+    broken = sum(1 for r in results if not r.ok and not r.counts.get("failed"))
+    failed = total["failed"] + broken
+    print(f"\n{total['passed']} passed, {failed} failed, {total['skipped']} skipped")
+    sys.exit(0 if all(result.ok for result in results) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Models of the JetStream API as msgspec structs; field names are the JSON names."""

@@ -1,0 +1,278 @@
+"""Consumers on the wire: configuration, state, pull requests, and the requests about them.
+
+Field order and presence are those of nats-server 2.15.1 (wire-facts.md section 7; checked by the
+unit tests against observed JSON). ``min_last_seq`` is ADR-53's and comes last.
+"""
+
+from typing import Final
+
+import msgspec
+
+from jetspark.api.base import (
+    ZERO_TIME,
+    ApiStruct,
+    Count,
+    Duration,
+    Int64,
+    Paged,
+    PagedRequest,
+    Response,
+    Success,
+    Timestamp,
+    decoder,
+    shown,
+)
+from jetspark.api.enums import (
+    AckPolicy,
+    ConsumerAction,
+    DeliverPolicy,
+    PriorityPolicy,
+    ReplayPolicy,
+)
+from jetspark.api.stream import ClusterInfo
+from jetspark.units import Nanoseconds
+
+__all__ = [
+    "CONSUMER_CREATE",
+    "CONSUMER_DELETE",
+    "CONSUMER_INFO",
+    "CONSUMER_LEADER_STEPDOWN",
+    "CONSUMER_LIST",
+    "CONSUMER_NAMES",
+    "CONSUMER_PAUSE",
+    "CONSUMER_RESET",
+    "CONSUMER_UNPIN",
+    "ConsumerConfig",
+    "ConsumerCreateRequest",
+    "ConsumerInfo",
+    "ConsumerListResponse",
+    "ConsumerNamesResponse",
+    "ConsumersRequest",
+    "NakOptions",
+    "PauseRequest",
+    "PauseResponse",
+    "PriorityGroupState",
+    "PullRequest",
+    "ResetRequest",
+    "ResetResponse",
+    "SequenceInfo",
+    "UnpinRequest",
+    "UnpinResponse",
+    "decode_nak_options",
+    "decode_pull_request",
+    "decode_reset",
+    "decode_unpin",
+]
+
+
+class ConsumerConfig(ApiStruct, frozen=True, kw_only=True):
+    """Configuration of a consumer, named as on the wire.
+
+    ``ack_policy`` is ``none`` when it is absent, as on the released server: say
+    ``AckPolicy.EXPLICIT`` for a consumer that keeps messages until they are acknowledged.
+    """
+
+    durable_name: str = ""
+    name: str = ""
+    description: str = ""
+    deliver_policy: DeliverPolicy = shown(DeliverPolicy.ALL)
+    opt_start_seq: Count = 0
+    opt_start_time: Timestamp | None = None
+    ack_policy: AckPolicy = shown(AckPolicy.NONE)
+    ack_wait: Duration = Nanoseconds(0)
+    max_deliver: Int64 = shown(-1)
+    backoff: tuple[Duration, ...] = ()
+    filter_subject: str = ""
+    filter_subjects: tuple[str, ...] = ()
+    replay_policy: ReplayPolicy = shown(ReplayPolicy.INSTANT)
+    rate_limit_bps: Count = 0
+    sample_freq: str = ""
+    max_waiting: Int64 = 0
+    max_ack_pending: Int64 = 0
+    flow_control: bool = False
+    headers_only: bool = False
+    max_batch: Int64 = 0
+    max_expires: Duration = Nanoseconds(0)
+    max_bytes: Int64 = 0
+    deliver_subject: str = ""
+    deliver_group: str = ""
+    idle_heartbeat: Duration = Nanoseconds(0)
+    inactive_threshold: Duration = Nanoseconds(0)
+    num_replicas: Int64 = shown(0)
+    mem_storage: bool = False
+    direct: bool = False
+    sourcing: bool = False
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
+    pause_until: Timestamp | None = None
+    priority_groups: tuple[str, ...] = ()
+    priority_policy: PriorityPolicy = PriorityPolicy.NONE
+    priority_timeout: Duration = Nanoseconds(0)
+    min_last_seq: Count = 0
+
+
+class ConsumerCreateRequest(ApiStruct, frozen=True, kw_only=True):
+    """Body of CONSUMER.CREATE and CONSUMER.DURABLE.CREATE."""
+
+    stream_name: str = shown("")
+    config: ConsumerConfig = shown(ConsumerConfig())
+    action: ConsumerAction = ConsumerAction.CREATE_OR_UPDATE
+    pedantic: bool = False
+
+
+class SequenceInfo(ApiStruct, frozen=True, kw_only=True):
+    """A place in a stream, counted by the consumer and by the stream."""
+
+    consumer_seq: int = shown(0)
+    stream_seq: int = shown(0)
+    last_active: Timestamp | None = None
+
+
+class PriorityGroupState(ApiStruct, frozen=True, kw_only=True):
+    """Who is pinned to a priority group."""
+
+    group: str = shown("")
+    pinned_client_id: str = ""
+    pinned_ts: Timestamp = shown(ZERO_TIME)
+
+
+class ConsumerInfo(ApiStruct, frozen=True, kw_only=True):
+    """Everything about a consumer."""
+
+    stream_name: str = shown("")
+    name: str = shown("")
+    created: Timestamp = shown(ZERO_TIME)
+    config: ConsumerConfig = shown(ConsumerConfig())
+    delivered: SequenceInfo = shown(SequenceInfo())
+    ack_floor: SequenceInfo = shown(SequenceInfo())
+    num_ack_pending: int = shown(0)
+    num_redelivered: int = shown(0)
+    num_waiting: int = shown(0)
+    num_pending: int = shown(0)
+    cluster: ClusterInfo | None = None
+    push_bound: bool = False
+    paused: bool = False
+    pause_remaining: Nanoseconds = Nanoseconds(0)
+    ts: Timestamp = shown(ZERO_TIME)
+    priority_groups: tuple[PriorityGroupState, ...] = ()
+
+
+class ConsumersRequest(PagedRequest, frozen=True, kw_only=True):
+    """Body of CONSUMER.NAMES and CONSUMER.LIST."""
+
+
+class ConsumerNamesResponse(Paged, frozen=True, kw_only=True):
+    """Answer of CONSUMER.NAMES."""
+
+    consumers: tuple[str, ...] | None = shown(())
+
+
+class ConsumerListResponse(Paged, frozen=True, kw_only=True):
+    """Answer of CONSUMER.LIST. ``missing`` and ``offline`` come from clusters only."""
+
+    consumers: tuple[ConsumerInfo, ...] | None = shown(())
+    missing: tuple[str, ...] | None = None
+    offline: dict[str, str] | None = None
+
+
+class PauseRequest(ApiStruct, frozen=True, kw_only=True):
+    """Body of CONSUMER.PAUSE; no time, or one that has passed, resumes."""
+
+    pause_until: Timestamp = shown(ZERO_TIME)
+
+
+class PauseResponse(ApiStruct, frozen=True, kw_only=True):
+    """Answer of CONSUMER.PAUSE."""
+
+    paused: bool = shown(False)
+    pause_until: Timestamp = shown(ZERO_TIME)
+    pause_remaining: Nanoseconds = Nanoseconds(0)
+
+
+class ResetRequest(ApiStruct, frozen=True, kw_only=True):
+    """Body of CONSUMER.RESET; 0 goes back to the ack floor."""
+
+    seq: Count = 0
+
+
+class ResetResponse(ConsumerInfo, frozen=True, kw_only=True):
+    """Answer of CONSUMER.RESET: the consumer afterwards, and the sequence it starts at."""
+
+    reset_seq: int = shown(0)
+
+
+class UnpinRequest(ApiStruct, frozen=True, kw_only=True):
+    """Body of CONSUMER.UNPIN."""
+
+    group: str = shown("")
+
+
+class UnpinResponse(ApiStruct, frozen=True, kw_only=True):
+    """Answer of CONSUMER.UNPIN: nothing but its type."""
+
+
+class PullRequest(ApiStruct, frozen=True, kw_only=True):
+    """JSON body of CONSUMER.MSG.NEXT and of ``+NXT``."""
+
+    expires: Duration = Nanoseconds(0)
+    batch: Int64 = 0
+    max_bytes: Int64 = 0
+    no_wait: bool = False
+    idle_heartbeat: Duration = Nanoseconds(0)
+    group: str = ""
+    min_pending: Int64 = 0
+    min_ack_pending: Int64 = 0
+    id: str = ""
+    priority: Int64 = 0
+
+
+class NakOptions(ApiStruct, frozen=True, kw_only=True):
+    """Argument of ``-NAK``."""
+
+    delay: Duration = shown(Nanoseconds(0))
+
+
+CONSUMER_CREATE: Final = Response("consumer_create", ConsumerInfo)
+CONSUMER_INFO: Final = Response("consumer_info", ConsumerInfo)
+CONSUMER_DELETE: Final = Response("consumer_delete", Success)
+CONSUMER_NAMES: Final = Response(
+    "consumer_names",
+    ConsumerNamesResponse,
+    error_keeps=b'"total":0,"offset":0,"limit":0,"consumers":[]',
+)
+CONSUMER_LIST: Final = Response(
+    "consumer_list",
+    ConsumerListResponse,
+    error_keeps=b'"total":0,"offset":0,"limit":0,"consumers":[]',
+)
+CONSUMER_PAUSE: Final = Response(
+    "consumer_pause",
+    PauseResponse,
+    error_keeps=b'"paused":false,"pause_until":"0001-01-01T00:00:00Z"',
+)
+CONSUMER_RESET: Final = Response("consumer_reset", ResetResponse, error_keeps=b'"reset_seq":0')
+CONSUMER_UNPIN: Final = Response("consumer_unpin", UnpinResponse)
+CONSUMER_LEADER_STEPDOWN: Final = Response("consumer_leader_stepdown", Success)
+
+# Read without strictness: contracts.md section 3, and CONSUMER.RESET and CONSUMER.UNPIN as
+# observed.
+decode_nak_options: Final = decoder(NakOptions).decode
+decode_reset: Final = decoder(ResetRequest).decode
+decode_unpin: Final = decoder(UnpinRequest).decode
+_decode_pull: Final = decoder(PullRequest).decode
+
+
+def decode_pull_request(body: bytes) -> PullRequest:
+    """Read the body of CONSUMER.MSG.NEXT: nothing, a number of messages, or JSON.
+
+    Text that is neither asks for one message, as on the released server. Raises
+    ``msgspec.MsgspecError`` for something that starts like an object and is none (``400 Bad
+    Request``).
+    """
+    text = body.strip()
+    if text.startswith(b"{"):
+        return _decode_pull(text)
+    digits = text[1:] if text[:1] in {b"+", b"-"} else text
+    # 19 digits: more do not fit in 64 bits, and the released server then reads them as text.
+    if digits.isdigit() and len(digits) < 19:
+        return PullRequest(batch=int(text))
+    return PullRequest(batch=1)

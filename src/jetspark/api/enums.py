@@ -1,0 +1,139 @@
+"""The words of the JSON API.
+
+Reading is tolerant: a word that a newer server invented becomes a member of its own that keeps the
+word, so that a client can show and return it. Requests are strict: ``api/strict.py`` accepts only
+the words listed here.
+"""
+
+from enum import StrEnum
+from typing import Self
+
+__all__ = [
+    "AbandonReason",
+    "AckPolicy",
+    "Action",
+    "Compression",
+    "ConsumerAction",
+    "DeliverPolicy",
+    "Discard",
+    "PersistMode",
+    "PriorityPolicy",
+    "ReplayPolicy",
+    "Retention",
+    "Storage",
+    "Word",
+]
+
+
+class Word(StrEnum):
+    """Base of the enumerations: keeps words that it does not know."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        if not isinstance(value, str):
+            return None
+        unknown = str.__new__(cls, value)
+        unknown._name_ = "UNKNOWN"
+        unknown._value_ = value
+        return unknown
+
+    @property
+    def known(self) -> bool:
+        """Whether this is a word of the list."""
+        return self._name_ in type(self).__members__
+
+
+class Retention(Word):
+    """When a message leaves a stream."""
+
+    LIMITS = "limits"
+    INTEREST = "interest"
+    WORKQUEUE = "workqueue"
+
+
+class Discard(Word):
+    """What a full stream does with the next message."""
+
+    OLD = "old"
+    NEW = "new"
+
+
+class Storage(Word):
+    """Where a stream keeps its messages."""
+
+    FILE = "file"
+    MEMORY = "memory"
+
+
+class Compression(Word):
+    """How sealed segments are compressed."""
+
+    NONE = "none"
+    S2 = "s2"
+
+
+class PersistMode(Word):
+    """What a PubAck waits for: the disk (default), or nothing (async)."""
+
+    DEFAULT = "default"
+    ASYNC = "async"
+
+
+class DeliverPolicy(Word):
+    """Where a consumer starts."""
+
+    ALL = "all"
+    LAST = "last"
+    NEW = "new"
+    BY_START_SEQUENCE = "by_start_sequence"
+    BY_START_TIME = "by_start_time"
+    LAST_PER_SUBJECT = "last_per_subject"
+
+
+class AckPolicy(Word):
+    """What counts as acknowledged."""
+
+    NONE = "none"
+    ALL = "all"
+    EXPLICIT = "explicit"
+
+
+class ReplayPolicy(Word):
+    """How fast stored messages are delivered."""
+
+    INSTANT = "instant"
+    ORIGINAL = "original"
+
+
+class PriorityPolicy(Word):
+    """How the requests of a priority group share a consumer."""
+
+    NONE = "none"
+    OVERFLOW = "overflow"
+    PINNED_CLIENT = "pinned_client"
+    PRIORITIZED = "prioritized"
+
+
+class ConsumerAction(Word):
+    """What CONSUMER.CREATE may do: either (empty), only create, only update."""
+
+    CREATE_OR_UPDATE = ""
+    CREATE = "create"
+    UPDATE = "update"
+
+
+class Action(Word):
+    """What an advisory says happened to a stream or consumer."""
+
+    CREATE = "create"
+    MODIFY = "modify"
+    DELETE = "delete"
+
+
+class AbandonReason(Word):
+    """Why a batch was abandoned (ADR-50, advisories; ``large`` is the released server's)."""
+
+    TIMEOUT = "timeout"
+    INCOMPLETE = "incomplete"
+    UNSUPPORTED = "unsupported"
+    LARGE = "large"

@@ -1,0 +1,101 @@
+"""API levels, and the metadata in which servers write them down.
+
+A stream or consumer says in ``_nats.req.level`` which API level a server needs to run it; answers
+add the level and the version of the server that gives them. ``_jetspark.*`` is our own, under the
+same rules (decisions.md, "Our additions").
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from jetspark.api.consumer import ConsumerConfig
+from jetspark.api.enums import PersistMode, PriorityPolicy
+from jetspark.api.stream import StreamConfig
+
+__all__ = [
+    "API_LEVEL",
+    "API_VERSION",
+    "LEVEL_ATOMIC",
+    "LEVEL_BATCHED",
+    "LEVEL_COUNTER",
+    "LEVEL_FAST_RELEASED",
+    "LEVEL_MIN_LAST_SEQ",
+    "LEVEL_PAUSE",
+    "LEVEL_PERSIST_ASYNC",
+    "LEVEL_PRIORITY",
+    "LEVEL_SCHEDULES",
+    "LEVEL_TTL",
+    "answered_metadata",
+    "consumer_level",
+    "own_metadata",
+    "stored_metadata",
+    "stream_level",
+]
+
+# decisions.md, "Version and level": clients switch features on by these.
+API_LEVEL: Final = 5
+API_VERSION: Final = "2.15.1"
+
+LEVEL_TTL: Final = 1  # nats-server 2.11
+LEVEL_PAUSE: Final = 1
+LEVEL_PRIORITY: Final = 1
+LEVEL_COUNTER: Final = 2  # nats-server 2.12
+LEVEL_ATOMIC: Final = 2  # ADR-50
+LEVEL_SCHEDULES: Final = 2
+LEVEL_PERSIST_ASYNC: Final = 2
+LEVEL_MIN_LAST_SEQ: Final = 2  # wire-facts.md section 2, row 4
+LEVEL_BATCHED: Final = 3  # ADR-50; what our server writes down
+LEVEL_FAST_RELEASED: Final = 4  # what a client looks for: the level of released fast ingest
+
+_REQUIRED: Final = "_nats.req.level"
+_VERSION: Final = "_nats.ver"
+_LEVEL: Final = "_nats.level"
+_SERVERS: Final = ("_nats.", "_jetspark.")
+
+
+def stream_level(config: StreamConfig) -> int:
+    """Return the API level that ``config`` needs."""
+    needed = (
+        (config.allow_msg_ttl or config.subject_delete_marker_ttl > 0, LEVEL_TTL),
+        (config.allow_msg_counter, LEVEL_COUNTER),
+        (config.allow_atomic, LEVEL_ATOMIC),
+        (config.allow_msg_schedules, LEVEL_SCHEDULES),
+        (config.persist_mode == PersistMode.ASYNC, LEVEL_PERSIST_ASYNC),
+        (config.allow_batched, LEVEL_BATCHED),
+    )
+    return max((level for used, level in needed if used), default=0)
+
+
+def consumer_level(config: ConsumerConfig) -> int:
+    """Return the API level that ``config`` needs."""
+    priority = (
+        config.priority_policy != PriorityPolicy.NONE
+        or config.priority_timeout != 0
+        or bool(config.priority_groups)
+    )
+    needed = (
+        (bool(config.pause_until), LEVEL_PAUSE),
+        (priority, LEVEL_PRIORITY),
+        (config.min_last_seq > 0, LEVEL_MIN_LAST_SEQ),
+    )
+    return max((level for used, level in needed if used), default=0)
+
+
+def own_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return what the user wrote: the part that counts when configurations are compared."""
+    return {key: value for key, value in metadata.items() if not key.startswith(_SERVERS)}
+
+
+def stored_metadata(metadata: Mapping[str, str], level: int) -> dict[str, str]:
+    """Return what is kept with a configuration: the user's part and the level it needs, sorted."""
+    return dict(sorted({**own_metadata(metadata), _REQUIRED: str(level)}.items()))
+
+
+def answered_metadata(stored: Mapping[str, str], **additions: str) -> dict[str, str]:
+    """Return what an answer shows: the stored part, this server's level and version, additions.
+
+    ``additions`` are written as ``_jetspark.<name>``, for example ``durability="durable"``.
+    """
+    ours = {f"_jetspark.{name}": value for name, value in additions.items()}
+    shown = {**stored, _LEVEL: str(API_LEVEL), _VERSION: API_VERSION, **ours}
+    return dict(sorted(shown.items()))

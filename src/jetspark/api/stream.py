@@ -1,0 +1,379 @@
+"""Streams on the wire: configuration, state, information, and the requests about them.
+
+Field order and presence are those of nats-server 2.15.1 (wire-facts.md section 5; checked by the
+unit tests against observed JSON). Defaults equal what the released server does when a field is
+absent; 0 in a duration means *the server decides*.
+"""
+
+from typing import Final
+
+import msgspec
+
+from jetspark.api.base import (
+    UNSET,
+    ZERO_TIME,
+    ApiErrorBody,
+    ApiStruct,
+    Count,
+    Duration,
+    Int32,
+    Int64,
+    Paged,
+    PagedRequest,
+    Response,
+    Size,
+    Success,
+    Timestamp,
+    UnsetType,
+    shown,
+)
+from jetspark.api.enums import Compression, Discard, PersistMode, Retention, Storage
+from jetspark.units import ByteCount, Nanoseconds
+
+__all__ = [
+    "STREAM_CREATE",
+    "STREAM_DELETE",
+    "STREAM_INFO",
+    "STREAM_LEADER_STEPDOWN",
+    "STREAM_LIST",
+    "STREAM_NAMES",
+    "STREAM_PURGE",
+    "STREAM_REMOVE_PEER",
+    "STREAM_RESTORE",
+    "STREAM_SNAPSHOT",
+    "STREAM_UPDATE",
+    "ClusterInfo",
+    "ConsumerLimits",
+    "ExternalStream",
+    "LostData",
+    "PeerInfo",
+    "Placement",
+    "PurgeRequest",
+    "PurgeResponse",
+    "RemovePeerRequest",
+    "Republish",
+    "RestoreRequest",
+    "RestoreResponse",
+    "SnapshotRequest",
+    "SnapshotResponse",
+    "SourceConsumer",
+    "StreamAlternate",
+    "StreamConfig",
+    "StreamCreateRequest",
+    "StreamCreateResponse",
+    "StreamInfo",
+    "StreamInfoRequest",
+    "StreamListRequest",
+    "StreamListResponse",
+    "StreamNamesRequest",
+    "StreamNamesResponse",
+    "StreamSource",
+    "StreamSourceInfo",
+    "StreamState",
+    "SubjectTransform",
+]
+
+
+class Placement(ApiStruct, frozen=True, kw_only=True):
+    """Where a cluster should put a stream; a single server keeps it and does nothing with it."""
+
+    cluster: str = ""
+    tags: tuple[str, ...] = ()
+    preferred: str = ""
+
+
+class SubjectTransform(ApiStruct, frozen=True, kw_only=True):
+    """A mapping from one subject pattern to another."""
+
+    src: str = shown("")
+    dest: str = shown("")
+
+
+class Republish(ApiStruct, frozen=True, kw_only=True):
+    """Publish every stored message again, under another subject."""
+
+    src: str = ""
+    dest: str = shown("")
+    headers_only: bool = False
+
+
+class ConsumerLimits(ApiStruct, frozen=True, kw_only=True):
+    """Defaults and upper bounds for the consumers of a stream; 0 is none."""
+
+    inactive_threshold: Duration = Nanoseconds(0)
+    max_ack_pending: Int64 = 0
+
+
+class ExternalStream(ApiStruct, frozen=True, kw_only=True):
+    """How to reach a stream of another account or domain."""
+
+    api: str = shown("")
+    deliver: str = shown("")
+
+
+class SourceConsumer(ApiStruct, frozen=True, kw_only=True):
+    """The durable consumer that a mirror or source reads from; our server refuses it."""
+
+    name: str = ""
+    deliver_subject: str = ""
+
+
+class StreamSource(ApiStruct, frozen=True, kw_only=True):
+    """The stream that a mirror or a source copies, and which part of it."""
+
+    name: str = shown("")
+    opt_start_seq: Count = 0
+    opt_start_time: Timestamp | None = None
+    filter_subject: str = ""
+    subject_transforms: tuple[SubjectTransform, ...] = ()
+    external: ExternalStream | None = None
+    consumer: SourceConsumer | None = None
+
+
+class StreamConfig(ApiStruct, frozen=True, kw_only=True):
+    """Configuration of a stream, named as on the wire."""
+
+    name: str = shown("")
+    description: str = ""
+    subjects: tuple[str, ...] = ()
+    retention: Retention = shown(Retention.LIMITS)
+    max_consumers: Int64 = shown(-1)
+    max_msgs: Int64 = shown(-1)
+    max_bytes: Size = shown(ByteCount(-1))
+    max_age: Duration = shown(Nanoseconds(0))
+    max_msgs_per_subject: Int64 = shown(-1)
+    max_msg_size: Int32 = shown(-1)
+    discard: Discard = shown(Discard.OLD)
+    storage: Storage = shown(Storage.FILE)
+    num_replicas: Int64 = shown(1)
+    no_ack: bool = False
+    duplicate_window: Duration = Nanoseconds(0)
+    placement: Placement | None = None
+    mirror: StreamSource | None = None
+    sources: tuple[StreamSource, ...] = ()
+    compression: Compression = shown(Compression.NONE)
+    first_seq: Count = 0
+    subject_transform: SubjectTransform | None = None
+    republish: Republish | None = None
+    allow_direct: bool = shown(False)
+    mirror_direct: bool = shown(False)
+    discard_new_per_subject: bool = False
+    sealed: bool = shown(False)
+    deny_delete: bool = shown(False)
+    deny_purge: bool = shown(False)
+    allow_rollup_hdrs: bool = shown(False)
+    consumer_limits: ConsumerLimits = shown(ConsumerLimits())
+    allow_msg_ttl: bool = shown(False)
+    subject_delete_marker_ttl: Duration = Nanoseconds(0)
+    allow_msg_counter: bool = False
+    allow_atomic: bool = False
+    allow_msg_schedules: bool = False
+    persist_mode: PersistMode = PersistMode.DEFAULT
+    allow_batched: bool = False
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class StreamCreateRequest(StreamConfig, frozen=True, kw_only=True):
+    """Body of STREAM.CREATE and STREAM.UPDATE; ``pedantic`` refuses what would be adjusted."""
+
+    pedantic: bool = False
+
+    def config(self) -> StreamConfig:
+        """Return the configuration alone."""
+        return StreamConfig(
+            **{name: getattr(self, name) for name in StreamConfig.__struct_fields__}
+        )
+
+
+class LostData(ApiStruct, frozen=True, kw_only=True):
+    """Sequences that a damaged store could not give back."""
+
+    msgs: tuple[int, ...] | None = shown(None)
+    bytes: int = shown(0)
+
+
+class StreamState(ApiStruct, frozen=True, kw_only=True):
+    """What a stream holds."""
+
+    messages: int = shown(0)
+    bytes: int = shown(0)
+    first_seq: int = shown(0)
+    first_ts: Timestamp = shown(ZERO_TIME)
+    last_seq: int = shown(0)
+    last_ts: Timestamp = shown(ZERO_TIME)
+    num_subjects: int = 0
+    subjects: dict[str, int] | None = None
+    num_deleted: int = 0
+    deleted: tuple[int, ...] | None = None
+    lost: LostData | None = None
+    consumer_count: int = shown(0)
+
+
+class PeerInfo(ApiStruct, frozen=True, kw_only=True):
+    """One replica of a clustered stream or consumer."""
+
+    name: str = shown("")
+    current: bool = shown(False)
+    offline: bool = False
+    active: int = shown(0)
+    lag: int = 0
+    peer: str = shown("")
+
+
+class ClusterInfo(ApiStruct, frozen=True, kw_only=True):
+    """Who leads and who follows; a single server names itself as leader."""
+
+    name: str = ""
+    raft_group: str = ""
+    leader: str = ""
+    leader_since: Timestamp | None = None
+    replicas: tuple[PeerInfo, ...] | None = None
+
+
+class StreamSourceInfo(ApiStruct, frozen=True, kw_only=True):
+    """How far a mirror or source has come. ``active`` is -1 until the first contact."""
+
+    name: str = shown("")
+    external: ExternalStream | None = None
+    lag: int = shown(0)
+    seq: int = 0
+    active: int = shown(-1)
+    error: ApiErrorBody | None = None
+    filter_subject: str = ""
+    subject_transforms: tuple[SubjectTransform, ...] = ()
+
+
+class StreamAlternate(ApiStruct, frozen=True, kw_only=True):
+    """Another stream that holds the same messages."""
+
+    name: str = shown("")
+    domain: str = ""
+    cluster: str = shown("")
+
+
+class StreamInfo(ApiStruct, frozen=True, kw_only=True):
+    """Everything about a stream.
+
+    The first three fields page through ``state.subjects``; only STREAM.INFO answers them.
+    """
+
+    total: int | UnsetType = UNSET
+    offset: int | UnsetType = UNSET
+    limit: int | UnsetType = UNSET
+    config: StreamConfig = shown(StreamConfig())
+    created: Timestamp = shown(ZERO_TIME)
+    state: StreamState = shown(StreamState())
+    domain: str = ""
+    cluster: ClusterInfo | None = None
+    mirror: StreamSourceInfo | None = None
+    sources: tuple[StreamSourceInfo, ...] = ()
+    alternates: tuple[StreamAlternate, ...] = ()
+    ts: Timestamp = shown(ZERO_TIME)
+
+
+class StreamCreateResponse(StreamInfo, frozen=True, kw_only=True):
+    """Answer of STREAM.CREATE."""
+
+    did_create: bool = False
+
+
+class StreamInfoRequest(PagedRequest, frozen=True, kw_only=True):
+    """Body of STREAM.INFO."""
+
+    deleted_details: bool = False
+    subjects_filter: str = ""
+
+
+class StreamNamesRequest(PagedRequest, frozen=True, kw_only=True):
+    """Body of STREAM.NAMES: the streams whose subjects collide with ``subject``."""
+
+    subject: str = ""
+
+
+class StreamNamesResponse(Paged, frozen=True, kw_only=True):
+    """Answer of STREAM.NAMES; ``null`` when there is none."""
+
+    streams: tuple[str, ...] | None = shown(None)
+
+
+class StreamListRequest(StreamNamesRequest, frozen=True, kw_only=True):
+    """Body of STREAM.LIST."""
+
+
+class StreamListResponse(Paged, frozen=True, kw_only=True):
+    """Answer of STREAM.LIST. ``missing`` and ``offline`` come from clusters only."""
+
+    streams: tuple[StreamInfo, ...] | None = shown(())
+    missing: tuple[str, ...] | None = None
+    offline: dict[str, str] | None = None
+
+
+class PurgeRequest(ApiStruct, frozen=True, kw_only=True):
+    """Body of STREAM.PURGE: below ``seq``, or all but the newest ``keep``, within ``filter``."""
+
+    seq: Count = 0
+    filter: str = ""
+    keep: Count = 0
+
+
+class PurgeResponse(Success, frozen=True, kw_only=True):
+    """Answer of STREAM.PURGE."""
+
+    purged: int = shown(0)
+
+
+class SnapshotRequest(ApiStruct, frozen=True, kw_only=True):
+    """Body of STREAM.SNAPSHOT (wire-facts.md section 18)."""
+
+    deliver_subject: str = shown("")
+    no_consumers: bool = False
+    chunk_size: Int64 = 0
+    window_size: Int64 = 0
+    jsck: bool = False
+
+
+class SnapshotResponse(ApiStruct, frozen=True, kw_only=True):
+    """Answer of STREAM.SNAPSHOT."""
+
+    config: StreamConfig | None = None
+    state: StreamState | None = None
+
+
+class RestoreRequest(ApiStruct, frozen=True, kw_only=True):
+    """Body of STREAM.RESTORE."""
+
+    config: StreamConfig = shown(StreamConfig())
+    state: StreamState = shown(StreamState())
+
+
+class RestoreResponse(ApiStruct, frozen=True, kw_only=True):
+    """Answer of STREAM.RESTORE: where the chunks go."""
+
+    deliver_subject: str = shown("")
+
+
+class RemovePeerRequest(ApiStruct, frozen=True, kw_only=True):
+    """Body of STREAM.PEER.REMOVE."""
+
+    peer: str = shown("")
+
+
+_NO_PAGE: Final = b'"total":0,"offset":0,"limit":0'
+
+STREAM_CREATE: Final = Response("stream_create", StreamCreateResponse)
+STREAM_UPDATE: Final = Response("stream_update", StreamInfo)
+STREAM_INFO: Final = Response("stream_info", StreamInfo, error_keeps=_NO_PAGE)
+STREAM_DELETE: Final = Response("stream_delete", Success)
+STREAM_PURGE: Final = Response("stream_purge", PurgeResponse, error_keeps=b'"purged":0')
+STREAM_NAMES: Final = Response(
+    "stream_names", StreamNamesResponse, error_keeps=_NO_PAGE + b',"streams":null'
+)
+STREAM_LIST: Final = Response(
+    "stream_list", StreamListResponse, error_keeps=_NO_PAGE + b',"streams":[]'
+)
+STREAM_SNAPSHOT: Final = Response("stream_snapshot", SnapshotResponse)
+STREAM_RESTORE: Final = Response(
+    "stream_restore", RestoreResponse, error_keeps=b'"deliver_subject":""'
+)
+STREAM_LEADER_STEPDOWN: Final = Response("stream_leader_stepdown", Success)
+STREAM_REMOVE_PEER: Final = Response("stream_remove_peer", Success)

@@ -1,0 +1,224 @@
+"""Every exception of jetspark.
+
+::
+
+    Error
+    ├── ApiError                        a server refused a request: code, err_code, description
+    │   ├── BadRequest                  unreadable or contradictory
+    │   ├── JetStreamNotEnabled
+    │   ├── NotFound
+    │   │   ├── StreamNotFound
+    │   │   ├── ConsumerNotFound
+    │   │   └── MessageNotFound
+    │   ├── StreamExists
+    │   ├── SubjectsOverlap
+    │   ├── ConsumerExists
+    │   ├── ExpectationFailed           a Nats-Expected-* header did not hold
+    │   │   ├── WrongLastSequence       .actual
+    │   │   ├── WrongLastMsgId
+    │   │   └── WrongStream
+    │   ├── MinLastSequence             a read that must see a sequence did not (ADR-53)
+    │   ├── ApiLevelRequired
+    │   ├── MessageTooLarge
+    │   ├── StreamSealed
+    │   ├── StoreFailed                 .is_full
+    │   ├── InsufficientResources
+    │   ├── TooManyRequests
+    │   ├── TemporarilyUnavailable
+    │   ├── TooManyResults
+    │   └── BatchRejected               ADR-50
+    │       ├── BatchNotEnabled
+    │       ├── BatchIncomplete
+    │       ├── BatchTooLarge
+    │       ├── BatchDuplicate
+    │       └── TooManyBatches
+    ├── ConnectionClosed
+    ├── ConnectFailed
+    │   └── AuthorizationFailed
+    ├── PermissionsViolation
+    ├── ProtocolViolation               the peer's mistake
+    ├── BufferFull
+    ├── PayloadTooLarge                 also a ValueError
+    ├── BadSubject                      also a ValueError
+    ├── BadName                         also a ValueError
+    ├── RequestTimeout                  also a TimeoutError
+    ├── NoResponders
+    ├── SlowConsumer
+    ├── NotSupported
+    ├── ReadOnly
+    ├── SubscribeRefused                ADR-15
+    ├── HeartbeatMissed
+    ├── ConsumerGap
+    ├── NotJetStreamMessage             also a ValueError
+    ├── StatusReceived
+    │   ├── PullRefused
+    │   │   └── ConsumerDeleted
+    │   └── PinIdMismatch
+    ├── BucketNotFound                  also a LookupError
+    ├── BucketExists
+    ├── KeyNotFound                     also a LookupError
+    ├── KeyExists
+    ├── ObjectNotFound                  also a LookupError
+    ├── DigestMismatch
+    └── StorageFault                    between the engine and the disk
+        ├── StoreFull
+        ├── StoreClosed
+        ├── StoreReadOnly
+        ├── StoreLocked
+        ├── WrongStoreFormat
+        └── CorruptRecord
+            └── UnknownRecordKind
+
+All of them pickle and copy. `api_error` makes the class for an error body of a server,
+`status_error` the one for a status line, `error_body` the JSON that a server answers with.
+"""
+
+from jetspark.errors.api import (
+    ApiLevelRequired,
+    BadRequest,
+    BatchDuplicate,
+    BatchIncomplete,
+    BatchNotEnabled,
+    BatchRejected,
+    BatchTooLarge,
+    ConsumerExists,
+    ConsumerNotFound,
+    ExpectationFailed,
+    InsufficientResources,
+    JetStreamNotEnabled,
+    MessageNotFound,
+    MessageTooLarge,
+    MinLastSequence,
+    NotFound,
+    StoreFailed,
+    StreamExists,
+    StreamNotFound,
+    StreamSealed,
+    SubjectsOverlap,
+    TemporarilyUnavailable,
+    TooManyBatches,
+    TooManyRequests,
+    TooManyResults,
+    WrongLastMsgId,
+    WrongLastSequence,
+    WrongStream,
+)
+from jetspark.errors.base import ApiError, Error, api_error
+from jetspark.errors.bodies import describe, error_body, fast_header_body
+from jetspark.errors.client import (
+    AuthorizationFailed,
+    BadName,
+    BadSubject,
+    BucketExists,
+    BucketNotFound,
+    BufferFull,
+    ConnectFailed,
+    ConnectionClosed,
+    ConsumerDeleted,
+    ConsumerGap,
+    DigestMismatch,
+    HeartbeatMissed,
+    KeyExists,
+    KeyNotFound,
+    NoResponders,
+    NotJetStreamMessage,
+    NotSupported,
+    ObjectNotFound,
+    PayloadTooLarge,
+    PermissionsViolation,
+    PinIdMismatch,
+    ProtocolViolation,
+    PullRefused,
+    ReadOnly,
+    RequestTimeout,
+    SlowConsumer,
+    StatusReceived,
+    SubscribeRefused,
+)
+from jetspark.errors.codes import ErrCode
+from jetspark.errors.status import status_error
+from jetspark.errors.storage import (
+    CorruptRecord,
+    StorageFault,
+    StoreClosed,
+    StoreFull,
+    StoreLocked,
+    StoreReadOnly,
+    UnknownRecordKind,
+    WrongStoreFormat,
+)
+
+__all__ = [
+    "ApiError",
+    "ApiLevelRequired",
+    "AuthorizationFailed",
+    "BadName",
+    "BadRequest",
+    "BadSubject",
+    "BatchDuplicate",
+    "BatchIncomplete",
+    "BatchNotEnabled",
+    "BatchRejected",
+    "BatchTooLarge",
+    "BucketExists",
+    "BucketNotFound",
+    "BufferFull",
+    "ConnectFailed",
+    "ConnectionClosed",
+    "ConsumerDeleted",
+    "ConsumerExists",
+    "ConsumerGap",
+    "ConsumerNotFound",
+    "CorruptRecord",
+    "DigestMismatch",
+    "ErrCode",
+    "Error",
+    "ExpectationFailed",
+    "HeartbeatMissed",
+    "InsufficientResources",
+    "JetStreamNotEnabled",
+    "KeyExists",
+    "KeyNotFound",
+    "MessageNotFound",
+    "MessageTooLarge",
+    "MinLastSequence",
+    "NoResponders",
+    "NotFound",
+    "NotJetStreamMessage",
+    "NotSupported",
+    "ObjectNotFound",
+    "PayloadTooLarge",
+    "PermissionsViolation",
+    "PinIdMismatch",
+    "ProtocolViolation",
+    "PullRefused",
+    "ReadOnly",
+    "RequestTimeout",
+    "SlowConsumer",
+    "StatusReceived",
+    "StorageFault",
+    "StoreClosed",
+    "StoreFailed",
+    "StoreFull",
+    "StoreLocked",
+    "StoreReadOnly",
+    "StreamExists",
+    "StreamNotFound",
+    "StreamSealed",
+    "SubjectsOverlap",
+    "SubscribeRefused",
+    "TemporarilyUnavailable",
+    "TooManyBatches",
+    "TooManyRequests",
+    "TooManyResults",
+    "UnknownRecordKind",
+    "WrongLastMsgId",
+    "WrongLastSequence",
+    "WrongStoreFormat",
+    "WrongStream",
+    "api_error",
+    "describe",
+    "error_body",
+    "fast_header_body",
+    "status_error",
+]

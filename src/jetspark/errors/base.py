@@ -1,0 +1,52 @@
+"""The roots of the tree, and the way from a server's answer to a class.
+
+Every class passes all its constructor arguments to ``Exception``, which keeps them in ``args``:
+that is what pickle and copy use, so errors travel between processes (Spark workers send them home)
+without code of their own.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+__all__ = ["ApiError", "Error", "api_error"]
+
+
+class Error(Exception):
+    """Root of everything jetspark raises on purpose."""
+
+
+class ApiError(Error):
+    """The server refused a request.
+
+    ``code`` is like an HTTP status, ``err_code`` says exactly what happened
+    (``errors.codes.ErrCode`` lists the known ones), ``description`` is the server's text. Codes
+    that nobody would handle differently have no class of their own.
+    """
+
+    err_codes: ClassVar[tuple[int, ...]] = ()
+
+    def __init__(self, code: int, err_code: int, description: str) -> None:
+        super().__init__(code, err_code, description)
+        self.code: Final = code
+        self.err_code: Final = err_code
+        self.description: Final = description
+
+    def __init_subclass__(cls, *, err_codes: tuple[int, ...] = (), **kwargs: object) -> None:
+        """Register the class for ``err_codes``; no code belongs to two classes."""
+        super().__init_subclass__(**kwargs)
+        cls.err_codes = err_codes
+        for err_code in err_codes:
+            other = _REGISTRY.setdefault(err_code, cls)
+            assert other is cls, f"{err_code} belongs to {other.__name__} and {cls.__name__}"
+
+    def __str__(self) -> str:
+        return f"{self.description} (code {self.code}, err_code {self.err_code})"
+
+
+_REGISTRY: Final[dict[int, type[ApiError]]] = {}
+
+
+def api_error(code: int, err_code: int, description: str) -> ApiError:
+    """Make the exception for a server's error body: the class of its code, or `ApiError`."""
+    return _REGISTRY.get(err_code, ApiError)(code, err_code, description)

@@ -1,0 +1,260 @@
+# ruff: noqa: N818 - contracts.md section 2: exceptions have no suffix
+"""What the client raises besides a server's refusals."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jetspark.errors.base import Error
+
+__all__ = [
+    "AuthorizationFailed",
+    "BadName",
+    "BadSubject",
+    "BucketExists",
+    "BucketNotFound",
+    "BufferFull",
+    "ConnectFailed",
+    "ConnectionClosed",
+    "ConsumerDeleted",
+    "ConsumerGap",
+    "DigestMismatch",
+    "HeartbeatMissed",
+    "KeyExists",
+    "KeyNotFound",
+    "NoResponders",
+    "NotJetStreamMessage",
+    "NotSupported",
+    "ObjectNotFound",
+    "PayloadTooLarge",
+    "PermissionsViolation",
+    "PinIdMismatch",
+    "ProtocolViolation",
+    "PullRefused",
+    "ReadOnly",
+    "RequestTimeout",
+    "SlowConsumer",
+    "StatusReceived",
+    "SubscribeRefused",
+]
+
+
+class ConnectionClosed(Error):
+    """The connection is closed, or was closed while the call was waiting."""
+
+
+class ConnectFailed(Error):
+    """No server could be reached; the message lists what each one said."""
+
+
+class AuthorizationFailed(ConnectFailed):
+    """A server was reached and refused the credentials."""
+
+
+class PermissionsViolation(Error):
+    """The user may not publish or subscribe to that subject."""
+
+
+class ProtocolViolation(Error):
+    """The peer sent bytes that the protocol does not allow."""
+
+
+class BufferFull(Error):
+    """Publishing is faster than the connection: flush, or raise the limit."""
+
+
+class PayloadTooLarge(Error, ValueError):
+    """The message is larger than the server's ``max_payload``; nothing was sent."""
+
+    def __init__(self, size: int, max_payload: int) -> None:
+        super().__init__(size, max_payload)
+        self.size: Final = size
+        self.max_payload: Final = max_payload
+
+    def __str__(self) -> str:
+        return (
+            f"the message has {self.size} bytes with its headers, "
+            f"the server takes {self.max_payload} (max_payload)"
+        )
+
+
+class BadSubject(Error, ValueError):
+    """Not a subject that the call can use."""
+
+    def __init__(self, subject: str, reason: str) -> None:
+        super().__init__(subject, reason)
+        self.subject: Final = subject
+        self.reason: Final = reason
+
+    def __str__(self) -> str:
+        return f"bad subject {self.subject!r}: {self.reason}"
+
+
+class BadName(Error, ValueError):
+    """Not a name that a stream, consumer, bucket, key or object can have; ``kind`` says which."""
+
+    def __init__(self, kind: str, name: str, reason: str) -> None:
+        super().__init__(kind, name, reason)
+        self.kind: Final = kind
+        self.name: Final = name
+        self.reason: Final = reason
+
+    def __str__(self) -> str:
+        return f"bad {self.kind} name {self.name!r}: {self.reason}"
+
+
+class RequestTimeout(Error, TimeoutError):
+    """No answer came in time. Whether the request had an effect is unknown."""
+
+
+class NoResponders(Error):
+    """Nobody listens on the subject of the request (status 503)."""
+
+    def __init__(self, subject: str = "") -> None:
+        super().__init__(subject)
+        self.subject: Final = subject
+
+    def __str__(self) -> str:
+        return f"no responders on {self.subject!r}" if self.subject else "no responders"
+
+
+class SlowConsumer(Error):
+    """A subscription did not keep up and messages were dropped; ``dropped`` counts them."""
+
+    def __init__(self, subject: str, dropped: int) -> None:
+        super().__init__(subject, dropped)
+        self.subject: Final = subject
+        self.dropped: Final = dropped
+
+    def __str__(self) -> str:
+        return f"slow consumer on {self.subject!r}: {self.dropped} messages dropped"
+
+
+class NotSupported(Error):
+    """The server, or the stream as configured, cannot do this; the message says what helps."""
+
+
+class ReadOnly(Error):
+    """The handle was opened for reading."""
+
+
+class SubscribeRefused(Error):
+    """The consumer that was found does not fit what was asked for (ADR-15)."""
+
+
+class HeartbeatMissed(Error):
+    """Neither a message nor a heartbeat came for three intervals (ADR-15)."""
+
+
+class ConsumerGap(Error):
+    """Consumer sequences are missing: ``expected`` was due, ``got`` came (ADR-15)."""
+
+    def __init__(self, expected: int, got: int) -> None:
+        super().__init__(expected, got)
+        self.expected: Final = expected
+        self.got: Final = got
+
+    def __str__(self) -> str:
+        return f"consumer sequence {self.got} came where {self.expected} was expected"
+
+
+class NotJetStreamMessage(Error, ValueError):
+    """The message has no JetStream acknowledgement subject (ADR-15, JSAck)."""
+
+
+class StatusReceived(Error):
+    """A status message that no other class covers."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(code, text)
+        self.code: Final = code
+        self.text: Final = text
+
+    def __str__(self) -> str:
+        return f"status {self.code} {self.text}".rstrip()
+
+
+class PullRefused(StatusReceived):
+    """A pull request was refused or cut short (status 400 or 409)."""
+
+
+class ConsumerDeleted(PullRefused):
+    """The consumer was deleted while a pull request was waiting."""
+
+
+class PinIdMismatch(StatusReceived):
+    """Another client is pinned to the priority group (status 423)."""
+
+
+class BucketNotFound(Error, LookupError):
+    """There is no key-value bucket or object store of that name."""
+
+    def __init__(self, bucket: str) -> None:
+        super().__init__(bucket)
+        self.bucket: Final = bucket
+
+    def __str__(self) -> str:
+        return f"bucket {self.bucket!r} not found"
+
+
+class BucketExists(Error):
+    """A bucket of that name exists with another configuration."""
+
+    def __init__(self, bucket: str) -> None:
+        super().__init__(bucket)
+        self.bucket: Final = bucket
+
+    def __str__(self) -> str:
+        return f"bucket {self.bucket!r} exists with another configuration"
+
+
+class KeyNotFound(Error, LookupError):
+    """The key has no value; ``revision`` is that of its delete marker, or 0 if there is none."""
+
+    def __init__(self, bucket: str, key: str, revision: int = 0) -> None:
+        super().__init__(bucket, key, revision)
+        self.bucket: Final = bucket
+        self.key: Final = key
+        self.revision: Final = revision
+
+    def __str__(self) -> str:
+        deleted = f" (deleted at revision {self.revision})" if self.revision else ""
+        return f"key {self.key!r} not found in bucket {self.bucket!r}{deleted}"
+
+
+class KeyExists(Error):
+    """The key already has a value; ``revision`` is its revision, or 0 if that is unknown."""
+
+    def __init__(self, bucket: str, key: str, revision: int = 0) -> None:
+        super().__init__(bucket, key, revision)
+        self.bucket: Final = bucket
+        self.key: Final = key
+        self.revision: Final = revision
+
+    def __str__(self) -> str:
+        at = f" at revision {self.revision}" if self.revision else ""
+        return f"key {self.key!r} exists in bucket {self.bucket!r}{at}"
+
+
+class ObjectNotFound(Error, LookupError):
+    """There is no object of that name."""
+
+    def __init__(self, bucket: str, name: str) -> None:
+        super().__init__(bucket, name)
+        self.bucket: Final = bucket
+        self.name: Final = name
+
+    def __str__(self) -> str:
+        return f"object {self.name!r} not found in bucket {self.bucket!r}"
+
+
+class DigestMismatch(Error):
+    """The bytes of an object do not have the digest that was stored with it."""
+
+    def __init__(self, bucket: str, name: str) -> None:
+        super().__init__(bucket, name)
+        self.bucket: Final = bucket
+        self.name: Final = name
+
+    def __str__(self) -> str:
+        return f"object {self.name!r} in bucket {self.bucket!r} does not have its stored digest"

@@ -1,0 +1,60 @@
+# ruff: noqa: N818 - contracts.md section 2: exceptions have no suffix
+"""What can go wrong between the engine and the disk."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jetspark.errors.base import Error
+
+__all__ = [
+    "CorruptRecord",
+    "StorageFault",
+    "StoreClosed",
+    "StoreFull",
+    "StoreLocked",
+    "StoreReadOnly",
+    "UnknownRecordKind",
+    "WrongStoreFormat",
+]
+
+
+class StorageFault(Error):
+    """Root of the store's errors."""
+
+
+class StoreFull(StorageFault):
+    """There is no space for the write. Reading goes on; writing resumes when there is space."""
+
+
+class StoreClosed(StorageFault):
+    """The store was closed while somebody still used it."""
+
+
+class StoreReadOnly(StorageFault):
+    """A write failed and may have left damage: read-only until the store was verified."""
+
+
+class StoreLocked(StorageFault):
+    """Another process has the store directory open."""
+
+
+class WrongStoreFormat(StorageFault):
+    """The directory holds something else than a store of this version."""
+
+
+class CorruptRecord(StorageFault):
+    """Stored bytes do not check."""
+
+    def __init__(self, path: str, offset: int, reason: str) -> None:
+        super().__init__(path, offset, reason)
+        self.path: Final = path
+        self.offset: Final = offset
+        self.reason: Final = reason
+
+    def __str__(self) -> str:
+        return f"{self.path} is damaged at byte {self.offset}: {self.reason}"
+
+
+class UnknownRecordKind(CorruptRecord):
+    """A record checks but its kind is unknown: a newer version wrote it."""

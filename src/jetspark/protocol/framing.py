@@ -1,0 +1,312 @@
+"""What both parsers share: one walk over each chunk, and holding what its end cuts off.
+
+A chunk is walked once with integer offsets (speed.md 4.1). A frame that the chunk does not hold
+whole is kept in one of four states, and its bytes are not searched again:
+
+- WORD: an operation, perhaps blanks after it; at most eight bytes, put before the next chunk;
+- LINE: a control line whose arguments have begun; only new bytes are searched for its end;
+- PAYLOAD: a whole control line and a part of the payload, with the number of bytes missing;
+- SKIP: the rest of a PING, PONG or +OK line, whose content is ignored and not kept.
+
+Whatever the peer sends, at most one control line and one payload are held, within the limits.
+"""
+
+from typing import Final
+
+from librt.strings import read_i64_le
+from mypy_extensions import i64
+
+from jetspark.protocol.arguments import BLANK, CR, LF, TAB, skip_blanks
+from jetspark.protocol.limits import PIECES_MAX
+
+# States between two chunks.
+READY: Final = 0
+WORD: Final = 1
+LINE: Final = 2
+PAYLOAD: Final = 3
+SKIP: Final = 4
+
+# Instead of a position: the rest of the chunk is held, or the parser is closed.
+STOP: Final = -1
+
+# For a test of seven bytes at once: a byte is above a blank if and only if its own high bit is set
+# or becomes set by adding this to its low seven bits. The eighth byte that is read stays out of
+# it, so that nothing overflows.
+_LOW_BITS: Final = 0x7F7F7F7F7F7F7F
+_ABOVE_BLANK: Final = 0x5F5F5F5F5F5F5F
+_HIGH_BITS: Final = 0x80808080808080
+
+
+class Pieces:
+    """The parts of one frame that came in several chunks, joined once, when it is whole.
+
+    ``size`` is the number of bytes held.
+    """
+
+    def __init__(self) -> None:
+        self.size: i64 = 0
+        self._lots: list[bytes] = []
+        self._tail: list[bytes] = []
+
+    def add(self, piece: bytes) -> None:
+        """Append the next part."""
+        self.size += len(piece)
+        self._tail.append(piece)
+        if len(self._tail) >= PIECES_MAX:
+            self._lots.append(b"".join(self._tail))
+            self._tail = []
+
+    def take(self) -> bytes:
+        """Return everything as one piece and forget it."""
+        self._lots.extend(self._tail)
+        whole = b"".join(self._lots)
+        self._lots = []
+        self._tail = []
+        self.size = 0
+        return whole
+
+
+class FrameParser:
+    """The states of a parser between chunks; a direction adds its operations.
+
+    ``max_payload`` (-1: no limit) and ``max_control_line`` may be changed at any time. A handler
+    stops the parser by setting ``closed``; an exception of the handler closes it and goes on up.
+    """
+
+    def __init__(self, max_control_line: i64, max_payload: i64) -> None:
+        self.closed: bool = False
+        self.max_control_line: i64 = max_control_line
+        self.max_payload: i64 = max_payload
+        self._state: i64 = READY
+        self._word: bytes = b""
+        self._pieces: Pieces = Pieces()
+        # LINE: bytes of arguments held. PAYLOAD: bytes missing. SKIP: the operation.
+        self._count: i64 = 0
+        # The arguments that _scan found last: how many, whether a CR or LF is among them, and
+        # where each begins and ends.
+        self._args: i64 = 0
+        self._odd: bool = False
+        self._b1: i64 = 0
+        self._e1: i64 = 0
+        self._b2: i64 = 0
+        self._e2: i64 = 0
+        self._b3: i64 = 0
+        self._e3: i64 = 0
+        self._b4: i64 = 0
+        self._e4: i64 = 0
+        self._b5: i64 = 0
+        self._e5: i64 = 0
+        # Offsets in the frame whose payload is not complete: subject, reply, headers, payload.
+        self._ss: i64 = 0
+        self._se: i64 = 0
+        self._rs: i64 = 0
+        self._re: i64 = 0
+        self._hs: i64 = 0
+        self._ps: i64 = 0
+        self._pe: i64 = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes, in any pieces; once ``closed`` is set they are ignored."""
+        if self.closed:
+            return
+        try:
+            if self._state == READY:
+                self._walk(data, 0)
+            else:
+                self._resume(data)
+        except BaseException:
+            # The rest of the chunk is lost, and payload must never be taken for operations.
+            self.closed = True
+            raise
+
+    # What a direction adds.
+
+    def _walk(self, data: bytes, start: i64) -> None:
+        """Handle every frame of ``data`` from ``start`` on; hold what is cut."""
+        raise NotImplementedError
+
+    def _finish_skip(self, op: i64) -> None:
+        """Handle an operation without arguments, whose line has ended."""
+        raise NotImplementedError
+
+    def _finish_payload(self, frame: bytes) -> None:
+        """Handle a frame that came in pieces."""
+        raise NotImplementedError
+
+    def _fail_line(self) -> i64:
+        """Report a control line beyond the limit and return STOP."""
+        raise NotImplementedError
+
+    def _fail_end(self) -> i64:
+        """Report a payload that is not followed by CRLF and return STOP."""
+        raise NotImplementedError
+
+    # What directions share.
+
+    def _scan(self, data: bytes, start: i64, after: i64, end: i64) -> i64:
+        """Find the arguments of an operation with a payload; return the position after its line.
+
+        ``data[after]`` is a blank or tab.
+        As in nats-server, the first byte of the arguments and a CR that no LF follows belong to
+        them, whatever they are; ``_odd`` tells that there was such a CR or LF.
+        """
+        first = after + 1
+        if first == end or data[first] in (BLANK, TAB):
+            first = skip_blanks(data, first, end)
+            if first == end:
+                return self._hold_word(data, start, after, end)
+        i = first
+        begin = first
+        args: i64 = 0
+        char: i64 = data[i]
+        self._odd = char in (CR, LF)
+        while True:
+            i += 1
+            # Seven bytes at a time while none of them ends an argument.
+            while i + 8 <= end:
+                seven = read_i64_le(data, i)
+                if (((seven & _LOW_BITS) + _ABOVE_BLANK) | seven) & _HIGH_BITS != _HIGH_BITS:
+                    break
+                i += 7
+            while i < end:
+                char = data[i]
+                if char <= BLANK and char in (BLANK, TAB, LF, CR):
+                    if char != CR or i + 1 == end or data[i + 1] == LF:
+                        break
+                    self._odd = True
+                i += 1
+            args += 1
+            self._set_argument(args, begin, i)
+            while i < end and char in (BLANK, TAB):
+                i += 1
+                if i < end:
+                    char = data[i]
+            if i == end or (char == CR and i + 1 == end):
+                return self._hold_line(data, start, after, first)
+            if char == LF or (char == CR and data[i + 1] == LF):
+                break
+            if char == CR:
+                self._odd = True
+            begin = i
+        self._args = args
+        if i - first > self.max_control_line:
+            return self._fail_line()
+        return i + 1 if char == LF else i + 2
+
+    def _set_argument(self, number: i64, begin: i64, end: i64) -> None:
+        """Note where an argument is; the sixth and later ones only count."""
+        if number == 1:
+            self._b1 = begin
+            self._e1 = end
+        elif number == 2:
+            self._b2 = begin
+            self._e2 = end
+        elif number == 3:
+            self._b3 = begin
+            self._e3 = end
+        elif number == 4:
+            self._b4 = begin
+            self._e4 = end
+        elif number == 5:
+            self._b5 = begin
+            self._e5 = end
+
+    def _skip(self, data: bytes, after: i64, op: i64) -> i64:
+        """Handle an operation without arguments; the rest of its line is ignored."""
+        found: i64 = data.find(b"\n", after)
+        if found < 0:
+            self._state = SKIP
+            self._count = op
+            return STOP
+        self._finish_skip(op)
+        return found + 1
+
+    def _hold_word(self, data: bytes, start: i64, after: i64, end: i64) -> i64:
+        """Hold an operation whose arguments have not begun; any number of blanks is one."""
+        self._word = data[start:after] if after == end else data[start:after] + b" "
+        self._state = WORD
+        return STOP
+
+    def _hold_line(self, data: bytes, start: i64, after: i64, first: i64) -> i64:
+        """Hold a line whose arguments begin at ``first`` and whose end has not come."""
+        self._state = LINE
+        self._count = 0
+        self._word = data[start:after] + b" "
+        self._hold_more(data[first:])
+        return STOP
+
+    def _hold_more(self, data: bytes) -> None:
+        """Hold more of a line whose end has still not come."""
+        self._count += len(data)
+        # A CR at the end may be the line end's and is not counted yet.
+        count = self._count - 1 if data[len(data) - 1] == CR else self._count
+        if count > self.max_control_line:
+            self._fail_line()
+            return
+        self._pieces.add(data)
+
+    def _hold_payload(
+        self, data: bytes, start: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
+    ) -> i64:
+        """Hold a frame that begins at ``start`` and whose payload ends beyond the chunk."""
+        end: i64 = len(data)
+        if pe < end and data[pe] != CR:
+            return self._fail_end()
+        self._pieces.add(data[start:])
+        self._count = pe + 2 - end
+        self._state = PAYLOAD
+        self._ss = self._b1 - start
+        self._se = self._e1 - start
+        self._rs = rs - start if re > rs else 0
+        self._re = re - start if re > rs else 0
+        self._hs = hs - start
+        self._ps = ps - start
+        self._pe = pe - start
+        return STOP
+
+    def _resume(self, data: bytes) -> None:
+        """Complete what the last chunk cut, then walk the rest."""
+        pos: i64 = 0
+        if not data:
+            return
+        if self._state == WORD:
+            self._state = READY
+            self._walk(self._word + data, 0)
+            return
+        if self._state == SKIP:
+            pos = data.find(b"\n") + 1
+            if pos == 0:
+                return
+            self._state = READY
+            self._finish_skip(self._count)
+        elif self._state == LINE:
+            pos = data.find(b"\n") + 1
+            if pos == 0:
+                self._hold_more(data)
+                return
+            self._pieces.add(data[:pos])
+            self._state = READY
+            self._walk(self._word + self._pieces.take(), 0)
+        if self._state == PAYLOAD and not self.closed:
+            pos = self._resume_payload(data, pos)
+        if self._state == READY:
+            self._walk(data, pos)
+
+    def _resume_payload(self, data: bytes, start: i64) -> i64:
+        """Complete a cut frame with ``data[start:]``; return the position after it."""
+        end: i64 = len(data)
+        after = start + self._count
+        if after > end:
+            self._pieces.add(data[start:])
+            self._count = after - end
+            if self._count == 1 and end > start and data[end - 1] != CR:
+                self._fail_end()
+            return end
+        self._pieces.add(data[start:after])
+        frame = self._pieces.take()
+        self._state = READY
+        if frame[self._pe] != CR or frame[self._pe + 1] != LF:
+            self._fail_end()
+        else:
+            self._finish_payload(frame)
+        return after

@@ -1,0 +1,1 @@
+"""The shipped test kit: virtual time, simulated disk and network, recording handlers."""

@@ -68,7 +68,8 @@ def compiled_modules() -> list[object]:
     """Run mypyc over the hot modules; an empty list means an interpreted build."""
     if MODE not in {"auto", "compiled", "interpreted"}:
         sys.exit(f"JETSPARK_BUILD={MODE!r}: expected auto, compiled or interpreted")
-    if MODE == "interpreted":
+    # A front end asks for metadata before it builds; compiling for that would double the time.
+    if MODE == "interpreted" or {"egg_info", "dist_info", "sdist"} & set(sys.argv):
         return []
     from mypyc.build import mypycify
 

@@ -1,4 +1,4 @@
-# ruff: noqa: N818 - contracts.md section 2: exceptions have no suffix
+
 """Reading ``$JS.API`` requests as the released server does: strictly (contracts.md section 3).
 
 Keys are matched without regard to case, nulls are dropped (but are an error for an enumeration),

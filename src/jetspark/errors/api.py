@@ -1,4 +1,4 @@
-# ruff: noqa: N818 - contracts.md section 2: exceptions have no suffix
+
 """Refusals of a server that people handle: one class per reaction, not per code."""
 
 from __future__ import annotations

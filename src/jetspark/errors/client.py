@@ -1,4 +1,4 @@
-# ruff: noqa: N818 - contracts.md section 2: exceptions have no suffix
+
 """What the client raises besides a server's refusals."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# ruff: noqa: N818 - contracts.md section 2: exceptions have no suffix
+
 """What can go wrong between the engine and the disk."""
 
 from __future__ import annotations

@@ -1,0 +1,83 @@
+"""What is measured: each case prepares a server and then runs one timed piece of work."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.load import Wire, in_threads, make_stream, publish_all, receive_all, windowed
+from bench.servers import Running
+
+Work = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table. ``prepare`` returns the work whose time counts."""
+
+    name: str
+    count: int
+    prepare: Callable[[Running, int], Work]
+
+
+def publish(size: int, window: int) -> Callable[[Running, int], Work]:
+    """Publish into a stream with so many messages in flight; each is acknowledged."""
+
+    def prepare(server: Running, count: int) -> Work:
+        wire = Wire(server)
+        make_stream(wire, b"PUB")
+        wire.send(b"SUB _I.* 1\r\n")
+        wire.sync()
+        frame = b"PUB PUB.x _I.1 %d\r\n%b\r\n" % (size, b"x" * size)
+        return lambda: windowed(wire, frame, b'"seq":', count, window)
+
+    return prepare
+
+
+def direct_get(window: int) -> Callable[[Running, int], Work]:
+    """Get messages by sequence with so many requests in flight."""
+
+    def prepare(server: Running, count: int) -> Work:
+        wire = Wire(server)
+        make_stream(wire, b"GET")
+        wire.send(b"SUB _I.* 1\r\n")
+        wire.sync()
+        body = b"x" * 128
+        windowed(wire, b"PUB GET.x _I.1 128\r\n%b\r\n" % body, b'"seq":', 1000, 1000)
+        ask = b'PUB $JS.API.DIRECT.GET.GET _I.1 11\r\n{"seq":500}\r\n'
+        return lambda: windowed(wire, ask, b"HMSG _I.1", count, window)
+
+    return prepare
+
+
+def core(subscribers: int) -> Callable[[Running, int], Work]:
+    """One publisher, so many subscribers, no stream."""
+
+    def prepare(server: Running, count: int) -> Work:
+        readers = [Wire(server) for _ in range(subscribers)]
+        for reader in readers:
+            reader.send(b"SUB core.x 1\r\n")
+            reader.sync()
+        writer = Wire(server)
+        frame = b"PUB core.x 128\r\n%b\r\n" % (b"x" * 128)
+
+        def work() -> None:
+            in_threads(
+                *(
+                    threading.Thread(target=receive_all, args=(reader, b"MSG core.x 1 ", count))
+                    for reader in readers
+                ),
+                threading.Thread(target=publish_all, args=(writer, frame, count)),
+            )
+
+        return work
+
+    return prepare
+
+
+CASES = (
+    Case("publish, 1,000 in flight, 128 B", 200_000, publish(128, 1000)),
+    Case("publish, 1,000 in flight, 1 KiB", 80_000, publish(1024, 1000)),
+    Case("publish, one at a time, 128 B", 4_000, publish(128, 1)),
+    Case("direct get, 100 in flight", 100_000, direct_get(100)),
+    Case("core 1:1, 128 B", 500_000, core(1)),
+)

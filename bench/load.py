@@ -1,0 +1,113 @@
+"""A raw-socket load generator that prebuilds its bytes: the same for both servers.
+
+A client library is never the load of a server figure (contracts.md 7).
+"""
+
+import socket
+import threading
+
+from bench.servers import Running
+
+CONNECT = (
+    b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,'
+    b'"lang":"bench","version":"1","protocol":1}\r\n'
+)
+RECEIVE = 1 << 18
+
+
+class Wire:
+    """One connection."""
+
+    def __init__(self, server: Running) -> None:
+        self.socket = socket.create_connection((server.host, server.port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.settimeout(60)
+        self.send(CONNECT)
+        self.sync()
+
+    def send(self, data: bytes) -> None:
+        """Send all of it."""
+        self.socket.sendall(data)
+
+    def receive(self) -> bytes:
+        """Whatever comes next."""
+        data = self.socket.recv(RECEIVE)
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        return data
+
+    def sync(self) -> None:
+        """Wait until the server has seen everything sent so far."""
+        self.send(b"PING\r\n")
+        seen = b""
+        while b"PONG\r\n" not in seen:
+            seen = seen[-5:] + self.receive()
+
+    def request(self, subject: bytes, body: bytes) -> bytes:
+        """One request, one reply, whole."""
+        self.send(
+            b"SUB _R.1 99\r\nUNSUB 99 1\r\nPUB %b _R.1 %d\r\n%b\r\n" % (subject, len(body), body)
+        )
+        seen = b""
+        while not seen.endswith(b"}\r\n"):
+            seen += self.receive()
+        return seen
+
+    def close(self) -> None:
+        """Hang up."""
+        self.socket.close()
+
+
+def make_stream(wire: Wire, name: bytes, config: bytes = b"") -> None:
+    """Create a stream `name` over `name.>`."""
+    body = b'{"name":"%b","subjects":["%b.>"],"allow_direct":true%b}' % (name, name, config)
+    reply = wire.request(b"$JS.API.STREAM.CREATE." + name, body)
+    if b'"error"' in reply:
+        raise RuntimeError(reply.decode(errors="replace"))
+
+
+def windowed(wire: Wire, frame: bytes, mark: bytes, count: int, window: int) -> None:
+    """Keep ``window`` frames in flight until ``count`` replies with ``mark`` came back."""
+    wire.send(frame * min(window, count))
+    sent = min(window, count)
+    answered = returned = 0
+    tail = b""
+    while answered < count:
+        data = tail + wire.receive()
+        found = data.count(mark)
+        # A mark cut by the end of a chunk is counted with the next one.
+        tail = data[-(len(mark) - 1) :] if len(mark) > 1 else b""
+        answered += found
+        returned += found
+        if sent < count and returned >= max(1, window // 4):
+            more = min(returned, count - sent)
+            wire.send(frame * more)
+            sent += more
+            returned = 0
+
+
+def publish_all(wire: Wire, frame: bytes, count: int) -> None:
+    """Publish from a thread of its own, in chunks of about 128 KiB."""
+    per_chunk = max(1, 131072 // len(frame))
+    chunk = frame * per_chunk
+    for _ in range(count // per_chunk):
+        wire.send(chunk)
+    wire.send(frame * (count % per_chunk))
+
+
+def receive_all(wire: Wire, mark: bytes, count: int) -> None:
+    """Read until ``count`` frames with ``mark`` came."""
+    seen = 0
+    tail = b""
+    while seen < count:
+        data = tail + wire.receive()
+        seen += data.count(mark)
+        tail = data[-(len(mark) - 1) :]
+
+
+def in_threads(*jobs: "threading.Thread") -> None:
+    """Run jobs side by side and wait for all."""
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join()

@@ -1,0 +1,1 @@
+"""Commands for people: thin, they parse, call, and show."""

@@ -1,0 +1,56 @@
+"""The root of the command line. Sub-commands are imported when they are used."""
+
+from importlib import import_module
+from typing import Final
+
+import click
+
+from jetspark.version import COMPILED, VERSION
+
+# Command -> (module, attribute, the line `jetspark --help` shows without importing the module).
+_COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
+    "demo": (
+        "jetspark.cli.demo",
+        "demo",
+        "Write a durable stream, read it back, and count it from Spark.",
+    ),
+    "serve": ("jetspark.cli.serve", "serve", "Run a NATS server with durable JetStream."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands cost nothing until one of them is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Names of all commands."""
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import a command."""
+        home = _COMMANDS.get(cmd_name)
+        if home is None:
+            return None
+        command = getattr(import_module(home[0]), home[1])
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, home[2]) for name, home in sorted(_COMMANDS.items())])
+
+
+def version_text() -> str:
+    """What `jetspark --version` says."""
+    return f"jetspark {VERSION} ({'compiled' if COMPILED else 'interpreted'})"
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(message=version_text(), version=VERSION)
+def main() -> None:
+    """Durable streams, key-value buckets and object stores in Python, and Spark over them.
+
+    An acknowledgement of a jetspark server means that the message is on disk.
+
+    Try `jetspark demo` first, then `jetspark serve -js`.
+    """

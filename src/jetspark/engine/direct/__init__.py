@@ -1,0 +1,1 @@
+"""Direct get (ADR-31) and its gate for read-after-write (ADR-53)."""

@@ -1,0 +1,12 @@
+"""Every limit of the engine, with where it comes from."""
+
+from typing import Final
+
+READ_RECORDS_PER_TURN: Final = 1000  # contracts.md 1, reads
+READ_BYTES_PER_TURN: Final = 256 * 1024  # contracts.md 1, reads
+DIRECT_GET_BYTES_MAX: Final = 64 * 1024 * 1024  # ADR-31: the server's max_pending
+MIN_LAST_SEQ_WAIT_NS: Final = 500_000_000  # decisions.md, ADR-53
+HELD_READS_MAX: Final = 10_000  # decisions.md, held reads
+NAMES_PAGE: Final = 1024  # wire-facts.md 4
+LIST_PAGE: Final = 256  # wire-facts.md 4
+MESSAGE_HEADERS_MAX: Final = 64 * 1024  # wire-facts.md 6, error 10097

@@ -1,0 +1,58 @@
+"""What the engine wants sent: single messages in an outbox, runs of messages through an outlet."""
+
+from mypy_extensions import i64, mypyc_attr
+
+# (route, subject, reply, headers, payload): ``route`` finds the receivers, ``subject`` is what
+# they are shown; for replies both are equal. ``headers`` is a finished block or empty.
+Entry = tuple[bytes, bytes, bytes, bytes, bytes]
+
+
+class Outbox:
+    """Messages that may go out now. What waits for the disk is held by its stream."""
+
+    def __init__(self) -> None:
+        self.now: list[Entry] = []
+
+    def reply(self, to: bytes, payload: bytes) -> None:
+        """Answer a request; a request without a reply subject gets none."""
+        if to:
+            self.now.append((to, to, b"", b"", payload))
+
+    def reply_status(self, to: bytes, block: bytes) -> None:
+        """Answer a request with a status line instead of a body."""
+        if to:
+            self.now.append((to, to, b"", block, b""))
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)  # the recording outlet of the tests is interpreted
+class Outlet:
+    """One receiver, resolved once, for a run of messages (speed.md 4.3)."""
+
+    def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+        """Send one message to the receiver."""
+        raise NotImplementedError
+
+    def full(self) -> bool:
+        """Say whether the receiver has as much waiting as it should; the run goes on later."""
+        raise NotImplementedError
+
+    def gone(self) -> bool:
+        """Say whether the receiver left; the run is over."""
+        raise NotImplementedError
+
+
+class Budget:
+    """How much one turn of the loop may still read: bounds what others have to wait for."""
+
+    def __init__(self, records: i64, size: i64) -> None:
+        self.records: i64 = records
+        self.size: i64 = size
+
+    def spend(self, size: i64) -> None:
+        """Account for one record read."""
+        self.records -= 1
+        self.size -= size
+
+    def left(self) -> bool:
+        """Say whether another record may be read in this turn."""
+        return self.records > 0 and self.size > 0

@@ -1,0 +1,11 @@
+"""How a handler says no: an exception that carries the finished error body."""
+
+from jetspark.errors.bodies import error_body
+
+
+class Refusal(Exception):
+    """A request is refused with this error code; ``body`` is the JSON of the error."""
+
+    def __init__(self, err_code: int, **fields: object) -> None:
+        super().__init__(err_code)
+        self.body = error_body(err_code, **fields)

@@ -1,0 +1,1 @@
+"""The ``$JS.API`` requests: decode, call the engine, encode."""

@@ -1,0 +1,1 @@
+"""One stream: configuration, publishing, what waits for the disk."""

@@ -1,0 +1,21 @@
+"""What the engine does with a subject, resolved once and kept in the server's routes."""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from jetspark.engine.stream.stream import Stream
+
+PUBLISH: Final[i64] = 1  # a message for a stream
+DIRECT_GET: Final[i64] = 2  # `$JS.API.DIRECT.GET.<stream>[.<subject>]`
+REQUEST: Final[i64] = 3  # any other `$JS.API` request
+
+
+class Target:
+    """The engine's interest in one subject."""
+
+    def __init__(self, kind: i64, stream: Stream | None, subject: bytes) -> None:
+        self.kind: i64 = kind
+        self.stream: Stream | None = stream
+        # DIRECT_GET: the subject appended to the stream's name. REQUEST: what follows `$JS.API.`.
+        self.subject: bytes = subject

@@ -1,0 +1,1 @@
+"""Sockets and wiring: the asyncio shell around protocol, engine and store."""

@@ -1,0 +1,66 @@
+"""The root of the command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+import jetspark
+from jetspark.cli.main import main
+
+
+def test_version_says_which_build_runs() -> None:
+    build = "compiled" if jetspark.COMPILED else "interpreted"
+
+    assert CliRunner().invoke(main, ["--version"]).output == (
+        f"jetspark {jetspark.__version__} ({build})\n"
+    )
+
+
+def test_serve_version_is_the_line_that_tools_for_nats_server_parse() -> None:
+    """decisions.md, version and level."""
+    assert CliRunner().invoke(main, ["serve", "--version"]).output == (
+        f"nats-server: v2.15.1 (jetspark {jetspark.__version__})\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["-h"], ["serve", "--help"], ["demo", "--help"]]
+)
+def test_help_teaches_by_example(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, arguments)
+
+    assert result.exit_code == 0
+    assert "jetspark" in result.output
+
+
+def test_help_lists_every_command_with_the_words_of_its_own_help() -> None:
+    listing = CliRunner().invoke(main, ["--help"]).output
+    for name in ("demo", "serve"):
+        command = main.get_command(None, name)  # type: ignore[arg-type]
+        assert command is not None
+        assert command.help is not None
+        assert command.help.splitlines()[0] in " ".join(listing.split())
+
+
+def test_an_unknown_command_or_flag_is_refused() -> None:
+    assert CliRunner().invoke(main, ["nonsense"]).exit_code == 2
+    assert "--nonsense" in CliRunner().invoke(main, ["serve", "--nonsense"]).output
+
+
+def test_help_does_not_load_what_it_does_not_need() -> None:
+    """Start-up stays fast: no asyncio, no Spark, no server for a help page."""
+    code = (
+        "import sys\n"
+        "from click.testing import CliRunner\n"
+        "from jetspark.cli.main import main\n"
+        "CliRunner().invoke(main, ['--help'])\n"
+        "heavy = ('asyncio', 'pyspark', 'jetspark.server', 'jetspark.client')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"

@@ -1,0 +1,133 @@
+"""An engine on a real store, with a committer that answers when the test says so."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jetspark.api.stream import StreamConfig
+from jetspark.engine.engine import Engine
+from jetspark.engine.outbox import Entry, Outbox, Outlet
+from jetspark.engine.requests.dispatch import handle
+from jetspark.engine.stream.config import prepared
+from jetspark.engine.stream.stream import Stream
+from jetspark.store.committer import write
+from jetspark.store.files import OsFiles
+from jetspark.store.log import Group
+from jetspark.store.store import FileStore
+
+START = 1_763_190_000_000_000_000
+
+
+class RecordingOutlet(Outlet):
+    """Keeps what a run of messages wrote."""
+
+    def __init__(self, full_after: int = 1_000_000) -> None:
+        self.written: list[tuple[bytes, bytes, bytes, bytes]] = []
+        self.full_after = full_after
+        self.is_gone = False
+
+    def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+        self.written.append((subject, reply, headers, payload))
+
+    def full(self) -> bool:
+        return len(self.written) >= self.full_after
+
+    def gone(self) -> bool:
+        return self.is_gone
+
+
+class Bench:
+    """The engine and the world around it, driven by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = OsFiles()
+        self.folder = folder
+        self.outbox = Outbox()
+        self.now = START
+        self.outlet = RecordingOutlet()
+        self.on_the_way: list[tuple[Stream, Group]] = []
+        self._ids = itertools.count(1)
+        self.engine = self._open()
+
+    def _open(self) -> Engine:
+        engine = Engine(
+            FileStore(self.files, self.folder), account="$G", random_id=lambda: next(self._ids)
+        )
+        engine.open(lambda _identity, _recovery: None)
+        engine.outlet_for = lambda _subject: self.outlet
+        return engine
+
+    def restart(self) -> None:
+        """Close and recover: what was not committed is gone."""
+        self.engine.close()
+        self.on_the_way.clear()
+        self.engine = self._open()
+
+    def create(self, name: str = "S", *subjects: str) -> Stream:
+        config = StreamConfig(name=name, subjects=subjects or ("s.>",), allow_direct=True)
+        return self.engine.create_stream(prepared(config), self.now)
+
+    def publish(
+        self,
+        stream: Stream,
+        subject: bytes,
+        payload: bytes,
+        reply: bytes = b"",
+        headers: bytes = b"",
+    ) -> None:
+        """Hand in a message as the parser would: a chunk and offsets."""
+        data = subject + reply + headers + payload + b"\r\n"
+        rs = len(subject)
+        hs = rs + len(reply)
+        ps = hs + len(headers)
+        staged = stream.publish(
+            data, 0, rs, rs, hs, hs, ps, ps + len(payload), self.now, self.outbox
+        )
+        if staged:
+            self.engine.mark_dirty(stream)
+
+    def submit(self) -> None:
+        """What the driver does once per turn."""
+        for stream, group in self.engine.take_groups():
+            assert isinstance(group, Group)
+            self.on_the_way.append((stream, group))
+
+    def land(self) -> None:
+        """The disk answers for the oldest group."""
+        stream, group = self.on_the_way.pop(0)
+        assert write(self.files, group) is None
+        self.engine.committed(stream, self.outbox)
+
+    def fail(self, error: OSError) -> None:
+        """The disk refuses the oldest group."""
+        stream, _ = self.on_the_way.pop(0)
+        self.engine.failed(stream, error, self.outbox)
+
+    def store(self, stream: Stream, subject: bytes, payload: bytes, headers: bytes = b"") -> None:
+        self.publish(stream, subject, payload, headers=headers)
+        self.submit()
+        self.land()
+
+    def get(self, stream: Stream, body: bytes, appended: bytes = b"") -> list[Entry]:
+        self.engine.direct_get(stream, appended, body, b"_INBOX.1", self.now, self.outbox)
+        return self.sent()
+
+    def request(self, verb: bytes, body: bytes = b"") -> bytes:
+        handle(self.engine, verb, body, b"_INBOX.1", self.now, self.outbox)
+        (reply,) = self.sent()
+        return reply[4]
+
+    def sent(self) -> list[Entry]:
+        entries, self.outbox.now = self.outbox.now, []
+        return entries
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path / "store")
+    yield made
+    made.engine.close()

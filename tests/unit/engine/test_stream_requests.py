@@ -1,0 +1,122 @@
+"""The stream requests of ``$JS.API`` (wire-facts.md 4 and 5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+if TYPE_CHECKING:
+    from tests.unit.engine.conftest import Bench
+
+
+def create(bench: Bench, body: bytes, name: bytes = b"S") -> dict[str, object]:
+    answer = msgspec.json.decode(bench.request(b"STREAM.CREATE." + name, body))
+    assert isinstance(answer, dict)
+    return answer
+
+
+def err_code(answer: dict[str, object]) -> object:
+    error = answer["error"]
+    assert isinstance(error, dict)
+    return error["err_code"]
+
+
+def test_a_stream_is_created_once_and_an_identical_request_succeeds(bench: Bench) -> None:
+    """wire-facts.md 5: CREATE adds did_create; repeating it succeeds without."""
+    body = b'{"name":"S","subjects":["s.>"]}'
+
+    assert create(bench, body)["did_create"] is True
+    assert "did_create" not in create(bench, body)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b'{"name":"T"}', 10056),
+        (b"", 10056),
+        (b'{"name":"S","nonsense":1}', 10025),
+        (b'{"name":"S","subjects":["a..b"]}', 10052),
+        (b'{"name":"S","subjects":["a.>","a.b"]}', 10052),
+        (b'{"name":"S","subjects":["$JS.API.>"]}', 10052),
+        (b'{"name":"S","subjects":["other.1"]}', 10065),
+        (b'{"name":"S","num_replicas":3}', 10074),
+        (b'{"name":"S","max_age":1000000000}', 10052),
+        (b'{"name":"S","max_msgs":10}', 10052),
+    ],
+    ids=str,
+)
+def test_a_configuration_that_cannot_be_is_refused(bench: Bench, body: bytes, code: int) -> None:
+    bench.create("OTHER", "other.>")
+
+    assert err_code(create(bench, body)) == code
+
+
+def test_a_different_configuration_for_the_same_name_is_refused(bench: Bench) -> None:
+    create(bench, b'{"name":"S","subjects":["s.>"]}')
+
+    assert err_code(create(bench, b'{"name":"S","subjects":["t.>"]}')) == 10058
+
+
+def test_a_setting_of_later_versions_is_refused_by_name(bench: Bench) -> None:
+    answer = create(bench, b'{"name":"S","allow_atomic":true}')
+
+    assert "allow_atomic is not supported" in str(answer["error"])
+
+
+def test_a_deleted_stream_is_gone_also_after_a_restart(bench: Bench) -> None:
+    stream = bench.create()
+    bench.store(stream, b"s.1", b"x")
+
+    assert b'"success":true' in bench.request(b"STREAM.DELETE.S")
+    assert b'"err_code":10059' in bench.request(b"STREAM.INFO.S")
+    bench.restart()
+
+    assert bench.engine.streams == {}
+
+
+def test_names_and_list_are_sorted_and_filtered_by_subject(bench: Bench) -> None:
+    """wire-facts.md 4: sorted by name; `subject` finds the streams that collide with it."""
+    bench.create("B", "b.>")
+    bench.create("A", "a.>")
+
+    assert b'"streams":["A","B"]' in bench.request(b"STREAM.NAMES")
+    assert b'"total":1,"offset":0,"limit":1024,"streams":["B"]' in bench.request(
+        b"STREAM.NAMES", b'{"subject":"b.*"}'
+    )
+    assert b'"total":0,"offset":0,"limit":1024,"streams":null' in bench.request(
+        b"STREAM.NAMES", b'{"subject":"c"}'
+    )
+    assert b'"total":2,"offset":1,"limit":256' in bench.request(b"STREAM.LIST", b'{"offset":1}')
+
+
+def test_state_counts_what_a_released_server_counts(bench: Bench) -> None:
+    """wire-facts.md 5, byte accounting: 30 + subject + payload, + 4 + headers if any."""
+    stream = bench.create()
+    bench.store(stream, b"s.1", b"12345")
+    bench.store(stream, b"s.2", b"12345", headers=b"NATS/1.0\r\nA: 1\r\n\r\n")
+
+    state = msgspec.json.decode(bench.request(b"STREAM.INFO.S"))["state"]
+
+    assert state["bytes"] == (30 + 3 + 5) + (30 + 3 + 5 + 4 + 18)
+    assert (state["messages"], state["first_seq"], state["last_seq"]) == (2, 1, 2)
+    assert state["num_subjects"] == 2
+
+
+def test_account_info_announces_the_api_level(bench: Bench) -> None:
+    """decisions.md: api.level 5."""
+    bench.create()
+    answer = msgspec.json.decode(bench.request(b"INFO"))
+
+    assert answer["api"]["level"] == 5
+    assert answer["streams"] == 1
+
+
+def test_an_unknown_verb_gets_silence(bench: Bench) -> None:
+    """wire-facts.md 1: the server owns `$JS.API.>` and says nothing."""
+    from jetspark.engine.requests.dispatch import handle
+
+    handle(bench.engine, b"STREAM.NONSENSE.S", b"", b"r", bench.now, bench.outbox)
+
+    assert bench.sent() == []

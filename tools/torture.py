@@ -1,0 +1,75 @@
+"""Long campaigns: the same ones that `make test` runs in short form, for as long as you like.
+
+    make torture MINUTES=30
+
+Each campaign prints its seed and one line of result; the first failure ends the run.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.campaigns.kills import Kills  # noqa: E402 - needs the path above
+
+Campaign = Callable[[float, int], str]
+
+
+def kills(deadline: float, seed: int) -> str:
+    """SIGKILL under load, again and again, on one store."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        campaign = Kills(Path(folder, "store"), seed)
+        while time.monotonic() < deadline or campaign.lives == 0:
+            asyncio.run(campaign.live())
+    return f"{campaign.lives} kills, {len(campaign.acked)} acknowledged, 0 lost, 0 used twice"
+
+
+def fuzz_protocol(deadline: float, seed: int) -> str:
+    """Coverage-guided fuzzing of both parsers, interpreted."""
+    seconds = max(1, int(deadline - time.monotonic()))
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [
+                sys.executable,
+                str(ROOT / "fuzz" / "fuzz_protocol.py"),
+                f"-max_total_time={seconds}",
+                f"-seed={seed}",
+            ],
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        raise AssertionError(done.stderr[-3000:])
+    return done.stderr.strip().splitlines()[-1]
+
+
+CAMPAIGNS: tuple[Campaign, ...] = (kills, fuzz_protocol)
+
+
+def main() -> None:
+    """Give each campaign its share of the time."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=random.randrange(1, 2**31))  # noqa: S311
+    arguments = parser.parse_args()
+    share = arguments.minutes * 60 / len(CAMPAIGNS)
+    for campaign in CAMPAIGNS:
+        print(f"{campaign.__name__}: seed {arguments.seed}, {share:.0f} s", flush=True)
+        result = campaign(time.monotonic() + share, arguments.seed)
+        print(f"{campaign.__name__}: {result}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

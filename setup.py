@@ -41,6 +41,9 @@ HOT = [
     "engine/direct/read.py",
     "engine/direct/timestamp.py",
     "server/router.py",
+    "client/inbox.py",
+    "client/receive.py",
+    "client/jetstream/pages.py",
 ]
 
 

@@ -1,0 +1,11 @@
+"""Spark tables over JetStream, in pure Python (spark.md).
+
+``spark = jetspark.spark.session()`` starts Spark with everything set up; then
+``spark.read.format("jetstream").option("servers", ...).option("stream", ...).load()``.
+
+Importing this package does not import pyspark: that happens on first use.
+"""
+
+from jetspark.spark.session import configure, register, session
+
+__all__ = ["configure", "register", "session"]

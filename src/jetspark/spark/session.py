@@ -1,0 +1,189 @@
+"""A Spark session that works on the first try: Java, Python workers, addresses, settings.
+
+spark.md section 3 lists what goes wrong for a first user without this; section 6.1 says what
+``configure`` is for.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping, MutableMapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from jetspark.spark.cache import cache_directory, content_digest, write_cached
+from jetspark.spark.java import ensure_java
+from jetspark.spark.options import MIN_PARTITIONS_VARIABLE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What a read can use of the machine: two partitions for each task slot (spark.md 6.2), so that a
+# slot whose partition was short has another one to take.
+PARTITIONS_PER_SLOT: Final = 2
+
+SPARK_SETTINGS: Final[Mapping[str, str]] = {
+    # createDataFrame and toPandas go through Arrow, as the connector itself does.
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A source with push-down fails every read while this is off, and off is Spark's default.
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+
+LOG_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
+
+_LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*(?:\*|\d+))?\])?")
+
+_LOG4J = """\
+# Written by jetspark: Spark's own layout, from the first line on at one level.
+rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = console
+# Without a level of its own the gateway counts as a shell, which sets WARN and says so.
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = {level}
+# Two warnings of every start that nobody can act on: Hadoop's native library is not in the pip
+# package, and a format that is found by name and registered as well is replaced by itself.
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = {quieter}
+logger.sources.name = org.apache.spark.sql.execution.datasources.DataSourceManager
+logger.sources.level = {quieter}
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
+"""
+
+
+def configure(builder: "SparkSession.Builder") -> "SparkSession.Builder":
+    """Prepare this process for Spark and return ``builder`` with the settings the formats need.
+
+    Call it first: what is set on the builder afterwards wins over what is set here, and the
+    environment variables of the user (``PYSPARK_PYTHON``, ``PYSPARK_DRIVER_PYTHON``,
+    ``SPARK_LOCAL_IP``, a good ``JAVA_HOME``) are kept. Raises ``JavaNotFound`` when there is no
+    Java to run Spark on.
+    """
+    # Spark offers no public way to ask a builder what was set on it.
+    chosen: Mapping[str, object] = builder._options  # noqa: SLF001
+    prepare_environment(
+        os.environ,
+        master=_as_text(chosen.get("spark.master")),
+        parallelism=_as_text(chosen.get("spark.default.parallelism")),
+    )
+    for key, value in SPARK_SETTINGS.items():
+        builder = builder.config(key, value)
+    if find_spec("pandas") is None:
+        # Spark would fall back to the same for each function, with a warning every time.
+        builder = builder.config("spark.sql.execution.pythonUDF.arrow.enabled", "false")
+    return builder
+
+
+def session(
+    app_name: str = "jetspark",
+    *,
+    master: str | None = None,
+    config: Mapping[str, str] | None = None,
+    log_level: str | None = "WARN",
+) -> "SparkSession":
+    """Start Spark, or join the session that runs, with the formats of jetspark registered.
+
+    Without ``master`` Spark decides, which is ``local[*]`` unless its own configuration says
+    otherwise. ``config`` holds further Spark settings. A JVM that is started here logs at
+    ``log_level`` from its first line on, and draws no progress bars above ``"WARN"``; None leaves
+    both to Spark's own configuration.
+    """
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app_name)
+    if master is not None:
+        builder = builder.master(master)
+    builder = configure(builder)
+    if log_level is not None:
+        for key, value in log_settings(log_level, os.environ).items():
+            builder = builder.config(key, value)
+    for key, value in (config or {}).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def register(spark: "SparkSession") -> None:
+    """Make the format ``jetstream`` known to ``spark``.
+
+    Needed where Spark cannot find the module ``pyspark_jetstream`` by itself, as in zips passed
+    with ``--py-files`` (spark.md 1.3); harmless elsewhere. It also tells the source how many tasks
+    run side by side, from which the default of ``minPartitions`` follows.
+    """
+    from jetspark.spark.source import JetStreamDataSource
+
+    context = spark.sparkContext
+    context.environment[MIN_PARTITIONS_VARIABLE] = str(
+        PARTITIONS_PER_SLOT * context.defaultParallelism
+    )
+    spark.dataSource.register(JetStreamDataSource)
+
+
+def prepare_environment(
+    environ: MutableMapping[str, str],
+    *,
+    master: str | None,
+    parallelism: str | None,
+) -> None:
+    """Set the variables that Spark's JVM reads once, when it is started.
+
+    Under ``spark-submit`` the JVM is already there and nothing is changed.
+    """
+    if "PYSPARK_GATEWAY_PORT" in environ:
+        return
+    ensure_java(environ)
+    # Otherwise the workers are whatever `python3` is on PATH, not this virtual environment.
+    environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    slots = task_slots(master or _ambient_master(environ))
+    if slots is None:
+        return
+    # Only when all of Spark is on this machine: others could not reach a loopback address.
+    environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # The way to a source that Spark found by its module name; `register` has a better figure.
+    if parallelism is not None and parallelism.isdecimal():
+        slots = int(parallelism)
+    environ[MIN_PARTITIONS_VARIABLE] = str(PARTITIONS_PER_SLOT * slots)
+
+
+def task_slots(master: str) -> int | None:
+    """Return how many tasks a local ``master`` runs at once; None when it is not local."""
+    parsed = _LOCAL_MASTER.fullmatch(master)
+    if parsed is None:
+        return None
+    if parsed[1] == "*":
+        return os.cpu_count() or 1
+    return int(parsed[1] or 1)
+
+
+def log_settings(log_level: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the Spark settings that make a new JVM log at ``log_level``.
+
+    ``spark.log.level`` alone comes too late for the lines of the start.
+    """
+    level = log_level.upper()
+    if level not in LOG_LEVELS:
+        raise ValueError(f"log_level {log_level!r} is not one of {', '.join(LOG_LEVELS)}")
+    quieter = max(level, "ERROR", key=LOG_LEVELS.index)
+    content = _LOG4J.format(level=level, quieter=quieter)
+    file = cache_directory(environ) / f"log4j2-{content_digest(content)}.properties"
+    write_cached(file, content, executable=False)
+    settings = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={file.as_uri()}"}
+    if LOG_LEVELS.index(level) > LOG_LEVELS.index("WARN"):
+        settings["spark.ui.showConsoleProgress"] = "false"
+    return settings
+
+
+def _ambient_master(environ: Mapping[str, str]) -> str:
+    """Return the master Spark takes when the builder has none, as far as it can be told."""
+    if "PYSPARK_SUBMIT_ARGS" in environ or "SPARK_CONF_DIR" in environ:
+        return "unknown"
+    return environ.get("MASTER", "local[*]")
+
+
+def _as_text(value: object) -> str | None:
+    return None if value is None else str(value)

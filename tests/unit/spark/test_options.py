@@ -1,0 +1,180 @@
+"""Options of a batch read (spark.md 6.2): typed, checked all at once, none ignored."""
+
+import pickle
+
+import pytest
+
+from jetspark.spark.options import (
+    MIN_PARTITIONS_VARIABLE,
+    Connection,
+    HeaderMode,
+    InvalidOptions,
+    SourceOptions,
+    default_min_partitions,
+    parse_source_options,
+)
+
+NEEDED = {"servers": "nats://localhost:4222", "stream": "ORDERS"}
+
+
+def test_defaults_are_those_of_the_table() -> None:
+    options = parse_source_options(NEEDED)
+
+    assert options == SourceOptions(
+        connection=Connection(servers=("nats://localhost:4222",)),
+        stream="ORDERS",
+        subject=None,
+        starting_seq=None,
+        ending_seq=None,
+        min_partitions=1,
+        max_records_per_partition=250_000,
+        fail_on_data_loss=True,
+        headers=HeaderMode.NONE,
+        batch_size=5_000,
+        max_batch_bytes=8 * 1024 * 1024,
+    )
+
+
+def test_every_option_is_read_whatever_its_case() -> None:
+    options = parse_source_options(
+        {
+            "SERVERS": "nats://a:1, nats://b:2",
+            "stream": "ORDERS",
+            "NATS.User": "ann",
+            "nats.password": "secret",
+            "nats.name": "nightly",
+            "subject": "orders.*.new",
+            "startingoffsets": "10",
+            "endingOffsets": "20",
+            "minPartitions": "4",
+            "maxRecordsPerPartition": "1000",
+            "failOnDataLoss": "False",
+            "includeHeaders": "MAP",
+            "batchSize": "100",
+            "maxBatchBytes": "65536",
+        }
+    )
+
+    assert options == SourceOptions(
+        connection=Connection(
+            servers=("nats://a:1", "nats://b:2"), name="nightly", user="ann", password="secret"
+        ),
+        stream="ORDERS",
+        subject="orders.*.new",
+        starting_seq=10,
+        ending_seq=20,
+        min_partitions=4,
+        max_records_per_partition=1000,
+        fail_on_data_loss=False,
+        headers=HeaderMode.MAP,
+        batch_size=100,
+        max_batch_bytes=65536,
+    )
+
+
+def test_words_for_the_ends() -> None:
+    options = parse_source_options(
+        {**NEEDED, "startingOffsets": "Earliest", "endingOffsets": "latest"}
+    )
+
+    assert (options.starting_seq, options.ending_seq) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("servers", "", "servers cannot be used: no server given"),
+        ("servers", "http://h:80", "servers cannot be used: .*scheme 'http'"),
+        ("servers", "nats://ann:secret@h:99999", "servers cannot be used: .*port"),
+        ("stream", "a.b", "stream 'a.b' is not the name of a stream"),
+        ("subject", "a..b", "subject 'a..b' is not a subject"),
+        ("subject", "a,b", "subject 'a,b' has several filters"),
+        ("nats.token", "", "nats.token is empty"),
+        ("nats.user", "ann", "nats.user and nats.password go together"),
+        ("startingOffsets", "latest", "startingOffsets 'latest' would read nothing"),
+        ("startingOffsets", "0", "startingOffsets '0' is neither earliest nor a sequence"),
+        ("startingOffsets", "1e3", "startingOffsets '1e3' is neither"),
+        ("startingOffsets", "٣", "startingOffsets '٣' is neither"),
+        ("startingOffsets", '{"A":1}', "startingOffsets as JSON by stream is not supported yet"),
+        ("endingOffsets", "earliest", "endingOffsets 'earliest' would read nothing"),
+        ("endingOffsets", str(2**63), "endingOffsets '9223372036854775808' is neither latest"),
+        ("endingOffsets", "committed:q", "endingOffsets up to a query's last commit is not"),
+        ("minPartitions", "0", "minPartitions '0' is not a whole number"),
+        ("maxRecordsPerPartition", "-1", "maxRecordsPerPartition '-1' is not a whole number"),
+        ("failOnDataLoss", "yes", "failOnDataLoss 'yes' is neither true nor false"),
+        ("includeHeaders", "true", "includeHeaders 'true' is none of false, map, raw"),
+        ("batchSize", "many", "batchSize 'many' is not a whole number"),
+        ("maxBatchBytes", "8MB", "maxBatchBytes '8MB' is not a whole number"),
+        ("path", "ORDERS", r"load\(\) takes no path"),
+        ("minPartition", "4", "unknown option 'minpartition': did you mean minPartitions"),
+        ("kafka.topic", "x", r"unknown option 'kafka.topic' \(there are servers, "),
+        ("readMode", "consumer", "readMode is not supported yet"),
+        ("STARTINGTIMESTAMP", "0", "startingTimestamp is not supported yet"),
+        ("maxOffsetsPerTrigger", "9", "maxOffsetsPerTrigger is not supported yet"),
+    ],
+)
+def test_a_mistake_is_named(name: str, value: str, text: str) -> None:
+    with pytest.raises(InvalidOptions, match=f"^format 'jetstream': {text}"):
+        parse_source_options({**NEEDED, name: value})
+
+
+def test_all_mistakes_are_in_one_error() -> None:
+    with pytest.raises(InvalidOptions) as caught:
+        parse_source_options({"batchSize": "x", "strem": "ORDERS", "failOnDataLoss": "?"})
+
+    text = str(caught.value)
+    assert "5 options are wrong" in text
+    for part in (
+        "servers is missing",
+        "stream is missing",
+        "batchSize 'x'",
+        "failOnDataLoss '?'",
+        "unknown option 'strem': did you mean stream?",
+    ):
+        assert part in text
+
+
+def test_a_start_after_the_end_is_refused() -> None:
+    with pytest.raises(InvalidOptions, match="startingOffsets 9 lies after endingOffsets 8"):
+        parse_source_options({**NEEDED, "startingOffsets": "9", "endingOffsets": "8"})
+
+
+def test_a_token_and_a_user_exclude_each_other() -> None:
+    given = {**NEEDED, "nats.token": "t", "nats.user": "u", "nats.password": "p"}
+
+    with pytest.raises(InvalidOptions, match="exclude each other"):
+        parse_source_options(given)
+
+
+def test_secrets_do_not_show() -> None:
+    """spark.md 6.1: options travel to every executor and into its logs."""
+    options = parse_source_options(
+        {
+            **NEEDED,
+            "servers": "nats://ann:hidden@h:4222",
+            "nats.user": "bob",
+            "nats.password": "hidden",
+        }
+    )
+
+    assert "hidden" not in repr(options)
+    assert "h:4222" in repr(options)
+
+
+def test_options_travel_to_the_tasks() -> None:
+    options = parse_source_options({**NEEDED, "includeHeaders": "raw"})
+
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize(("text", "count"), [("8", 8), ("0", 1), ("x", 1), ("-3", 1)])
+def test_the_driver_leaves_the_default_of_min_partitions(text: str, count: int) -> None:
+    """spark.md 6.2: the planner worker cannot know the core count."""
+    assert default_min_partitions({MIN_PARTITIONS_VARIABLE: text}) == count
+
+
+def test_the_left_default_is_used_only_when_nothing_was_asked_for() -> None:
+    given = {**NEEDED, "minPartitions": "3"}
+
+    assert parse_source_options(NEEDED, default_min_partitions=8).min_partitions == 8
+    assert parse_source_options(given, default_min_partitions=8).min_partitions == 3

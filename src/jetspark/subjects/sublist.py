@@ -1,0 +1,226 @@
+"""Who gets a message: subscriptions by pattern, with a cache of results by subject.
+
+Patterns without wildcards are kept in one dict, so that an inbox for one request costs one entry
+to add and one to drop. Patterns with wildcards are kept in a trie by token (``trie.py``).
+
+Two caches keep results: one by subject, one by the part of a subject up to its last dot for
+subjects that are used once (speed.md 4.8). A change of a literal pattern drops one result of the
+first; a change of a pattern with wildcards drops the results it may belong to.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from jetspark.subjects.match import matches, token_end, wildcard_at
+from jetspark.subjects.tokens import DOT, has_empty_token, is_literal, is_valid_subject
+from jetspark.subjects.trie import Leaf, Match, Node, collect, leaf_of, merge, remove_value
+
+__all__ = ["CACHE_SIZE", "Match", "Sublist"]
+
+CACHE_SIZE: Final = 32_768
+"""Results that each cache keeps, unless the constructor says otherwise."""
+
+# A full cache gives up one entry in this many, spread over all of them: with subjects that come
+# round in a circle, dropping the oldest would drop just those that come next.
+_EVICT_ONE_IN: Final = 8
+
+# Looking through the cache for what a wildcard touches is paid by earlier fills: each one buys so
+# many entries. When they are used up (a client with a thousand wildcards leaves), the caches are
+# emptied instead, so that such looks never cost more than about a second fill per entry.
+_LOOKS_PER_FILL: Final = 32
+
+
+class Sublist:
+    """Subscriptions by pattern. Values are told apart by identity and keep their order.
+
+    A value inserted twice counts twice. ``generation`` grows with every change and ``count`` is
+    the number of subscriptions.
+    """
+
+    def __init__(self, cache_size: int = CACHE_SIZE) -> None:
+        self.generation: i64 = 0
+        self.count: i64 = 0
+        self._cache_size: i64 = cache_size
+        self._cache: dict[bytes, Match] = {}
+        self._prefixes: dict[bytes, Match] = {}
+        self._looks_left: i64 = 0
+        self._evictions: i64 = 0
+        self._literals: dict[bytes, Leaf] = {}
+        self._root: Node = Node()
+
+    def insert(self, pattern: bytes, queue: bytes, value: object) -> None:
+        """Add a subscriber: of every message if ``queue`` is empty, else one of that group.
+
+        Raises ``ValueError`` for a pattern that is not valid.
+        """
+        if not is_valid_subject(pattern):
+            raise ValueError(
+                f"bad subject {pattern!r}: expected tokens separated by dots, without blanks, "
+                "'>' only as the last one"
+            )
+        if is_literal(pattern):
+            leaf = self._literals.get(pattern)
+            if leaf is None:
+                leaf = Leaf()
+                self._literals[pattern] = leaf
+            leaf.add(queue, value)
+            _forget(self._cache, pattern)
+        else:
+            leaf_of(self._root, pattern).add(queue, value)
+            self._forget_matching(pattern)
+        self.count += 1
+        self.generation += 1
+
+    def remove(self, pattern: bytes, queue: bytes, value: object) -> bool:
+        """Take a subscriber away; False if it was not there."""
+        if is_literal(pattern):
+            leaf = self._literals.get(pattern)
+            if leaf is None or not leaf.remove(queue, value):
+                return False
+            if leaf.is_empty():
+                del self._literals[pattern]
+            _forget(self._cache, pattern)
+        else:
+            if not remove_value(self._root, pattern, queue, value):
+                return False
+            self._forget_matching(pattern)
+        self.count -= 1
+        self.generation += 1
+        return True
+
+    def match(self, subject: bytes) -> Match:
+        """Return the subscribers of ``subject``; wildcard characters in it mean themselves.
+
+        A subject with an empty token has none (wire-facts 3: such a publish is accepted).
+        """
+        hit = self._cache.get(subject)
+        if hit is not None:
+            return hit
+        result = self._find(subject)
+        self._keep(self._cache, subject, result)
+        return result
+
+    def match_once(self, subject: bytes) -> Match:
+        """Return the subscribers of a subject that hardly comes twice, such as a reply's inbox.
+
+        The result is that of ``match``, but only what wildcards give is kept, under the part up
+        to the last dot, so that the inboxes of one client share an entry. Use it at once: its
+        ``stale`` says nothing about literal patterns.
+        """
+        size: i64 = len(subject)
+        cut = size
+        while cut > 0 and subject[cut - 1] != DOT:
+            cut -= 1
+        if cut in (0, size):
+            return self._find(subject)
+        wild = self._prefixes.get(subject[:cut])
+        if wild is None:
+            wild = self._find_prefix(subject, cut)
+            if wild is None:
+                return self._find(subject)
+        leaf = self._literals.get(subject)
+        if leaf is None:
+            return wild
+        if len(wild.plain) == 0 and len(wild.groups) == 0:
+            return leaf.lend()
+        return self._find(subject)
+
+    def has_interest(self, subject: bytes) -> bool:
+        """Tell whether anybody subscribed to what ``subject`` matches."""
+        result = self.match_once(subject)
+        return len(result.plain) > 0 or len(result.groups) > 0
+
+    def _find(self, subject: bytes) -> Match:
+        """Work a result out."""
+        leaves: list[Leaf] = []
+        if has_empty_token(subject):
+            return merge(leaves)
+        leaf = self._literals.get(subject)
+        if leaf is not None:
+            leaves.append(leaf)
+        collect(self._root, subject, leaves, len(subject))
+        return merge(leaves)
+
+    def _find_prefix(self, subject: bytes, cut: i64) -> Match | None:
+        """Work out and keep what wildcards give to any last token behind ``subject[:cut]``.
+
+        None if that depends on the last token, or if a token is empty.
+        """
+        if has_empty_token(subject):
+            return None
+        leaves: list[Leaf] = []
+        if not collect(self._root, subject, leaves, cut):
+            return None
+        result = merge(leaves)
+        self._keep(self._prefixes, subject[:cut], result)
+        return result
+
+    def _keep(self, cache: dict[bytes, Match], key: bytes, result: Match) -> None:
+        if self._cache_size <= 0:
+            return
+        if len(cache) >= self._cache_size:
+            self._make_room(cache)
+        self._looks_left += _LOOKS_PER_FILL
+        result.stale = False
+        cache[key] = result
+
+    def _forget_matching(self, pattern: bytes) -> None:
+        """Drop the results a pattern with wildcards belongs to, or all if that is less work."""
+        looks: i64 = len(self._cache) + len(self._prefixes)
+        if looks == 0:
+            return
+        head = _literal_head(pattern)
+        if len(head) == 0 or looks > self._looks_left:
+            _forget_all(self._cache)
+            _forget_all(self._prefixes)
+            self._looks_left = 0
+            return
+        self._looks_left -= looks
+        for subject in [
+            subject
+            for subject in self._cache
+            if subject.startswith(head) and matches(subject, pattern)
+        ]:
+            _forget(self._cache, subject)
+        for prefix in [prefix for prefix in self._prefixes if prefix.startswith(head)]:
+            _forget(self._prefixes, prefix)
+
+    def _make_room(self, cache: dict[bytes, Match]) -> None:
+        """Drop some entries of a full cache; their users see them stale and ask again."""
+        self._evictions += 1
+        index = self._evictions
+        found: list[bytes] = []
+        for subject in cache:
+            if index % _EVICT_ONE_IN == 0:
+                found.append(subject)
+            index += 1
+        if not found:
+            _forget_all(cache)
+        for subject in found:
+            _forget(cache, subject)
+
+
+def _forget(cache: dict[bytes, Match], key: bytes) -> None:
+    old = cache.get(key)
+    if old is not None:
+        old.stale = True
+        del cache[key]
+
+
+def _forget_all(cache: dict[bytes, Match]) -> None:
+    for old in cache.values():
+        old.stale = True
+    cache.clear()
+
+
+def _literal_head(pattern: bytes) -> bytes:
+    """Return what stands before the first wildcard, with the dot."""
+    end: i64 = len(pattern)
+    start: i64 = 0
+    while start < end:
+        stop = token_end(pattern, start, end)
+        if wildcard_at(pattern, start, stop) != 0:
+            break
+        start = stop + 1
+    return pattern[:start]

@@ -1,0 +1,373 @@
+"""Who gets a message, and what the caches forget when that changes."""
+
+import pytest
+
+from jetspark.subjects.sublist import Match, Sublist
+
+
+def plain(result: Match) -> set[object]:
+    return set(result.plain)
+
+
+def groups(result: Match) -> dict[bytes, list[object]]:
+    return dict(zip(result.group_names, result.groups, strict=True))
+
+
+def sublist(*patterns: bytes, cache_size: int = 100) -> Sublist:
+    """A list where each pattern is subscribed by a value that is the pattern itself."""
+    made = Sublist(cache_size)
+    for pattern in patterns:
+        made.insert(pattern, b"", pattern)
+    return made
+
+
+EVERYTHING = (
+    b">",
+    b"a.>",
+    b"a.*",
+    b"*",
+    b"*.*",
+    b"*.*.*",
+    b"a.*.b",
+    b"f*o",
+    b"f*o.>",
+    b"a.>x",
+    b"a.b*",
+    b"*a.b",
+    b"a",
+    b"foo",
+)
+
+
+@pytest.mark.parametrize(
+    ("subject", "receivers"),
+    [
+        (b"a..b", set()),
+        (b"a.", set()),
+        (b".a", set()),
+        (b".", set()),
+        (b"", set()),
+        (b"a.*", {b"*.*", b">", b"a.*", b"a.>"}),
+        (b"a.>", {b"*.*", b">", b"a.*", b"a.>"}),
+        (b"*", {b"*", b">"}),
+        (b">", {b"*", b">"}),
+        (b"f*o", {b"*", b">", b"f*o"}),
+        (b"foo", {b"*", b">", b"foo"}),
+        (b"f*o.x", {b"*.*", b">", b"f*o.>"}),
+        (b"a.>x", {b"*.*", b">", b"a.*", b"a.>", b"a.>x"}),
+        (b"a.b*", {b"*.*", b">", b"a.*", b"a.>", b"a.b*"}),
+        (b"*.b", {b"*.*", b">"}),
+    ],
+)
+@pytest.mark.parametrize("method", ["match", "match_once", "has_interest"])
+def test_odd_subjects_are_delivered_as_by_nats_server(
+    subject: bytes, receivers: set[bytes], method: str
+) -> None:
+    """wire-facts 3; every row was observed on nats-server 2.15.1 with these subscriptions."""
+    subscriptions = sublist(*EVERYTHING)
+    for _ in range(2):
+        if method == "has_interest":
+            assert subscriptions.has_interest(subject) is bool(receivers)
+        elif method == "match":
+            assert plain(subscriptions.match(subject)) == receivers
+        else:
+            assert plain(subscriptions.match_once(subject)) == receivers
+
+
+@pytest.mark.parametrize(
+    "pattern", [b"", b"a..b", b".a", b"a.", b">.a", b"a.>.b", b"a b", b"a\r\n"]
+)
+def test_a_bad_pattern_is_refused_by_name(pattern: bytes) -> None:
+    with pytest.raises(ValueError, match=r"bad subject .*expected tokens"):
+        sublist().insert(pattern, b"", 1)
+
+
+@pytest.mark.parametrize("pattern", [b"a", b"a.b", b"a.*", b"*.b", b"a.>", b">", b"*.>"])
+def test_what_was_inserted_can_be_removed_once(pattern: bytes) -> None:
+    subscriptions = sublist(pattern)
+
+    assert subscriptions.remove(pattern, b"", pattern)
+    assert not subscriptions.remove(pattern, b"", pattern)
+    assert subscriptions.count == 0
+    assert not subscriptions.has_interest(b"a.b")
+    assert not subscriptions.has_interest(b"a")
+
+
+@pytest.mark.parametrize(
+    "pattern", [b"x", b"a.c", b"a.*.c", b"*", b"a", b"*.>", b"*.>.b", b"a..b", b""]
+)
+def test_removing_what_is_not_there_changes_nothing(pattern: bytes) -> None:
+    subscriptions = sublist(b"a.*", b"a.>", b"a.b", b"*.b.c")
+    before = subscriptions.generation
+
+    assert not subscriptions.remove(pattern, b"", b"a.*")
+    assert not subscriptions.remove(b"a.*", b"q", b"a.*")
+    assert not subscriptions.remove(b"a.*", b"", b"other")
+    assert (before, 4) == (subscriptions.generation, subscriptions.count)
+
+
+def test_a_bad_pattern_does_not_remove_its_neighbour() -> None:
+    subscriptions = sublist(b"*")
+
+    assert not subscriptions.remove(b"*.>.b", b"", b"*")
+    assert subscriptions.has_interest(b"a")
+
+
+def test_values_are_told_apart_by_identity() -> None:
+    first, second = [1], [1]
+    subscriptions = sublist()
+    subscriptions.insert(b"a", b"", first)
+
+    assert not subscriptions.remove(b"a", b"", second)
+    assert subscriptions.remove(b"a", b"", first)
+
+
+def test_a_value_inserted_twice_gets_two_and_is_removed_one_by_one() -> None:
+    subscriptions = sublist(b"a.*", b"a.*")
+
+    assert subscriptions.match(b"a.b").plain == [b"a.*", b"a.*"]
+    assert subscriptions.remove(b"a.*", b"", b"a.*")
+    assert subscriptions.match(b"a.b").plain == [b"a.*"]
+
+
+def test_subscribers_keep_their_order() -> None:
+    subscriptions = sublist()
+    values = [object() for _ in range(6)]
+    for value in values:
+        subscriptions.insert(b"a.*", b"", value)
+    subscriptions.remove(b"a.*", b"", values[2])
+
+    assert [*values[:2], *values[3:]] == subscriptions.match(b"a.b").plain
+
+
+def test_a_queue_group_gathers_its_members_over_all_patterns() -> None:
+    subscriptions = sublist(b"a.b")
+    for pattern, queue, value in (
+        (b"a.b", b"q", 1),
+        (b"a.*", b"q", 2),
+        (b">", b"q", 3),
+        (b"a.>", b"r", 4),
+        (b"b.>", b"r", 5),
+    ):
+        subscriptions.insert(pattern, queue, value)
+    result = subscriptions.match(b"a.b")
+
+    assert result.plain == [b"a.b"]
+    assert {b"q", b"r"} == set(result.group_names)
+    assert ({1, 2, 3}, [4]) == (set(groups(result)[b"q"]), groups(result)[b"r"])
+
+
+def test_a_group_is_gone_with_its_last_member() -> None:
+    subscriptions = sublist()
+    subscriptions.insert(b"a", b"q", 1)
+    subscriptions.insert(b"a", b"q", 2)
+    subscriptions.remove(b"a", b"q", 1)
+
+    assert groups(subscriptions.match(b"a")) == {b"q": [2]}
+    subscriptions.remove(b"a", b"q", 2)
+    assert groups(subscriptions.match(b"a")) == {}
+    assert not subscriptions.has_interest(b"a")
+
+
+def test_queue_interest_is_interest() -> None:
+    subscriptions = sublist()
+    subscriptions.insert(b"a.*", b"q", 1)
+
+    assert subscriptions.has_interest(b"a.b")
+
+
+def test_generation_grows_with_every_change_and_count_counts() -> None:
+    subscriptions = sublist(b"a", b"a.*")
+    seen = [(subscriptions.generation, subscriptions.count)]
+    subscriptions.match(b"a")
+    subscriptions.remove(b"a", b"", b"a")
+    seen.append((subscriptions.generation, subscriptions.count))
+    subscriptions.insert(b"b", b"q", 1)
+    seen.append((subscriptions.generation, subscriptions.count))
+
+    assert seen == [(2, 2), (3, 1), (4, 2)]
+
+
+def test_a_result_in_hand_does_not_change_under_its_reader() -> None:
+    subscriptions = sublist(b"a.b")
+    subscriptions.insert(b"a.b", b"q", 1)
+    result = subscriptions.match(b"a.b")
+    subscriptions.insert(b"a.b", b"", b"later")
+    subscriptions.insert(b"a.b", b"q", 2)
+    subscriptions.remove(b"a.b", b"", b"a.b")
+
+    assert (result.plain, groups(result)) == ([b"a.b"], {b"q": [1]})
+    assert result.stale
+
+
+def test_a_kept_result_is_given_again() -> None:
+    subscriptions = sublist(b"a.*", b"b.>")
+    first = subscriptions.match(b"a.b")
+    first.route = "made of it"
+
+    assert subscriptions.match(b"a.b") is first
+    assert not first.stale
+
+
+def test_a_literal_change_drops_one_result_only() -> None:
+    """speed.md 4.8: literal SUB / UNSUB must drop one route, not the whole cache."""
+    subscriptions = sublist(b">")
+    kept = {subject: subscriptions.match(subject) for subject in (b"a", b"a.b", b"c", b"d.e.f")}
+    subscriptions.insert(b"a.b", b"", b"new")
+    after_insert = {subject for subject, result in kept.items() if result.stale}
+    again = subscriptions.match(b"a.b")
+    subscriptions.insert(b"_INBOX.x", b"", 1)
+    subscriptions.remove(b"_INBOX.x", b"", 1)
+    subscriptions.remove(b"a.b", b"", b"new")
+
+    assert {b"a.b"} == after_insert
+    assert {b">", b"new"} == plain(again)
+    assert again.stale
+    assert [kept[s].stale for s in (b"a", b"c", b"d.e.f")] == [False, False, False]
+
+
+def test_a_wildcard_change_drops_what_it_matches_only() -> None:
+    subscriptions = sublist(b"x")
+    kept = {s: subscriptions.match(s) for s in (b"a.b", b"a.b.c", b"a.bc", b"b.b", b"a", b"a..b")}
+    subscriptions.insert(b"a.*", b"", 1)
+    after_insert = {subject for subject, result in kept.items() if result.stale}
+    again = subscriptions.match(b"a.b")
+    subscriptions.remove(b"a.*", b"", 1)
+
+    assert {b"a.b", b"a.bc"} == after_insert
+    assert again.stale
+    assert subscriptions.match(b"a.b.c") is kept[b"a.b.c"]
+
+
+@pytest.mark.parametrize("pattern", [b">", b"*.b", b"*"])
+def test_a_pattern_that_starts_with_a_wildcard_empties_the_cache(pattern: bytes) -> None:
+    subscriptions = sublist()
+    kept = [subscriptions.match(subject) for subject in (b"a.b", b"c", b"d.e")]
+    subscriptions.insert(pattern, b"", 1)
+
+    assert all(result.stale for result in kept)
+
+
+def test_many_wildcard_changes_empty_the_cache_instead_of_searching_it_each_time() -> None:
+    """The search is paid by earlier fills; one thousand changes may not cost a thousand walks."""
+    subscriptions = sublist()
+    kept = [subscriptions.match(b"keep.%d" % i) for i in range(50)]
+    survived = 0
+    for i in range(1000):
+        subscriptions.insert(b"other%d.*" % i, b"", i)
+        survived += not kept[0].stale
+
+    assert 10 <= survived <= 100
+
+
+def test_the_cache_is_bounded_and_what_it_gave_up_is_stale() -> None:
+    subscriptions = sublist(b">", cache_size=16)
+    results = [subscriptions.match(b"s.%d" % i) for i in range(200)]
+    kept = [i for i, result in enumerate(results) if not result.stale]
+
+    assert 10 <= len(kept) <= 16
+    assert all(subscriptions.match(b"s.%d" % i) is results[i] for i in kept)
+    assert all(subscriptions.match(b"s.%d" % i).plain == [b">"] for i in range(200))
+
+
+def test_subjects_in_a_circle_larger_than_the_cache_still_hit() -> None:
+    """Dropping the oldest would never hit here."""
+    subscriptions = sublist(b">", cache_size=64)
+    before: dict[bytes, Match] = {}
+    hits = 0
+    for _ in range(20):
+        for i in range(96):
+            subject = b"s.%d" % i
+            result = subscriptions.match(subject)
+            hits += result is before.get(subject)
+            before[subject] = result
+
+    assert hits > 20 * 96 // 5
+
+
+@pytest.mark.parametrize("cache_size", [0, 1, 2, 7])
+def test_a_tiny_cache_gives_the_same_answers(cache_size: int) -> None:
+    subscriptions = sublist(b"a.*", b"*.b", b"a.b", cache_size=cache_size)
+    for _ in range(3):
+        for subject, size in ((b"a.b", 3), (b"a.c", 1), (b"c.b", 1), (b"c.d", 0)):
+            assert len(subscriptions.match(subject).plain) == size
+            assert len(subscriptions.match_once(subject).plain) == size
+
+
+def test_without_a_cache_every_result_is_stale() -> None:
+    subscriptions = sublist(b"a", cache_size=0)
+
+    assert subscriptions.match(b"a").stale
+    assert subscriptions.match(b"a") is not subscriptions.match(b"a")
+
+
+def test_inboxes_of_one_client_share_an_entry() -> None:
+    """speed.md 4.8: replies resolve by their prefix up to the last dot."""
+    subscriptions = sublist(b"_INBOX.c1.*", b"_INBOX.c2.*")
+    first = subscriptions.match_once(b"_INBOX.c1.aaa")
+
+    assert subscriptions.match_once(b"_INBOX.c1.bbb") is first
+    assert first.plain == [b"_INBOX.c1.*"]
+    assert subscriptions.match_once(b"_INBOX.c2.aaa").plain == [b"_INBOX.c2.*"]
+
+
+def test_one_shot_subjects_leave_the_other_cache_alone() -> None:
+    subscriptions = sublist(b"_INBOX.c1.*", cache_size=8)
+    kept = subscriptions.match(b"orders")
+    for i in range(100):
+        subscriptions.match_once(b"_INBOX.c1.%d" % i)
+
+    assert subscriptions.match(b"orders") is kept
+
+
+def test_an_inbox_subscribed_by_its_own_name_is_found_beside_the_shared_entry() -> None:
+    subscriptions = sublist(b"_INBOX.c1.*", b"_INBOX.c1.own", b"_INBOX.lone")
+
+    assert {b"_INBOX.c1.*"} == plain(subscriptions.match_once(b"_INBOX.c1.x"))
+    assert {b"_INBOX.c1.*", b"_INBOX.c1.own"} == plain(subscriptions.match_once(b"_INBOX.c1.own"))
+    assert {b"_INBOX.lone"} == plain(subscriptions.match_once(b"_INBOX.lone"))
+    assert set() == plain(subscriptions.match_once(b"_INBOX.gone"))
+
+
+def test_a_shared_entry_is_not_used_where_the_last_token_matters() -> None:
+    subscriptions = sublist(b"_INBOX.*.done", b"_INBOX.c1.*")
+
+    assert {b"_INBOX.c1.*"} == plain(subscriptions.match_once(b"_INBOX.c1.x"))
+    assert {b"_INBOX.c1.*", b"_INBOX.*.done"} == plain(subscriptions.match_once(b"_INBOX.c1.done"))
+
+
+def test_places_of_removed_patterns_are_given_up() -> None:
+    """An inbox would otherwise not share an entry again after ``_INBOX.*.done`` is gone."""
+    subscriptions = sublist(b"_INBOX.*.done", b"_INBOX.c1.*", b"a.*.b.>", b"a.*.b.c.*")
+    for pattern in (b"_INBOX.*.done", b"a.*.b.>", b"a.*.b.c.*"):
+        assert subscriptions.remove(pattern, b"", pattern)
+
+    assert subscriptions.match_once(b"_INBOX.c1.x") is subscriptions.match_once(b"_INBOX.c1.y")
+    assert subscriptions.remove(b"_INBOX.c1.*", b"", b"_INBOX.c1.*")
+    assert subscriptions._root.is_empty()
+
+
+@pytest.mark.parametrize("pattern", [b"_INBOX.c1.*", b"_INBOX.*.x", b"*.*.*", b"_INBOX.>", b">"])
+def test_a_wildcard_change_is_seen_by_shared_entries(pattern: bytes) -> None:
+    subscriptions = sublist(b"_INBOX.c1.>")
+    before = plain(subscriptions.match_once(b"_INBOX.c1.x"))
+    subscriptions.insert(pattern, b"", b"new")
+    during = plain(subscriptions.match_once(b"_INBOX.c1.x"))
+    subscriptions.remove(pattern, b"", b"new")
+
+    assert ({b"_INBOX.c1.>"}, {b"_INBOX.c1.>", b"new"}) == (before, during)
+    assert before == plain(subscriptions.match_once(b"_INBOX.c1.x"))
+
+
+def test_patterns_of_two_thousand_tokens_are_no_trouble() -> None:
+    """A control line of 4,096 bytes allows them; a recursion would not."""
+    depth = 2000
+    patterns = [b".".join([b"*"] * depth)]
+    patterns += [b".".join([b"*"] * at + [b"a"] * (depth - at)) for at in range(0, depth, 10)]
+    subscriptions = sublist(*patterns)
+    subject = b".".join([b"a"] * depth)
+
+    assert set(patterns) == plain(subscriptions.match(subject))
+    for pattern in patterns:
+        assert subscriptions.remove(pattern, b"", pattern)
+    assert not subscriptions.has_interest(subject)

@@ -73,7 +73,11 @@ consumer_requests = st.builds(
     action=st.sampled_from(list(ConsumerAction)),
 )
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | texts,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=10,
 )

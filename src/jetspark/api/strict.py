@@ -1,4 +1,3 @@
-
 """Reading ``$JS.API`` requests as the released server does: strictly (contracts.md section 3).
 
 Keys are matched without regard to case, nulls are dropped (but are an error for an enumeration),

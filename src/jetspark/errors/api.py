@@ -1,4 +1,3 @@
-
 """Refusals of a server that people handle: one class per reaction, not per code."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-
 """What the client raises besides a server's refusals."""
 
 from __future__ import annotations

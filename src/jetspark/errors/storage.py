@@ -1,4 +1,3 @@
-
 """What can go wrong between the engine and the disk."""
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def test_class_stands_for_known_codes(cls: type[ApiError]) -> None:
 def test_one_code_has_one_class() -> None:
     with pytest.raises(AssertionError, match="10059 belongs to StreamNotFound and Other"):
 
-        class Other(ApiError, err_codes=(10059,)):  # noqa: N818 - contracts.md section 2
+        class Other(ApiError, err_codes=(10059,)):
             """Would make it uncertain what a caller catches."""
 
 

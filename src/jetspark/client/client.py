@@ -1,0 +1,285 @@
+"""The client that users see: ``connect``, and publish, subscribe, request."""
+
+# Every call has a timeout argument (design.md, "The client").
+
+import ssl
+from collections.abc import AsyncGenerator, Sequence
+from types import TracebackType
+from typing import Self
+
+from jetspark.client.core import ClientCore, ClientStats
+from jetspark.client.header_input import HeaderInput, header_block
+from jetspark.client.jetstream.context import PUBLISH_ASYNC_MAX, JetStream
+from jetspark.client.message import Message
+from jetspark.client.options import (
+    ClientOptions,
+    ClosedCallback,
+    ErrorCallback,
+    check_options,
+    read_servers,
+)
+from jetspark.client.pager import Pager
+from jetspark.client.requests import ManyReplies
+from jetspark.client.server_pool import DEFAULT_URL
+from jetspark.client.subscription import (
+    PENDING_BYTES_MAX,
+    PENDING_MSGS_MAX,
+    Callback,
+    Subscription,
+)
+from jetspark.errors import BadSubject, NoResponders
+from jetspark.headers.status import NO_RESPONDERS
+from jetspark.protocol.handshake import ServerInfo
+from jetspark.subjects.tokens import is_valid_subject
+from jetspark.units import ByteCount, mib
+
+
+async def connect(
+    servers: str | Sequence[str] = DEFAULT_URL,
+    *,
+    name: str = "",
+    user: str = "",
+    password: str = "",
+    token: str = "",
+    tls: ssl.SSLContext | None = None,
+    tls_hostname: str = "",
+    tls_first: bool = False,
+    inbox_prefix: str = "_INBOX",
+    echo: bool = True,
+    connect_timeout: float = 2.0,
+    timeout: float = 5.0,
+    ping_interval: float = 120.0,
+    pings_outstanding_max: int = 2,
+    write_buffer_bytes: int = mib(32),
+    error_callback: ErrorCallback | None = None,
+    closed_callback: ClosedCallback | None = None,
+) -> "Client":
+    """Connect to the first of ``servers`` that accepts, tried in the order given.
+
+    ``servers`` is one URL, a comma-separated list, or a sequence: ``nats://host:4222``,
+    ``tls://host``, ``host:port``; a URL may carry ``user:password@`` or ``token@``, which wins
+    over the arguments for that server. ``tls`` is the context for servers that want or offer TLS;
+    ``tls_first`` starts TLS before the server's greeting. ``connect_timeout`` bounds each try,
+    ``timeout`` is the default of every call. ``error_callback`` hears what no call can raise
+    (slow consumers, permission violations, errors of subscription callbacks), ``closed_callback``
+    hears once why the client is closed (None: by ``close``).
+
+    Raises ConnectFailed when none accepts, saying why each refused (AuthorizationFailed when it
+    was the credentials), and ValueError for options that cannot work.
+    """
+    options = ClientOptions(
+        servers=read_servers(servers),
+        name=name,
+        user=user,
+        password=password,
+        token=token,
+        tls=tls,
+        tls_hostname=tls_hostname,
+        tls_first=tls_first,
+        inbox_prefix=inbox_prefix,
+        echo=echo,
+        connect_timeout=connect_timeout,
+        timeout=timeout,
+        ping_interval=ping_interval,
+        pings_outstanding_max=pings_outstanding_max,
+        write_buffer_bytes=ByteCount(write_buffer_bytes),
+        error_callback=error_callback,
+        closed_callback=closed_callback,
+    )
+    return Client(await ClientCore(check_options(options)).open())
+
+
+class Client:
+    """A connection to a NATS server. Made by ``connect``; ended by ``close`` or ``drain``."""
+
+    def __init__(self, core: ClientCore) -> None:
+        self._core = core
+
+    @property
+    def server_info(self) -> ServerInfo:
+        """What the server last said about itself."""
+        return self._core.server_info
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the client was closed or lost its connection."""
+        return self._core.is_closed
+
+    @property
+    def stats(self) -> ClientStats:
+        """Counters of messages and bytes, and what is pending now."""
+        return self._core.stats()
+
+    def jetstream(
+        self,
+        *,
+        domain: str = "",
+        prefix: str = "",
+        timeout: float | None = None,
+        read_after_write: bool = False,
+        publish_async_max: int = PUBLISH_ASYNC_MAX,
+    ) -> JetStream:
+        """Streams on this connection.
+
+        ``domain`` or ``prefix`` reach the API of another JetStream domain or an import;
+        ``timeout`` is the default of every call; with ``read_after_write`` the handle remembers
+        the highest sequence per stream that it wrote or saw, and its gets ask for at least that.
+        ``publish_async_max`` bounds the publishes of ``publish_async`` that wait for an ack.
+        """
+        return JetStream(
+            self._core,
+            domain=domain,
+            prefix=prefix,
+            timeout=self._core.seconds(timeout),
+            read_after_write=read_after_write,
+            publish_async_max=publish_async_max,
+        )
+
+    def publish(
+        self, subject: str, payload: bytes = b"", *, reply: str = "", headers: HeaderInput = None
+    ) -> None:
+        """Queue a message; it is written at the end of the loop turn. Callable from any thread.
+
+        Raises BadSubject, PayloadTooLarge above the server's max_payload, BufferFull when
+        ``write_buffer_bytes`` wait to be written (await ``flush`` now and then), and
+        ConnectionClosed after the connection was lost.
+        """
+        self._core.publish(subject, payload, reply=reply, headers=headers)
+
+    async def request(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        *,
+        headers: HeaderInput = None,
+        timeout: float | None = None,
+    ) -> Message:
+        """Publish and wait for one reply.
+
+        Raises NoResponders when nobody listens on ``subject`` and RequestTimeout when no reply
+        came within ``timeout`` seconds (default: the client's).
+        """
+        core = self._core
+        block = header_block(headers) if headers is not None else b""
+        reply = await core.ask(core.literal(subject), block, payload, core.seconds(timeout))
+        _check_responders(subject, reply)
+        return reply
+
+    def request_many(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        *,
+        headers: HeaderInput = None,
+        max_msgs: int = 0,
+        stall: float | None = None,
+        sentinel: bool = False,
+        timeout: float | None = None,
+    ) -> Pager[Message]:
+        """Publish and iterate over the replies of everybody who answers.
+
+        Ends after ``max_msgs`` replies (0: any number), when ``stall`` seconds pass without one
+        after the first, with ``sentinel`` at an empty reply (which is not yielded), and in any
+        case after ``timeout`` seconds. Raises NoResponders when nobody listens.
+        """
+        core = self._core
+        block = header_block(headers) if headers is not None else b""
+        sink = ManyReplies(core.loop, core)
+        core.send_request(sink, core.literal(subject), block, payload, core.seconds(timeout))
+        return Pager(self._reply_pages(sink, subject, max_msgs, stall, sentinel=sentinel))
+
+    async def subscribe(
+        self,
+        subject: str,
+        *,
+        queue: str = "",
+        callback: Callback | None = None,
+        pending_msgs: int = PENDING_MSGS_MAX,
+        pending_bytes: int = PENDING_BYTES_MAX,
+    ) -> Subscription:
+        """Receive the messages of ``subject`` (``*`` and ``>`` are wildcards).
+
+        Read them with ``async for`` or ``next_msg``, or give a ``callback``: a plain or coroutine
+        function, called with one message after the other from one task. Members of a ``queue``
+        group share the messages. What exceeds ``pending_msgs`` or ``pending_bytes`` is dropped,
+        counted in ``Subscription.dropped`` and reported to the error callback as SlowConsumer.
+        """
+        if not is_valid_subject(subject.encode("utf-8", "surrogateescape")):
+            raise BadSubject(
+                subject,
+                "expected tokens separated by single dots, without blanks; * stands for one "
+                "token, > at the end for one or more",
+            )
+        if queue and any(char.isspace() for char in queue):
+            raise ValueError(f"queue {queue!r}: a queue group name has no blanks")
+        if pending_msgs < 1 or pending_bytes < 1:
+            raise ValueError(
+                f"pending_msgs={pending_msgs}, pending_bytes={pending_bytes}: both must be above 0"
+            )
+        return self._core.add_subscription(
+            subject,
+            queue,
+            pending_msgs=pending_msgs,
+            pending_bytes=pending_bytes,
+            callback=callback,
+        )
+
+    async def flush(self, *, timeout: float | None = None) -> None:
+        """Wait until the server has seen everything published so far (a PING and its PONG).
+
+        Raises RequestTimeout when no PONG comes within ``timeout`` seconds.
+        """
+        await self._core.flush(timeout=timeout)
+
+    async def drain(self, *, timeout: float | None = None) -> None:
+        """Stop all subscriptions, let what has arrived be processed, flush, and close.
+
+        Closes in any case; raises RequestTimeout when that took longer than ``timeout``.
+        """
+        await self._core.drain(timeout=timeout)
+
+    async def close(self) -> None:
+        """Write what is queued and close. Pending calls fail, subscriptions end. Idempotent."""
+        await self._core.close()
+
+    async def _reply_pages(
+        self,
+        sink: ManyReplies,
+        subject: str,
+        max_msgs: int,
+        stall: float | None,
+        *,
+        sentinel: bool,
+    ) -> AsyncGenerator[list[Message], None]:
+        count = 0
+        try:
+            while await sink.wait(stall if count else None):
+                page = list(sink.replies)
+                sink.replies.clear()
+                _check_responders(subject, page[0])
+                ends = [n for n, reply in enumerate(page) if sentinel and not reply.data]
+                if max_msgs and count + len(page) >= max_msgs:
+                    ends.append(max_msgs - count)
+                if ends:
+                    yield page[: min(ends)]
+                    return
+                yield page
+                count += len(page)
+        finally:
+            self._core.drop_request(sink)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def _check_responders(subject: str, reply: Message) -> None:
+    if not reply.data and reply.status == NO_RESPONDERS:
+        raise NoResponders(subject)

@@ -1,0 +1,317 @@
+"""The asyncio driver of one connection: dial, handshake, keep-alive, read and write by chunk.
+
+A connection lives once: it is opened, it is lost or closed, and then it is thrown away. What
+survives it (subscriptions, pending publishes of a later reconnect) belongs to the client.
+
+States: dialling -> waiting for INFO -> (TLS) -> waiting for the first PONG -> ready -> gone.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections import deque
+from typing import Final, Protocol, cast
+
+from jetspark.client import receive
+from jetspark.client.options import ClientOptions
+from jetspark.client.outgoing import Outgoing
+from jetspark.client.receive import Receiver
+from jetspark.client.server_errors import dial_problem, error_of_line, is_survivable
+from jetspark.client.server_pool import ServerAddress
+from jetspark.errors import ConnectFailed, ConnectionClosed, ProtocolViolation
+from jetspark.protocol.client_parser import ClientParser
+from jetspark.protocol.encoder import PING, PONG
+from jetspark.protocol.handshake import ServerInfo, decode_info
+from jetspark.protocol.limits import (
+    CLIENT_CONTROL_LINE_MAX,
+    CLIENT_PAYLOAD_ROOM,
+    PENDING_MAX,
+)
+
+READ_BUFFER_SIZE: Final = 256 * 1024  # speed.md 6: no clear gain above, a loss from 1 MiB on
+WRITE_HIGH_WATER: Final = 1024 * 1024  # the transport asks us to pause above this
+CLOSE_TIMEOUT: Final = 2.0  # seconds that the last bytes may take before the socket is cut
+
+logger = logging.getLogger("jetspark.client")
+
+
+class ConnectionOwner(Protocol):
+    """Who hears what the connection itself does not handle."""
+
+    def on_info(self, info: ServerInfo) -> None:
+        """The server sent a later INFO (new cluster members, lame duck)."""
+
+    def on_server_error(self, text: str) -> None:
+        """The server sent ``-ERR`` and keeps the connection."""
+
+    def on_lost(self, error: Exception) -> None:
+        """The connection is gone without having been closed by us."""
+
+    def connect_line(self, info: ServerInfo, address: ServerAddress) -> bytes:
+        """The CONNECT line that answers ``info``."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One TCP or TLS connection to a server."""
+
+    def __init__(
+        self,
+        address: ServerAddress,
+        options: ClientOptions,
+        receiver: Receiver,
+        owner: ConnectionOwner,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._address = address
+        self._options = options
+        self._receiver = receiver
+        self._owner = owner
+        self._parser = ClientParser(receiver, CLIENT_CONTROL_LINE_MAX, PENDING_MAX)
+        self._buffer = memoryview(bytearray(READ_BUFFER_SIZE))
+        self._transport: asyncio.Transport | None = None
+        self._info = ServerInfo()
+        self._greeted: asyncio.Future[None] = self._loop.create_future()
+        self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._error: Exception | None = None
+        self._ready = False
+        self._closing = False
+        self.outgoing: Final = Outgoing(self._loop, options.write_buffer_bytes, address.label)
+        # One entry per PING on its way; None for a keep-alive that nobody waits for.
+        self._pongs: deque[asyncio.Future[None] | None] = deque()
+        self._keepalives_unanswered = 0
+        self._keepalive_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def address(self) -> ServerAddress:
+        """The server this connection was opened to."""
+        return self._address
+
+    # Opening and closing.
+
+    async def open(self) -> ServerInfo:
+        """Dial and shake hands; on failure the socket is closed and the reason raised."""
+        try:
+            async with asyncio.timeout(self._options.connect_timeout):
+                return await self._shake_hands()
+        except TimeoutError as error:
+            self._cut()
+            raise ConnectFailed(
+                f"no answer within connect_timeout={self._options.connect_timeout} s"
+            ) from error
+        except OSError as error:
+            self._cut()
+            raise ConnectFailed(dial_problem(error)) from error
+        except BaseException:
+            self._cut()
+            raise
+
+    async def _shake_hands(self) -> ServerInfo:
+        options, address = self._options, self._address
+        context = options.tls
+        if context is None and address.tls:
+            context = ssl.create_default_context()
+        hostname = options.tls_hostname or address.host
+        early = context if options.tls_first else None
+        await self._loop.create_connection(
+            lambda: self,
+            address.host,
+            address.port,
+            ssl=early,
+            server_hostname=hostname if early is not None else None,
+        )
+        await self._greeted
+        if early is None and (context is not None or self._info.tls_required):
+            await self._start_tls(context or ssl.create_default_context(), hostname)
+        first_pong: asyncio.Future[None] = self._loop.create_future()
+        self._pongs.append(first_pong)
+        self.outgoing.send_control(self._owner.connect_line(self._info, address))
+        self.outgoing.send_control(PING)
+        await first_pong
+        if self._error is not None:
+            raise self._error
+        if self._transport is None:
+            raise ConnectFailed("the server accepted and closed the connection at once")
+        self._arm_keepalive()
+        return self._info
+
+    async def _start_tls(self, context: ssl.SSLContext, hostname: str) -> None:
+        if not (self._info.tls_required or self._info.tls_available):
+            raise ConnectFailed(
+                "the server offers no TLS: use nats:// and no tls=, or enable TLS on the server"
+            )
+        assert self._transport is not None
+        transport = await self._loop.start_tls(
+            self._transport, self, context, server_hostname=hostname
+        )
+        if transport is None:
+            raise ConnectFailed("the server closed the connection during the TLS handshake")
+        self._take_transport(transport)
+
+    async def close(self) -> None:
+        """Write what is pending, close the socket, and wait until it is gone."""
+        self._closing = True
+        self.outgoing.write()
+        self._stop_keepalive()
+        if self._transport is None:
+            return
+        self._transport.close()
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await asyncio.shield(self._gone)
+        except TimeoutError:
+            self._transport.abort()
+
+    def _cut(self) -> None:
+        self._closing = True
+        self._stop_keepalive()
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def ping(self) -> None:
+        """Send PING and wait for its PONG: everything sent before has reached the server."""
+        if self._closing or self._error is not None:
+            raise ConnectionClosed(f"the connection to {self._address.label} is closed")
+        pong: asyncio.Future[None] = self._loop.create_future()
+        self._pongs.append(pong)
+        self.outgoing.send_control(PING)
+        await pong
+
+    # Keep-alive.
+
+    def _arm_keepalive(self) -> None:
+        self._keepalive_timer = self._loop.call_later(self._options.ping_interval, self._keepalive)
+
+    def _stop_keepalive(self) -> None:
+        if self._keepalive_timer is not None:
+            self._keepalive_timer.cancel()
+            self._keepalive_timer = None
+
+    def _keepalive(self) -> None:
+        if self._keepalives_unanswered >= self._options.pings_outstanding_max:
+            self._fail(
+                ConnectionClosed(
+                    f"{self._address.label} did not answer {self._keepalives_unanswered} PINGs "
+                    f"sent every {self._options.ping_interval} s"
+                )
+            )
+            return
+        self._keepalives_unanswered += 1
+        self._pongs.append(None)
+        self.outgoing.send_control(PING)
+        self._arm_keepalive()
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport of the dialled socket."""
+        # uvloop's transports have the methods without being subclasses.
+        self._take_transport(cast("asyncio.Transport", transport))
+
+    def _take_transport(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.outgoing.set_transport(transport)
+        transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - one size serves all
+        """The buffer that the next read fills."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Parse one chunk, wake each sink once, then look after control operations."""
+        receiver = self._receiver
+        self._parser.feed(bytes(self._buffer[:nbytes]))
+        if receiver.woken:
+            woken, receiver.woken = receiver.woken, []
+            for sink in woken:
+                sink.wake()
+        if receiver.control:
+            control, receiver.control = receiver.control, []
+            for kind, body in control:
+                self._on_control(kind, body)
+
+    def pause_writing(self) -> None:
+        """The transport has enough: keep further frames here."""
+        self.outgoing.pause()
+
+    def resume_writing(self) -> None:
+        """The transport has room again."""
+        self.outgoing.resume()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Everything pending fails at once."""
+        self._stop_keepalive()
+        self._transport = None
+        self.outgoing.set_transport(None)
+        if not self._gone.done():
+            self._gone.set_result(None)
+        reason = self._error or exc
+        text = f": {reason}" if reason is not None else " by the server"
+        closed = ConnectionClosed(f"the connection to {self._address.label} was closed{text}")
+        closed.__cause__ = reason
+        self._fail_waiters(reason if not self._ready and reason is not None else closed)
+        if self._ready and not self._closing:
+            self._closing = True
+            self._owner.on_lost(closed)
+
+    # Control operations.
+
+    def _on_control(self, kind: int, body: bytes) -> None:
+        if kind == receive.PONG:
+            self._on_pong()
+        elif kind == receive.PING:
+            self.outgoing.send_control(PONG)
+        elif kind == receive.INFO:
+            self._on_info(body)
+        elif kind == receive.ERR:
+            self._on_error_line(body.decode("utf-8", "replace"))
+        else:
+            text = body.decode("utf-8", "replace")
+            self._fail(
+                ProtocolViolation(
+                    f"{self._address.label} sent what is not the NATS protocol: {text}"
+                )
+            )
+
+    def _on_info(self, body: bytes) -> None:
+        try:
+            self._info = decode_info(body)
+        except ValueError as error:
+            self._fail(ProtocolViolation(f"{self._address.label} sent a bad INFO: {error}"))
+            return
+        # Servers of one cluster may have different limits, so the announced one is a lower bound.
+        self._parser.max_payload = max(self._info.max_payload + CLIENT_PAYLOAD_ROOM, PENDING_MAX)
+        if not self._greeted.done():
+            self._greeted.set_result(None)
+        if self._ready:
+            self._owner.on_info(self._info)
+
+    def _on_pong(self) -> None:
+        # The first one ends the handshake; what follows in the same chunk is ordinary traffic.
+        self._ready = True
+        self._keepalives_unanswered = 0
+        pong = self._pongs.popleft() if self._pongs else None
+        if pong is not None and not pong.done():
+            pong.set_result(None)
+
+    def _on_error_line(self, text: str) -> None:
+        if self._ready and is_survivable(text):
+            self._owner.on_server_error(text)
+            return
+        # The server closes after any other -ERR; its text is the reason that everybody is told.
+        self._fail(error_of_line(text))
+
+    def _fail(self, error: Exception) -> None:
+        if self._error is None:
+            self._error = error
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _fail_waiters(self, error: Exception) -> None:
+        if not self._greeted.done():
+            self._greeted.set_exception(error)
+            # Nobody may be waiting for it any more.
+            self._greeted.exception()
+        while self._pongs:
+            pong = self._pongs.popleft()
+            if pong is not None and not pong.done():
+                pong.set_exception(error)

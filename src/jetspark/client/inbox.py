@@ -1,0 +1,107 @@
+"""The mux inbox: one wildcard subscription for all replies. Native-friendly, no asyncio.
+
+A request gets the reply subject ``<inbox>.<token>`` and leaves a :class:`ReplySink` under its
+token. Replies reach it straight from the parser's offsets: no subscription, task or timer per
+request.
+"""
+
+from mypy_extensions import i64, mypyc_attr
+
+from jetspark.client.message import Message, Publisher
+from jetspark.client.receive import Sink
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)  # sinks that hold asyncio futures are interpreted
+class ReplySink:
+    """Takes the replies to one request."""
+
+    def __init__(self) -> None:
+        self.token: bytes = b""
+        self.subject: bytes = b""
+        self.deadline: float = 0.0
+
+    def on_reply(
+        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
+    ) -> bool:
+        """Take one reply; True when no more are expected."""
+        raise NotImplementedError
+
+    def renew(self, now: float) -> bool:  # noqa: ARG002 - most requests have one deadline
+        """Whether the deadline, which has passed, was moved because replies keep coming."""
+        return False
+
+    def fail(self, error: Exception) -> None:
+        """The request is over without (further) replies: connection lost or deadline passed."""
+
+
+class Mux(Sink):
+    """The sink of the inbox subscription: finds the request a reply belongs to."""
+
+    def __init__(self, prefix: bytes) -> None:
+        # The subject up to and including the dot before the token.
+        self.prefix: bytes = prefix
+        self.pending: dict[bytes, ReplySink] = {}
+        self._skip: i64 = len(prefix)
+        self._counter: i64 = 0
+        # Pages and batches bring runs of replies to one request: the last one is remembered.
+        self._last_token: bytes = b""
+        self._last_sink: ReplySink | None = None
+
+    def add(self, sink: ReplySink) -> bytes:
+        """Register a request; returns the reply subject to publish it with."""
+        self._counter += 1
+        token = b"%d" % int(self._counter)
+        sink.token = token
+        self.pending[token] = sink
+        return self.prefix + token
+
+    def discard(self, sink: ReplySink) -> None:
+        """Forget a request; later replies to it are dropped."""
+        self.pending.pop(sink.token, None)
+        if self._last_sink is sink:
+            self._last_sink = None
+
+    def take_all(self) -> list[ReplySink]:
+        """Forget every request and return them (connection lost)."""
+        sinks = list(self.pending.values())
+        self.pending.clear()
+        self._last_sink = None
+        return sinks
+
+    def deliver(
+        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
+    ) -> None:
+        """Hand the reply to the request with its token; unknown tokens are dropped."""
+        token = data[ss + self._skip : se]
+        if token == self._last_token and self._last_sink is not None:
+            sink = self._last_sink
+        else:
+            found = self.pending.get(token)
+            if found is None:
+                return
+            sink = found
+            self._last_token = token
+            self._last_sink = sink
+        if sink.on_reply(data, ss, se, rs, re, hs, ps, pe):
+            self.discard(sink)
+
+
+def read_message(
+    data: bytes,
+    ss: i64,
+    se: i64,
+    rs: i64,
+    re: i64,
+    hs: i64,
+    ps: i64,
+    pe: i64,
+    publisher: Publisher,
+) -> Message:
+    """Build a message from the parser's offsets."""
+    return Message(
+        str(data[ss:se], "utf-8", "surrogateescape"),
+        data[ps:pe],
+        str(data[rs:re], "utf-8", "surrogateescape") if re > rs else "",
+        data[hs:ps] if ps > hs else b"",
+        publisher,
+    )

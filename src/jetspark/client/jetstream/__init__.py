@@ -1,0 +1,1 @@
+"""Streams over a client: manage them, publish into them, read them."""

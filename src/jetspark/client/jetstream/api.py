@@ -1,0 +1,78 @@
+"""One JSON request to ``$JS.API``: encode, ask, decode, errors as exceptions; paging."""
+
+# Every call has a timeout argument (design.md, "The client").
+
+from typing import Final, TypeVar
+
+import msgspec
+
+from jetspark.api.base import ApiErrorBody, ApiStruct, Response, encode_request
+from jetspark.client.core import ClientCore
+from jetspark.errors import BadSubject, JetStreamNotEnabled, ProtocolViolation, api_error
+from jetspark.errors.codes import ErrCode
+from jetspark.headers.status import NO_RESPONDERS
+from jetspark.subjects.tokens import is_valid_literal
+
+DEFAULT_PREFIX: Final = "$JS.API"
+
+S = TypeVar("S", bound=ApiStruct)
+
+
+def api_prefix(domain: str, prefix: str) -> str:
+    """The subject prefix of the API; ``domain`` and ``prefix`` exclude each other."""
+    if domain and prefix:
+        raise ValueError(
+            "domain and prefix were both given: a domain is a prefix ($JS.<domain>.API)"
+        )
+    if domain:
+        prefix = f"$JS.{domain}.API"
+    prefix = prefix.rstrip(".") or DEFAULT_PREFIX
+    if not is_valid_literal(prefix.encode("utf-8", "surrogateescape")):
+        raise BadSubject(prefix, "an API prefix is a subject without wildcards, such as $JS.API")
+    return prefix
+
+
+class ApiClient:
+    """Asks the JetStream API of one account or domain."""
+
+    def __init__(self, core: ClientCore, prefix: str, timeout: float) -> None:
+        self.core = core
+        self.prefix: Final = prefix
+        self.timeout: Final = timeout
+
+    def seconds(self, timeout: float | None) -> float:
+        """The timeout of a call: its own, or the default of this handle."""
+        return self.timeout if timeout is None else timeout
+
+    def subject(self, verb: str) -> bytes:
+        """The subject of an API verb such as ``STREAM.INFO.ORDERS``."""
+        return f"{self.prefix}.{verb}".encode()
+
+    async def call(
+        self,
+        verb: str,
+        request: ApiStruct | None,
+        response: Response[S],
+        *,
+        timeout: float | None = None,
+    ) -> S:
+        """Ask and return the answer's model; an error body is raised as its exception."""
+        body = b"" if request is None else encode_request(request)
+        subject = self.subject(verb)
+        reply = await self.core.ask(subject, b"", body, self.seconds(timeout))
+        if reply.status == NO_RESPONDERS:
+            raise JetStreamNotEnabled(
+                NO_RESPONDERS,
+                ErrCode.NOT_ENABLED_FOR_ACCOUNT,
+                f"nobody answers on {subject.decode()!r}: JetStream is off on this server or for "
+                "this account (nats-server: -js), or domain/prefix is wrong",
+            )
+        try:
+            answer = response.decode(reply.data)
+        except msgspec.MsgspecError as error:
+            raise ProtocolViolation(
+                f"the answer on {subject.decode()!r} cannot be read: {error}"
+            ) from error
+        if isinstance(answer, ApiErrorBody):
+            raise api_error(answer.code, answer.err_code, answer.description)
+        return answer

@@ -1,0 +1,235 @@
+"""JetStream: streams by name, and publishing into them."""
+
+# Every call has a timeout argument (design.md, "The client").
+
+from collections.abc import AsyncGenerator
+from typing import Literal
+
+from jetspark.api.account import ACCOUNT_INFO, AccountInfo
+from jetspark.api.message import PubAck
+from jetspark.api.stream import (
+    STREAM_CREATE,
+    STREAM_DELETE,
+    STREAM_INFO,
+    STREAM_LIST,
+    STREAM_NAMES,
+    STREAM_UPDATE,
+    StreamConfig,
+    StreamInfo,
+    StreamListRequest,
+    StreamNamesRequest,
+)
+from jetspark.client.core import ClientCore
+from jetspark.client.header_input import HeaderInput
+from jetspark.client.jetstream.api import ApiClient, api_prefix
+from jetspark.client.jetstream.high_water import HighWater
+from jetspark.client.jetstream.publish import (
+    PUBLISH_ASYNC_MAX,
+    AckFuture,
+    Expect,
+    PublishWindow,
+    publish_headers,
+    read_ack,
+)
+from jetspark.client.jetstream.streams import Stream
+from jetspark.client.pager import Pager
+from jetspark.errors import BadName, StreamNotFound
+from jetspark.errors.codes import ErrCode
+from jetspark.subjects.tokens import stream_name_problem
+
+__all__ = ["PUBLISH_ASYNC_MAX", "JetStream"]
+
+
+class JetStream:
+    """Streams of one account or domain. Made by ``Client.jetstream``."""
+
+    def __init__(
+        self,
+        core: ClientCore,
+        *,
+        domain: str,
+        prefix: str,
+        timeout: float,
+        read_after_write: bool,
+        publish_async_max: int,
+    ) -> None:
+        self._core = core
+        self._api = ApiClient(core, api_prefix(domain, prefix), timeout)
+        self._high_water = HighWater(enabled=read_after_write)
+        self._window = PublishWindow(
+            core, publish_async_max, self._note_ack if read_after_write else None
+        )
+
+    # Streams.
+
+    async def create_stream(self, config: StreamConfig, *, timeout: float | None = None) -> Stream:
+        """Create a stream. The same configuration again is no error.
+
+        Raises StreamExists when the name is taken with another configuration, SubjectsOverlap
+        when another stream has one of its subjects, ApiError for a refused configuration.
+        """
+        name = check_name(config.name)
+        info = await self._api.call(
+            f"STREAM.CREATE.{name}", config, STREAM_CREATE, timeout=timeout
+        )
+        return Stream(self._api, info, self._high_water)
+
+    async def update_stream(self, config: StreamConfig, *, timeout: float | None = None) -> Stream:
+        """Change the configuration of a stream; what ``config`` leaves out gets its default.
+
+        Raises StreamNotFound, or ApiError for a change that is not allowed.
+        """
+        name = check_name(config.name)
+        info = await self._api.call(
+            f"STREAM.UPDATE.{name}", config, STREAM_UPDATE, timeout=timeout
+        )
+        return Stream(self._api, info, self._high_water)
+
+    async def create_or_update_stream(
+        self, config: StreamConfig, *, timeout: float | None = None
+    ) -> Stream:
+        """Update the stream, or create it when it does not exist."""
+        try:
+            return await self.update_stream(config, timeout=timeout)
+        except StreamNotFound:
+            return await self.create_stream(config, timeout=timeout)
+
+    async def stream(self, name: str, *, timeout: float | None = None) -> Stream:
+        """A handle to an existing stream; StreamNotFound when there is none."""
+        verb = f"STREAM.INFO.{check_name(name)}"
+        info = await self._api.call(verb, None, STREAM_INFO, timeout=timeout)
+        return Stream(self._api, info, self._high_water)
+
+    async def delete_stream(self, name: str, *, timeout: float | None = None) -> None:
+        """Delete a stream with everything in it; StreamNotFound when there is none."""
+        verb = f"STREAM.DELETE.{check_name(name)}"
+        await self._api.call(verb, None, STREAM_DELETE, timeout=timeout)
+        self._high_water.forget(name)
+
+    def streams(self, *, subject: str = "", timeout: float | None = None) -> Pager[StreamInfo]:
+        """Iterate over all streams, or those whose subjects collide with ``subject``."""
+        return Pager(self._stream_pages(subject, timeout))
+
+    def stream_names(self, *, subject: str = "", timeout: float | None = None) -> Pager[str]:
+        """Iterate over the names of all streams, or of those that collide with ``subject``."""
+        return Pager(self._name_pages(subject, timeout))
+
+    async def stream_name_by_subject(self, subject: str, *, timeout: float | None = None) -> str:
+        """The one stream that takes ``subject`` (ADR-15).
+
+        Raises StreamNotFound when there is none, and ValueError when there are several.
+        """
+        names = [name async for name in self.stream_names(subject=subject, timeout=timeout)]
+        if not names:
+            raise StreamNotFound(
+                404, ErrCode.STREAM_NOT_FOUND, f"no stream takes the subject {subject!r}"
+            )
+        if len(names) > 1:
+            raise ValueError(
+                f"several streams match {subject!r}: {', '.join(names)}; name the one you mean"
+            )
+        return names[0]
+
+    async def account_info(self, *, timeout: float | None = None) -> AccountInfo:
+        """Usage and limits of this account, and the API level of the server."""
+        return await self._api.call("INFO", None, ACCOUNT_INFO, timeout=timeout)
+
+    # Publishing.
+
+    async def publish(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        *,
+        headers: HeaderInput = None,
+        msg_id: str = "",
+        expect: Expect | None = None,
+        ttl: float | Literal["never"] | None = None,
+        timeout: float | None = None,
+    ) -> PubAck:
+        """Publish and wait for the stream's ack: its name and the sequence of the message.
+
+        A message with a ``msg_id`` that the stream has seen within its duplicate window is not
+        stored again (``ack.duplicate``). ``expect`` names conditions, ``ttl`` (seconds, or
+        ``"never"``) needs a stream with ``allow_msg_ttl``. Raises NoResponders when no stream
+        takes the subject, WrongLastSequence and its kin when ``expect`` does not hold, ApiError
+        for any other refusal, RequestTimeout when no ack came: then it may be stored or not.
+        """
+        block = publish_headers(headers, msg_id, expect, ttl)
+        reply = await self._core.ask(
+            self._core.literal(subject), block, payload, self._api.seconds(timeout)
+        )
+        ack = read_ack(subject, reply.header_block, reply.data)
+        self._high_water.note(ack.stream, ack.seq)
+        return ack
+
+    async def publish_async(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        *,
+        headers: HeaderInput = None,
+        msg_id: str = "",
+        expect: Expect | None = None,
+        ttl: float | Literal["never"] | None = None,
+        timeout: float | None = None,
+    ) -> AckFuture:
+        """Publish without waiting for the ack, which is returned as something to await.
+
+        Waits only while ``publish_async_max`` acks are on their way (back-pressure). Acks that
+        you do not await: ``publish_async_complete`` raises the first failure among them.
+        """
+        block = publish_headers(headers, msg_id, expect, ttl)
+        return await self._window.publish(subject, block, payload, self._api.seconds(timeout))
+
+    @property
+    def publish_async_pending(self) -> int:
+        """Publishes of ``publish_async`` whose ack has not arrived."""
+        return self._window.pending
+
+    async def publish_async_complete(self, *, timeout: float | None = None) -> None:
+        """Wait for the acks of all ``publish_async`` so far.
+
+        Raises the first failure since the last call whose ack nobody awaited, and RequestTimeout
+        when acks are missing after ``timeout`` seconds.
+        """
+        await self._window.complete(self._api.seconds(timeout))
+
+    # Private parts.
+
+    def _note_ack(self, ack: PubAck) -> None:
+        self._high_water.note(ack.stream, ack.seq)
+
+    async def _stream_pages(
+        self, subject: str, timeout: float | None
+    ) -> AsyncGenerator[tuple[StreamInfo, ...], None]:
+        offset = 0
+        while True:
+            request = StreamListRequest(offset=offset, subject=subject)
+            page = await self._api.call("STREAM.LIST", request, STREAM_LIST, timeout=timeout)
+            streams = page.streams or ()
+            offset += len(streams)
+            yield streams
+            if not streams or offset >= page.total:
+                return
+
+    async def _name_pages(
+        self, subject: str, timeout: float | None
+    ) -> AsyncGenerator[tuple[str, ...], None]:
+        offset = 0
+        while True:
+            request = StreamNamesRequest(offset=offset, subject=subject)
+            page = await self._api.call("STREAM.NAMES", request, STREAM_NAMES, timeout=timeout)
+            names = page.streams or ()
+            offset += len(names)
+            yield names
+            if not names or offset >= page.total:
+                return
+
+
+def check_name(name: str) -> str:
+    """Refuse what cannot be a stream's name, before it gets into a subject."""
+    problem = stream_name_problem(name)
+    if problem is not None:
+        raise BadName("stream", name, problem)
+    return name

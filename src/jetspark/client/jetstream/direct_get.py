@@ -1,0 +1,232 @@
+"""Reading single messages: DIRECT.GET where the stream allows it, else MSG.GET; read-after-write.
+
+ADR-53 on servers that do not have it (decisions.md): a reply that carries
+``Nats-Min-Last-Sequence`` proves itself; without it a message at or above the wanted sequence
+proves itself too; everything else is asked of the leader, once STREAM.INFO says that the leader
+has reached the sequence.
+"""
+
+import asyncio
+from typing import Final
+
+from jetspark.api.base import Timestamp, encode_request
+from jetspark.api.message import MSG_GET, MsgGetRequest, MsgGetResponse
+from jetspark.api.stream import STREAM_INFO, StreamInfoRequest, StreamState
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.pages import parse_count
+from jetspark.client.jetstream.stored import StreamMessage, from_direct, from_leader, own_lines
+from jetspark.client.message import Message
+from jetspark.errors import MessageNotFound, MinLastSequence, RequestTimeout, status_error
+from jetspark.errors.codes import ErrCode
+from jetspark.headers.block import find_value
+from jetspark.headers.names import MIN_LAST_SEQUENCE
+from jetspark.headers.status import NO_RESPONDERS, NOT_FOUND, PRECONDITION_FAILED, parse_status
+from jetspark.subjects.tokens import is_valid_literal
+
+REFUSED_DIRECT_SECONDS: Final = 30.0  # decisions.md, "A refused direct get (503)"
+LEADER_POLL_FIRST: Final = 0.01  # seconds between looks at the leader, doubling
+LEADER_POLL_MAX: Final = 0.5
+
+
+class StreamReader:
+    """Gets messages of one stream by either API."""
+
+    def __init__(self, api: ApiClient, stream: str) -> None:
+        self.api: Final = api
+        self.stream: Final = stream
+        self._loop = api.core.loop
+        self._refused_until = 0.0
+
+    @property
+    def direct_refused(self) -> bool:
+        """Whether a direct get was answered by nobody within the last 30 seconds."""
+        return self._loop.time() < self._refused_until
+
+    def refuse_direct(self) -> None:
+        """Remember that nobody answers direct gets of this stream."""
+        self._refused_until = self._loop.time() + REFUSED_DIRECT_SECONDS
+
+    async def get(self, request: MsgGetRequest, seconds: float) -> StreamMessage:
+        """The message ``request`` names; MessageNotFound or MinLastSequence when there is none.
+
+        With ``min_last_seq`` the answer comes from a copy that has reached it, or not at all.
+        """
+        deadline = self._loop.time() + seconds
+        held_back = False
+        while not self.direct_refused:
+            try:
+                reply = await self._ask_direct(request, deadline)
+            except RequestTimeout:
+                if held_back:
+                    raise behind(self.stream, request.min_last_seq) from None
+                raise
+            code, text = parse_status(reply.header_block)
+            if code == NO_RESPONDERS:
+                self.refuse_direct()
+                break
+            if code == PRECONDITION_FAILED and text == b"Min Last Sequence":
+                # The server has waited already: ask again at once, while there is time.
+                held_back = True
+                continue
+            if code not in {0, NOT_FOUND}:
+                raise status_error(code, text.decode("utf-8", "replace"))
+            message = from_direct(reply) if code == 0 else None
+            if not self._proven(reply, message, request.min_last_seq):
+                break
+            if message is None:
+                raise self._not_found(request)
+            return message
+        return await self._get_from_leader(request, deadline)
+
+    async def get_from_leader(self, request: MsgGetRequest, seconds: float) -> StreamMessage:
+        """The same by MSG.GET only, which the leader answers."""
+        return await self._get_from_leader(request, self._loop.time() + seconds)
+
+    async def wait_for_leader(self, sequence: int, deadline: float) -> StreamState:
+        """Wait until the leader has ``sequence``; MinLastSequence when it does not get there."""
+        pause = LEADER_POLL_FIRST
+        while True:
+            info = await self.api.call(
+                f"STREAM.INFO.{self.stream}",
+                StreamInfoRequest(),
+                STREAM_INFO,
+                timeout=self._left(deadline),
+            )
+            if info.state.last_seq >= sequence:
+                return info.state
+            if self._loop.time() + pause >= deadline:
+                raise behind(self.stream, sequence, info.state.last_seq)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LEADER_POLL_MAX)
+
+    async def _ask_direct(self, request: MsgGetRequest, deadline: float) -> Message:
+        verb = f"DIRECT.GET.{self.stream}"
+        subject = request.last_by_subj
+        if subject and is_valid_literal(subject.encode("utf-8", "surrogateescape")):
+            # ADR-31, subject-appended form: permissions can be given per subject.
+            verb = f"{verb}.{subject}"
+            request = MsgGetRequest(min_last_seq=request.min_last_seq)
+            body = encode_request(request) if request.min_last_seq else b""
+        else:
+            body = encode_request(request)
+        return await self.api.core.ask(self.api.subject(verb), b"", body, self._left(deadline))
+
+    async def _get_from_leader(self, request: MsgGetRequest, deadline: float) -> StreamMessage:
+        wanted = request.min_last_seq
+        if wanted and not self._server_has_min_last_seq:
+            await self.wait_for_leader(wanted, deadline)
+            request = without_min_last_seq(request)
+        held_back: MinLastSequence | None = None
+        while True:
+            try:
+                answer = await self._ask_leader(request, deadline)
+                break
+            except MinLastSequence as error:
+                held_back = error
+            except RequestTimeout:
+                if held_back is not None:
+                    raise held_back from None
+                raise
+            except MessageNotFound:
+                raise self._not_found(request) from None
+        if request.min_last_seq and answer.min_last_seq < wanted:
+            # INFO describes the next hop only: whoever answered does not know the field.
+            await self.wait_for_leader(wanted, deadline)
+            answer = await self._ask_leader(without_min_last_seq(request), deadline)
+        if answer.message is None:
+            raise self._not_found(request)
+        return from_leader(self.stream, answer.message)
+
+    async def _ask_leader(self, request: MsgGetRequest, deadline: float) -> MsgGetResponse:
+        return await self.api.call(
+            f"STREAM.MSG.GET.{self.stream}", request, MSG_GET, timeout=self._left(deadline)
+        )
+
+    @property
+    def _server_has_min_last_seq(self) -> bool:
+        jetspark = self.api.core.server_info.jetspark
+        return jetspark is not None and jetspark.min_last_seq
+
+    @staticmethod
+    def _proven(reply: Message, message: StreamMessage | None, wanted: int) -> bool:
+        if not wanted or (message is not None and message.seq >= wanted):
+            return True
+        # A message's own headers prove nothing: anybody may store one with that name. A status
+        # reply has no message, so all its lines are the server's.
+        lines = reply.header_block if message is None else own_lines(reply.header_block)
+        return parse_count(find_value(lines, MIN_LAST_SEQUENCE)) >= wanted
+
+    def _left(self, deadline: float) -> float:
+        left = deadline - self._loop.time()
+        if left <= 0:
+            raise RequestTimeout(f"reading from stream {self.stream!r}: time is up")
+        return left
+
+    def _not_found(self, request: MsgGetRequest) -> MessageNotFound:
+        return MessageNotFound(
+            NOT_FOUND,
+            ErrCode.MESSAGE_NOT_FOUND,
+            f"no message in stream {self.stream!r} for {describe(request)}",
+        )
+
+
+def make_request(
+    *,
+    seq: int = 0,
+    last_by_subject: str = "",
+    next_by_subject: str = "",
+    start_time_ns: int | None = None,
+    min_last_seq: int = 0,
+) -> MsgGetRequest:
+    """Check which message is asked for (ADR-31, legal forms); ValueError says what is wrong."""
+    if seq < 0 or min_last_seq < 0:
+        raise ValueError(f"seq={seq}, min_last_seq={min_last_seq}: expected numbers from 0 on")
+    if last_by_subject and (seq or next_by_subject or start_time_ns is not None):
+        raise ValueError(
+            "last_by_subject stands alone: leave out seq, next_by_subject and start_time"
+        )
+    if seq and start_time_ns is not None:
+        raise ValueError("seq and start_time exclude each other: both say where to start")
+    if not (seq or last_by_subject or next_by_subject or start_time_ns is not None):
+        raise ValueError("which message? give seq, last_by_subject, next_by_subject or start_time")
+    return MsgGetRequest(
+        seq=seq,
+        last_by_subj=last_by_subject,
+        next_by_subj=next_by_subject,
+        start_time=None if start_time_ns is None else Timestamp(start_time_ns),
+        min_last_seq=min_last_seq,
+    )
+
+
+def without_min_last_seq(request: MsgGetRequest) -> MsgGetRequest:
+    """The same for a server that refuses the field (nats-server: 10025)."""
+    return MsgGetRequest(
+        seq=request.seq,
+        last_by_subj=request.last_by_subj,
+        next_by_subj=request.next_by_subj,
+        start_time=request.start_time,
+    )
+
+
+def describe(request: MsgGetRequest) -> str:
+    """The request in words, for error messages."""
+    parts = []
+    if request.seq:
+        parts.append(f"seq {request.seq}" + (" and on" if request.next_by_subj else ""))
+    if request.last_by_subj:
+        parts.append(f"last on {request.last_by_subj!r}")
+    if request.next_by_subj:
+        parts.append(f"next on {request.next_by_subj!r}")
+    if request.start_time is not None:
+        parts.append(f"from {request.start_time}")
+    return ", ".join(parts)
+
+
+def behind(stream: str, wanted: int, reached: int | None = None) -> MinLastSequence:
+    """Nobody who answered has got as far as ``wanted``."""
+    where = "" if reached is None else f": its leader is at {reached}"
+    return MinLastSequence(
+        PRECONDITION_FAILED,
+        ErrCode.MIN_LAST_SEQUENCE,
+        f"stream {stream!r} did not reach sequence {wanted} in time{where}",
+    )

@@ -1,0 +1,288 @@
+"""One page of a direct-get batch, straight from the wire into columns. Native-friendly.
+
+ADR-31: a batch is a run of ordinary messages that carry, behind the user's headers, the lines
+``Nats-Stream Nats-Subject Nats-Sequence Nats-Time-Stamp Nats-Num-Pending Nats-Last-Sequence``,
+and ends with a status: 204 EOB, or 404, 408, 412, 503 when there was nothing to send. No object
+is made per message; the lists below grow together.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from mypy_extensions import i64
+
+from jetspark.client.inbox import ReplySink
+from jetspark.headers.block import find_value
+from jetspark.headers.names import (
+    MIN_LAST_SEQUENCE,
+    NUM_PENDING,
+    SEQUENCE,
+    STREAM,
+    SUBJECT,
+    TIME_STAMP,
+)
+from jetspark.headers.status import parse_status
+from jetspark.units import parse_rfc3339
+
+_BLANK: Final = 0x20
+_CR: Final = 0x0D
+_DOT: Final = 0x2E
+_ZERO: Final = 0x30
+_NINE: Final = 0x39
+_Z: Final = 0x5A
+
+_VERSION_SIZE: Final = 8  # len("NATS/1.0")
+_SECOND_SIZE: Final = 19  # len("2026-11-15T07:01:04")
+_OWN_LINES: Final = b"\r\nNats-Stream: "
+
+
+class Page(ReplySink):
+    """Collects the replies to one batch request.
+
+    Rows with a sequence above ``last`` are left out: a batch has no upper bound of its own.
+    """
+
+    def __init__(
+        self,
+        stream: bytes,
+        last: i64,
+        times: bool,
+        subjects: bool,
+        payloads: bool,
+        headers: bool,
+        on_done: Callable[[], None],
+    ) -> None:
+        super().__init__()
+        self.sequences: list[int] = []
+        self.times: list[int] = []
+        self.subjects: list[str] = []
+        self.payloads: list[bytes] = []
+        self.headers: list[bytes] = []
+        # The last sequence taken, and whether one beyond ``last`` came.
+        self.last_seq: i64 = 0
+        self.past: bool = False
+        # Of the message that ended the page; status 0 while it is not there.
+        self.status: i64 = 0
+        self.status_text: bytes = b""
+        self.pending: i64 = 0
+        # ADR-53 proof: the last sequence of the copy that answered; 0 when it did not say.
+        self.proof: i64 = 0
+        # A row came from another stream (a mirror), or from a server without batches.
+        self.foreign: bool = False
+        self.unbatched: bool = False
+        self.error: Exception | None = None
+        self._last: i64 = last
+        self._want_times: bool = times
+        self._want_subjects: bool = subjects
+        self._want_payloads: bool = payloads
+        self._want_headers: bool = headers
+        self._on_done: Callable[[], None] = on_done
+        self._seconds: float = 0.0
+        self._seen: i64 = 0
+        self._taken: i64 = 0
+        self._stream: bytes = stream
+        # What the server's own lines begin with.
+        self._own: bytes = b""
+        self._own_size: i64 = 0
+        self._second: bytes = b""
+        self._second_ns: i64 = 0
+        self._subject: bytes = b""
+        self._subject_text: str = ""
+        # Where the last number or line that was read ends.
+        self._at: i64 = 0
+        self._expect(stream)
+
+    def renew(self, now: float) -> bool:
+        """Whether replies came since the last look; then the deadline moves on."""
+        if self._taken == self._seen:
+            return False
+        self._seen = self._taken
+        self.deadline = now + self._seconds
+        return True
+
+    def allow(self, seconds: float) -> None:
+        """Set how long the page may go without a message."""
+        self._seconds = seconds
+
+    def fail(self, error: Exception) -> None:
+        """Connection lost or time over."""
+        self.error = error
+        self._on_done()
+
+    def on_reply(
+        self,
+        data: bytes,
+        ss: i64,  # noqa: ARG002 - the reply subject is ours and known
+        se: i64,  # noqa: ARG002
+        rs: i64,  # noqa: ARG002
+        re: i64,  # noqa: ARG002
+        hs: i64,
+        ps: i64,
+        pe: i64,
+    ) -> bool:
+        """Take a row, or the status that ends the page."""
+        self._taken += 1
+        if ps - hs > _VERSION_SIZE and data[hs + _VERSION_SIZE] == _BLANK:
+            self._take_status(data[hs:ps])
+            return True
+        own = hs + _VERSION_SIZE
+        if self._take_released(data, own, hs, ps, pe):
+            return False
+        own = data.rfind(_OWN_LINES, hs, ps)
+        if own >= hs and self._take_released(data, own, hs, ps, pe):
+            return False
+        self._take_any(data, own, hs, ps, pe)
+        if self.unbatched:
+            self._on_done()
+            return True
+        return False
+
+    def _take_released(self, data: bytes, own: i64, hs: i64, ps: i64, pe: i64) -> bool:
+        """Read a row whose own lines start at ``own`` and stand in the released order.
+
+        False when it is anything else. The block must end with them: a user may have stored
+        headers of these very names, and then only the last ones are the server's.
+        """
+        start = own + self._own_size
+        if data[own:start] != self._own:
+            return False
+        subject_end = start
+        while subject_end < ps and data[subject_end] != _CR:
+            subject_end += 1
+        at = subject_end + 2
+        if data[at : at + 15] != b"Nats-Sequence: ":
+            return False
+        sequence = self._number(data, at + 15, ps)
+        at = self._at + 2
+        if data[at : at + 17] != b"Nats-Time-Stamp: ":
+            return False
+        time_ns = self._time(data, at + 17, ps)
+        at = self._at + 2
+        if data[at : at + 18] != b"Nats-Num-Pending: ":
+            return False
+        self._number(data, at + 18, ps)
+        at = self._at + 2
+        if data[at : at + 20] != b"Nats-Last-Sequence: ":
+            return False
+        self._number(data, at + 20, ps)
+        at = self._at + 2
+        if at + 2 != ps:
+            if data[at : at + 24] != b"Nats-Min-Last-Sequence: ":
+                return False
+            self._number(data, at + 24, ps)
+            if self._at + 4 != ps:
+                return False
+        if sequence > self._last:
+            self.past = True
+            return True
+        self.last_seq = sequence
+        self.sequences.append(int(sequence))
+        if self._want_times:
+            self.times.append(int(time_ns))
+        if self._want_subjects:
+            self._add_subject(data[start:subject_end])
+        if self._want_payloads:
+            self.payloads.append(data[ps:pe])
+        if self._want_headers:
+            # Without user headers the server's lines follow the version line directly.
+            plain = own == hs + _VERSION_SIZE
+            self.headers.append(b"" if plain else data[hs : own + 2] + b"\r\n")
+        return True
+
+    def _take_any(self, data: bytes, own: i64, hs: i64, ps: i64, pe: i64) -> None:
+        """Read a row of any shape: its own lines start at the last ``Nats-Stream``."""
+        lines = b"NATS/1.0" + data[own:ps] if own >= hs else b""
+        stream = find_value(lines, STREAM)
+        subject = find_value(lines, SUBJECT)
+        stamp = find_value(lines, TIME_STAMP)
+        sequence: i64 = parse_count(find_value(lines, SEQUENCE))
+        if sequence < 0 or stream is None or subject is None or stamp is None:
+            self.fail(ValueError(f"direct-get reply without its headers: {data[hs:ps][:200]!r}"))
+            return
+        if find_value(lines, NUM_PENDING) is None:
+            # ADR-31: a server that does not know batches answers with one plain message.
+            self.unbatched = True
+        if stream != self._stream:
+            self.foreign = True
+            self._expect(stream)
+        if sequence > self._last:
+            self.past = True
+            return
+        self.last_seq = sequence
+        self.sequences.append(int(sequence))
+        if self._want_times:
+            self.times.append(parse_rfc3339(stamp.decode("ascii", "replace")))
+        if self._want_subjects:
+            self._add_subject(subject)
+        if self._want_payloads:
+            self.payloads.append(data[ps:pe])
+        if self._want_headers:
+            plain = own == hs + _VERSION_SIZE
+            self.headers.append(b"" if plain else data[hs : own + 2] + b"\r\n")
+
+    def _expect(self, stream: bytes) -> None:
+        """Set what the server's own lines begin with."""
+        self._own = b"\r\nNats-Stream: %b\r\nNats-Subject: " % stream
+        self._own_size = len(self._own)
+
+    def _take_status(self, block: bytes) -> None:
+        code, text = parse_status(block)
+        self.status = code
+        self.status_text = text
+        self.pending = max(parse_count(find_value(block, NUM_PENDING)), 0)
+        self.proof = max(parse_count(find_value(block, MIN_LAST_SEQUENCE)), 0)
+        self._on_done()
+
+    def _add_subject(self, subject: bytes) -> None:
+        # Runs of one subject are common: the text is shared.
+        if subject != self._subject:
+            self._subject = subject
+            self._subject_text = str(subject, "utf-8", "surrogateescape")
+        self.subjects.append(self._subject_text)
+
+    def _number(self, data: bytes, at: i64, end: i64) -> i64:
+        """The digits at ``at``; ``_at`` is set behind them."""
+        value: i64 = 0
+        while at < end:
+            digit: i64 = data[at] - _ZERO
+            if digit < 0 or digit > 9:
+                break
+            value = value * 10 + digit
+            at += 1
+        self._at = at
+        return value
+
+    def _time(self, data: bytes, at: i64, end: i64) -> i64:
+        """The RFC 3339 time at ``at``; ``_at`` is set behind it.
+
+        The second is remembered as text, so that a row costs only its fraction.
+        """
+        dot = at + _SECOND_SIZE
+        second = data[at:dot]
+        if second == self._second and data[dot] == _DOT:
+            value: i64 = 0
+            scale: i64 = 1_000_000_000
+            place = dot + 1
+            while place < end and _ZERO <= data[place] <= _NINE:
+                value = value * 10 + data[place] - _ZERO
+                scale //= 10
+                place += 1
+            if scale > 0 and data[place] == _Z:
+                self._at = place + 1
+                return self._second_ns + value * scale
+        place = dot
+        while place < end and data[place] != _CR:
+            place += 1
+        self._at = place
+        text = str(data[at:place], "ascii", "replace")
+        if len(second) == _SECOND_SIZE and data[place - 1] == _Z:
+            self._second = second
+            self._second_ns = parse_rfc3339(text[:_SECOND_SIZE] + "Z")
+        return parse_rfc3339(text)
+
+
+def parse_count(value: bytes | None) -> int:
+    """The number of a header; -1 when it is absent or not a number."""
+    if value is None or not value.isdigit():
+        return -1
+    return int(value)

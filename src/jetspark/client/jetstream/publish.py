@@ -1,0 +1,311 @@
+"""Publishing into streams: awaited one by one, or with a bounded window of acks on their way.
+
+A publish is a request; its ack comes back through the mux inbox. ``publish_async`` keeps no task
+and no timer per message: the ack is an object in the window, resolved by the receive path.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any, Final, Literal
+
+import msgspec
+from mypy_extensions import i64
+
+from jetspark.api.message import PubAck, decode_pub_ack
+from jetspark.client.core import ClientCore
+from jetspark.client.header_input import HeaderInput, header_block
+from jetspark.client.inbox import ReplySink
+from jetspark.errors import (
+    BufferFull,
+    Error,
+    NoResponders,
+    ProtocolViolation,
+    RequestTimeout,
+    api_error,
+    status_error,
+)
+from jetspark.headers.block import append_lines
+from jetspark.headers.status import NO_RESPONDERS, parse_status
+from jetspark.units import format_duration, seconds
+
+PUBLISH_ASYNC_MAX: Final = 4000  # what nats.go allows by default
+FAILURES_KEPT_MAX: Final = 1000  # failed acks that nobody looked at, for publish_async_complete
+
+
+class Expect(msgspec.Struct, frozen=True, kw_only=True):
+    """What must be true for a publish to be stored; the server refuses it otherwise.
+
+    ``last_subject_seq`` is compared on ``last_subject`` when that is given (wildcards allowed),
+    else on the subject of the message; 0 means that the subject has no message.
+    """
+
+    stream: str = ""
+    last_seq: int | None = None
+    last_subject_seq: int | None = None
+    last_subject: str = ""
+    last_msg_id: str = ""
+
+
+def publish_headers(
+    headers: HeaderInput,
+    msg_id: str,
+    expect: Expect | None,
+    ttl: float | Literal["never"] | None,
+) -> bytes:
+    """The header block of a publish: the user's headers first, then the ones of the arguments."""
+    block = header_block(headers) if headers is not None else b""
+    if not msg_id and expect is None and ttl is None:
+        return block
+    pairs: list[tuple[str, str]] = []
+    if msg_id:
+        pairs.append(("Nats-Msg-Id", msg_id))
+    if expect is not None:
+        pairs.extend(_expectations(expect))
+    if ttl is not None:
+        pairs.append(("Nats-TTL", _ttl_text(ttl)))
+    own = header_block(pairs)
+    # Both blocks have a version line and an empty line; the lines between are appended.
+    return append_lines(block, own[10:-2]) if own else block
+
+
+def _expectations(expect: Expect) -> list[tuple[str, str]]:
+    pairs = []
+    if expect.stream:
+        pairs.append(("Nats-Expected-Stream", expect.stream))
+    if expect.last_seq is not None:
+        pairs.append(("Nats-Expected-Last-Sequence", str(expect.last_seq)))
+    if expect.last_subject_seq is not None:
+        pairs.append(("Nats-Expected-Last-Subject-Sequence", str(expect.last_subject_seq)))
+    if expect.last_subject:
+        if expect.last_subject_seq is None:
+            # The server refuses this pair with 10193; say it before anything is sent.
+            raise ValueError("Expect.last_subject needs last_subject_seq: the sequence to compare")
+        pairs.append(("Nats-Expected-Last-Subject-Sequence-Subject", expect.last_subject))
+    if expect.last_msg_id:
+        pairs.append(("Nats-Expected-Last-Msg-Id", expect.last_msg_id))
+    return pairs
+
+
+def _ttl_text(ttl: float | Literal["never"]) -> str:
+    if isinstance(ttl, str):
+        if ttl != "never":
+            raise ValueError(f"ttl={ttl!r}: expected seconds or 'never'")
+        return ttl
+    if ttl < 1:
+        raise ValueError(f"ttl={ttl}: the shortest time to live is 1 second")
+    return format_duration(seconds(ttl))
+
+
+def read_ack(subject: str, headers: bytes, payload: bytes) -> PubAck:
+    """Decode the answer to a publish; a refusal is raised as its exception."""
+    if headers and not payload:
+        code, text = parse_status(headers)
+        if code == NO_RESPONDERS:
+            error = NoResponders(subject)
+            error.add_note("no stream takes this subject, or JetStream is not enabled")
+            raise error
+        raise status_error(code, text.decode("utf-8", "replace"))
+    try:
+        ack = decode_pub_ack(payload)
+    except msgspec.MsgspecError as error:
+        raise ProtocolViolation(
+            f"what answered the publish to {subject!r} is no stream: {payload[:80]!r}"
+        ) from error
+    if ack.error is not None:
+        raise api_error(ack.error.code, ack.error.err_code, ack.error.description)
+    return ack
+
+
+class AckFuture(ReplySink):
+    """The ack of one ``publish_async``: ``await`` it, or look at it when it is ``done``."""
+
+    def __init__(self, window: "PublishWindow", subject: str) -> None:
+        super().__init__()
+        self._window = window
+        self._publish_subject = subject
+        self._headers = b""
+        self._payload = b""
+        self._error: Exception | None = None
+        self._done = False
+        self._seen = False
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def done(self) -> bool:
+        """Whether the ack, or the reason why there is none, has arrived."""
+        return self._done
+
+    def result(self) -> PubAck:
+        """The ack; raises what went wrong, or InvalidStateError before it is done."""
+        if not self._done:
+            raise asyncio.InvalidStateError("the ack has not arrived yet: await it")
+        self._seen = True
+        if self._error is not None:
+            raise self._error
+        return read_ack(self._publish_subject, self._headers, self._payload)
+
+    def exception(self) -> Exception | None:
+        """What went wrong, or None."""
+        try:
+            self.result()
+        except Error as error:
+            return error
+        return None
+
+    async def wait(self) -> PubAck:
+        """Wait for the ack; how long it may take was settled by the publish."""
+        while not self._done:
+            waiter: asyncio.Future[None] = self._window.loop.create_future()
+            self._waiters.append(waiter)
+            await waiter
+        return self.result()
+
+    def __await__(self) -> Generator[Any, None, PubAck]:
+        return self.wait().__await__()
+
+    @property
+    def failed_unseen(self) -> bool:
+        """Whether it failed and nobody asked."""
+        return self._done and not self._seen and self._failed
+
+    @property
+    def _failed(self) -> bool:
+        # An answer without a body is a status; a refusal begins with its error (wire-facts.md 6).
+        return (
+            self._error is not None or not self._payload or self._payload.startswith(b'{"error"')
+        )
+
+    def on_reply(
+        self,
+        data: bytes,
+        ss: i64,  # noqa: ARG002 - the reply subject is ours and known
+        se: i64,  # noqa: ARG002
+        rs: i64,  # noqa: ARG002
+        re: i64,  # noqa: ARG002
+        hs: i64,
+        ps: i64,
+        pe: i64,
+    ) -> bool:
+        """Keep the answer as it came; it is decoded when somebody asks."""
+        self._headers = data[hs:ps] if ps > hs else b""
+        self._payload = data[ps:pe]
+        self._finish()
+        return True
+
+    def fail(self, error: Exception) -> None:
+        """No ack came."""
+        if isinstance(error, TimeoutError):
+            self._error = RequestTimeout(
+                f"no ack for the publish to {self._publish_subject!r} in time; whether it was "
+                "stored is unknown (publish again with the same msg_id)"
+            )
+        else:
+            self._error = error
+        self._finish()
+
+    def _finish(self) -> None:
+        self._done = True
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+        self._window.landed(self, failed=self._failed)
+
+
+class PublishWindow:
+    """The publishes that wait for an ack: at most ``limit`` of them."""
+
+    def __init__(
+        self, core: ClientCore, limit: int, on_ack: Callable[[PubAck], None] | None
+    ) -> None:
+        if limit < 1:
+            raise ValueError(f"publish_async_max={limit}: expected at least 1")
+        self._core = core
+        self._limit = limit
+        self._on_ack = on_ack
+        self._failures: deque[AckFuture] = deque(maxlen=FAILURES_KEPT_MAX)
+        self._room: deque[asyncio.Future[None]] = deque()
+        self._idle: list[asyncio.Future[None]] = []
+        self.loop: Final = core.loop
+        self.pending = 0
+
+    async def publish(
+        self, subject: str, headers: bytes, payload: bytes, wait: float
+    ) -> AckFuture:
+        """Send as soon as the window has room, and the connection's buffer too."""
+        target = self._core.literal(subject)
+        while True:
+            while self.pending >= self._limit:
+                await self._wait_for_room(wait)
+            ack = AckFuture(self, subject)
+            try:
+                self._core.send_request(ack, target, headers, payload, wait)
+            except BufferFull:
+                # Large messages fill the buffer before the window: an ack says that some left.
+                if not self.pending:
+                    raise
+                await self._wait_for_room(wait)
+                continue
+            self.pending += 1
+            return ack
+
+    async def complete(self, wait: float) -> None:
+        """Wait until no ack is on its way; raise the first failure that nobody looked at."""
+        try:
+            async with asyncio.timeout(wait):
+                while self.pending:
+                    waiter: asyncio.Future[None] = self.loop.create_future()
+                    self._idle.append(waiter)
+                    await waiter
+        except TimeoutError:
+            raise RequestTimeout(
+                f"publish_async_complete: {self.pending} acks did not come within {wait} s"
+            ) from None
+        failures = [ack for ack in self._failures if ack.failed_unseen]
+        self._failures.clear()
+        if not failures:
+            return
+        error = failures[0].exception()
+        if error is not None:
+            if len(failures) > 1:
+                error.add_note(f"{len(failures)} publishes failed; this is the first")
+            raise error
+
+    def landed(self, ack: AckFuture, *, failed: bool) -> None:
+        """An ack arrived, or will not arrive any more."""
+        self.pending -= 1
+        if failed:
+            self._failures.append(ack)
+        elif self._on_ack is not None:
+            self._on_ack(ack.result())
+        if self._room:
+            self._offer_room()
+        if self._idle and not self.pending:
+            waiters, self._idle = self._idle, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    def _offer_room(self) -> None:
+        while self._room and self.pending < self._limit:
+            waiter = self._room.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    async def _wait_for_room(self, wait: float) -> None:
+        waiter: asyncio.Future[None] = self.loop.create_future()
+        self._room.append(waiter)
+        try:
+            async with asyncio.timeout(wait):
+                await waiter
+        except BaseException as error:
+            # The place offered to a caller that gave up goes to the next one.
+            if waiter.done() and not waiter.cancelled():
+                self._offer_room()
+            if isinstance(error, TimeoutError):
+                raise RequestTimeout(
+                    f"publish_async: {self.pending} publishes wait for an ack "
+                    f"(publish_async_max={self._limit}) and none came within {wait} s"
+                ) from None
+            raise

@@ -1,0 +1,306 @@
+"""Bulk reading: a range of a stream as columns, page by page, each page trusted only with proof.
+
+spark.md 6.2: a copy that is behind (a follower, a mirror) ends a batch with an ordinary 204, and a
+filtered mirror answers 404 for messages that exist. A range is complete when a row at or beyond
+its end came, when the reply proves that the copy has reached the end (``Nats-Min-Last-Sequence``,
+our server), or when the leader says that nothing is left of it.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from enum import Enum
+from typing import Final, Literal
+
+import msgspec
+
+from jetspark.api.base import Timestamp, encode_request
+from jetspark.api.message import MsgGetRequest
+from jetspark.client.jetstream.direct_get import StreamReader, behind
+from jetspark.client.jetstream.pages import Page
+from jetspark.errors import (
+    BadSubject,
+    MessageNotFound,
+    NotSupported,
+    ProtocolViolation,
+    RequestTimeout,
+    status_error,
+)
+from jetspark.headers.status import END_OF_BATCH, NO_RESPONDERS, NOT_FOUND, PRECONDITION_FAILED
+from jetspark.subjects.match import overlaps
+from jetspark.subjects.tokens import is_valid_subject
+
+BATCH_SIZE: Final = 5000  # spark.md 6.2, batchSize
+BATCH_BYTES: Final = 8 * 1024 * 1024  # spark.md 6.2, maxBatchBytes
+RETRY_PAUSE_FIRST: Final = 0.02  # seconds before a copy that was behind is asked again, doubling
+RETRY_PAUSE_MAX: Final = 0.5
+LEADER_CHUNK: Final = 256  # rows per chunk when the leader is asked one by one
+NO_END: Final = 2**63 - 1
+
+Column = Literal["sequences", "times", "subjects", "payloads", "headers"]
+Copies = Literal["stream", "any"]
+COLUMNS: Final[tuple[Column, ...]] = ("sequences", "times", "subjects", "payloads", "headers")
+
+
+class ScanChunk(msgspec.Struct, eq=False, gc=False):
+    """Rows of a stream as parallel lists; a column that was not asked for is empty.
+
+    ``times`` are nanoseconds since 1970, ``headers`` are whole header blocks (empty bytes for a
+    message without headers), ``sequences`` is always there.
+    """
+
+    sequences: list[int]
+    times: list[int]
+    subjects: list[str]
+    payloads: list[bytes]
+    headers: list[bytes]
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+
+class Verdict(Enum):
+    """What a finished page means for the range it belongs to."""
+
+    COMPLETE = "the range has been read"
+    MORE = "take the rows and ask for the next page"
+    ASK_LEADER = "take the rows; the leader knows whether any are left"
+    NOT_OURS = "rows of another stream: throw them away and ask again"
+    HELD_BACK = "the copy has not reached the range's end: ask again"
+    NO_DIRECT = "nobody answers direct gets of this stream"
+    REFUSED = "the status says why"
+
+
+def judge(page: Page, *, last: int, proof: int, copies: Copies) -> Verdict:
+    """Decide about a page of a range that ends at ``last`` and must reach ``proof``."""
+    if page.status == NO_RESPONDERS:
+        return Verdict.NO_DIRECT
+    if page.status == PRECONDITION_FAILED and page.status_text == b"Min Last Sequence":
+        return Verdict.HELD_BACK
+    if page.status not in {END_OF_BATCH, NOT_FOUND}:
+        return Verdict.REFUSED
+    proven = page.proof >= proof
+    if page.foreign and copies != "any" and not (proven and page.proof):
+        return Verdict.NOT_OURS
+    if page.past or page.last_seq >= last:
+        return Verdict.COMPLETE
+    if page.status == END_OF_BATCH and page.pending > 0 and page.last_seq:
+        return Verdict.MORE
+    return Verdict.COMPLETE if proven or page.last_seq >= proof else Verdict.ASK_LEADER
+
+
+class RangeReader:
+    """Reads one range with one filter; made for each ``scan`` and ``get_batch``."""
+
+    def __init__(
+        self,
+        reader: StreamReader,
+        *,
+        subject: str,
+        last: int,
+        proof: int,
+        columns: Sequence[str],
+        batch: int,
+        max_bytes: int,
+        copies: Copies,
+        timeout: float,
+    ) -> None:
+        self._reader = reader
+        self._core = reader.api.core
+        self._loop = self._core.loop
+        self._subject = subject
+        self._last = last
+        self._proof = proof
+        self._columns = columns
+        self._batch = batch
+        self._max_bytes = max_bytes
+        self._copies: Copies = copies
+        self._timeout = timeout
+        self._pause = 0.0
+        self._stuck_at = 0
+        self._stuck_until = 0.0
+        self._pages: list[tuple[Page, asyncio.Future[None]]] = []
+
+    async def chunks(
+        self, first: int, start_time: Timestamp | None = None
+    ) -> AsyncGenerator[ScanChunk, None]:
+        """Yield the rows from ``first`` or ``start_time`` on; the next page is on its way."""
+        try:
+            page = self._ask(first, start_time)
+            while True:
+                await self._finished(page)
+                verdict = self._judge(page)
+                at = max(first, page.last_seq + 1)
+                if verdict is Verdict.NO_DIRECT:
+                    self._reader.refuse_direct()
+                    async with aclosing(self._walk_leader(first, start_time)) as walk:
+                        async for chunk in walk:
+                            yield chunk
+                    return
+                if verdict in {Verdict.NOT_OURS, Verdict.HELD_BACK}:
+                    await self._back_off(first)
+                    page = self._ask(first, start_time)
+                    continue
+                chunk = take(page)
+                if verdict is Verdict.ASK_LEADER:
+                    left = await self._left_at_leader(at)
+                    if left is not None:
+                        await self._back_off(left)
+                        at, verdict = left, Verdict.MORE
+                if verdict is Verdict.MORE:
+                    first, start_time = at, None
+                    page = self._ask(first, None)
+                if chunk.sequences:
+                    yield chunk
+                if verdict is not Verdict.MORE:
+                    return
+        finally:
+            for unfinished, _ in self._pages:
+                self._core.drop_request(unfinished)
+
+    def _judge(self, page: Page) -> Verdict:
+        verdict = judge(page, last=self._last, proof=self._proof, copies=self._copies)
+        if verdict is Verdict.REFUSED:
+            raise status_error(page.status, page.status_text.decode("utf-8", "replace"))
+        return verdict
+
+    def _ask(self, first: int, start_time: Timestamp | None) -> Page:
+        """Send the request for one page; replies gather while the caller does something else."""
+        done: asyncio.Future[None] = self._loop.create_future()
+        page = Page(
+            self._reader.stream.encode(),
+            self._last,
+            "times" in self._columns,
+            "subjects" in self._columns,
+            "payloads" in self._columns,
+            "headers" in self._columns,
+            lambda: None if done.done() else done.set_result(None),
+        )
+        page.allow(self._timeout)
+        request = MsgGetRequest(
+            seq=0 if start_time is not None else first,
+            start_time=start_time,
+            next_by_subj=self._subject,
+            batch=min(self._batch, self._last - first + 1),
+            max_bytes=self._max_bytes,
+            min_last_seq=self._proof,
+        )
+        subject = self._reader.api.subject(f"DIRECT.GET.{self._reader.stream}")
+        self._core.send_request(page, subject, b"", encode_request(request), self._timeout)
+        self._pages.append((page, done))
+        return page
+
+    async def _finished(self, page: Page) -> None:
+        waiting, done = self._pages[-1]
+        assert waiting is page
+        await done
+        self._pages.pop()
+        self._core.drop_request(page)
+        if isinstance(page.error, TimeoutError):
+            raise RequestTimeout(
+                f"stream {self._reader.stream!r}: no reply to a batch get within {self._timeout} s"
+            )
+        if isinstance(page.error, ValueError):
+            raise ProtocolViolation(str(page.error)) from page.error
+        if page.error is not None:
+            raise page.error
+        if page.unbatched:
+            raise NotSupported(
+                "this server does not know batched direct gets: nats-server 2.11 or later does"
+            )
+
+    async def _left_at_leader(self, at: int) -> int | None:
+        """The first sequence of the range that the leader has from ``at`` on, or None."""
+        deadline = self._loop.time() + self._timeout
+        await self._reader.wait_for_leader(self._proof, deadline)
+        try:
+            found = await self._reader.get_from_leader(
+                MsgGetRequest(seq=at, next_by_subj=self._subject or ">"), self._timeout
+            )
+        except MessageNotFound:
+            return None
+        # Up to ``proof`` the caller was promised everything; what came later may be missing.
+        return found.seq if found.seq <= min(self._last, self._proof) else None
+
+    async def _back_off(self, at: int) -> None:
+        """Give a copy that is behind time to catch up, up to the timeout per position."""
+        now = self._loop.time()
+        if at != self._stuck_at:
+            self._stuck_at, self._stuck_until = at, now + self._timeout
+            self._pause = 0.0
+        if now >= self._stuck_until:
+            raise behind(self._reader.stream, self._proof)
+        await asyncio.sleep(self._pause)
+        # The first time at once: another copy may answer.
+        self._pause = min(max(self._pause * 2, RETRY_PAUSE_FIRST), RETRY_PAUSE_MAX)
+
+    async def _walk_leader(
+        self, first: int, start_time: Timestamp | None
+    ) -> AsyncGenerator[ScanChunk, None]:
+        """Read message by message from the leader: streams without ``allow_direct``."""
+        deadline = self._loop.time() + self._timeout
+        if self._proof:
+            await self._reader.wait_for_leader(self._proof, deadline)
+        request = MsgGetRequest(
+            seq=0 if start_time is not None else first,
+            start_time=start_time,
+            next_by_subj=self._subject or ("" if start_time is not None else ">"),
+        )
+        chunk = ScanChunk([], [], [], [], [])
+        while True:
+            try:
+                found = await self._reader.get_from_leader(request, self._timeout)
+            except MessageNotFound:
+                break
+            if found.seq > self._last:
+                break
+            chunk.sequences.append(found.seq)
+            if "times" in self._columns:
+                chunk.times.append(found.time_ns)
+            if "subjects" in self._columns:
+                chunk.subjects.append(found.subject)
+            if "payloads" in self._columns:
+                chunk.payloads.append(found.data)
+            if "headers" in self._columns:
+                chunk.headers.append(found.header_block)
+            if len(chunk) == LEADER_CHUNK:
+                yield chunk
+                chunk = ScanChunk([], [], [], [], [])
+            if found.seq == self._last:
+                break
+            request = MsgGetRequest(seq=found.seq + 1, next_by_subj=self._subject or ">")
+        if chunk.sequences:
+            yield chunk
+
+
+def take(page: Page) -> ScanChunk:
+    """The rows of a page, which must not be used afterwards."""
+    return ScanChunk(page.sequences, page.times, page.subjects, page.payloads, page.headers)
+
+
+def check_filters(filters: Sequence[str]) -> tuple[str, ...]:
+    """Refuse bad filters and overlapping ones, whose rows would come twice."""
+    if isinstance(filters, str):
+        raise TypeError(
+            f"filters={filters!r}: expected a sequence of subjects, such as [{filters!r}]"
+        )
+    encoded = [text.encode("utf-8", "surrogateescape") for text in filters]
+    for text, subject in zip(filters, encoded, strict=True):
+        if not is_valid_subject(subject):
+            raise BadSubject(text, "a filter is a subject; * and > are wildcards for whole tokens")
+    for index, one in enumerate(encoded):
+        for other in range(index + 1, len(encoded)):
+            if overlaps(one, encoded[other]):
+                raise ValueError(
+                    f"filters {filters[index]!r} and {filters[other]!r} overlap: "
+                    "their common messages would come twice"
+                )
+    return tuple(filters)
+
+
+def check_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """Refuse unknown column names."""
+    unknown = [name for name in columns if name not in COLUMNS]
+    if unknown:
+        raise ValueError(f"unknown columns {unknown}: expected some of {', '.join(COLUMNS)}")
+    return tuple(columns)

@@ -1,0 +1,299 @@
+"""A stream: what it holds, its messages one by one, in batches, and in bulk."""
+
+# Every call has a timeout argument (design.md, "The client").
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from jetspark.api.base import Timestamp
+from jetspark.api.message import MSG_DELETE, MsgDeleteRequest
+from jetspark.api.stream import (
+    STREAM_INFO,
+    STREAM_PURGE,
+    PurgeRequest,
+    StreamConfig,
+    StreamInfo,
+    StreamInfoRequest,
+)
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.direct_get import StreamReader, make_request
+from jetspark.client.jetstream.high_water import HighWater
+from jetspark.client.jetstream.scan import (
+    BATCH_BYTES,
+    BATCH_SIZE,
+    COLUMNS,
+    NO_END,
+    Copies,
+    RangeReader,
+    ScanChunk,
+    check_columns,
+    check_filters,
+)
+from jetspark.client.jetstream.stored import StreamMessage
+from jetspark.client.pager import Pager
+
+GET_BATCH_SIZE: Final = 1000  # messages per page of get_batch
+
+
+class Stream:
+    """A handle to one stream. Made by ``JetStream.stream`` and ``create_stream``."""
+
+    def __init__(self, api: ApiClient, info: StreamInfo, high_water: HighWater) -> None:
+        self._api = api
+        self._info = info
+        self._name = info.config.name
+        self._high_water = high_water
+        self._reader = StreamReader(api, self._name)
+
+    @property
+    def name(self) -> str:
+        """The name of the stream."""
+        return self._name
+
+    @property
+    def config(self) -> StreamConfig:
+        """The configuration as of the last ``info`` (or when the handle was made)."""
+        return self._info.config
+
+    @property
+    def cached_info(self) -> StreamInfo:
+        """What the last ``info`` said, without asking again."""
+        return self._info
+
+    async def info(
+        self,
+        *,
+        subjects_filter: str = "",
+        deleted_details: bool = False,
+        timeout: float | None = None,
+    ) -> StreamInfo:
+        """Ask the stream's leader what it holds.
+
+        With ``subjects_filter`` (``>`` for all) ``state.subjects`` counts the messages of every
+        matching subject, all pages of it; with ``deleted_details`` ``state.deleted`` lists the
+        deleted sequences. Raises StreamNotFound.
+        """
+        verb = f"STREAM.INFO.{self._name}"
+        info: StreamInfo | None = None
+        subjects: dict[str, int] = {}
+        while True:
+            request = StreamInfoRequest(
+                subjects_filter=subjects_filter,
+                deleted_details=deleted_details,
+                offset=len(subjects),
+            )
+            page = await self._api.call(verb, request, STREAM_INFO, timeout=timeout)
+            info = info or page
+            found = page.state.subjects or {}
+            subjects.update(found)
+            total = page.total if isinstance(page.total, int) else 0
+            if not found or len(subjects) >= total:
+                break
+        if subjects_filter:
+            state = msgspec.structs.replace(info.state, subjects=subjects)
+            info = msgspec.structs.replace(info, state=state)
+        self._info = info
+        return info
+
+    async def purge(
+        self,
+        *,
+        subject: str = "",
+        seq: int = 0,
+        keep: int = 0,
+        timeout: float | None = None,
+    ) -> int:
+        """Remove messages and return how many.
+
+        All of them, or only those on ``subject`` (wildcards allowed), below ``seq``, or all but
+        the newest ``keep``. ``seq`` and ``keep`` exclude each other.
+        """
+        if seq and keep:
+            raise ValueError("purge: seq and keep exclude each other")
+        answer = await self._api.call(
+            f"STREAM.PURGE.{self._name}",
+            PurgeRequest(filter=subject, seq=seq, keep=keep),
+            STREAM_PURGE,
+            timeout=timeout,
+        )
+        return answer.purged
+
+    async def delete_msg(
+        self, seq: int, *, erase: bool = True, timeout: float | None = None
+    ) -> None:
+        """Remove one message; with ``erase`` its bytes are overwritten too.
+
+        Raises MessageNotFound when the stream has no such sequence.
+        """
+        if seq < 1:
+            raise ValueError(f"seq={seq}: sequences start at 1")
+        await self._api.call(
+            f"STREAM.MSG.DELETE.{self._name}",
+            MsgDeleteRequest(seq=seq, no_erase=not erase),
+            MSG_DELETE,
+            timeout=timeout,
+        )
+
+    async def get_msg(
+        self,
+        *,
+        seq: int = 0,
+        last_by_subject: str = "",
+        next_by_subject: str = "",
+        start_time: datetime | int | None = None,
+        min_last_seq: int = 0,
+        timeout: float | None = None,
+    ) -> StreamMessage:
+        """One message: by sequence, the last on a subject, or the next one on a subject.
+
+        ``next_by_subject`` starts at ``seq`` or ``start_time`` if given, else at the beginning;
+        ``start_time`` (a datetime with a time zone, or ns since 1970) may stand alone. With
+        ``min_last_seq`` the answer comes from a copy that has reached that sequence; it is waited
+        for up to ``timeout``. Raises MessageNotFound, or MinLastSequence when it is not reached.
+        """
+        request = make_request(
+            seq=seq,
+            last_by_subject=last_by_subject,
+            next_by_subject=next_by_subject,
+            start_time_ns=None if start_time is None else to_nanoseconds(start_time),
+            min_last_seq=max(min_last_seq, self._high_water.wanted(self._name)),
+        )
+        message = await self._reader.get(request, self._api.seconds(timeout))
+        self._high_water.note(self._name, message.seq)
+        return message
+
+    def get_batch(
+        self,
+        *,
+        seq: int = 0,
+        next_by_subject: str = "",
+        start_time: datetime | int | None = None,
+        limit: int = 0,
+        batch: int = GET_BATCH_SIZE,
+        max_bytes: int = BATCH_BYTES,
+        min_last_seq: int = 0,
+        copies: Copies | None = None,
+        timeout: float | None = None,
+    ) -> Pager[StreamMessage]:
+        """Iterate over messages from ``seq`` or ``start_time`` on, following the pages (ADR-31).
+
+        Ends after ``limit`` messages (0: no limit) or at the end of the stream as it then is.
+        ``batch`` and ``max_bytes`` bound one page. With ``min_last_seq`` every message up to that
+        sequence is there, or MinLastSequence is raised. ``copies`` as in ``scan``; without
+        ``min_last_seq`` any copy may answer.
+        """
+        if seq and start_time is not None:
+            raise ValueError("seq and start_time exclude each other: both say where to start")
+        check_filters([next_by_subject] if next_by_subject else [])
+        check_page(batch, max_bytes)
+        proof = max(min_last_seq, self._high_water.wanted(self._name))
+        reader = RangeReader(
+            self._reader,
+            subject=next_by_subject,
+            last=NO_END,
+            proof=proof,
+            columns=COLUMNS,
+            batch=min(batch, limit) if limit else batch,
+            max_bytes=max_bytes,
+            copies=copies or ("stream" if proof else "any"),
+            timeout=self._api.seconds(timeout),
+        )
+        start = None if start_time is None else Timestamp(to_nanoseconds(start_time))
+        return Pager(self._message_pages(reader, max(seq, 1), start, limit))
+
+    async def scan(
+        self,
+        first: int = 1,
+        last: int | None = None,
+        *,
+        filters: Sequence[str] = (),
+        columns: Sequence[str] = COLUMNS,
+        batch: int = BATCH_SIZE,
+        max_bytes: int = BATCH_BYTES,
+        copies: Copies = "stream",
+        timeout: float | None = None,
+    ) -> AsyncGenerator[ScanChunk, None]:
+        """Read the messages with sequences from ``first`` to ``last`` in bulk, as columns.
+
+        ``last`` None is the last sequence now; a ``last`` that the stream does not reach within
+        ``timeout`` is MinLastSequence, never a silently short read. Chunks come in order of
+        sequence; with several ``filters`` one filter after the other (overlaps are refused).
+        ``columns`` names the lists to fill. ``batch`` and ``max_bytes`` bound a page; the next
+        page is on its way while you work on one. Pages of mirrors are not taken unless they
+        prove themselves or ``copies`` is ``"any"``. ``timeout`` bounds the wait for each reply.
+        """
+        chosen = check_filters(filters)
+        wanted = check_columns(columns)
+        check_page(batch, max_bytes)
+        if first < 1 or (last is not None and last < 0):
+            raise ValueError(f"scan({first}, {last}): sequences start at 1")
+        if last is None:
+            last = (await self.info(timeout=timeout)).state.last_seq
+            last = max(last, self._high_water.wanted(self._name))
+        if last < first:
+            return
+        for subject in chosen or ("",):
+            reader = RangeReader(
+                self._reader,
+                subject=subject,
+                last=last,
+                proof=last,
+                columns=wanted,
+                batch=batch,
+                max_bytes=max_bytes,
+                copies=copies,
+                timeout=self._api.seconds(timeout),
+            )
+            async with aclosing(reader.chunks(first)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+
+    async def _message_pages(
+        self, reader: RangeReader, first: int, start: Timestamp | None, limit: int
+    ) -> AsyncGenerator[list[StreamMessage], None]:
+        left = limit or NO_END
+        async with aclosing(reader.chunks(first, start)) as chunks:
+            async for chunk in chunks:
+                page = self._messages(chunk)
+                self._high_water.note(self._name, page[-1].seq)
+                yield page[:left]
+                left -= len(page)
+                if left <= 0:
+                    return
+
+    def _messages(self, chunk: ScanChunk) -> list[StreamMessage]:
+        columns = (chunk.sequences, chunk.times, chunk.subjects, chunk.payloads, chunk.headers)
+        return [
+            StreamMessage(
+                stream=self._name,
+                subject=subject,
+                seq=seq,
+                time_ns=time_ns,
+                data=data,
+                header_block=block,
+            )
+            for seq, time_ns, subject, data, block in zip(*columns, strict=True)
+        ]
+
+
+def to_nanoseconds(moment: datetime | int) -> int:
+    """Nanoseconds since 1970 of a datetime that knows its zone, or of such a number itself."""
+    if isinstance(moment, int):
+        return moment
+    if moment.tzinfo is None:
+        raise ValueError(
+            f"{moment!r} has no time zone: use datetime(..., tzinfo=UTC) or nanoseconds since 1970"
+        )
+    # timestamp() is a float: its whole seconds are exact, its fraction is not.
+    whole = int(moment.replace(microsecond=0).timestamp())
+    return whole * 1_000_000_000 + moment.microsecond * 1000
+
+
+def check_page(batch: int, max_bytes: int) -> None:
+    """Refuse page sizes that ask for nothing."""
+    if batch < 1 or max_bytes < 1:
+        raise ValueError(f"batch={batch}, max_bytes={max_bytes}: both must be above 0")

@@ -1,0 +1,60 @@
+"""A message as a subscriber or requester receives it."""
+
+from typing import Protocol
+
+import msgspec
+
+from jetspark.headers.block import decode_headers
+from jetspark.headers.headers import Headers
+from jetspark.headers.status import parse_status
+
+
+class Publisher(Protocol):
+    """What a message needs of its client in order to be answered."""
+
+    def publish(self, subject: str, payload: bytes = b"") -> None:
+        """Queue a message for the server."""
+
+
+# Not tracked by the garbage collector, which would walk every pending message again and again: a
+# message refers to its client, but nothing that a closed client holds refers to messages.
+class Message(msgspec.Struct, eq=False, gc=False):
+    """One message. ``headers`` are decoded when they are asked for.
+
+    The fields stand in the order of the constructor, which the receive path calls by position.
+    """
+
+    subject: str
+    data: bytes
+    reply: str = ""
+    header_block: bytes = b""
+    _publisher: Publisher | None = None
+
+    @property
+    def headers(self) -> Headers:
+        """The headers; empty when the message has none."""
+        return decode_headers(self.header_block) if self.header_block else Headers()
+
+    @property
+    def status(self) -> int:
+        """Status code of a server answer (100, 404, 503, ...); 0 for an ordinary message."""
+        return parse_status(self.header_block)[0] if self.header_block else 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of headers and payload: what counts against ``pending_bytes``."""
+        return len(self.header_block) + len(self.data)
+
+    def respond(self, payload: bytes = b"") -> None:
+        """Publish ``payload`` to the reply subject; ValueError when the message has none."""
+        if not self.reply:
+            raise ValueError(
+                f"message on {self.subject!r} has no reply subject: it was not sent as a request"
+            )
+        if self._publisher is None:
+            raise ValueError("this message did not come from a connection: nothing can answer it")
+        self._publisher.publish(self.reply, payload)
+
+    def __repr__(self) -> str:
+        # Payloads may be large or secret: a log line shows their size.
+        return f"Message(subject={self.subject!r}, reply={self.reply!r}, size={self.size})"

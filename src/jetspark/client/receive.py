@@ -1,0 +1,167 @@
+"""The receive path: from parsed offsets to pending queues. Native-friendly, no asyncio.
+
+The parser calls :class:`Receiver` once per operation with offsets into the chunk; the receiver
+finds the sink of the subscription, and the sink slices only what it keeps. Nothing is scheduled
+per message: sinks that somebody waits for put themselves on ``woken`` and the driver wakes each
+once, after the whole chunk was parsed. Control operations are kept for the driver likewise.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from jetspark.client.message import Message, Publisher
+from jetspark.protocol.client_parser import ClientOps
+
+# Kinds of control operations.
+INFO: Final = 0
+PING: Final = 1
+PONG: Final = 2
+ERR: Final = 3
+VIOLATION: Final = 4
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)  # page collectors of the tests are interpreted
+class Sink:
+    """Where the messages of one subscription go."""
+
+    def deliver(
+        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
+    ) -> None:
+        """Take one message: subject ``data[ss:se]``, reply ``[rs:re]``, headers ``[hs:ps]``..."""
+
+    def wake(self) -> None:
+        """Called after the chunk when the sink had put itself on ``Receiver.woken``."""
+
+
+class Receiver(ClientOps):
+    """Hands every message to the sink of its subscription; keeps control operations for later."""
+
+    def __init__(self) -> None:
+        self.sinks: dict[int, Sink] = {}
+        self.woken: list[Sink] = []
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        # Control operations of the chunk, in order; the driver takes them after it.
+        self.control: list[tuple[int, bytes]] = []
+
+    def on_msg(
+        self,
+        data: bytes,
+        ss: i64,
+        se: i64,
+        sid: i64,
+        rs: i64,
+        re: i64,
+        hs: i64,
+        ps: i64,
+        pe: i64,
+    ) -> None:
+        """Deliver to the subscription; messages of one that has gone are dropped."""
+        self.messages += 1
+        self.bytes += pe - hs
+        sink = self.sinks.get(int(sid))
+        if sink is not None:
+            sink.deliver(data, ss, se, rs, re, hs, ps, pe)
+
+    def on_info(self, body: bytes) -> None:
+        """Keep the JSON of an INFO line."""
+        self.control.append((INFO, body))
+
+    def on_ping(self) -> None:
+        """Keep a PING, which the driver has to answer."""
+        self.control.append((PING, b""))
+
+    def on_pong(self) -> None:
+        """Keep a PONG, which resolves the oldest flush."""
+        self.control.append((PONG, b""))
+
+    def on_err(self, text: bytes) -> None:
+        """Keep the text of an -ERR."""
+        self.control.append((ERR, text))
+
+    def on_violation(self, text: bytes) -> None:
+        """The server sent something that is not the protocol: the driver closes."""
+        self.control.append((VIOLATION, text))
+
+
+class MessageQueue(Sink):
+    """Pending messages of one subscription, bounded by count and by bytes.
+
+    What does not fit is dropped and counted; the owner is told once per episode.
+    """
+
+    def __init__(
+        self,
+        receiver: Receiver,
+        publisher: Publisher,
+        messages_max: i64,
+        bytes_max: i64,
+        on_wake: Callable[[], None],
+    ) -> None:
+        self._receiver = receiver
+        self._publisher = publisher
+        self._on_wake = on_wake
+        self.messages: deque[Message] = deque()
+        self.messages_max: i64 = messages_max
+        self.bytes_max: i64 = bytes_max
+        self.bytes: i64 = 0
+        self.delivered: i64 = 0
+        self.dropped: i64 = 0
+        # Deliveries after which the subscription ends by itself; 0 is never.
+        self.delivered_max: i64 = 0
+        self.waiting: bool = False
+        self.overflowing: bool = False
+
+    def deliver(
+        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
+    ) -> None:
+        """Append the message, or drop it when a limit is reached."""
+        size: i64 = pe - hs
+        self.delivered += 1
+        if len(self.messages) >= self.messages_max or self.bytes + size > self.bytes_max:
+            self.dropped += 1
+            if not self.overflowing:
+                self.overflowing = True
+                self._receiver.woken.append(self)
+        else:
+            self.bytes += size
+            self.messages.append(
+                Message(
+                    str(data[ss:se], "utf-8", "surrogateescape"),
+                    data[ps:pe],
+                    str(data[rs:re], "utf-8", "surrogateescape") if re > rs else "",
+                    data[hs:ps] if ps > hs else b"",
+                    self._publisher,
+                )
+            )
+        if self.waiting or self.delivered == self.delivered_max:
+            self.waiting = False
+            self._receiver.woken.append(self)
+
+    def take(self) -> Message:
+        """The oldest pending message; there must be one."""
+        message = self.messages.popleft()
+        self.bytes -= len(message.header_block) + len(message.data)
+        if self.overflowing:
+            # Half empty again: the next drop is a new episode, worth a new report.
+            self.overflowing = (
+                len(self.messages) * 2 >= self.messages_max or self.bytes * 2 >= self.bytes_max
+            )
+        return message
+
+    def take_many(self, count: i64) -> list[Message]:
+        """Up to ``count`` pending messages, oldest first."""
+        if len(self.messages) <= count:
+            taken = list(self.messages)
+            self.messages.clear()
+            self.bytes = 0
+            self.overflowing = False
+            return taken
+        return [self.take() for _ in range(count)]
+
+    def wake(self) -> None:
+        """Tell the owner."""
+        self._on_wake()

@@ -1,0 +1,120 @@
+"""What waits for replies: one reply, many replies, and the one timer that serves all deadlines."""
+
+import asyncio
+from collections import deque
+
+from mypy_extensions import i64
+
+from jetspark.client.inbox import Mux, ReplySink, read_message
+from jetspark.client.message import Message, Publisher
+
+
+class Deadlines:
+    """One timer for all requests of a connection.
+
+    It is armed for the earliest deadline known; requests nearly always end before, so arming,
+    cancelling and firing are rare, and a request costs a comparison.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, mux: Mux) -> None:
+        self._loop = loop
+        self._mux = mux
+        self._armed_for = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, deadline: float) -> None:
+        """Make sure that the timer fires no later than ``deadline`` (loop time)."""
+        if self._timer is None or deadline < self._armed_for:
+            self._arm(deadline)
+
+    def close(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed_for = deadline
+        self._timer = self._loop.call_at(deadline, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        waiting = list(self._mux.pending.values())
+        for sink in waiting:
+            if sink.deadline <= now and not sink.renew(now):
+                self._mux.discard(sink)
+                sink.fail(TimeoutError())
+        if self._mux.pending:
+            self._arm(min(sink.deadline for sink in self._mux.pending.values()))
+
+
+class SingleReply(ReplySink):
+    """A request that takes one reply."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, publisher: Publisher) -> None:
+        super().__init__()
+        self.future: asyncio.Future[Message] = loop.create_future()
+        self._publisher = publisher
+
+    def on_reply(
+        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
+    ) -> bool:
+        """Resolve the future with the reply."""
+        if not self.future.done():
+            self.future.set_result(read_message(data, ss, se, rs, re, hs, ps, pe, self._publisher))
+        return True
+
+    def fail(self, error: Exception) -> None:
+        """Raise ``error`` in the caller that waits."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class ManyReplies(ReplySink):
+    """A request that takes replies until its owner has enough."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, publisher: Publisher) -> None:
+        super().__init__()
+        self._loop = loop
+        self._publisher = publisher
+        self._waiter: asyncio.Future[None] | None = None
+        self._over = False
+        self._error: Exception | None = None
+        self.replies: deque[Message] = deque()
+
+    def on_reply(
+        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
+    ) -> bool:
+        """Queue the reply and wake the owner."""
+        self.replies.append(read_message(data, ss, se, rs, re, hs, ps, pe, self._publisher))
+        self._wake()
+        return False
+
+    def fail(self, error: Exception) -> None:
+        """End the replies; running out of time is the normal end, anything else is raised."""
+        self._over = True
+        if not isinstance(error, TimeoutError):
+            self._error = error
+        self._wake()
+
+    async def wait(self, stall: float | None) -> bool:
+        """Wait for a reply; False when time is up, or ``stall`` seconds passed without one."""
+        if not self.replies and not self._over:
+            self._waiter = self._loop.create_future()
+            timer = None if stall is None else self._loop.call_later(stall, self._wake)
+            try:
+                await self._waiter
+            finally:
+                if timer is not None:
+                    timer.cancel()
+                self._waiter = None
+        if not self.replies and self._error is not None:
+            raise self._error
+        return bool(self.replies)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

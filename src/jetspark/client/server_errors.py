@@ -1,0 +1,87 @@
+"""Why a server was not reached or let us go, as exceptions (wire-facts.md 3 and 17)."""
+
+import errno
+import os
+import re
+import socket
+import ssl
+
+from jetspark.client.server_pool import ServerPool
+from jetspark.errors import (
+    AuthorizationFailed,
+    ConnectFailed,
+    ConnectionClosed,
+    Error,
+    PermissionsViolation,
+)
+
+_PERMISSION = re.compile(r"permissions violation for (\w+) to \"(.*?)\"", re.IGNORECASE)
+_AUTHORIZATION = (
+    "authorization violation",
+    "authentication",
+    "user authentication",
+    "account authentication",
+)
+
+
+def is_survivable(text: str) -> bool:
+    """Whether the server keeps the connection after this ``-ERR``."""
+    lowered = text.lower()
+    return lowered.startswith(("permissions violation", "invalid subject", "invalid publish"))
+
+
+def denied_subject(text: str) -> tuple[str, str] | None:
+    """``("subscription" | "publish", subject)`` of a permissions violation, or None."""
+    found = _PERMISSION.match(text)
+    return (found[1].lower(), found[2]) if found else None
+
+
+def error_of_line(text: str) -> Error:
+    """The exception for an ``-ERR`` line."""
+    lowered = text.lower()
+    if lowered.startswith(_AUTHORIZATION):
+        return AuthorizationFailed(
+            f"the server refused the credentials ({text}): check user, password or token"
+        )
+    if lowered.startswith("permissions violation"):
+        return PermissionsViolation(
+            f"the server refused it: {text}; this user needs a permission for that subject"
+        )
+    if lowered.startswith("stale connection"):
+        return ConnectionClosed(
+            "the server had no answer to its PINGs and gave up on this client (Stale Connection): "
+            "something blocked the event loop, or the network"
+        )
+    return ConnectionClosed(f"the server said: {text}")
+
+
+def dial_problem(error: OSError) -> str:
+    """What kept us from a server, in words; asyncio's own texts show addresses and numbers."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"TLS: the certificate was not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS handshake failed: {error}"
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused: is a server running there?"
+    if isinstance(error, socket.gaierror):
+        return f"the host name cannot be resolved: {error.strerror}"
+    if error.errno:
+        return os.strerror(error.errno)
+    # Several addresses of one name: asyncio lists what each of them said.
+    text = str(error) or type(error).__name__
+    if text.count("[Errno") == text.count(f"[Errno {errno.ECONNREFUSED}]") > 0:
+        return "connection refused on every address: is a server running there?"
+    return text
+
+
+def connect_failure(pool: ServerPool) -> ConnectFailed:
+    """One error for a whole round: what each server said.
+
+    AuthorizationFailed when every server was reached and refused the credentials.
+    """
+    refusals = pool.refusals
+    text = f"no server accepted the connection ({pool.describe_refusals()})"
+    denied = refusals and all(isinstance(error, AuthorizationFailed) for _, error in refusals)
+    failure = AuthorizationFailed(text) if denied else ConnectFailed(text)
+    failure.__cause__ = pool.last_error
+    return failure

@@ -1,0 +1,302 @@
+"""A subscription: read it with ``async for``, with ``next_msg``, or give it a callback.
+
+A callback runs from **one task per subscription**, never from the socket reader: messages keep
+their order, a slow callback holds up nobody else, the pending limits apply to it as to any other
+reader, and it may be a plain function or a coroutine function. Plain functions are called in a
+loop without awaiting anything, so the price over calling them inline is one queue append; a
+function that blocks goes into a ThreadCallback.
+"""
+
+# Every call has a timeout argument (design.md, "The client").
+
+import asyncio
+import contextlib
+import inspect
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from jetspark.client.message import Message, Publisher
+from jetspark.client.receive import MessageQueue, Receiver
+from jetspark.client.thread_callback import ThreadCallback
+from jetspark.errors import Error, RequestTimeout, SlowConsumer
+
+PENDING_MSGS_MAX: Final = 512 * 1024  # what nats-py and nats.go allow by default
+PENDING_BYTES_MAX: Final = 128 * 1024 * 1024
+# A plain callback gives the loop a turn after so many messages.
+CALLBACK_RUN: Final = 256
+
+Callback = Callable[[Message], Awaitable[None] | None]
+
+
+class SubscriptionOwner(Publisher, Protocol):
+    """What a subscription needs of its client."""
+
+    def send_unsubscribe(self, sid: int, max_msgs: int) -> None:
+        """Tell the server to stop, at once (0) or after ``max_msgs`` deliveries."""
+
+    def forget_subscription(self, sid: int) -> None:
+        """Take no further messages of this subscription."""
+
+    def report(self, error: Exception) -> None:
+        """Tell the error callback."""
+
+    async def flush(self, *, timeout: float | None = None) -> None:
+        """Wait until the server has seen everything sent."""
+
+
+class Subscription:
+    """Messages of one subject, in order. Made by ``Client.subscribe``."""
+
+    def __init__(
+        self,
+        owner: SubscriptionOwner,
+        receiver: Receiver,
+        sid: int,
+        subject: str,
+        queue: str,
+        *,
+        pending_msgs: int,
+        pending_bytes: int,
+        callback: Callback | None,
+        timeout: float,
+    ) -> None:
+        self._owner = owner
+        self._sid = sid
+        self._subject = subject
+        self._queue = queue
+        self._timeout = timeout
+        self._pending = MessageQueue(receiver, owner, pending_msgs, pending_bytes, self._on_wake)
+        self._reported = 0
+        self._closed = False
+        self._error: Exception | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+        self._idle: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        if callback is not None:
+            self._task = asyncio.get_running_loop().create_task(
+                self._run(callback), name=f"jetspark callback {subject}"
+            )
+
+    @property
+    def sink(self) -> MessageQueue:
+        """Where the receive path puts the messages."""
+        return self._pending
+
+    @property
+    def subject(self) -> str:
+        """The subject asked for, wildcards included."""
+        return self._subject
+
+    @property
+    def queue(self) -> str:
+        """The queue group; empty for an ordinary subscription."""
+        return self._queue
+
+    @property
+    def pending_msgs(self) -> int:
+        """Messages received and not yet taken."""
+        return len(self._pending.messages)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Their size."""
+        return self._pending.bytes
+
+    @property
+    def delivered(self) -> int:
+        """Messages that arrived, dropped ones included."""
+        return self._pending.delivered
+
+    @property
+    def dropped(self) -> int:
+        """Messages lost because a pending limit was reached."""
+        return self._pending.dropped
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no further message will arrive; pending ones can still be read."""
+        return self._closed
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        pending = self._pending
+        if not pending.messages and not await self._wait():
+            raise StopAsyncIteration
+        message = pending.take()
+        if self._idle is not None and not pending.messages:
+            self._set_idle()
+        return message
+
+    async def next_msg(self, *, timeout: float | None = None) -> Message:
+        """The next message.
+
+        Raises RequestTimeout when none comes within ``timeout`` seconds (default: the client's),
+        and ConnectionClosed or ValueError when none can come any more.
+        """
+        pending = self._pending
+        if not pending.messages:
+            seconds = self._timeout if timeout is None else timeout
+            try:
+                async with asyncio.timeout(seconds):
+                    more = await self._wait()
+            except TimeoutError:
+                raise RequestTimeout(
+                    f"no message on {self._subject!r} within {seconds} s"
+                ) from None
+            if not more:
+                raise ValueError(
+                    f"the subscription to {self._subject!r} has ended: no message will come"
+                )
+        message = pending.take()
+        if self._idle is not None and not pending.messages:
+            self._set_idle()
+        return message
+
+    async def next_chunk(self, count: int) -> list[Message]:
+        """Wait for a message, then return all pending ones up to ``count``; empty at the end."""
+        if not self._pending.messages and not await self._wait():
+            return []
+        taken = self._pending.take_many(count)
+        if self._idle is not None and not self._pending.messages:
+            self._set_idle()
+        return taken
+
+    async def unsubscribe(self, max_msgs: int = 0) -> None:
+        """Stop: at once, or when ``max_msgs`` messages have arrived since the start.
+
+        Messages already pending can still be read. Does nothing on an ended subscription.
+        """
+        if max_msgs < 0:
+            raise ValueError(f"max_msgs={max_msgs}: expected 0 (at once) or a number of messages")
+        if self._closed:
+            return
+        if max_msgs > self._pending.delivered:
+            self._pending.delivered_max = max_msgs
+            self._owner.send_unsubscribe(self._sid, max_msgs)
+            return
+        self._owner.send_unsubscribe(self._sid, 0)
+        self.end(None)
+
+    async def drain(self, *, timeout: float | None = None) -> None:
+        """Stop the flow, wait for what is on its way, and until all of it was taken.
+
+        Raises RequestTimeout when the reader has not taken everything within ``timeout``.
+        """
+        seconds = self._timeout if timeout is None else timeout
+        try:
+            async with asyncio.timeout(seconds):
+                if not self._closed:
+                    self._owner.send_unsubscribe(self._sid, 0)
+                    await self._owner.flush(timeout=seconds)
+                    self.end(None)
+                await self._wait_idle()
+        except TimeoutError:
+            raise RequestTimeout(
+                f"drain of {self._subject!r}: {self.pending_msgs} messages were not taken within "
+                f"{seconds} s; read them, or call unsubscribe() to give them up"
+            ) from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.unsubscribe()
+
+    def end(self, error: Exception | None) -> None:
+        """No further message will come; readers get ``error`` once the pending ones are taken.
+
+        Called by the client when the connection is lost; users call ``unsubscribe`` or ``drain``.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._error = error
+        self._owner.forget_subscription(self._sid)
+        self._wake_readers()
+
+    # Private parts.
+
+    async def _wait(self) -> bool:
+        """Wait for a pending message; False at the end, or the error that ended it."""
+        pending = self._pending
+        while not pending.messages:
+            if self._closed:
+                if self._error is not None:
+                    raise self._error
+                return False
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            pending.waiting = True
+            try:
+                await waiter
+            finally:
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
+        return True
+
+    async def _wait_idle(self) -> None:
+        if self._task is not None:
+            await asyncio.shield(self._task)
+            return
+        if self._pending.messages:
+            self._idle = asyncio.get_running_loop().create_future()
+            await self._idle
+
+    def _set_idle(self) -> None:
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
+    def _on_wake(self) -> None:
+        """After a chunk that brought something we asked to be told about."""
+        pending = self._pending
+        if pending.dropped > self._reported:
+            self._reported = pending.dropped
+            self._owner.report(SlowConsumer(self._subject, pending.dropped))
+        if 0 < pending.delivered_max <= pending.delivered:
+            self.end(None)
+        self._wake_readers()
+
+    def _wake_readers(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _run(self, callback: Callback) -> None:
+        with contextlib.suppress(Error):  # whoever ended it has reported it
+            if isinstance(callback, ThreadCallback):
+                await self._run_in_thread(callback)
+            else:
+                await self._run_here(callback)
+
+    async def _run_in_thread(self, callback: ThreadCallback) -> None:
+        try:
+            while await self._wait():
+                taken = self._pending.take_many(CALLBACK_RUN)
+                await callback.run(taken, self._owner.report)
+        finally:
+            callback.close()
+
+    async def _run_here(self, callback: Callback) -> None:
+        pending = self._pending
+        while await self._wait():
+            for _ in range(CALLBACK_RUN):
+                if not pending.messages:
+                    break
+                try:
+                    result = callback(pending.take())
+                    if result is not None and inspect.isawaitable(result):
+                        await result
+                except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
+                    self._owner.report(error)
+            else:
+                # A callback that never awaits must not keep the loop from reading.
+                await asyncio.sleep(0)

@@ -1,0 +1,70 @@
+"""A callback that may block: it runs on a thread of its own, a chunk of messages at a time."""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+
+from jetspark.client.message import Message
+
+Report = Callable[[Exception], None]
+
+
+class ThreadCallback:
+    """Give one of these to ``subscribe`` as the callback, around a plain function that blocks.
+
+    Messages keep their order; threads are switched once per chunk, not per message. The thread
+    starts with the first message and ends with the subscription; it does not keep the process
+    alive.
+    """
+
+    def __init__(self, callback: Callable[[Message], object]) -> None:
+        self._callback = callback
+        self._work: queue.SimpleQueue[_Chunk | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def __call__(self, message: Message) -> None:
+        """Call the function here and now, as any callback."""
+        self._callback(message)
+
+    async def run(self, messages: list[Message], report: Report) -> None:
+        """Have the thread call the function with each message; wait until it has."""
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._serve, name="jetspark callback", daemon=True
+            )
+            self._thread.start()
+        loop = asyncio.get_running_loop()
+        chunk = _Chunk(messages, report, loop)
+        self._work.put(chunk)
+        await chunk.done
+
+    def close(self) -> None:
+        """End the thread when it has done what it was given."""
+        if self._thread is not None:
+            self._work.put(None)
+
+    def _serve(self) -> None:
+        while (chunk := self._work.get()) is not None:
+            for message in chunk.messages:
+                try:
+                    self._callback(message)
+                except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
+                    chunk.loop.call_soon_threadsafe(chunk.report, error)
+            chunk.loop.call_soon_threadsafe(chunk.finish)
+
+
+class _Chunk:
+    """Messages on their way through the thread."""
+
+    def __init__(
+        self, messages: list[Message], report: Report, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.messages = messages
+        self.report = report
+        self.loop = loop
+        self.done: asyncio.Future[None] = loop.create_future()
+
+    def finish(self) -> None:
+        if not self.done.done():
+            self.done.set_result(None)

@@ -1,0 +1,215 @@
+"""The bridge between blocking code and the asyncio client: one event loop on one daemon thread.
+
+The loop is started on first use and lives as long as the process. A forked child (a Spark worker)
+makes its own: what was opened before the fork belongs to the parent and says so when it is used.
+"""
+
+import asyncio
+import atexit
+import os
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from jetspark.errors import ConnectionClosed
+
+CHUNK_SIZE: Final = 256  # messages that an iterator takes over from the loop's thread at once
+SIGNAL_CHECK_INTERVAL: Final = 0.5  # seconds after which Ctrl-C is noticed at the latest
+STOP_TIMEOUT: Final = 2.0  # seconds that the loop may take to end when the process exits
+
+T = TypeVar("T")
+
+
+class Chunked(Protocol[T]):
+    """An async iterator that can also hand out what is there at once."""
+
+    async def next_chunk(self, count: int) -> list[T]:
+        """Wait for an item, then return up to ``count``; empty at the end."""
+
+
+class Portal:
+    """Runs coroutines on a thread of its own; ``call`` waits for their result."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._started = threading.Lock()
+        self._started.acquire()
+        self._loop: asyncio.AbstractEventLoop
+        self._stop: asyncio.Event
+        self._thread = threading.Thread(target=self._run, name="jetspark loop", daemon=True)
+        self._thread.start()
+        self._started.acquire()
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run ``coroutine`` on the loop and return its result, or raise what it raised."""
+        try:
+            self._check()
+        except BaseException:
+            coroutine.close()
+            raise
+        return _Call(self._loop, coroutine).wait()
+
+    def run(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Run a plain function on the loop's thread and return its result."""
+
+        async def on_loop() -> T:
+            return function(*args, **kwargs)
+
+        return self.call(on_loop())
+
+    def items(self, source: Chunked[T]) -> "Items[T]":
+        """A blocking iterator that crosses threads once per chunk."""
+        return Items(self, source)
+
+    def chunks(self, source: AsyncGenerator[T, None]) -> Iterator[T]:
+        """A blocking iterator over a source whose items are chunks already."""
+        ended = object()
+
+        async def following() -> Any:
+            return await anext(source, ended)
+
+        try:
+            while (item := self.call(following())) is not ended:
+                yield item
+        finally:
+            self._dispose(source)
+
+    def stop(self) -> None:
+        """End the loop: every task is cancelled. Called when the process exits."""
+        if self._pid == os.getpid() and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(STOP_TIMEOUT)
+
+    def _dispose(self, source: AsyncGenerator[T, None]) -> None:
+        """Close a source without waiting: an iterator may be collected on any thread."""
+
+        async def close() -> None:
+            await source.aclose()
+
+        if self._pid == os.getpid() and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(lambda: self._loop.create_task(close()))
+
+    def _check(self) -> None:
+        if self._pid != os.getpid():
+            raise ConnectionClosed(
+                f"this was opened in process {self._pid} and cannot be used in its fork "
+                f"{os.getpid()}: call jetspark.sync.connect() again in the new process"
+            )
+        if threading.current_thread() is self._thread:
+            raise RuntimeError(
+                "a blocking call inside the event loop of jetspark.sync would wait for itself: "
+                "error and closed callbacks must not call back into the client"
+            )
+        if not self._thread.is_alive():
+            raise ConnectionClosed("the process is ending: its connections are closed")
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        self._started.release()
+        await self._stop.wait()
+
+
+class _Call(Generic[T]):
+    """One coroutine on its way: a lock is all the waiting thread needs."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._loop = loop
+        self._coroutine = coroutine
+        self._task: asyncio.Task[T] | None = None
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def wait(self) -> T:
+        try:
+            self._loop.call_soon_threadsafe(self._start)
+            # A signal that arrives just before the lock starts waiting does not interrupt it, so
+            # it looks up from time to time.
+            while not self._lock.acquire(timeout=SIGNAL_CHECK_INTERVAL):
+                pass
+        except BaseException:
+            # Ctrl-C in the waiting thread: what it waited for is given up too.
+            self._loop.call_soon_threadsafe(self._cancel)
+            raise
+        assert self._task is not None
+        return self._task.result()
+
+    def _start(self) -> None:
+        self._task = self._loop.create_task(self._coroutine)
+        self._task.add_done_callback(self._finished)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _finished(self, _task: asyncio.Task[T]) -> None:
+        self._lock.release()
+
+
+class Items(Iterator[T]):
+    """Items of a chunked source, one by one, without a thread switch per item."""
+
+    def __init__(self, portal: Portal, source: Chunked[T]) -> None:
+        self._portal = portal
+        self._source = source
+        self._ready: deque[T] = deque()
+
+    @property
+    def ready(self) -> int:
+        """Items that are here already."""
+        return len(self._ready)
+
+    def __next__(self) -> T:
+        if not self._ready:
+            self._ready.extend(self._portal.call(self._source.next_chunk(CHUNK_SIZE)))
+            if not self._ready:
+                raise StopIteration
+        return self._ready.popleft()
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes the loop: uvloop where it is installed, else asyncio's own (None)."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+class _Process:
+    """The portal of this process."""
+
+    def __init__(self) -> None:
+        self.portal: Portal | None = None
+        self.lock = threading.Lock()
+        # Portals of the parent are kept: closing their loops here would close the parent's files.
+        self.abandoned: list[Portal] = []
+
+    def get(self) -> Portal:
+        with self.lock:
+            if self.portal is None:
+                self.portal = Portal()
+                atexit.register(self.portal.stop)
+            return self.portal
+
+    def after_fork(self) -> None:
+        self.lock = threading.Lock()
+        if self.portal is not None:
+            self.abandoned.append(self.portal)
+            self.portal = None
+
+
+_process: Final = _Process()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_process.after_fork)
+
+
+def get_portal() -> Portal:
+    """The portal of this process, started on first use."""
+    return _process.get()

@@ -1,0 +1,291 @@
+"""Opening, keeping and losing a connection, against servers that misbehave as told."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Protocol
+
+import pytest
+
+from jetspark.client import connect
+from jetspark.errors import (
+    AuthorizationFailed,
+    BufferFull,
+    ConnectFailed,
+    ConnectionClosed,
+    ProtocolViolation,
+)
+
+INFO = b'INFO {"server_id":"x","version":"2.15.1","headers":true,"max_payload":1048576}\r\n'
+
+
+class RunningServer(Protocol):
+    """What conftest.py starts."""
+
+    url: str
+
+    def kill(self) -> None:
+        """End it, whatever it is doing."""
+
+
+Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@contextlib.asynccontextmanager
+async def scripted(script: Script) -> AsyncIterator[str]:
+    """A server on loopback that does what ``script`` says with every connection."""
+    open_writers: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        open_writers.append(writer)
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            await script(reader, writer)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        for writer in open_writers:
+            writer.close()
+        server.close()
+        await server.wait_closed()
+
+
+async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    """Shake hands as a server does; returns the CONNECT line."""
+    writer.write(INFO)
+    line = await reader.readuntil(b"\r\n")
+    await reader.readuntil(b"PING\r\n")
+    writer.write(b"PONG\r\n")
+    return line
+
+
+def unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def test_servers_are_tried_in_order(own_server: RunningServer) -> None:
+    servers = [f"127.0.0.1:{unused_port()}", own_server.url]
+    async with await connect(servers) as nc:
+        await nc.flush()
+
+
+async def test_when_none_accepts_the_error_says_what_each_said() -> None:
+    async def closes(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with scripted(closes) as closing:
+        refusing = f"127.0.0.1:{unused_port()}"
+        with pytest.raises(ConnectFailed) as caught:
+            await connect(f"{refusing},{closing}")
+
+    text = str(caught.value)
+    assert f"{refusing}: " in text
+    assert "refused" in text.lower()
+    assert f"{closing}: the connection to {closing} was closed by the server" in text
+
+
+async def test_a_server_that_says_nothing_is_given_up_in_time() -> None:
+    async def silent(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with scripted(silent) as address:
+        with pytest.raises(ConnectFailed, match=r"no answer within connect_timeout=0\.05 s"):
+            await connect(address, connect_timeout=0.05)
+
+
+async def test_something_that_is_no_nats_server_is_recognised() -> None:
+    async def http(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    async with scripted(http) as address:
+        with pytest.raises(ConnectFailed, match="not the NATS protocol"):
+            await connect(address)
+
+
+async def test_a_broken_greeting_is_named() -> None:
+    async def broken(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"INFO {oops}\r\n")
+
+    async with scripted(broken) as address:
+        with pytest.raises(ConnectFailed, match="INFO"):
+            await connect(address)
+
+
+async def test_refused_credentials_are_a_failure_of_their_own() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(INFO)
+        await reader.readuntil(b"PING\r\n")
+        writer.write(b"-ERR 'Authorization Violation'\r\n")
+        writer.close()
+
+    async with scripted(refuse) as address:
+        with pytest.raises(AuthorizationFailed, match="check user, password or token"):
+            await connect(address, user="ann", password="wrong")
+
+
+async def test_credentials_of_the_url_win_over_the_arguments() -> None:
+    lines: list[bytes] = []
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        lines.append(await greet(reader, writer))
+        await reader.read()
+
+    async with scripted(listen) as address:
+        for url in (f"nats://bob:secret@{address}", f"nats://{address}", f"nats://t0k@{address}"):
+            async with await connect(url, user="ann", password="pass"):
+                pass
+
+    assert b'"user":"bob","pass":"secret"' in lines[0]
+    assert b'"user":"ann","pass":"pass"' in lines[1]
+    assert b'"auth_token":"t0k"' in lines[2]
+    assert b"ann" not in lines[2]
+
+
+async def test_a_ping_of_the_server_is_answered() -> None:
+    answered = asyncio.Event()
+
+    async def ping(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await greet(reader, writer)
+        writer.write(b"PING\r\n")
+        assert await reader.readuntil(b"\r\n") == b"PONG\r\n"
+        answered.set()
+        await reader.read()
+
+    async with scripted(ping) as address, await connect(address):
+        await asyncio.wait_for(answered.wait(), 5)
+
+
+async def test_a_server_that_does_not_answer_pings_is_given_up() -> None:
+    """Keep-alive: after ``pings_outstanding_max`` unanswered PINGs the connection is stale."""
+    reasons: list[Exception | None] = []
+
+    async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await greet(reader, writer)
+        await reader.read()
+
+    async with scripted(deaf) as address:
+        nc = await connect(address, ping_interval=0.01, closed_callback=reasons.append)
+        subscription = await nc.subscribe("a")
+        with pytest.raises(ConnectionClosed, match=r"did not answer 2 PINGs sent every 0\.01 s"):
+            await subscription.next_msg()
+
+    assert nc.is_closed
+    assert len(reasons) == 1
+
+
+async def test_everything_pending_fails_at_once_when_the_server_dies(
+    own_server: RunningServer, name: str
+) -> None:
+    reasons: list[Exception | None] = []
+    nc = await connect(own_server.url, closed_callback=reasons.append)
+    subscription = await nc.subscribe(name)
+    await nc.subscribe(f"{name}.silent")
+    nc.publish(name, b"last words")
+    await nc.flush()
+    request = asyncio.ensure_future(nc.request(f"{name}.silent", timeout=60))
+    many = asyncio.ensure_future(anext(nc.request_many(f"{name}.silent", timeout=60)))
+    await nc.flush()
+    own_server.kill()
+
+    assert (await subscription.next_msg()).data == b"last words"
+    for pending in (request, many, anext(subscription)):
+        with pytest.raises(ConnectionClosed):
+            await asyncio.wait_for(pending, 5)
+    with pytest.raises(ConnectionClosed):
+        nc.publish(name)
+    with pytest.raises(ConnectionClosed):
+        await nc.flush()
+    assert [type(reason) for reason in reasons] == [ConnectionClosed]
+    await nc.close()
+
+
+async def test_a_protocol_violation_later_on_closes_with_the_reason() -> None:
+    async def garble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await greet(reader, writer)
+        await reader.readuntil(b"SUB a 1\r\n")
+        writer.write(b"GARBAGE\r\n")
+        await reader.read()
+
+    async with scripted(garble) as address:
+        nc = await connect(address)
+        subscription = await nc.subscribe("a")
+        with pytest.raises(ConnectionClosed, match="not the NATS protocol") as caught:
+            await subscription.next_msg()
+
+    assert isinstance(caught.value.__cause__, ProtocolViolation)
+
+
+async def test_a_server_that_accepts_and_throws_out_at_once_is_no_server() -> None:
+    async def fickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await greet(reader, writer)
+        writer.write(b"-ERR 'maximum connections exceeded'\r\n")
+        writer.close()
+
+    async with scripted(fickle) as address:
+        with pytest.raises(ConnectFailed, match="maximum connections exceeded"):
+            await connect(address)
+
+
+async def test_the_reason_of_a_closing_error_line_is_passed_on() -> None:
+    async def evict(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await greet(reader, writer)
+        await reader.readuntil(b"SUB a 1\r\n")
+        writer.write(b"-ERR 'Slow Consumer'\r\n")
+        writer.close()
+
+    async with scripted(evict) as address:
+        nc = await connect(address)
+        subscription = await nc.subscribe("a")
+        with pytest.raises(ConnectionClosed, match="Slow Consumer"):
+            await subscription.next_msg()
+
+
+async def test_publishing_faster_than_the_server_reads_raises_and_recovers() -> None:
+    """contracts.md 2: publish buffers, and raises when the buffer is full."""
+    read_on = asyncio.Event()
+
+    async def lazy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await greet(reader, writer)
+        await read_on.wait()
+        while not (await reader.read(1 << 20)).endswith(b"PING\r\n"):
+            pass
+        writer.write(b"PONG\r\n")
+        await reader.read()
+
+    async with scripted(lazy) as address:
+        nc = await connect(address, write_buffer_bytes=4 << 20)
+
+        def flood() -> None:
+            for _ in range(1000):
+                nc.publish("a", bytes(1 << 16))
+
+        with pytest.raises(BufferFull, match=r"await flush\(\) from time to time"):
+            flood()
+        assert nc.stats.write_pending_bytes >= 3 << 20
+        read_on.set()
+        await nc.flush()
+
+        assert nc.stats.write_pending_bytes == 0
+        nc.publish("a")
+        await nc.close()
+
+
+async def test_a_later_info_is_taken_over() -> None:
+    async def update(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await greet(reader, writer)
+        writer.write(b'INFO {"max_payload":10,"headers":true,"ldm":true}\r\n')
+        await reader.readuntil(b"PING\r\n")
+        writer.write(b"PONG\r\n")
+        await reader.read()
+
+    async with scripted(update) as address, await connect(address) as nc:
+        await nc.flush()
+
+        assert (nc.server_info.ldm, nc.server_info.max_payload) == (True, 10)
+        with pytest.raises(ValueError, match="the server takes 10"):
+            nc.publish("a", b"eleven bytes")

@@ -1,0 +1,176 @@
+"""Credentials, permissions and TLS, on servers configured for it."""
+
+import asyncio
+import datetime as dt
+import ipaddress
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from jetspark.client import connect
+from jetspark.errors import AuthorizationFailed, ConnectFailed, PermissionsViolation
+
+x509 = pytest.importorskip("cryptography.x509", reason="makes the certificates of these tests")
+
+
+class RunningServer(Protocol):
+    """What conftest.py starts."""
+
+    url: str
+    address: str
+
+
+Start = Callable[[str], RunningServer]
+
+USERS = """
+authorization {
+  users: [
+    { user: ann, password: secret, permissions: {
+        publish: { allow: ["open.>", "_INBOX.>"] }
+        subscribe: { allow: ["open.>", "_INBOX.>"] } } }
+  ]
+}
+"""
+
+
+async def test_user_and_password(nats_server: Start) -> None:
+    server = nats_server(USERS)
+    async with await connect(server.url, user="ann", password="secret") as nc:
+        await nc.flush()
+    async with await connect(f"nats://ann:secret@{server.address}") as nc:
+        await nc.flush()
+    for url in (f"nats://ann:wrong@{server.address}", server.url):
+        with pytest.raises(AuthorizationFailed, match="refused the credentials"):
+            await connect(url)
+
+
+async def test_token(nats_server: Start) -> None:
+    server = nats_server("authorization { token: s3cret }")
+    async with await connect(server.url, token="s3cret") as nc:
+        await nc.flush()
+    async with await connect(f"nats://s3cret@{server.address}") as nc:
+        await nc.flush()
+    with pytest.raises(AuthorizationFailed):
+        await connect(server.url, token="wrong")
+
+
+async def test_a_forbidden_subscription_ends_with_the_reason(nats_server: Start) -> None:
+    """wire-facts.md 17: the texts of permission violations; the connection stays."""
+    server = nats_server(USERS)
+    errors: list[Exception] = []
+    async with await connect(
+        server.url, user="ann", password="secret", error_callback=errors.append
+    ) as nc:
+        allowed = await nc.subscribe("open.a")
+        forbidden = await nc.subscribe("closed.a")
+        with pytest.raises(PermissionsViolation, match=r"closed\.a"):
+            await forbidden.next_msg()
+        nc.publish("open.a", b"still here")
+
+        assert (await allowed.next_msg()).data == b"still here"
+    assert [type(error) for error in errors] == [PermissionsViolation]
+
+
+async def test_a_forbidden_request_fails_at_once_and_a_publish_is_reported(
+    nats_server: Start,
+) -> None:
+    server = nats_server(USERS)
+    errors: list[Exception] = []
+    async with await connect(
+        server.url, user="ann", password="secret", error_callback=errors.append
+    ) as nc:
+        with pytest.raises(PermissionsViolation, match=r"closed\.b"):
+            await nc.request("closed.b", timeout=30)
+        nc.publish("closed.c")
+        await nc.flush()
+
+    assert len(errors) == 2
+
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    """A self-signed certificate for 127.0.0.1, and its key."""
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "jetspark test")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    cert_file, key_file = folder / "cert.pem", folder / "key.pem"
+    cert_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return cert_file, key_file
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["after INFO", "handshake first"])
+async def test_tls(nats_server: Start, tmp_path: Path, first: bool) -> None:
+    cert_file, key_file = make_certificate(tmp_path)
+    server = nats_server(
+        f'tls {{ cert_file: "{cert_file}", key_file: "{key_file}", '
+        f"handshake_first: {str(first).lower()} }}"
+    )
+    context = ssl.create_default_context(cafile=str(cert_file))
+    async with await connect(server.url, tls=context, tls_first=first) as nc:
+        subscription = await nc.subscribe("a")
+        payload = bytes(300_000)
+        for _ in range(5):
+            nc.publish("a", payload)
+        received = [(await subscription.next_msg()).data for _ in range(5)]
+
+    assert received == [payload] * 5
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_refused(
+    nats_server: Start, tmp_path: Path
+) -> None:
+    cert_file, key_file = make_certificate(tmp_path)
+    server = nats_server(f'tls {{ cert_file: "{cert_file}", key_file: "{key_file}" }}')
+
+    with pytest.raises(ConnectFailed, match="the certificate was not accepted"):
+        await connect(f"tls://{server.address}")
+    # The server demands TLS, so nats:// tries it too instead of sending credentials in the clear.
+    with pytest.raises(ConnectFailed, match="the certificate was not accepted"):
+        await connect(server.url)
+
+
+async def test_tls_to_a_server_without_it_is_refused(nats_server: Start) -> None:
+    server = nats_server("")
+
+    with pytest.raises(ConnectFailed, match="the server offers no TLS"):
+        await connect(f"tls://{server.address}")
+
+
+async def test_a_context_of_the_wrong_host_name_is_refused(
+    nats_server: Start, tmp_path: Path
+) -> None:
+    cert_file, key_file = make_certificate(tmp_path)
+    server = nats_server(f'tls {{ cert_file: "{cert_file}", key_file: "{key_file}" }}')
+    context = ssl.create_default_context(cafile=str(cert_file))
+
+    with pytest.raises(ConnectFailed, match="not accepted"):
+        await connect(server.url, tls=context, tls_hostname="elsewhere.example")
+    async with await connect(server.url, tls=context, tls_hostname="127.0.0.1") as nc:
+        await asyncio.wait_for(nc.flush(), 5)

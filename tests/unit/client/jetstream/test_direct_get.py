@@ -1,0 +1,84 @@
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from jetspark.client.jetstream.direct_get import describe, make_request, without_min_last_seq
+from jetspark.client.jetstream.stored import from_direct
+from jetspark.client.jetstream.streams import to_nanoseconds
+from jetspark.client.message import Message
+from jetspark.errors import ProtocolViolation
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"seq": 5}, "seq 5"),
+        ({"last_by_subject": "a"}, "last on 'a'"),
+        ({"next_by_subject": "a.>"}, "next on 'a.>'"),
+        ({"seq": 5, "next_by_subject": "a"}, "seq 5 and on, next on 'a'"),
+        ({"start_time_ns": 1_000_000_000}, "from 1970-01-01T00:00:01Z"),
+        (
+            {"start_time_ns": 0, "next_by_subject": "a"},
+            "next on 'a', from 0001-01-01T00:00:00Z",
+        ),
+    ],
+)
+def test_the_legal_forms_are_accepted(arguments: dict[str, Any], words: str) -> None:
+    """ADR-31, request; wire-facts.md 8: what is not 408."""
+    assert describe(make_request(**arguments)) == words
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"min_last_seq": 5},
+        {"seq": 1, "last_by_subject": "a"},
+        {"last_by_subject": "a", "next_by_subject": "b"},
+        {"last_by_subject": "a", "start_time_ns": 1},
+        {"seq": 1, "start_time_ns": 1},
+        {"seq": -1},
+        {"seq": 1, "min_last_seq": -1},
+    ],
+)
+def test_contradictions_are_refused_before_they_are_sent(arguments: dict[str, Any]) -> None:
+    """wire-facts.md 8: what is 408 Bad Request or Empty Request."""
+    with pytest.raises(ValueError):
+        make_request(**arguments)
+
+
+def test_only_the_new_field_is_left_out_for_released_servers() -> None:
+    request = make_request(seq=5, next_by_subject="a", min_last_seq=9)
+
+    assert without_min_last_seq(request) == make_request(seq=5, next_by_subject="a")
+
+
+def test_a_reply_is_read_from_its_last_headers() -> None:
+    """wire-facts.md 1, item 12."""
+    block = (
+        b"NATS/1.0\r\nNats-Sequence: 999\r\nNats-Stream: X\r\nk: v\r\nNats-Stream: S\r\n"
+        b"Nats-Subject: a.b\r\nNats-Sequence: 4\r\nNats-Time-Stamp: 2026-01-01T00:00:00.5Z\r\n\r\n"
+    )
+    message = from_direct(Message("_INBOX.x.1", b"data", "", block))
+
+    assert (message.stream, message.subject, message.seq, message.data) == ("S", "a.b", 4, b"data")
+    assert message.time == datetime(2026, 1, 1, 0, 0, 0, 500_000, UTC)
+    assert message.headers.items() == [("Nats-Sequence", "999"), ("Nats-Stream", "X"), ("k", "v")]
+
+
+def test_a_reply_without_headers_is_the_servers_mistake() -> None:
+    with pytest.raises(ProtocolViolation, match="without its headers"):
+        from_direct(Message("_INBOX.x.1", b"data", "", b"NATS/1.0\r\n\r\n"))
+
+
+def test_times_are_exact_to_the_microsecond() -> None:
+    moment = datetime(2026, 11, 15, 7, 1, 4, 606_147, timezone(timedelta(hours=2)))
+
+    assert to_nanoseconds(moment) == 1_794_718_864_606_147_000
+    assert to_nanoseconds(123) == 123
+
+
+def test_a_time_without_a_zone_is_refused() -> None:
+    with pytest.raises(ValueError, match="has no time zone"):
+        to_nanoseconds(datetime(2026, 11, 15))  # noqa: DTZ001 - that is the mistake

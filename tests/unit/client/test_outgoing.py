@@ -1,0 +1,134 @@
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from jetspark.client.outgoing import WRITE_CHUNK_SIZE, Outgoing
+from jetspark.errors import BufferFull
+
+
+class ManualLoop:
+    """The part of a loop that is used here; a test runs what was scheduled."""
+
+    def __init__(self) -> None:
+        self.scheduled: list[Callable[[], None]] = []
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.scheduled.append(callback)
+
+    call_soon_threadsafe = call_soon
+
+    def turn(self) -> None:
+        scheduled, self.scheduled = self.scheduled, []
+        for callback in scheduled:
+            callback()
+
+
+class Recorder:
+    """A transport that keeps what is written; ``buffered`` is what it claims to hold."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+        self.buffered = 0
+
+    def write(self, data: bytes) -> None:
+        self.writes.append(data)
+
+    def get_write_buffer_size(self) -> int:
+        return self.buffered
+
+
+def make(size_max: int = 1 << 20) -> tuple[ManualLoop, Recorder, Outgoing]:
+    loop, transport = ManualLoop(), Recorder()
+    outgoing = Outgoing(
+        cast("asyncio.AbstractEventLoop", cast("Any", loop)), size_max, "host:4222"
+    )
+    outgoing.set_transport(cast("asyncio.Transport", cast("Any", transport)))
+    return loop, transport, outgoing
+
+
+def test_everything_of_one_turn_is_written_at_once() -> None:
+    """clients.md 3: join before writing, at the end of the loop turn."""
+    loop, transport, outgoing = make()
+    for part in (b"one ", b"two ", b"three"):
+        outgoing.send(part)
+    assert (len(loop.scheduled), transport.writes) == (1, [])
+
+    loop.turn()
+    assert transport.writes == [b"one two three"]
+    assert (outgoing.bytes_out, outgoing.size) == (13, 0)
+
+
+def test_a_tight_loop_writes_by_chunks_without_yielding() -> None:
+    loop, transport, outgoing = make()
+    piece = bytes(WRITE_CHUNK_SIZE // 4)
+    for _ in range(6):
+        outgoing.send(piece)
+    assert [len(write) for write in transport.writes] == [WRITE_CHUNK_SIZE]
+
+    loop.turn()
+    assert sum(len(write) for write in transport.writes) == 6 * len(piece)
+
+
+def test_a_paused_transport_fills_the_buffer_up_to_its_limit() -> None:
+    loop, transport, outgoing = make(size_max=300_000)
+    outgoing.pause()
+    outgoing.send(bytes(200_000))
+    with pytest.raises(BufferFull, match="200000 bytes wait to be written to host:4222"):
+        outgoing.send(bytes(100_001))
+    outgoing.send(bytes(100_000))
+    loop.turn()
+    assert transport.writes == []
+
+    outgoing.resume()
+    assert [len(write) for write in transport.writes] == [300_000]
+
+
+def test_control_frames_pass_a_full_buffer() -> None:
+    """A client that cannot answer PING would be thrown out for being slow."""
+    _, transport, outgoing = make(size_max=200_000)
+    outgoing.pause()
+    outgoing.send(bytes(200_000))
+    outgoing.send_control(b"PONG\r\n")
+    outgoing.resume()
+
+    assert transport.writes[0].endswith(b"PONG\r\n")
+
+
+def test_frames_of_other_threads_are_taken_by_the_loop_once_per_batch() -> None:
+    loop, transport, outgoing = make()
+    for part in (b"a", b"b", b"c"):
+        outgoing.send_from_thread(part)
+    assert (len(loop.scheduled), outgoing.size) == (1, 3)
+
+    loop.turn()
+    assert transport.writes == [b"abc"]
+    outgoing.send_from_thread(b"d")
+    loop.turn()
+    assert transport.writes == [b"abc", b"d"]
+
+
+def test_other_threads_have_the_same_limit() -> None:
+    _, _, outgoing = make(size_max=10)
+    outgoing.send_from_thread(bytes(8))
+
+    with pytest.raises(BufferFull):
+        outgoing.send_from_thread(bytes(3))
+
+
+def test_what_the_transport_holds_counts_as_waiting() -> None:
+    _, transport, outgoing = make()
+    transport.buffered = 7
+    outgoing.send(b"123")
+
+    assert outgoing.size == 10
+
+
+def test_nothing_is_written_when_the_connection_is_gone() -> None:
+    loop, transport, outgoing = make()
+    outgoing.send(b"x")
+    outgoing.set_transport(None)
+    loop.turn()
+
+    assert transport.writes == []

@@ -1,0 +1,68 @@
+import asyncio
+import threading
+
+from jetspark.client.message import Message
+from jetspark.client.thread_callback import ThreadCallback
+
+
+def messages(count: int) -> list[Message]:
+    return [Message("a", b"%d" % n) for n in range(count)]
+
+
+async def test_a_chunk_is_done_on_another_thread_before_run_returns() -> None:
+    seen: list[tuple[bytes, bool]] = []
+    main = threading.current_thread()
+    callback = ThreadCallback(
+        lambda message: seen.append((message.data, threading.current_thread() is main))
+    )
+    await callback.run(messages(3), report=lambda _: None)
+    await callback.run(messages(1), report=lambda _: None)
+    callback.close()
+
+    assert seen == [(b"0", False), (b"1", False), (b"2", False), (b"0", False)]
+
+
+async def test_the_loop_goes_on_while_the_function_blocks() -> None:
+    released = threading.Event()
+    callback = ThreadCallback(lambda _: released.wait(5))
+    running = asyncio.ensure_future(callback.run(messages(1), report=lambda _: None))
+    await asyncio.sleep(0)
+    assert not running.done()
+
+    released.set()
+    await running
+    callback.close()
+
+
+async def test_a_failure_is_reported_on_the_loop_and_the_rest_goes_on() -> None:
+    errors: list[tuple[str, bool]] = []
+    seen: list[bytes] = []
+    loop_thread = threading.current_thread()
+
+    def work(message: Message) -> None:
+        seen.append(message.data)
+        if message.data == b"1":
+            raise LookupError("one")
+
+    def report(error: Exception) -> None:
+        errors.append((str(error), threading.current_thread() is loop_thread))
+
+    callback = ThreadCallback(work)
+    await callback.run(messages(3), report)
+    callback.close()
+
+    assert seen == [b"0", b"1", b"2"]
+    assert errors == [("one", True)]
+
+
+async def test_the_thread_ends_with_the_subscription() -> None:
+    before = threading.active_count()
+    callback = ThreadCallback(lambda _: None)
+    callback.close()
+    await callback.run(messages(1), report=lambda _: None)
+    assert threading.active_count() == before + 1
+
+    thread = next(t for t in threading.enumerate() if t.name == "jetspark callback")
+    callback.close()
+    thread.join(5)
+    assert not thread.is_alive()

@@ -1,0 +1,74 @@
+"""The generated twins: complete, up to date, and the same signatures (style.md 5.4)."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jetspark import client, sync
+
+ROOT = Path(__file__).resolve().parents[3]
+TWINS = ["AckFuture", "Client", "JetStream", "Stream", "Subscription"]
+# Public for other parts of the client only (tools/gen_sync.py, SKIP).
+INTERNAL = {
+    "Subscription": {"sink", "end", "next_chunk"},
+    "AckFuture": {"on_reply", "renew", "fail", "failed_unseen"},
+}
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in vars(kind) if not name.startswith("_")}
+
+
+def test_the_generated_modules_are_up_to_date() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "gen_sync.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_twin_has_every_public_name(name: str) -> None:
+    expected = public(getattr(client, name)) - INTERNAL.get(name, set())
+
+    assert public(getattr(sync, name)) == expected
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_twin_takes_the_same_arguments(name: str) -> None:
+    original, twin = getattr(client, name), getattr(sync, name)
+    for method in public(twin):
+        if isinstance(inspect.getattr_static(twin, method), property):
+            continue
+        expected = inspect.signature(getattr(original, method)).parameters
+        actual = inspect.signature(getattr(twin, method)).parameters
+
+        assert list(actual) == list(expected)
+        for parameter in expected:
+            assert actual[parameter].default == expected[parameter].default
+            assert actual[parameter].kind == expected[parameter].kind
+
+
+def test_connect_takes_the_same_arguments() -> None:
+    expected = inspect.signature(client.connect).parameters
+
+    assert inspect.signature(sync.connect).parameters == expected
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_every_public_method_has_a_docstring(name: str) -> None:
+    twin = getattr(sync, name)
+    silent = [method for method in public(twin) if not inspect.getdoc(getattr(twin, method))]
+
+    assert silent == []
+
+
+def test_both_packages_export_what_users_need() -> None:
+    assert set(client.__all__) - set(sync.__all__) == {"Pager"}
+    assert set(sync.__all__) <= set(client.__all__) | {"Server"}

@@ -1,0 +1,206 @@
+"""Settings against each other: what is right alone and wrong together.
+
+nats-server finds most of this only when it starts, and its ``-t`` does not; a file that the test
+accepts and the start refuses is a trap, so here both do.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from jetspark.protocol.limits import PAYLOAD_MAX
+from jetspark.server.config.accounts import GLOBAL_ACCOUNT, Account
+from jetspark.server.config.blocks import Report
+from jetspark.server.config.jetstream import Durability
+from jetspark.server.config.settings import SYSTEM_ACCOUNT, Settings
+from jetspark.server.config.sharing import Export, Import
+from jetspark.server.config.tls import Tls
+from jetspark.server.config.users import User, is_bcrypt
+from jetspark.subjects.match import is_subset
+from jetspark.units import format_duration
+
+PAYLOAD_HIGH: Final = 8 * PAYLOAD_MAX  # nats-server warns above
+
+CheckTls = Callable[[Tls], str | None]
+"""Says what is wrong with the files of a ``tls`` block, or None."""
+
+
+def check(settings: Settings, report: Report, check_tls: CheckTls) -> None:
+    """Put everything that does not fit together into the report."""
+    _check_numbers(settings, report)
+    _check_monitor(settings, report)
+    _check_users(settings, report)
+    _check_accounts(settings, report)
+    _check_websocket(settings, report)
+    for path, tls in _tls_blocks(settings):
+        problem = check_tls(tls)
+        if problem:
+            report.problem(report.place(path), problem)
+
+
+def remarks(settings: Settings) -> Iterator[str]:
+    """Say what is allowed and should not go unnoticed."""
+    jetstream = settings.jetstream
+    if jetstream.enabled and jetstream.durability is Durability.INTERVAL:
+        yield (
+            "acknowledgements no longer mean on disk: the store is synced every "
+            f"{format_duration(jetstream.sync_interval)}, and a power cut loses what came since"
+        )
+    if jetstream.enabled and jetstream.durability is Durability.ASYNC:
+        yield "acknowledgements no longer mean on disk: a power cut loses the last ones"
+    if settings.max_payload > PAYLOAD_HIGH:
+        yield f"max_payload is {settings.max_payload}; values over {PAYLOAD_HIGH} are not advised"
+    if any(password and not is_bcrypt(password) for password in _passwords(settings)):
+        yield "plaintext passwords detected, use nkeys or bcrypt"
+
+
+def all_users(settings: Settings) -> Iterator[User]:
+    """Return the users of the server and of every account."""
+    yield from settings.authorization.users or ()
+    for account in settings.accounts:
+        yield from account.users
+
+
+def _passwords(settings: Settings) -> Iterator[str]:
+    yield settings.authorization.password.value
+    for user in all_users(settings):
+        yield user.password.value
+
+
+def _check_numbers(settings: Settings, report: Report) -> None:
+    if settings.lame_duck_grace_period >= settings.lame_duck_duration:
+        report.problem(
+            report.place("lame_duck_grace_period", "lame_duck_duration"),
+            f"lame duck grace period ({format_duration(settings.lame_duck_grace_period)}) should "
+            "be strictly lower than lame duck duration "
+            f"({format_duration(settings.lame_duck_duration)})",
+        )
+    if settings.max_payload > settings.max_pending:
+        report.problem(
+            report.place("max_payload", "max_pending"),
+            f"max_payload ({settings.max_payload}) cannot be higher than max_pending "
+            f"({settings.max_pending})",
+        )
+
+
+def _check_monitor(settings: Settings, report: Report) -> None:
+    place = report.place("https", "https_port")
+    if settings.http_port and settings.https_port:
+        report.problem(
+            place,
+            f"can't specify both HTTP ({settings.http_port}) and HTTPs ({settings.https_port}) "
+            "ports",
+        )
+    elif settings.https_port and settings.tls is None:
+        report.problem(place, "TLS cert and key required for HTTPS: expected a 'tls' block")
+
+
+def _check_users(settings: Settings, report: Report) -> None:
+    authorization = settings.authorization
+    seen: set[str] = set()
+    for user in all_users(settings):
+        if user.name in seen:
+            kind = "nkey" if user.nkey else "user"
+            report.problem(
+                report.place("authorization.users", "accounts.*.users"),
+                f'Duplicate {kind} "{user.name}" detected',
+            )
+        seen.add(user.name)
+    place = report.place("authorization")
+    if seen and authorization.user:
+        report.problem(place, "Can not have a single user/pass and a list of users or accounts")
+    if seen and authorization.token:
+        report.problem(place, "Can not have a token and a list of users or accounts")
+    if settings.no_auth_user and settings.no_auth_user not in seen:
+        report.problem(
+            report.place("no_auth_user"),
+            f'no_auth_user: "{settings.no_auth_user}" not present as user or nkey in '
+            "authorization block or account configuration",
+        )
+
+
+def _check_accounts(settings: Settings, report: Report) -> None:
+    accounts = {account.name: account for account in settings.accounts}
+    system = settings.system_account
+    if system != SYSTEM_ACCOUNT and system not in accounts:
+        report.problem(
+            report.place("system_account"), f'the system account "{system}" is not in accounts'
+        )
+    shares = system in accounts and accounts[system].jetstream is not None
+    if shares and settings.jetstream.enabled:
+        report.problem(
+            report.place("accounts.*.jetstream"),
+            f'jetstream can not be enabled on the system account "{system}"',
+        )
+    for account in settings.accounts:
+        for problem in _import_problems(account, accounts):
+            report.problem(report.place("accounts.*.imports"), problem)
+        for export in account.exports:
+            for name in export.accounts:
+                if name not in accounts:
+                    report.problem(
+                        report.place("accounts.*.exports"),
+                        f'"{name}" account not defined for {export.kind} export',
+                    )
+    for name, domain in settings.default_js_domain.items():
+        _check_default_domain(settings, report, name, domain)
+
+
+def _check_default_domain(settings: Settings, report: Report, name: str, domain: str) -> None:
+    place = report.place("default_js_domain")
+    account = next((found for found in settings.accounts if found.name == name), None)
+    if name == settings.system_account:
+        report.problem(place, f'system account "{name}" can not be in default_js_domain')
+    elif account is None and name != GLOBAL_ACCOUNT:
+        report.problem(place, f'`default_js_domain` references non existing account "{name}"')
+    elif account is not None and account.jetstream is not None and domain:
+        report.problem(
+            place, f'default_js_domain contains account name "{name}" with enabled JetStream'
+        )
+
+
+def _import_problems(account: Account, accounts: dict[str, Account]) -> Iterator[str]:
+    for found in account.imports:
+        exporter = accounts.get(found.account)
+        if exporter is None:
+            yield f'"{found.account}" account not defined for {found.kind} import'
+        elif not any(_offers(export, found, account.name) for export in exporter.exports):
+            yield (
+                f'account "{found.account}" does not export the {found.kind} "{found.subject}" '
+                f'to "{account.name}"'
+            )
+
+
+def _offers(export: Export, wanted: Import, account: str) -> bool:
+    return (
+        export.kind is wanted.kind
+        and (not export.accounts or account in export.accounts)
+        and is_subset(wanted.subject.encode(), export.subject.encode())
+    )
+
+
+def _check_websocket(settings: Settings, report: Report) -> None:
+    websocket = settings.websocket
+    if websocket is None:
+        return
+    names = {user.name for user in all_users(settings)}
+    place = report.place("websocket")
+    if names and (websocket.authorization.user or websocket.authorization.token):
+        report.problem(
+            place, "websocket authentication not compatible with presence of users/nkeys"
+        )
+    if websocket.no_auth_user and websocket.no_auth_user not in names:
+        report.problem(
+            place,
+            f'no_auth_user: "{websocket.no_auth_user}" not present as user or nkey in '
+            "authorization block or account configuration",
+        )
+
+
+def _tls_blocks(settings: Settings) -> Iterator[tuple[str, Tls]]:
+    if settings.tls is not None:
+        yield "tls", settings.tls
+    if settings.websocket is not None and settings.websocket.tls is not None:
+        yield "websocket.tls", settings.websocket.tls
+    for remote in settings.jetspark.remotes:
+        if remote.tls is not None:
+            yield "jetspark.remotes.*.tls", remote.tls

@@ -1,0 +1,155 @@
+"""The ``jetspark`` block: what only this server has (decisions.md, our settings)."""
+
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from jetspark.server.config.blocks import ANY, Field, Setting, read_block, read_whole_block
+from jetspark.server.config.jetstream import AtomicLimits, Durability
+from jetspark.server.config.secret import Secret
+from jetspark.server.config.tls import Tls, read_client_tls
+from jetspark.server.config.values import (
+    INT32_MAX,
+    boolean,
+    duration_text,
+    entries,
+    integer_in,
+    one_of,
+    secret,
+    size,
+    string,
+    strings,
+)
+from jetspark.units import ByteCount, Nanoseconds, milliseconds
+
+_REMOTE_SCHEMES: Final = ("nats", "tls", "ws", "wss")
+
+
+class FastLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of fast-ingest batches. 0: those of each dialect (decisions.md, fast ingest)."""
+
+    per_stream: int = 0
+    per_server: int = 0
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """Byte budgets of the parts (reliability.md 2, memory). 0: what the part has built in.
+
+    ``pending`` is what may wait for all clients together; ``max_pending`` is for each.
+    """
+
+    pending: ByteCount = ByteCount(0)
+    read_buffer: ByteCount = ByteCount(0)
+    cache: ByteCount = ByteCount(0)
+    batches: ByteCount = ByteCount(0)
+    duplicates: ByteCount = ByteCount(0)
+    index: ByteCount = ByteCount(0)
+
+
+class Dashboard(msgspec.Struct, frozen=True, kw_only=True):
+    """The dashboard on the monitoring port: read-only unless ``writable`` (users.md 6.2)."""
+
+    enabled: bool = True
+    writable: bool = False
+
+
+class Remote(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that streams of ours mirror or source from. ``credentials`` is a path."""
+
+    name: str
+    url: tuple[str, ...]
+    credentials: str = ""
+    tls: Tls | None = None
+
+
+class Jetspark(msgspec.Struct, frozen=True, kw_only=True):
+    """The block. ``durability`` and ``atomic`` None: as the ``jetstream`` block says."""
+
+    durability: Durability | None = None
+    commit_delay: Nanoseconds = Nanoseconds(0)
+    min_last_seq_wait: Nanoseconds = milliseconds(500)
+    held_reads_max: int = 10_000
+    atomic: AtomicLimits | None = None
+    fast: FastLimits = FastLimits()
+    memory: Memory = Memory()
+    monitor_token: Secret = Secret()
+    dashboard: Dashboard = Dashboard()
+    remotes: tuple[Remote, ...] = ()
+
+
+def read_jetspark(setting: Setting) -> Jetspark:
+    """Read the block."""
+    return Jetspark(**read_block(setting, _FIELDS))
+
+
+def _atomic(setting: Setting) -> AtomicLimits:
+    return AtomicLimits(**read_block(setting, _ATOMIC))
+
+
+def _fast(setting: Setting) -> FastLimits:
+    return FastLimits(**read_block(setting, _FAST))
+
+
+def _memory(setting: Setting) -> Memory:
+    return Memory(**read_block(setting, {name: Field(size) for name in Memory.__struct_fields__}))
+
+
+def _dashboard(setting: Setting) -> Dashboard:
+    if isinstance(setting.node.value, bool):
+        return Dashboard(enabled=setting.node.value)
+    return Dashboard(**read_block(setting, _DASHBOARD))
+
+
+def _remotes(setting: Setting) -> tuple[Remote, ...]:
+    return tuple(
+        _remote(setting._replace(name=name, path=f"{setting.path}.{ANY}", node=node))
+        for name, node in entries(setting).items()
+    )
+
+
+def _remote(setting: Setting) -> Remote:
+    values = read_whole_block(setting, _REMOTE)
+    if not values.get("url"):
+        raise setting.refused("expected a 'url', like nats://host:4222")
+    return Remote(name=setting.name, **values)
+
+
+def _urls(setting: Setting) -> tuple[str, ...]:
+    urls = strings(setting)
+    for url in urls:
+        parts = urlsplit(url)
+        if parts.scheme not in _REMOTE_SCHEMES or not parts.hostname:
+            raise setting.refused(
+                "expected a URL like nats://host:4222; known schemes are "
+                f"{', '.join(_REMOTE_SCHEMES)}"
+            )
+    return urls
+
+
+_COUNT: Final = integer_in(1, INT32_MAX)
+_ATOMIC: Final = {
+    "messages": Field(_COUNT),
+    "per_stream": Field(_COUNT),
+    "per_server": Field(_COUNT),
+    "timeout": Field(duration_text),
+}
+_FAST: Final = {"per_stream": Field(_COUNT), "per_server": Field(_COUNT)}
+_DASHBOARD: Final = {"enabled": Field(boolean), "writable": Field(boolean)}
+_REMOTE: Final = {
+    "url": Field(_urls),
+    "credentials": Field(string),
+    "tls": Field(read_client_tls),
+}
+_FIELDS: Final = {
+    "durability": Field(one_of({level.value: level for level in Durability})),
+    "commit_delay": Field(duration_text),
+    "min_last_seq_wait": Field(duration_text),
+    "held_reads_max": Field(integer_in(0, INT32_MAX)),
+    "atomic": Field(_atomic),
+    "fast": Field(_fast),
+    "memory": Field(_memory),
+    "monitor_token": Field(secret),
+    "dashboard": Field(_dashboard),
+    "remotes": Field(_remotes),
+}

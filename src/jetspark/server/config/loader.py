@@ -1,0 +1,134 @@
+"""From a configuration file to `Settings`."""
+
+import os.path
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from jetspark.server.config.blocks import Report
+from jetspark.server.config.checks import CheckTls, check, remarks
+from jetspark.server.config.digest import config_digest
+from jetspark.server.config.jetstream import STORE_DIR_DEFAULT, AtomicLimits, Durability, JetStream
+from jetspark.server.config.not_yet import NOT_YET
+from jetspark.server.config.parser import Read, parse_file, parse_text, read_file
+from jetspark.server.config.problem import ConfigRefused, Place, refused
+from jetspark.server.config.settings import HOST_DEFAULT, Settings
+from jetspark.server.config.tls_files import tls_problem
+from jetspark.server.config.top import Values, read_top
+from jetspark.server.config.tree import Node
+from jetspark.server.config.users import Authorization
+from jetspark.units import seconds
+
+AUTH_TIMEOUT_DEFAULT: Final = seconds(2)
+
+
+def load_file(
+    path: str,
+    environment: Mapping[str, str],
+    *,
+    read: Read = read_file,
+    check_tls: CheckTls = tls_problem,
+    not_yet: Mapping[str, str] = NOT_YET,
+) -> Settings:
+    """Return the settings of a configuration file. Raises `ConfigRefused` naming every problem."""
+    tree = open_tree(path, environment, read)
+    report = Report(not_yet)
+    return finish(
+        read_file_values(tree, path, report), path, config_digest(tree), report, check_tls
+    )
+
+
+def load_text(
+    text: str,
+    environment: Mapping[str, str],
+    *,
+    name: str = "configuration",
+    read: Read = read_file,
+    check_tls: CheckTls = tls_problem,
+    not_yet: Mapping[str, str] = NOT_YET,
+) -> Settings:
+    """Return the settings of a configuration that is given as text."""
+    tree = parse_text(text, name, environment, read)
+    report = Report(not_yet)
+    return finish(read_file_values(tree, name, report), "", config_digest(tree), report, check_tls)
+
+
+def open_tree(path: str, environment: Mapping[str, str], read: Read) -> dict[str, Node]:
+    """Return the tree of a file. Raises `ConfigRefused`, also for a file that is not there."""
+    try:
+        return parse_file(path, environment, read)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise refused(Place(path), f"cannot read the configuration: {reason}") from error
+
+
+def read_file_values(tree: dict[str, Node], path: str, report: Report) -> Values:
+    """Read the settings of a file, and warn of one that has none, as nats-server does."""
+    if not tree:
+        report.warn(Place(path), "config has no values or is empty")
+    return read_top(tree, report)
+
+
+def finish(
+    values: Values, path: str, digest: str, report: Report, check_tls: CheckTls
+) -> Settings:
+    """Make settings of the values and check them. Raises `ConfigRefused` for what was found."""
+    settings = _resolved(values, report)
+    if not report.problems:
+        check(settings, report, check_tls)
+    if report.problems:
+        raise ConfigRefused(tuple(sorted(report.problems, key=lambda found: found.line)))
+    return replace(
+        settings,
+        config_file=path,
+        digest=digest,
+        warnings=tuple(report.warnings),
+        remarks=tuple(remarks(settings)),
+    )
+
+
+def _resolved(values: Values, report: Report) -> Settings:
+    """Fill in what depends on other settings."""
+    made: dict[str, Any] = dict(values)
+    made["host"] = made.get("host") or HOST_DEFAULT
+    made["http_host"] = made.get("http_host") or made["host"]
+    if "http_base_path" in made:
+        made["http_base_path"] = os.path.normpath(f"/{made['http_base_path'].lstrip('/')}")
+    settings = Settings(**made)
+    authorization = settings.authorization
+    if not authorization.timeout:
+        settings = replace(settings, authorization=_with_timeout(settings))
+    return replace(settings, jetstream=_resolved_jetstream(settings, report))
+
+
+def _with_timeout(settings: Settings) -> Authorization:
+    """Clients get as long as nats-server gives them: 2 s, or a second more than TLS has."""
+    timeout = AUTH_TIMEOUT_DEFAULT
+    if settings.tls is not None:
+        timeout = seconds(1 + settings.tls.timeout / seconds(1))
+    return replace(settings.authorization, timeout=timeout)
+
+
+def _resolved_jetstream(settings: Settings, report: Report) -> JetStream:
+    """Bring the ``jetstream`` and the ``jetspark`` block together."""
+    jetstream, ours = settings.jetstream, settings.jetspark
+    if not jetstream.store_dir:
+        jetstream = replace(jetstream, store_dir=STORE_DIR_DEFAULT)
+    if ours.durability is not None:
+        periodic = jetstream.durability is Durability.INTERVAL
+        if periodic and ours.durability is not Durability.INTERVAL:
+            report.problem(
+                report.place("jetspark.durability"),
+                f"'durability {ours.durability}' contradicts 'jetstream.sync_interval'; keep one",
+            )
+        jetstream = replace(jetstream, durability=ours.durability)
+    if ours.atomic is not None:
+        if jetstream.limits.batch not in {AtomicLimits(), ours.atomic}:
+            report.problem(
+                report.place("jetspark.atomic"),
+                "'atomic' contradicts 'jetstream.limits.batch'; keep one",
+            )
+        limits = replace(jetstream.limits, batch=ours.atomic)
+        jetstream = replace(jetstream, limits=limits)
+    return jetstream

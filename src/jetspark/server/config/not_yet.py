@@ -1,0 +1,72 @@
+"""Settings that are read and checked, and that the server does not honour yet.
+
+A configuration that has one of them is refused with the sentence beside it: nothing is parsed and
+then ignored (decisions.md). Who teaches the server a setting removes its row here; the tests go
+over the table, so nothing else has to change. Keys are paths of canonical names, and a flag has
+the path of its setting.
+"""
+
+from typing import Final
+
+_TIMING: Final = "this version has no timers on connections; leave it out"
+_MONITOR: Final = "this version has no monitoring port; read the log and use the client"
+_LOG: Final = "this version logs what matters to stderr; redirect it"
+_STREAMS: Final = "this version has no such limit on streams; leave it out"
+_DURABLE: Final = "this version syncs before every acknowledgement; leave it out"
+_OURS: Final = "this version has the default built in; leave it out"
+
+NOT_YET: Final[dict[str, str]] = {
+    "client_advertise": "this version announces only its own address; leave it out",
+    "write_timeout": _TIMING,
+    "allow_non_tls": "this version serves plain clients or TLS clients, not both on one port",
+    "tls.verify_and_map": "this version does not take users from certificates; use verify",
+    "tls.insecure": "it concerns connections to other servers, which this version does not make",
+    "tls.connection_rate_limit": "this version does not limit the rate of handshakes",
+    "tls.pinned_certs": "this version trusts the certificates of ca_file; leave it out",
+    "tls.curve_preferences": "this version leaves the choice of curves to OpenSSL; leave it out",
+    "accounts.*.nkey": "this version has no nkeys yet; use users with passwords",
+    "accounts.*.limits": "this version has limits for the whole server only",
+    "accounts.*.mappings": "this version routes subjects as they are",
+    "accounts.*.exports": "accounts of this version share nothing yet",
+    "accounts.*.imports": "accounts of this version share nothing yet",
+    "accounts.*.jetstream.max_memory": _STREAMS,
+    "accounts.*.jetstream.max_store": _STREAMS,
+    "accounts.*.jetstream.max_streams": _STREAMS,
+    "accounts.*.jetstream.max_consumers": _STREAMS,
+    "accounts.*.jetstream.max_bytes_required": _STREAMS,
+    "accounts.*.jetstream.memory_max_stream_bytes": _STREAMS,
+    "accounts.*.jetstream.store_max_stream_bytes": _STREAMS,
+    "accounts.*.jetstream.max_ack_pending": _STREAMS,
+    "websocket": "this version serves TCP clients only",
+    "mappings": "this version routes subjects as they are; rewrite them in the stream",
+    "jetstream.max_mem": _STREAMS,
+    "jetstream.max_file": _STREAMS,
+    "jetstream.domain": "this version has no domains; use the plain $JS.API subjects",
+    "jetstream.strict": "this version is always strict with requests; leave it out",
+    "jetstream.sync_interval": _DURABLE,
+    "jetstream.key": "this version does not encrypt; keep the store on an encrypted disk",
+    "jetstream.prev_key": "this version does not encrypt; keep the store on an encrypted disk",
+    "jetstream.cipher": "this version does not encrypt; keep the store on an encrypted disk",
+    "jetstream.max_buffered_size": _STREAMS,
+    "jetstream.max_buffered_msgs": _STREAMS,
+    "jetstream.limits": _STREAMS,
+    "default_js_domain": "this version has no domains; use the plain $JS.API subjects",
+    "jetspark.durability": _DURABLE,
+    "jetspark.commit_delay": _DURABLE,
+    "jetspark.min_last_seq_wait": _OURS,
+    "jetspark.held_reads_max": _OURS,
+    "jetspark.atomic": _OURS,
+    "jetspark.fast": _OURS,
+    "jetspark.memory": _OURS,
+    "jetspark.dashboard": _MONITOR,
+    "jetspark.remotes": "this version mirrors streams of its own only",
+    "trace": _LOG,
+    "trace_verbose": _LOG,
+    "trace_headers": _LOG,
+    "logfile_size_limit": _LOG,
+    "logfile_max_num": _LOG,
+    "max_traced_msg_len": _LOG,
+    "ports_file_dir": "this version writes its port to the log only",
+    "server_tags": "this version shows no tags; leave it out",
+    "server_metadata": "this version shows no metadata; leave it out",
+}

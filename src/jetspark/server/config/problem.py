@@ -1,0 +1,49 @@
+"""What is wrong with a configuration, and where."""
+
+from typing import Final
+
+import msgspec
+
+from jetspark.errors.base import Error
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a value stands. ``line`` counts from 1; both are empty for the command line."""
+
+    file: str = ""
+    line: int = 0
+
+
+NOWHERE: Final = Place()
+"""The command line, which has no lines."""
+
+
+class ConfigProblem(msgspec.Struct, frozen=True):
+    """One thing that is wrong: ``str()`` is ``file:line: what was wrong, what was expected``."""
+
+    file: str
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        if not self.file:
+            return self.message
+        if not self.line:
+            return f"{self.file}: {self.message}"
+        return f"{self.file}:{self.line}: {self.message}"
+
+
+class ConfigRefused(Error):
+    """A configuration that cannot be used. ``problems`` names everything that was found wrong."""
+
+    def __init__(self, problems: tuple[ConfigProblem, ...]) -> None:
+        super().__init__(problems)
+        self.problems: Final = problems
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+def refused(place: Place, message: str) -> ConfigRefused:
+    """Return the exception for a single problem at ``place``."""
+    return ConfigRefused((ConfigProblem(place.file, place.line, message),))

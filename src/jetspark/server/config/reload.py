@@ -1,0 +1,193 @@
+"""SIGHUP: what changed between two settings, and what of it a running server can take over.
+
+What may change is what nats-server allows (its ``reload``), setting by setting; a change that is
+refused leaves the server as it is, all of it. Our own settings follow the same idea: numbers that
+are looked up when they are needed may change, what was decided at the start may not.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from jetspark.server.config.checks import all_users
+from jetspark.server.config.jetstream import JetStream
+from jetspark.server.config.secret import Secret
+from jetspark.server.config.settings import ANY_FREE_PORT, Settings
+
+_RESTART: Final = "it is read at the start only; restart the server to change it"
+_REDACTED: Final = "[REDACTED]"
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A setting that differs. ``old`` and ``new`` are for people: no secret is in them."""
+
+    name: str
+    old: str
+    new: str
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A setting that cannot change while the server runs, and why."""
+
+    name: str
+    reason: str
+
+
+class Reload(msgspec.Struct, frozen=True):
+    """What a reload would do. It may be carried out only if nothing was refused."""
+
+    changes: tuple[Change, ...]
+    refusals: tuple[Refusal, ...]
+
+
+# What nats-server takes over while it runs.
+RELOADABLE: Final = frozenset({
+    "accounts",
+    "authorization",
+    "client_advertise",
+    "debug",
+    "logfile",
+    "logtime",
+    "logtime_utc",
+    "mappings",
+    "max_connections",
+    "max_control_line",
+    "max_payload",
+    "max_traced_msg_len",
+    "pid_file",
+    "ping_interval",
+    "ping_max",
+    "ports_file_dir",
+    "server_metadata",
+    "server_tags",
+    "trace",
+    "trace_headers",
+    "trace_verbose",
+    "write_deadline",
+})  # fmt: skip
+_OURS_RELOADABLE: Final = frozenset({
+    "commit_delay",
+    "min_last_seq_wait",
+    "held_reads_max",
+    "fast",
+    "monitor_token",
+})  # fmt: skip
+_TLS_RELOADABLE: Final = frozenset({
+    "cert_file",
+    "key_file",
+    "ca_file",
+    "certs",
+    "verify",
+    "insecure",
+    "handshake_first",
+    "fallback_delay",
+    "timeout",
+    "pinned_certs",
+    "cipher_suites",
+    "allow_insecure_cipher_suites",
+    "curve_preferences",
+    "min_version",
+})  # fmt: skip
+# These say where the settings come from, not what they are.
+_ORIGIN: Final = frozenset({"config_file", "digest", "warnings", "remarks"})
+
+
+def plan_reload(old: Settings, new: Settings) -> Reload:
+    """Compare the settings of a running server with new ones."""
+    changes: list[Change] = []
+    refusals: list[Refusal] = []
+    for name, before, after in _differences(old, new):
+        if name in _ORIGIN:
+            continue
+        if name == "port" and after == ANY_FREE_PORT:
+            continue  # any free port: the one it has will do
+        changes.append(Change(name, _shown(before), _shown(after)))
+        refusals.extend(_refusals(name, before, after, new))
+    return Reload(tuple(changes), tuple(refusals))
+
+
+def _differences(old: msgspec.Struct, new: msgspec.Struct) -> Iterator[tuple[str, Any, Any]]:
+    for name in old.__struct_fields__:
+        before, after = getattr(old, name), getattr(new, name)
+        if before != after:
+            yield name, before, after
+
+
+def _refusals(name: str, before: Any, after: Any, new: Settings) -> Iterator[Refusal]:
+    if name in RELOADABLE:
+        return
+    rule = _RULES.get(name)
+    if rule is None:
+        yield Refusal(name, _RESTART)
+    else:
+        yield from rule(before, after, new)
+
+
+def _tls(before: Any, after: Any, _new: Settings) -> Iterator[Refusal]:
+    """Certificates may be exchanged, and TLS switched on and off."""
+    if before is None or after is None:
+        return
+    for name, _, _ in _differences(before, after):
+        if name not in _TLS_RELOADABLE:
+            yield Refusal(f"tls.{name}", _RESTART)
+
+
+def _websocket(before: Any, after: Any, _new: Settings) -> Iterator[Refusal]:
+    if before is None or after is None:
+        yield Refusal("websocket", _RESTART)
+        return
+    for name, _, _ in _differences(before, after):
+        if name != "tls":
+            yield Refusal(f"websocket.{name}", _RESTART)
+
+
+def _jetstream(before: JetStream, after: JetStream, _new: Settings) -> Iterator[Refusal]:
+    """JetStream may be switched; while it is on, its budgets may only grow."""
+    if not before.enabled or not after.enabled:
+        return
+    for name, old, new in _differences(before, after):
+        if name not in {"max_mem", "max_file"}:
+            yield Refusal(f"jetstream.{name}", _RESTART)
+        elif old < 0 or new < 0:
+            yield Refusal(
+                f"jetstream.{name}",
+                "a budget cannot change between 'what the machine has' and a number; restart",
+            )
+        elif new < old:
+            yield Refusal(
+                f"jetstream.{name}", "a budget can only grow while streams are open; restart"
+            )
+
+
+def _jetspark(before: Any, after: Any, _new: Settings) -> Iterator[Refusal]:
+    for name, _, _ in _differences(before, after):
+        if name not in _OURS_RELOADABLE:
+            yield Refusal(f"jetspark.{name}", _RESTART)
+
+
+def _no_auth_user(before: Any, after: Any, new: Settings) -> Iterator[Refusal]:
+    """It may be removed together with its user; clients that came in by it would lose it."""
+    names = {user.name for user in all_users(new)}
+    if after or before in names:
+        yield Refusal("no_auth_user", "it can only be removed, together with the user it names")
+
+
+def _shown(value: Any) -> str:
+    """Return a value for people. Users, tokens and the like are only named."""
+    if isinstance(value, Secret):
+        return _REDACTED if value else "none"
+    if value is None or value in ((), {}):
+        return "none"
+    if isinstance(value, msgspec.Struct | tuple | dict):
+        return "(a block)"
+    return str(value)
+
+
+_RULES: Final[dict[str, Callable[[Any, Any, Settings], Iterator[Refusal]]]] = {
+    "tls": _tls,
+    "websocket": _websocket,
+    "jetstream": _jetstream,
+    "jetspark": _jetspark,
+    "no_auth_user": _no_auth_user,
+}

@@ -1,0 +1,15 @@
+"""Values that no log and no traceback may show."""
+
+import msgspec
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """A password, token or key. Only ``value`` shows it."""
+
+    value: str = ""
+
+    def __repr__(self) -> str:
+        return "Secret('')" if not self.value else "Secret([REDACTED])"
+
+    def __bool__(self) -> bool:
+        return bool(self.value)

@@ -1,0 +1,46 @@
+"""A configuration as it was written: values that know where they stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from jetspark.server.config.problem import Place
+
+Scalar: TypeAlias = str | int | float | bool | datetime
+Value: TypeAlias = "Scalar | list[Node] | dict[str, Node]"
+
+
+@dataclass(slots=True)
+class Node:
+    """A value of the file: a scalar, a list, or a block.
+
+    ``used`` is set when a ``$NAME`` took the value: such a key may have any name (it is a
+    variable), every other key must be a setting. ``text`` is the spelling of a word that came
+    from the command line, where quotes are the shell's.
+    """
+
+    value: Value
+    place: Place
+    used: bool = False
+    text: str = ""
+
+    @property
+    def kind(self) -> str:
+        """What the value is, for people."""
+        match self.value:
+            case bool():
+                return f"the boolean {'true' if self.value else 'false'}"
+            case str():
+                return f"the string {self.value!r}"
+            case int():
+                return f"the integer {self.value}"
+            case float():
+                return f"the number {self.value}"
+            case datetime():
+                return f"the date {self.value:%Y-%m-%dT%H:%M:%SZ}"
+            case list():
+                return "a list"
+            case dict():
+                return "a block"

@@ -1,0 +1,236 @@
+"""Readers for single values: numbers, texts, durations, sizes, addresses, lists."""
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from jetspark.server.config.blocks import Reader, Setting
+from jetspark.server.config.problem import ConfigRefused
+from jetspark.server.config.secret import Secret
+from jetspark.server.config.tree import Node
+from jetspark.units import ByteCount, Nanoseconds, parse_duration, parse_storage_size, seconds
+
+PORT_MAX: Final = 65_535
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+
+_PORT: Final = re.compile(r"[+-]?\d+", re.ASCII)
+
+
+class Address(msgspec.Struct, frozen=True):
+    """``host:port``; the host may be empty."""
+
+    host: str
+    port: int
+
+
+def boolean(setting: Setting) -> bool:
+    """Read true or false."""
+    if not isinstance(setting.node.value, bool):
+        raise setting.wrong("true or false")
+    return setting.node.value
+
+
+def string(setting: Setting) -> str:
+    """Read a text."""
+    value = setting.node.value if isinstance(setting.node.value, str) else setting.node.text
+    if not value and not isinstance(setting.node.value, str):
+        raise setting.wrong("a string (put it in quotes)")
+    return value
+
+
+def secret(setting: Setting) -> Secret:
+    """Read a text that no message may repeat."""
+    if not isinstance(setting.node.value, str) and not setting.node.text:
+        raise setting.refused("expected a string; put the value in quotes")
+    return Secret(string(setting))
+
+
+def integer(setting: Setting) -> int:
+    """Read a whole number."""
+    if isinstance(setting.node.value, bool) or not isinstance(setting.node.value, int):
+        raise setting.wrong("an integer")
+    return setting.node.value
+
+
+def integer_in(low: int, high: int, meaning: str = "") -> Reader:
+    """Return a reader of whole numbers from ``low`` to ``high``."""
+
+    def read(setting: Setting) -> int:
+        number = integer(setting)
+        if not low <= number <= high:
+            also = f" ({meaning})" if meaning else ""
+            raise setting.refused(f"{number} is not between {low} and {high}{also}")
+        return number
+
+    return read
+
+
+def limit(setting: Setting) -> int:
+    """Read a number for which 0 and less mean no limit; those are 0 then."""
+    return max(integer(setting), 0)
+
+
+def or_default(reader: Reader) -> Reader:
+    """Return a reader for which 0 or an empty text means the default, as in nats-server."""
+
+    def read(setting: Setting) -> Any:
+        value = reader(setting)
+        return value if value not in {0, ""} else msgspec.UNSET
+
+    return read
+
+
+def port(setting: Setting) -> int:
+    """Read a port; -1 takes any free one."""
+    number: int = integer_in(-1, PORT_MAX, "-1 takes any free port")(setting)
+    return number
+
+
+def listen(setting: Setting) -> Address:
+    """Read a port, or ``host:port``."""
+    value = setting.node.value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Address("", port(setting))
+    if not isinstance(value, str):
+        raise setting.wrong("a port or host:port")
+    return parse_address(setting, value)
+
+
+def parse_address(setting: Setting, text: str) -> Address:
+    """Split ``host:port`` or ``[::1]:port``."""
+    host, colon, number = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host or not colon:
+        raise setting.refused(
+            f'could not parse address string "{text}"; expected host:port or [::1]:port'
+        )
+    if not _PORT.fullmatch(number) or not -1 <= int(number) <= PORT_MAX:
+        raise setting.refused(f'could not parse port "{number}"; expected -1 to {PORT_MAX}')
+    return Address(host, int(number))
+
+
+def duration_text(setting: Setting) -> Nanoseconds:
+    """Read a duration that must have a unit: ``"2m"``, ``30s``, ``"1.5h"``."""
+    value = setting.node.text or setting.node.value
+    if not isinstance(value, str):
+        raise setting.wrong('a duration with a unit, in quotes, like "30s" or "2m"')
+    try:
+        duration = parse_duration(value)
+    except ValueError as error:
+        raise setting.refused(str(error)) from None
+    if duration < 0:
+        raise setting.refused(f"expected a duration that is not negative, got {value}")
+    return duration
+
+
+def duration(setting: Setting) -> Nanoseconds:
+    """Read a duration; a bare number is seconds, which nats-server accepts with a warning."""
+    value = setting.node.value
+    if isinstance(value, bool) or not isinstance(value, int):
+        return duration_text(setting)
+    if value < 0:
+        raise setting.refused(f"expected a duration that is not negative, got {value}")
+    setting.report.warn(
+        setting.node.place,
+        f"'{setting.name}' should be a duration with a unit, in quotes; {value} was taken as "
+        f'seconds: write "{value}s"',
+    )
+    return seconds(value)
+
+
+def duration_or_seconds(setting: Setting) -> Nanoseconds:
+    """Read a duration, or a number of seconds, which may have a fraction."""
+    value = setting.node.value
+    if isinstance(value, str):
+        return duration_text(setting)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise setting.wrong("a number of seconds or a duration")
+    if value < 0:
+        raise setting.refused(f"expected a duration that is not negative, got {value}")
+    return seconds(value)
+
+
+def duration_or_whole_seconds(setting: Setting) -> Nanoseconds:
+    """Read a duration, or a whole number of seconds."""
+    if isinstance(setting.node.value, float):
+        raise setting.wrong("a whole number of seconds or a duration")
+    return duration_or_seconds(setting)
+
+
+def size(setting: Setting) -> ByteCount:
+    """Read a number of bytes: ``1048576``, ``64MB``, without quotes."""
+    number = integer(setting)
+    if number < 0:
+        raise setting.refused(f"expected a size that is not negative, got {number}")
+    return ByteCount(number)
+
+
+def storage_size(setting: Setting) -> ByteCount:
+    """Read a size of the ``jetstream`` block, where quoted ones are allowed: ``"1G"``."""
+    value = setting.node.value
+    if value == "":
+        return ByteCount(0)
+    if isinstance(value, str):
+        try:
+            return parse_storage_size(value)
+        except ValueError as error:
+            raise setting.refused(str(error)) from None
+    return ByteCount(integer(setting))
+
+
+def strings(setting: Setting) -> tuple[str, ...]:
+    """Read a text or a list of texts."""
+    if isinstance(setting.node.value, str):
+        return (setting.node.value,)
+    return tuple(string(setting.element(node)) for node in elements(setting))
+
+
+def elements(setting: Setting) -> list[Node]:
+    """Return the elements of a list."""
+    if not isinstance(setting.node.value, list):
+        raise setting.wrong("a list [ ... ]")
+    return setting.node.value
+
+
+def each(setting: Setting, read: Reader) -> tuple[Any, ...]:
+    """Read every element of a list, so that one run names all problems in it."""
+    made: list[Any] = []
+    nodes = elements(setting)
+    for node in nodes:
+        try:
+            made.append(read(setting.element(node)))
+        except ConfigRefused as error:
+            setting.report.problems.extend(error.problems)
+    if len(made) < len(nodes):
+        raise ConfigRefused(())  # they are in the report
+    return tuple(made)
+
+
+def entries(setting: Setting) -> dict[str, Node]:
+    """Return the entries of a block whose keys are names that the user chose."""
+    if not isinstance(setting.node.value, dict):
+        raise setting.wrong("a block { ... }")
+    return setting.node.value
+
+
+def texts(setting: Setting) -> dict[str, str]:
+    """Read a block of names and texts."""
+    return {
+        name: string(setting._replace(name=name, node=node))
+        for name, node in entries(setting).items()
+    }
+
+
+def one_of(words: dict[str, Any]) -> Reader:
+    """Return a reader of one word of a list, in any case."""
+
+    def read(setting: Setting) -> Any:
+        word = string(setting).lower()
+        if word not in words:
+            raise setting.refused(f"expected one of {', '.join(words)}, got '{word}'")
+        return words[word]
+
+    return read

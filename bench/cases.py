@@ -4,7 +4,15 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.load import Wire, in_threads, make_stream, publish_all, receive_all, windowed
+from bench.load import (
+    Wire,
+    answer_all,
+    in_threads,
+    make_stream,
+    publish_all,
+    receive_all,
+    windowed,
+)
 from bench.servers import Running
 
 Work = Callable[[], None]
@@ -74,10 +82,65 @@ def core(subscribers: int) -> Callable[[Running, int], Work]:
     return prepare
 
 
+def request_reply(window: int) -> Callable[[Running, int], Work]:
+    """One requester with so many requests in flight, one responder; both over raw sockets."""
+
+    def prepare(server: Running, count: int) -> Work:
+        responder = Wire(server)
+        responder.send(b"SUB service 1\r\n")
+        responder.sync()
+        requester = Wire(server)
+        requester.send(b"SUB _INBOX.bench.* 1\r\n")
+        requester.sync()
+        frame = b"PUB service _INBOX.bench.1 16\r\n0123456789abcdef\r\n"
+
+        def work() -> None:
+            in_threads(
+                threading.Thread(target=answer_all, args=(responder, count)),
+                threading.Thread(
+                    target=windowed,
+                    args=(requester, frame, b"MSG _INBOX.bench", count, window),
+                ),
+            )
+
+        return work
+
+    return prepare
+
+
+def wildcards(subscriptions: int) -> Callable[[Running, int], Work]:
+    """One publisher over many subjects, each with one subscriber of a thousand wildcards."""
+
+    def prepare(server: Running, count: int) -> Work:
+        reader = Wire(server)
+        reader.send(b"".join(b"SUB w.%d.*.> %d\r\n" % (n, n + 1) for n in range(subscriptions)))
+        reader.sync()
+        writer = Wire(server)
+        frames = b"".join(
+            b"PUB w.%d.x.y 128\r\n%b\r\n" % (n, b"x" * 128) for n in range(subscriptions)
+        )
+
+        def work() -> None:
+            in_threads(
+                threading.Thread(target=receive_all, args=(reader, b"MSG w.", count)),
+                threading.Thread(
+                    target=publish_all, args=(writer, frames, count // subscriptions)
+                ),
+            )
+
+        return work
+
+    return prepare
+
+
 CASES = (
+    Case("core 1:1, 128 B", 1_000_000, core(1)),
+    Case("core fan-out 1:10, 128 B", 100_000, core(10)),
+    Case("request / reply, 1 in flight", 10_000, request_reply(1)),
+    Case("request / reply, 100 in flight", 150_000, request_reply(100)),
+    Case("1,000 wildcard subscriptions", 500_000, wildcards(1000)),
     Case("publish, 1,000 in flight, 128 B", 200_000, publish(128, 1000)),
     Case("publish, 1,000 in flight, 1 KiB", 80_000, publish(1024, 1000)),
     Case("publish, one at a time, 128 B", 4_000, publish(128, 1)),
     Case("direct get, 100 in flight", 100_000, direct_get(100)),
-    Case("core 1:1, 128 B", 500_000, core(1)),
 )

@@ -11,6 +11,7 @@ import signal
 from pathlib import Path
 
 import nats
+from nats.aio.client import Client
 from nats.js.api import PubAck
 from tests.campaigns.served import Served
 
@@ -39,12 +40,12 @@ class Kills:
             served.end()
         self.lives += 1
 
-    async def _check(self, client: nats.NATS) -> None:
+    async def _check(self, client: Client) -> None:
         for seq, payload in self.acked.items():
             reply = await client.request("$JS.API.DIRECT.GET.S", b'{"seq":%d}' % seq, timeout=10)
             assert reply.data == payload, f"sequence {seq} was acknowledged and is not there"
 
-    async def _publish_and_kill(self, client: nats.NATS, served: Served) -> None:
+    async def _publish_and_kill(self, client: Client, served: Served) -> None:
         """Keep publishes in flight; kill when some are acknowledged and others on their way."""
         js = client.jetstream(timeout=10)
         payloads: dict[asyncio.Task[PubAck], bytes] = {}

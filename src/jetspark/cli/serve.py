@@ -1,118 +1,146 @@
-"""`jetspark serve`: run the server until a signal ends it."""
+"""`jetspark serve`: run the server until a signal ends it, with nats-server's flags and files."""
 
 import asyncio
 import logging
 import os
 import signal
+import ssl
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import click
 
+from jetspark.cli.serve_help import help_text, tls_help_text
+from jetspark.cli.serve_log import reopen_log, set_up_log
 from jetspark.errors.storage import StorageFault
+from jetspark.server.config import (
+    ConfigRefused,
+    Exit,
+    Instruction,
+    SendSignal,
+    Settings,
+    ShowHelp,
+    ShowTlsHelp,
+    ShowVersion,
+    from_command_line,
+)
+from jetspark.server.lame_duck import quack
 from jetspark.server.server import Server
-from jetspark.version import NATS_VERSION, VERSION
+from jetspark.version import COMPILED, NATS_VERSION, VERSION
 
-STORE_DEFAULT: Final = Path("jetspark-data")  # decisions.md, store directory
 # Interpreted, the lock changes hands only every 5 ms by default; acks would wait for that.
 SWITCH_INTERVAL_S: Final = 0.0005
-_LEVELS: Final = {
-    logging.DEBUG: "DBG",
-    logging.INFO: "INF",
-    logging.WARNING: "WRN",
-    logging.ERROR: "ERR",
-    logging.CRITICAL: "FTL",
-}
 
 log = logging.getLogger("jetspark.server")
 
 
-class NatsFormatter(logging.Formatter):
-    """Lines as nats-server writes them, because tools that start a server read them."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """`[pid] 2026/11/15 07:01:04.606146 [INF] text`."""
-        second = time.strftime("%Y/%m/%d %H:%M:%S", time.localtime(record.created))
-        micro = int(record.created % 1 * 1_000_000)
-        level = _LEVELS.get(record.levelno, "INF")
-        return f"[{os.getpid()}] {second}.{micro:06d} [{level}] {record.getMessage()}"
-
-
-@click.command(context_settings={"show_default": True})
-@click.option("-a", "-addr", "--addr", "host", default="0.0.0.0", help="Address to listen on.")  # noqa: S104
-@click.option("-p", "-port", "--port", default=4222, help="Port for clients; -1 for any free one.")
-@click.option("-js", "-jetstream", "--jetstream", is_flag=True, help="Switch JetStream on.")
-@click.option(
-    "-sd",
-    "-store_dir",
-    "--store_dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for streams; switches JetStream on. [default: ./jetspark-data]",
+@click.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    options_metavar="[FLAGS]",
 )
-@click.option("-n", "-name", "--name", "--server_name", help="Name of this server.")
-@click.option(
-    "-v",
-    "-version",
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=lambda ctx, _param, value: _print_version(ctx) if value else None,
-    help="Print the version line that tools for nats-server expect.",
-)
-def serve(
-    *, host: str, port: int, jetstream: bool, store_dir: Path | None, name: str | None
-) -> None:
-    """Run a NATS server with durable JetStream.
-
-    \b
-    Examples:
-      jetspark serve -js                  streams in ./jetspark-data, port 4222
-      jetspark serve -sd /data -p 4333    streams in /data
-      jetspark serve -p -1                core NATS only, any free port
-    """
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(NatsFormatter())
-    logging.getLogger("jetspark").addHandler(handler)
-    logging.getLogger("jetspark").setLevel(logging.INFO)
+@click.argument("flags", nargs=-1, type=click.UNPROCESSED, metavar="")
+def serve(flags: tuple[str, ...]) -> None:
+    """Run a NATS server with durable JetStream."""
+    told = from_command_line(flags, os.environ)
+    if not isinstance(told, Settings):
+        _do_instead(told)
+        return
+    set_up_log(told)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    server = Server(
-        host=host,
-        port=port,
-        jetstream=jetstream or store_dir is not None,
-        store_dir=store_dir or STORE_DEFAULT,
-        server_name=name,
-    )
+    if told.pid_file:
+        Path(told.pid_file).write_text(f"{os.getpid()}\n")
     try:
-        _run(server)
-    except (StorageFault, OSError) as error:
-        log.critical("%s", error)
+        _run(told, flags)
+    except (ConfigRefused, StorageFault, OSError, ssl.SSLError) as error:
+        for line in str(error).splitlines():
+            log.critical("%s", line)
         sys.exit(1)
+    finally:
+        if told.pid_file:
+            Path(told.pid_file).unlink(missing_ok=True)
 
 
-def _run(server: Server) -> None:
+def _do_instead(told: Instruction) -> None:
+    """Show or do what the flags asked for instead of serving."""
+    match told:
+        case ShowVersion():
+            click.echo(f"nats-server: v{NATS_VERSION} (jetspark {VERSION})")
+        case ShowHelp(error=error, code=code):
+            if error:
+                click.echo(error, err=True)
+            click.echo(help_text())
+            sys.exit(code)
+        case ShowTlsHelp():
+            click.echo(tls_help_text())
+        case SendSignal(signal=name, pid=pid):
+            try:
+                os.kill(pid, signal.Signals[name])
+            except OSError as error:
+                click.echo(f"jetspark: process {pid}: {error.strerror}", err=True)
+                sys.exit(1)
+        case Exit(code=code, error=error):
+            click.echo(error, err=True, nl=False)
+            sys.exit(code)
+
+
+def _run(settings: Settings, flags: tuple[str, ...]) -> None:
     try:
         import uvloop
     except ImportError:
-        asyncio.run(_until_signalled(server))
+        asyncio.run(_serve(settings, flags))
     else:
-        uvloop.run(_until_signalled(server))
+        uvloop.run(_serve(settings, flags))
 
 
-async def _until_signalled(server: Server) -> None:
+async def _serve(settings: Settings, flags: tuple[str, ...]) -> None:
+    server = Server(config=settings)
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    log.info("Starting nats-server compatible jetspark %s", VERSION)
+    _on_signals(server, stop, flags)
+    log.info("Starting jetspark (%s)", "compiled" if COMPILED else "interpreted")
+    log.info("  Version:  %s, as nats-server %s", VERSION, NATS_VERSION)
+    log.info("  Name:     %s", server.server_name)
+    log.info("  ID:       %s", server.server_id)
+    for warning in [*settings.warnings, *settings.remarks]:
+        log.warning("%s", warning)
     async with server:
         await stop.wait()
         log.info("Initiating Shutdown...")
     log.info("Server Exiting..")
 
 
-def _print_version(ctx: click.Context) -> None:
-    click.echo(f"nats-server: v{NATS_VERSION} (jetspark {VERSION})")
-    ctx.exit()
+def _on_signals(server: Server, stop: asyncio.Event, flags: tuple[str, ...]) -> None:
+    loop = asyncio.get_running_loop()
+
+    def trap(number: signal.Signals, then: Callable[[], object]) -> None:
+        def trapped() -> None:
+            log.info('Trapped "%s" signal', signal.strsignal(number))
+            then()
+
+        loop.add_signal_handler(number, trapped)
+
+    trap(signal.SIGTERM, stop.set)
+    trap(signal.SIGINT, stop.set)
+    trap(signal.SIGHUP, lambda: _reload(server, flags))
+    trap(signal.SIGUSR1, lambda: reopen_log(server.settings))
+    trap(signal.SIGUSR2, lambda: server.run(quack(server, stop)))
+
+
+def _reload(server: Server, flags: tuple[str, ...]) -> None:
+    """Read the configuration again and take over what can change; all of it or nothing."""
+    told = from_command_line(flags, os.environ)
+    if not isinstance(told, Settings):
+        problems = told.error.splitlines() if isinstance(told, Exit) else [str(told)]
+        for problem in problems:
+            log.error("Failed to reload server configuration: %s", problem)
+        return
+    try:
+        server.reload(told)
+    except (ConfigRefused, OSError, ssl.SSLError) as error:
+        for line in str(error).splitlines():
+            log.error("Failed to reload server configuration: %s", line)  # noqa: TRY400
+        return
+    set_up_log(told)
+    log.info("Reloaded server configuration")

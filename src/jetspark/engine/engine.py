@@ -33,9 +33,8 @@ from jetspark.headers.status import (
     PRECONDITION_FAILED,
     status_block,
 )
-from jetspark.store.log import Group
+from jetspark.store.log import Group, StreamLog
 from jetspark.store.manifest import Identity
-from jetspark.store.recovery import Recovery
 from jetspark.store.store import FileStore
 from jetspark.subjects.match import overlaps
 from jetspark.subjects.sublist import Sublist
@@ -71,12 +70,10 @@ class Engine:
 
     # Streams -----------------------------------------------------------------------------------
 
-    def open(self, report: Callable[[Identity, Recovery], None]) -> None:
-        """Recover every stream of the store."""
-        for log in self._store.open(report):
-            identity = log.identity
-            config = decode_config(bytes(identity.config))
-            self._add(Stream(config, identity.created_ns, log))
+    def adopt(self, log: StreamLog) -> None:
+        """Take over a stream that was recovered from the store."""
+        config = decode_config(bytes(log.identity.config))
+        self._add(Stream(config, log.identity.created_ns, log))
 
     def create_stream(self, config: StreamConfig, now: int) -> Stream:
         """Make a stream, durably, from a prepared configuration."""
@@ -132,6 +129,14 @@ class Engine:
         wanting = found[0]
         assert isinstance(wanting, Stream)
         return Target(PUBLISH, wanting, b"")
+
+    def wants_inboxes(self) -> bool:
+        """Say whether a stream has subjects that begin with an underscore, as inboxes do."""
+        return any(
+            subject[0] in "_*>"
+            for stream in self.streams.values()
+            for subject in stream.config.subjects
+        )
 
     def mark_dirty(self, stream: Stream) -> None:
         """A stream has staged something that the committer should get."""
@@ -250,10 +255,9 @@ class Engine:
             self._refuse_stale(held, outbox)
 
     def close(self) -> None:
-        """Close all files and let another process use the store."""
+        """Close the files of all streams."""
         for stream in self.streams.values():
             stream.log.close()
-        self._store.close()
 
 
 def proof_line(stream: Stream) -> bytes:

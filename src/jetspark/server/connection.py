@@ -1,40 +1,108 @@
-"""One accepted connection: bytes from the socket to the parser, output back, once per chunk."""
+"""One accepted connection: bytes from the socket to the parser, output back, once per chunk.
+
+Back-pressure has three steps. A receiver whose transport is *paused* gets no runs of messages from
+streams. While it has more than ``STALL_BYTES`` waiting, those who publish to it are not read for a
+few milliseconds per chunk. When it has more than ``max_pending`` waiting, or does not read for the
+write deadline, it is a slow consumer and is cut off with that reason.
+"""
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+import ssl
+from typing import TYPE_CHECKING, Final, cast
 
 from jetspark.protocol.encoder import encode_err
-from jetspark.protocol.limits import PENDING_MAX
-from jetspark.server.router import ClientHandler
+from jetspark.server.client import ClientHandler
+from jetspark.server.session import Session
+from jetspark.server.tls import TlsRuntime, speaks_within
 
 if TYPE_CHECKING:
     from jetspark.server.server import Server
 
 log = logging.getLogger("jetspark.server")
 
-SLOW_CONSUMER = encode_err(b"Slow Consumer")
+SLOW_CONSUMER: Final = b"Slow Consumer"
+# nats-server stalls a producer for 2 to 5 ms, 10 ms per chunk read at most.
+STALL_BYTES: Final = 4 * 1024 * 1024
+STALL_SECONDS: Final = 0.005
 
 
 class Connection(asyncio.BufferedProtocol):
     """The driver of one client."""
 
-    def __init__(self, server: "Server", client: ClientHandler, client_id: int) -> None:
+    def __init__(self, server: "Server", client: ClientHandler) -> None:
         self.client = client
-        self.client_id = client_id
+        self.session = Session(server, self, client)
         self._server = server
         self._buffer = server.read_buffer
         self._transport: asyncio.Transport | None = None
-        client.connection = self
+        self._held_back = 0
+        client.receiver.connection = self
+        client.session = self.session
+
+    # Life --------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Greet with INFO."""
-        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
-        self._transport = transport  # type: ignore[assignment]  # uvloop's is no asyncio.Transport
-        self._server.joined(self)
-        peer = transport.get_extra_info("peername")
-        self.client.queue(self._server.greeting(self.client_id, peer[0] if peer else ""))
+        """Greet with INFO, and begin TLS where it is asked for."""
+        # uvloop's transports are no asyncio.Transport, but behave like one.
+        self._transport = plain = cast("asyncio.Transport", transport)
+        refusal = self._server.joined(self)
+        self.session.begin(transport.get_extra_info("peername"))
+        tls = self._server.tls
+        if refusal:
+            self.client.close(refusal)
+        elif tls is None or not tls.handshake_first:
+            self.client.receiver.queue(self.session.info())
         self.flush()
+        if tls is not None and not refusal:
+            plain.pause_reading()
+            self._server.run(self._shake_hands(plain, tls))
+
+    async def _shake_hands(self, plain: asyncio.Transport, tls: TlsRuntime) -> None:
+        greeted = not tls.handshake_first
+        if tls.handshake_first and tls.fallback_s:
+            first = await speaks_within(plain.get_extra_info("socket"), tls.fallback_s)
+            if not first:
+                plain.write(self.session.info())
+                greeted = True
+        try:
+            upgraded = await asyncio.get_running_loop().start_tls(
+                plain, self, tls.context, server_side=True, ssl_handshake_timeout=tls.timeout_s
+            )
+        except (OSError, ssl.SSLError) as error:
+            log.error("%s TLS handshake error: %s", self.session, error)  # noqa: TRY400 - no traceback
+            plain.abort()
+            return
+        if upgraded is None:
+            plain.abort()
+            return
+        self._transport = upgraded
+        self.session.tls = upgraded.get_extra_info("ssl_object")
+        if not greeted:
+            self.client.receiver.queue(self.session.info())
+            self.flush()
+
+    def close(self) -> None:
+        """End the connection after what is queued."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """End the connection at once; what is queued is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone, and with it the subscriptions."""
+        self.client.parser.closed = True
+        self.client.closing = True
+        self.client.drop_all()
+        self._transport = None
+        self._server.left(self)
+        if exc is not None:
+            log.debug("%s: %s", self.session, exc)
+
+    # Reading -----------------------------------------------------------------------------------
 
     def get_buffer(self, _sizehint: int) -> memoryview:
         """One buffer for all connections of the loop: a chunk is used up before the next read."""
@@ -42,51 +110,72 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Parse one chunk and write what it caused."""
-        self._server.router.now = self._server.clock.now_ns()
+        session = self.session
+        session.last_read_ns = self.client.router.now = self._server.clock.now_ns()
         self.client.parser.feed(bytes(self._buffer[:nbytes]))
-        self._server.flush()
+        if self._server.flush(self.client.router):
+            self._stall()
 
     def eof_received(self) -> bool:
         """The client has nothing more to say: close."""
         return False
 
+    def hold_back(self) -> None:
+        """Read no more for now; every call needs its own ``go_on``."""
+        self._held_back += 1
+        if self._held_back == 1 and self._transport is not None:
+            self._transport.pause_reading()
+
+    def go_on(self) -> None:
+        """Read on."""
+        self._held_back -= 1
+        if self._held_back == 0 and self._transport is not None:
+            self._transport.resume_reading()
+
+    def _stall(self) -> None:
+        """Somebody cannot keep up: let this publisher wait a moment."""
+        self.hold_back()
+        asyncio.get_running_loop().call_later(STALL_SECONDS, self.go_on)
+
+    # Writing -----------------------------------------------------------------------------------
+
     def pause_writing(self) -> None:
         """The client reads slower than we write: runs of messages wait."""
-        self.client.paused = True
+        self.client.receiver.paused = True
+        self._server.keepalive.expect_reading(self)
 
     def resume_writing(self) -> None:
         """The client caught up."""
-        self.client.paused = False
+        self.client.receiver.paused = False
 
-    def flush(self) -> None:
-        """Write everything queued for the client in one call."""
+    def flush(self) -> bool:
+        """Write everything queued for the client in one call; True if it falls behind."""
         client = self.client
-        data = client.take_output()
+        data = client.receiver.take_output()
         transport = self._transport
         if transport is None or transport.is_closing():
-            return
+            return False
         if data:
             transport.write(data)
         if client.closing:
             transport.close()
-        elif client.paused and transport.get_write_buffer_size() > PENDING_MAX:
-            log.warning(
-                "Slow consumer: client %d has over %d bytes pending", self.client_id, PENDING_MAX
-            )
-            transport.write(SLOW_CONSUMER)
-            client.parser.closed = True
-            transport.abort()
+        elif client.receiver.paused:
+            waiting = transport.get_write_buffer_size()
+            if waiting > self._server.settings.max_pending:
+                self.cut_off(f"pending {waiting} bytes exceeds max_pending")
+            return waiting > STALL_BYTES
+        return False
 
-    def close(self) -> None:
-        """End the connection after what is queued."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone, and with it the subscriptions."""
+    def cut_off(self, reason: str) -> None:
+        """End a slow consumer, with the reason in the log and, if it still reads, on the wire."""
+        log.warning("%s - Slow Consumer Detected: %s", self.session, reason)
+        self._server.slow_consumers += 1
         self.client.parser.closed = True
-        self.client.drop_all()
-        self._transport = None
-        self._server.left(self)
-        if exc is not None:
-            log.debug("Client %d: %s", self.client_id, exc)
+        self.client.closing = True
+        if self._transport is not None:
+            self._transport.write(encode_err(SLOW_CONSUMER))
+            self._transport.abort()
+
+    def waiting_bytes(self) -> int:
+        """How much the client has not read yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0

@@ -1,63 +1,73 @@
 """From a published message to everybody who gets it: subscribers, queue groups, the engine.
 
-Routes are resolved once per subject and kept in a bounded cache (design.md, hot path rule 3). A
-route is good while the sublist has not dropped its match and the engine's generation stands.
-Output is collected per client and written once per chunk by the driver.
+Routes are resolved once per subject and kept with the sublist's result, which drops out of its
+cache when it is no longer true (design.md, hot path rule 3); the engine's part of a route is good
+while its generation stands. Inboxes are used once: those of one client share a route.
+
+Frames are forwarded as they came: behind the subject, what a PUB says and what a MSG must say are
+the same bytes (speed.md 4.2). Output is collected per receiver and written once per chunk.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from librt.random import Random
-from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from jetspark.engine.outbox import Outbox, Outlet
 from jetspark.engine.stream.stream import Stream
-from jetspark.engine.target import PUBLISH, Target
-from jetspark.headers.names import SUBJECT
-from jetspark.headers.status import NO_RESPONDERS, status_block
-from jetspark.protocol.encoder import OK, PONG, encode_err, write_hmsg, write_msg
-from jetspark.protocol.handshake import ConnectOptions, decode_connect
-from jetspark.protocol.parser import ServerOps, ServerParser
+from jetspark.engine.target import Target
+from jetspark.protocol.encoder import write_hmsg, write_msg
+from jetspark.server.receiver import Receiver, Subscription, Traffic
 from jetspark.subjects.sublist import Match, Sublist
-from jetspark.subjects.tokens import is_valid_literal, is_valid_subject
 
-ROUTES_MAX: Final = 65_536
 # A run of messages to one receiver pauses while it has this much waiting (speed.md 6).
 OUTLET_FULL: Final[i64] = 256 * 1024
 
-
-class Subscription:
-    """One SUB of one client."""
-
-    def __init__(self, client: "ClientHandler", subject: bytes, queue: bytes, sid: bytes) -> None:
-        self.client: ClientHandler = client
-        self.subject: bytes = subject
-        self.queue: bytes = queue
-        self.sid: bytes = sid
-        self.delivered: i64 = 0
-        self.max_msgs: i64 = 0
-        self.closed: bool = False
+_BLANK: Final[i64] = 0x20
+_CR: Final[i64] = 0x0D
+_ZERO: Final[i64] = 0x30
+_NINE: Final[i64] = 0x39
 
 
 class Route:
-    """Who gets messages of one subject."""
+    """Who gets messages of one subject. ``heads`` are ready for plain and for header messages."""
 
-    def __init__(self, match: Match, target: Target | None, generation: i64) -> None:
-        self.match: Match = match
+    def __init__(
+        self, subject: bytes, match: Match, target: Target | None, generation: i64, cached: bool
+    ) -> None:
         self.target: Target | None = target
         self.generation: i64 = generation
+        self.subscribers: list[Subscription] = []
+        self.groups: list[list[Subscription]] = []
+        self.heads: list[bytes] = []
+        self.header_heads: list[bytes] = []
+        for value in match.plain:
+            assert isinstance(value, Subscription)
+            self.subscribers.append(value)
+            if cached:  # a route shared by many subjects has no heads of its own
+                self.heads.append(b"MSG %b %b " % (subject, value.sid))
+                self.header_heads.append(b"HMSG %b %b " % (subject, value.sid))
+        for members in match.groups:
+            group: list[Subscription] = []
+            for member in members:
+                assert isinstance(member, Subscription)
+                group.append(member)
+            self.groups.append(group)
+        self.cached: bool = cached
+
+    def is_empty(self) -> bool:
+        """Say whether no client listens."""
+        return not self.subscribers and not self.groups
 
 
 class Router:
-    """The subscriptions of an account, and the way of each message through them."""
+    """The subscriptions of one account, and the way of each message through them."""
 
     def __init__(self, outbox: Outbox) -> None:
         self.sublist: Sublist = Sublist()
-        self.routes: dict[bytes, Route] = {}
         self.outbox: Outbox = outbox
-        self.dirty: list[ClientHandler] = []
+        self.traffic: Traffic = Traffic()
         self.generation: i64 = 0
         self.now: i64 = 0
         self.random: Random = Random()
@@ -65,28 +75,87 @@ class Router:
         self.resolve: Callable[[bytes], Target | None] = no_target
         self.request: Callable[[Target, bytes, bytes, bytes], None] = no_request
         self.mark_dirty: Callable[[Stream], None] = no_stream
+        # A stream wants subjects that begin with an underscore: then inboxes are no exception.
+        self.stores_inboxes: bool = False
 
     def route(self, subject: bytes) -> Route:
         """Find or make the route of a subject."""
-        found = self.routes.get(subject)
-        if found is not None and not found.match.stale and found.generation == self.generation:
-            return found
-        if len(self.routes) >= ROUTES_MAX:
-            self.routes = {}
-        found = Route(self.sublist.match(subject), self.resolve(subject), self.generation)
-        self.routes[subject] = found
-        return found
+        # Subjects that begin with an underscore are inboxes: used once, not worth a cache entry.
+        once = subject.startswith(b"_") and not self.stores_inboxes
+        match = self.sublist.match_once(subject) if once else self.sublist.match(subject)
+        found = match.route
+        if found is not None:
+            assert isinstance(found, Route)
+            if found.generation == self.generation:
+                return found
+        target = None if once else self.resolve(subject)
+        made = Route(subject, match, target, self.generation, not once)
+        match.route = made
+        return made
 
-    def send(
-        self, route: bytes, subject: bytes, reply: bytes, headers: bytes, payload: bytes
+    # Messages ----------------------------------------------------------------------------------
+
+    def forward(
+        self,
+        route: Route,
+        origin: Receiver,
+        data: bytes,
+        ss: i64,
+        se: i64,
+        rs: i64,
+        re: i64,
+        hs: i64,
+        ps: i64,
+        pe: i64,
     ) -> bool:
-        """Deliver a message of the server's own; True if somebody got it."""
-        return self.deliver(self.route(route).match, None, subject, reply, headers, payload)
+        """Give a client's message to whoever listens; True if somebody did."""
+        if not route.cached or not is_compact(data, se, rs, re, hs, ps):
+            return self.deliver(route, origin, data[ss:se], data[rs:re], data[hs:ps], data[ps:pe])
+        delivered = False
+        subscribers = route.subscribers
+        count: i64 = len(subscribers)
+        if count > 0:
+            rest = data[se + 1 : pe + 2]
+            size: i64 = pe - hs
+            i: i64 = 0
+            given: i64 = 0
+            heads = route.header_heads if ps > hs else route.heads
+            while i < count:
+                subscription = subscribers[i]
+                receiver = subscription.receiver
+                if receiver.permissions is not None or (ps > hs and not receiver.headers):
+                    if self._give(
+                        subscription, origin, data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
+                    ):
+                        delivered = True
+                elif receiver is not origin or receiver.echo:
+                    out = receiver.out
+                    out.write(heads[i])
+                    out.write(rest)
+                    if not receiver.listed:
+                        receiver.wake()
+                    traffic = receiver.traffic
+                    traffic.out_msgs += 1
+                    traffic.out_bytes += size
+                    given += 1
+                    subscription.delivered += 1
+                    if subscription.max_msgs > 0:
+                        subscription.check_done()
+                i += 1
+            if given > 0:
+                self.traffic.out_msgs += given
+                self.traffic.out_bytes += given * size
+                delivered = True
+        if route.groups and self._to_groups(
+            route, origin, data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
+        ):
+            delivered = True
+        return delivered
 
     def deliver(
         self,
-        match: Match,
-        origin: "ClientHandler | None",
+        route: Route,
+        origin: Receiver | None,
         subject: bytes,
         reply: bytes,
         headers: bytes,
@@ -94,19 +163,94 @@ class Router:
     ) -> bool:
         """Give a message to all plain subscribers and to one member of each queue group."""
         delivered = False
-        for value in match.plain:
-            assert isinstance(value, Subscription)
-            client = value.client
-            if client is origin and not client.echo:
-                continue
-            client.write(value, subject, reply, headers, payload)
-            delivered = True
-        for group in match.groups:
-            chosen = group[self.random.randrange(len(group))] if len(group) > 1 else group[0]
-            assert isinstance(chosen, Subscription)
-            chosen.client.write(chosen, subject, reply, headers, payload)
+        for subscription in route.subscribers:
+            if self._give(subscription, origin, subject, reply, headers, payload):
+                delivered = True
+        if route.groups and self._to_groups(route, origin, subject, reply, headers, payload):
             delivered = True
         return delivered
+
+    def _to_groups(
+        self,
+        route: Route,
+        origin: Receiver | None,
+        subject: bytes,
+        reply: bytes,
+        headers: bytes,
+        payload: bytes,
+    ) -> bool:
+        """One random member of each group; another one when it may not get the message."""
+        delivered = False
+        for group in route.groups:
+            size: i64 = len(group)
+            start: i64 = self.random.randrange(size) if size > 1 else 0
+            tried: i64 = 0
+            while tried < size:
+                member = group[(start + tried) % size]
+                tried += 1
+                if self._give(member, origin, subject, reply, headers, payload):
+                    delivered = True
+                    break
+        return delivered
+
+    def _give(
+        self,
+        subscription: Subscription,
+        origin: Receiver | None,
+        subject: bytes,
+        reply: bytes,
+        headers: bytes,
+        payload: bytes,
+    ) -> bool:
+        """Give a message to one subscription, if it may have it."""
+        receiver = subscription.receiver
+        if subscription.closed or (receiver is origin and not receiver.echo):
+            return False
+        permissions = receiver.permissions
+        if permissions is not None:
+            if permissions.needs_delivery_check and not permissions.may_deliver(
+                subject, subscription.queue
+            ):
+                return False
+            if reply and permissions.tracks_replies:
+                permissions.note_request(reply, self.now)
+        self.write(subscription, subject, reply, headers, payload)
+        return True
+
+    def write(
+        self,
+        subscription: Subscription,
+        subject: bytes,
+        reply: bytes,
+        headers: bytes,
+        payload: bytes,
+    ) -> None:
+        """Queue one message for a subscription."""
+        receiver = subscription.receiver
+        if headers and receiver.headers:
+            write_hmsg(receiver.out, subject, subscription.sid, reply, headers, payload)
+        else:
+            write_msg(receiver.out, subject, subscription.sid, reply, payload)
+        self._count(subscription, receiver, len(headers) + len(payload))
+
+    def _count(self, subscription: Subscription, receiver: Receiver, size: i64) -> None:
+        """Account for one delivery; the last one a subscription asked for ends it."""
+        receiver.wake()
+        receiver.traffic.out_msgs += 1
+        receiver.traffic.out_bytes += size
+        self.traffic.out_msgs += 1
+        self.traffic.out_bytes += size
+        subscription.delivered += 1
+        if subscription.max_msgs > 0:
+            subscription.check_done()
+
+    # The server's own messages -----------------------------------------------------------------
+
+    def send(
+        self, route: bytes, subject: bytes, reply: bytes, headers: bytes, payload: bytes
+    ) -> bool:
+        """Deliver a message of the server's own; True if somebody got it."""
+        return self.deliver(self.route(route), None, subject, reply, headers, payload)
 
     def send_outbox(self) -> None:
         """Deliver what the engine wants sent."""
@@ -119,222 +263,54 @@ class Router:
 
     def outlet(self, subject: bytes) -> Outlet | None:
         """The one receiver of a reply subject; None when there is none."""
-        match = self.route(subject).match
-        for value in match.plain:
-            assert isinstance(value, Subscription)
-            return ClientOutlet(value)
-        for group in match.groups:
-            chosen = group[self.random.randrange(len(group))]
-            assert isinstance(chosen, Subscription)
-            return ClientOutlet(chosen)
+        route = self.route(subject)
+        if route.subscribers:
+            return ClientOutlet(self, route.subscribers[0])
+        for group in route.groups:
+            size: i64 = len(group)
+            return ClientOutlet(self, group[self.random.randrange(size) if size > 1 else 0])
         return None
-
-    def take_dirty(self) -> "list[ClientHandler]":
-        """The clients that have output, once."""
-        dirty = self.dirty
-        self.dirty = []
-        return dirty
 
 
 class ClientOutlet(Outlet):
     """A subscription as the receiver of a run of messages."""
 
-    def __init__(self, subscription: Subscription) -> None:
-        self.subscription: Subscription = subscription
+    def __init__(self, router: Router, subscription: Subscription) -> None:
+        self._router: Router = router
+        self._subscription: Subscription = subscription
 
     def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """Send one message."""
-        if not self.subscription.closed:
-            self.subscription.client.write(self.subscription, subject, reply, headers, payload)
+        if not self._subscription.closed:
+            self._router.write(self._subscription, subject, reply, headers, payload)
 
     def full(self) -> bool:
         """Say whether the client has much output waiting."""
-        client = self.subscription.client
-        return client.paused or len(client.out) > OUTLET_FULL
+        receiver = self._subscription.receiver
+        return receiver.paused or len(receiver.out) > OUTLET_FULL
 
     def gone(self) -> bool:
         """Say whether nobody listens any more."""
-        return self.subscription.closed
+        return self._subscription.closed
 
 
-class ClientHandler(ServerOps):
-    """One connected client: what it sends comes in here, what it gets is collected here."""
-
-    def __init__(self, router: Router, max_control_line: i64, max_payload: i64) -> None:
-        self.router: Router = router
-        self.parser: ServerParser = ServerParser(self, max_control_line, max_payload, False)
-        self.out: BytesWriter = BytesWriter()
-        self.subscriptions: dict[bytes, Subscription] = {}
-        self.dirty: bool = False
-        # The transport's buffer is full: runs of messages wait, everything else still goes.
-        self.paused: bool = False
-        self.closing: bool = False
-        self.greeted: bool = False
-        # What a client is before it said CONNECT (wire-facts.md 3).
-        self.options: ConnectOptions = ConnectOptions()
-        self.verbose: bool = True
-        self.pedantic: bool = True
-        self.echo: bool = True
-        self.headers: bool = False
-        self.no_responders: bool = False
-        # Set by the driver: its own object for this connection.
-        self.connection: Any = None
-
-    # What the client sends ---------------------------------------------------------------------
-
-    def on_connect(self, body: bytes) -> None:
-        """CONNECT: options, again at any time."""
-        try:
-            options = decode_connect(body, self.options)
-        except ValueError:
-            self.close(b"")
-            return
-        if options.no_responders and not options.headers:
-            self.close(b"no responders requires headers support")
-            return
-        self.options = options
-        self.verbose = options.verbose
-        self.pedantic = options.pedantic
-        self.echo = options.echo
-        self.headers = options.headers
-        self.parser.headers = options.headers
-        self.no_responders = options.no_responders
-        self.greeted = True
-        self.ok()
-
-    def on_pub(
-        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
-    ) -> None:
-        """PUB or HPUB: to subscribers at once, to a stream when it is durable."""
-        router = self.router
-        subject = data[ss:se]
-        if self.pedantic and not is_valid_literal(subject):
-            self.queue(encode_err(b"Invalid Publish Subject"))
-            return
-        if self.verbose:
-            self.queue(OK)
-        route = router.route(subject)
-        delivered = False
-        match = route.match
-        if match.plain or match.groups:
-            delivered = router.deliver(match, self, subject, data[rs:re], data[hs:ps], data[ps:pe])
-        target = route.target
-        if target is None:
-            if not delivered and re > rs and self.no_responders:
-                self.say_no_responders(subject, data[rs:re])
-        elif target.kind == PUBLISH:
-            stream = target.stream
-            assert stream is not None
-            staged = stream.publish(data, ss, se, rs, re, hs, ps, pe, router.now, router.outbox)
-            if staged and not stream.dirty:
-                router.mark_dirty(stream)
-        else:
-            router.request(target, data[rs:re], data[hs:ps], data[ps:pe])
-
-    def on_sub(self, subject: bytes, queue: bytes, sid: bytes) -> None:
-        """SUB: a sid that is in use keeps its first subscription (wire-facts.md 3)."""
-        if not is_valid_subject(subject):
-            self.queue(encode_err(b"Invalid Subject"))
-            return
-        if sid not in self.subscriptions:
-            subscription = Subscription(self, subject, queue, sid)
-            self.subscriptions[sid] = subscription
-            self.router.sublist.insert(subject, queue, subscription)
-        self.ok()
-
-    def on_unsub(self, sid: bytes, max_msgs: i64) -> None:
-        """UNSUB: at once, or after so many deliveries since SUB; an unknown sid is ignored."""
-        subscription = self.subscriptions.get(sid)
-        if subscription is not None:
-            subscription.max_msgs = max_msgs
-            if subscription.delivered >= max_msgs:
-                self.drop(subscription)
-        self.ok()
-
-    def on_ping(self) -> None:
-        """PING is answered behind everything the client sent before it."""
-        self.queue(PONG)
-
-    def on_pong(self) -> None:
-        """PONG needs no answer."""
-
-    def on_violation(self, text: bytes, close: bool) -> None:
-        """The client broke the protocol."""
-        if close:
-            self.close(text)
-        elif text:
-            self.queue(encode_err(text))
-
-    # What the client gets ----------------------------------------------------------------------
-
-    def write(
-        self,
-        subscription: Subscription,
-        subject: bytes,
-        reply: bytes,
-        headers: bytes,
-        payload: bytes,
-    ) -> None:
-        """Queue one message for one of its subscriptions."""
-        if headers and self.headers:
-            write_hmsg(self.out, subject, subscription.sid, reply, headers, payload)
-        else:
-            write_msg(self.out, subject, subscription.sid, reply, payload)
-        if not self.dirty:
-            self.dirty = True
-            self.router.dirty.append(self)
-        subscription.delivered += 1
-        if subscription.max_msgs > 0 and subscription.delivered >= subscription.max_msgs:
-            self.drop(subscription)
-
-    def queue(self, data: bytes) -> None:
-        """Queue protocol bytes."""
-        self.out.write(data)
-        if not self.dirty:
-            self.dirty = True
-            self.router.dirty.append(self)
-
-    def ok(self) -> None:
-        """Say +OK to a verbose client."""
-        if self.verbose:
-            self.queue(OK)
-
-    def say_no_responders(self, subject: bytes, reply: bytes) -> None:
-        """Tell a requester at once that nobody listens."""
-        block = status_block(NO_RESPONDERS, b"", b"%b: %b\r\n" % (SUBJECT, subject))
-        for value in self.router.route(reply).match.plain:
-            assert isinstance(value, Subscription)
-            if value.client is self:
-                self.write(value, reply, b"", block, b"")
-                return
-
-    def take_output(self) -> bytes:
-        """What was queued since the last time."""
-        data = self.out.getvalue()
-        self.out = BytesWriter()
-        self.dirty = False
-        return data
-
-    def close(self, text: bytes) -> None:
-        """End the connection, with ``-ERR`` unless the text is empty."""
-        self.parser.closed = True
-        self.closing = True
-        if text:
-            self.queue(encode_err(text))
-        elif not self.dirty:
-            self.dirty = True
-            self.router.dirty.append(self)
-
-    def drop(self, subscription: Subscription) -> None:
-        """Remove a subscription."""
-        subscription.closed = True
-        self.subscriptions.pop(subscription.sid, None)
-        self.router.sublist.remove(subscription.subject, subscription.queue, subscription)
-
-    def drop_all(self) -> None:
-        """The connection is gone."""
-        for subscription in list(self.subscriptions.values()):
-            self.drop(subscription)
+def is_compact(data: bytes, se: i64, rs: i64, re: i64, hs: i64, ps: i64) -> bool:
+    """Say whether the arguments of a publish stand with single blanks between them, up to CRLF."""
+    i = se + 1
+    if re > rs:
+        if rs != i:
+            return False
+        i = re + 1
+    end = hs - 2
+    blanks: i64 = 0
+    while i < end:
+        char: i64 = data[i]
+        if char == _BLANK:
+            blanks += 1
+        elif char < _ZERO or char > _NINE:
+            return False
+        i += 1
+    return data[end] == _CR and blanks == (1 if ps > hs else 0)
 
 
 def no_target(_subject: bytes) -> Target | None:

@@ -8,82 +8,108 @@
 
 import asyncio
 import logging
-import secrets
-import shutil
-import tempfile
+import os
+import resource
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self, TypeVar
+
+import msgspec
 
 from jetspark.clock import SystemClock
-from jetspark.engine.engine import Engine
-from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.config import API_LEVEL
 from jetspark.ids import Nuid
-from jetspark.protocol.encoder import encode_info
 from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
-from jetspark.protocol.limits import CONTROL_LINE_MAX, PAYLOAD_MAX
+from jetspark.server.accounts import Account
+from jetspark.server.auth.authenticator import Authenticator
+from jetspark.server.auth.users import Directory, build_directory
+from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
+from jetspark.server.client import ClientHandler
+from jetspark.server.config import ConfigProblem, ConfigRefused, load_file, plan_reload
+from jetspark.server.config.settings import Settings
 from jetspark.server.connection import Connection
-from jetspark.server.driver import EngineDriver
-from jetspark.server.router import ClientHandler, Router
-from jetspark.store.committer import ThreadCommitter
-from jetspark.store.files import OsFiles
-from jetspark.store.manifest import Identity
-from jetspark.store.recovery import Recovery
-from jetspark.store.store import FileStore
+from jetspark.server.jetstream import JetStreamRuntime
+from jetspark.server.keepalive import Keepalive
+from jetspark.server.receiver import Pending, Receiver
+from jetspark.server.router import Router
+from jetspark.server.tls import TlsRuntime, tls_runtime
+from jetspark.units import Nanoseconds, seconds
 from jetspark.version import NATS_VERSION, VERSION
 
 log = logging.getLogger("jetspark.server")
 
 READ_BUFFER: Final = 256 * 1024  # speed.md 6
-GLOBAL_ACCOUNT: Final = "$G"
+BACKLOG: Final = 4096
+AUTHORIZATION_TIMEOUT: Final = seconds(2)  # wire-facts.md 15
+
+_T = TypeVar("_T")
 
 
 class Server:
     """A NATS server with JetStream in this process.
 
     ``port`` -1 takes any free port. ``store_dir`` None keeps the store in a private folder that is
-    removed when the server closes.
+    removed when the server closes. ``config`` is a configuration file in nats-server's language,
+    or `Settings`; what is given here as an argument wins over it.
     """
 
     def __init__(
         self,
         *,
-        host: str = "127.0.0.1",
-        port: int = -1,
+        host: str | None = None,
+        port: int | None = None,
         store_dir: str | Path | None = None,
-        jetstream: bool = True,
+        jetstream: bool | None = None,
         server_name: str | None = None,
+        config: str | Path | Settings | None = None,
     ) -> None:
+        self.settings = combined(
+            config,
+            host=host,
+            port=port,
+            store_dir=store_dir,
+            jetstream=jetstream,
+            name=server_name,
+        )
         self.clock = SystemClock()
+        self.pending = Pending()
         self.connections: set[Connection] = set()
         self.read_buffer = memoryview(bytearray(READ_BUFFER))
-        self._host = host
-        self._port = port
-        self._store_dir = Path(store_dir).absolute() if store_dir is not None else None
-        self._private_dir: Path | None = None
-        self._jetstream = jetstream
-        self._server_id = Nuid().next()
-        self._server_name = server_name or self._server_id
-        self._outbox = Outbox()
-        self.router = Router(self._outbox)
-        self._driver: EngineDriver | None = None
-        self._engine: Engine | None = None
+        self.slow_consumers = 0
+        self.total_connections = 0
+        self.headers = not self.settings.no_header_support
+        self.directory = build_directory(self.settings)
+        self.authenticator = Authenticator(self.directory)
+        self.accounts = {name: Account(name) for name in self.directory.accounts}
+        self.default_account = self.accounts[self.directory.everybody.account.name]
+        self.tls: TlsRuntime | None = tls_runtime(self.settings.tls) if self.settings.tls else None
+        self.keepalive = Keepalive(
+            self.clock,
+            self.flush,
+            ping_interval_ns=self.settings.ping_interval,
+            ping_max=self.settings.ping_max,
+            auth_timeout_ns=self.authorization_timeout,
+            write_deadline_ns=self.settings.write_deadline,
+        )
+        self.server_id = Nuid().next()
+        self.server_name = self.settings.server_name or self.server_id
+        self.lame_duck = False
+        self._jetstream: JetStreamRuntime | None = None
         self._listener: asyncio.Server | None = None
         self._last_client_id = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._executor: ThreadPoolExecutor | None = None
         self._no_connections = asyncio.Event()
         self._no_connections.set()
 
-    def joined(self, connection: Connection) -> None:
-        """A client connected."""
-        self.connections.add(connection)
-        self._no_connections.clear()
+    @property
+    def authorization_timeout(self) -> Nanoseconds:
+        """How long a client may take to say who it is."""
+        return self.settings.authorization.timeout or AUTHORIZATION_TIMEOUT
 
-    def left(self, connection: Connection) -> None:
-        """A client is gone."""
-        self.connections.discard(connection)
-        if not self.connections:
-            self._no_connections.set()
+    # Where it is -------------------------------------------------------------------------------
 
     @property
     def port(self) -> int:
@@ -95,92 +121,64 @@ class Server:
     @property
     def client_url(self) -> str:
         """Where clients connect."""
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"nats://{host}:{self.port}"
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.settings.host, self.settings.host)  # noqa: S104
+        scheme = "tls" if self.tls is not None else "nats"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    # Life --------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Recover the store and listen."""
-        if self._jetstream:
-            self._start_jetstream()
-        loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(
-            self._accept, self._host, max(self._port, 0), backlog=1024
-        )
-        log.info("Listening for client connections on %s:%d", self._host, self.port)
+        raise_open_files_limit()
+        if self.settings.jetstream.enabled:
+            folder = self.settings.jetstream.store_dir
+            self._jetstream = JetStreamRuntime(Path(folder) if folder else None, self.clock)
+            self._jetstream.open(self._accounts_with_streams(), self.flush)
+        try:
+            self._listener = await asyncio.get_running_loop().create_server(
+                self._accept, self.settings.host, max(self.settings.port, 0), backlog=BACKLOG
+            )
+        except OSError:
+            await self.close()
+            raise
+        log.info("Listening for client connections on %s:%d", self.settings.host, self.port)
         log.info("Server is ready")
 
-    def _start_jetstream(self) -> None:
-        folder = self._store_dir
-        if folder is None:
-            folder = self._private_dir = Path(tempfile.mkdtemp(prefix="jetspark-"))
-            log.info("Streams are kept in %s and removed when the server stops", folder)
-        else:
-            log.info("Streams are kept in %s", folder)
-        files = OsFiles()
-        self._engine = Engine(
-            FileStore(files, folder),
-            account=GLOBAL_ACCOUNT,
-            random_id=lambda: secrets.randbits(64),
-        )
-        self._engine.open(report_recovery)
-        self._driver = EngineDriver(self._engine, self.router, self._outbox, self.clock)
-        self._driver.committer = ThreadCommitter(
-            files,
-            self._driver.report,
-            asyncio.get_running_loop().call_soon_threadsafe,
-            self.clock.monotonic_ns,
-        )
+    def _accounts_with_streams(self) -> list[Account]:
+        granted = self.directory.accounts
+        return [a for a in self.accounts.values() if granted[a.name].jetstream is not None]
 
-    def _accept(self) -> Connection:
-        self._last_client_id += 1
-        client = ClientHandler(self.router, CONTROL_LINE_MAX, PAYLOAD_MAX)
-        return Connection(self, client, self._last_client_id)
-
-    def greeting(self, client_id: int, client_ip: str) -> bytes:
-        """The INFO line for a new connection."""
-        return encode_info(
-            ServerInfo(
-                server_id=self._server_id,
-                server_name=self._server_name,
-                version=NATS_VERSION,
-                proto=1,
-                host=self._host,
-                port=self.port,
-                headers=True,
-                max_payload=PAYLOAD_MAX,
-                jetstream=self._jetstream,
-                client_id=client_id,
-                client_ip=client_ip,
-                api_lvl=API_LEVEL,
-                jetspark=JetsparkInfo(version=VERSION, min_last_seq=True),
-            )
-        )
-
-    def flush(self) -> None:
-        """Write what the last chunk caused."""
-        if self._driver is not None:
-            self._driver.flush()
-            return
-        for client in self.router.take_dirty():
-            if client.connection is not None:
-                client.connection.flush()
+    def stop_listening(self) -> None:
+        """Take no new connections."""
+        if self._listener is not None:
+            self._listener.close()
 
     async def close(self) -> None:
         """Stop listening, put everything staged on disk, say goodbye, close the store."""
-        if self._listener is not None:
-            self._listener.close()
-        if self._driver is not None:
-            await self._driver.settle()
+        self.stop_listening()
+        self.keepalive.stop()
+        if self._jetstream is not None:
+            await self._jetstream.settle()
         for connection in list(self.connections):
             connection.close()
-        await self._no_connections.wait()
-        if self._driver is not None:
-            self._driver.close()
-        if self._engine is not None:
-            self._engine.close()
-        if self._private_dir is not None:
-            shutil.rmtree(self._private_dir, ignore_errors=True)
-        self._listener = self._driver = self._engine = self._private_dir = None
+        for task in self._tasks:
+            task.cancel()
+        await self._all_gone()
+        if self._jetstream is not None:
+            await self._jetstream.close()
+        if self._executor is not None:
+            self._executor.shutdown()
+        self._listener = self._jetstream = self._executor = None
+
+    async def _all_gone(self) -> None:
+        """Clients that do not read are not waited for."""
+        try:
+            async with asyncio.timeout(2):
+                await self._no_connections.wait()
+        except TimeoutError:
+            for connection in list(self.connections):
+                connection.abort()
+            await self._no_connections.wait()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -194,21 +192,188 @@ class Server:
     ) -> None:
         await self.close()
 
+    # Connections -------------------------------------------------------------------------------
 
-def report_recovery(identity: Identity, recovery: Recovery) -> None:
-    """Say what opening a stream found."""
-    log.info("Recovered stream %r: %d records", identity.name, recovery.records)
-    if recovery.torn_bytes:
-        log.warning(
-            "Stream %r: %d bytes behind the last whole record were cut off; "
-            "they were never acknowledged",
-            identity.name,
-            recovery.torn_bytes,
+    def _accept(self) -> Connection:
+        settings = self.settings
+        client = ClientHandler(
+            self.default_account.router,
+            Receiver(self.pending),
+            settings.max_control_line,
+            settings.max_payload,
         )
-    for offset, length in recovery.damaged:
-        log.error(
-            "Stream %r: %d bytes at offset %d of the log do not check and are skipped",
-            identity.name,
-            length,
-            offset,
+        client.subscriptions_max = settings.max_subscriptions
+        client.subscription_tokens_max = settings.max_subscription_tokens
+        return Connection(self, client)
+
+    def next_client_id(self) -> int:
+        """Numbers for connections, in order."""
+        self._last_client_id += 1
+        return self._last_client_id
+
+    def joined(self, connection: Connection) -> bytes:
+        """A client connected; the answer is why it may not stay, or empty."""
+        limit = self.settings.max_connections
+        full = limit > 0 and len(self.connections) >= limit
+        self.connections.add(connection)
+        self.total_connections += 1
+        self._no_connections.clear()
+        return b"maximum connections exceeded" if full else b""
+
+    def left(self, connection: Connection) -> None:
+        """A client is gone."""
+        self.keepalive.forget(connection)
+        self.connections.discard(connection)
+        user = connection.session.user
+        if user is not None:
+            self.accounts[user.account.name].clients -= 1
+        if not self.connections:
+            self._no_connections.set()
+
+    def reload(self, settings: Settings) -> None:
+        """Take over new settings while running; all of them or, with ConfigRefused, none.
+
+        Users that changed or are gone are disconnected, as nats-server does.
+        """
+        plan = plan_reload(self.settings, settings)
+        if plan.refusals:
+            raise ConfigRefused(
+                tuple(ConfigProblem("", 0, f"{r.name}: {r.reason}") for r in plan.refusals)
+            )
+        directory = build_directory(settings)
+        tls = tls_runtime(settings.tls) if settings.tls else None
+        for change in plan.changes:
+            log.info("Reloaded: %s = %s", change.name, change.new)
+        self.settings = settings
+        self.tls = tls
+        for name in directory.accounts.keys() - self.accounts.keys():
+            account = self.accounts[name] = Account(name)
+            if self._jetstream is not None and directory.accounts[name].jetstream is not None:
+                self._jetstream.serve(account, self.flush)
+        if directory != self.directory:
+            self._change_directory(directory)
+        self.keepalive.follow(
+            ping_interval_ns=settings.ping_interval,
+            ping_max=settings.ping_max,
+            auth_timeout_ns=self.authorization_timeout,
+            write_deadline_ns=settings.write_deadline,
         )
+        for connection in self.connections:
+            connection.client.parser.max_payload = settings.max_payload
+            connection.client.parser.max_control_line = settings.max_control_line
+        self._tell_everybody()
+
+    def _change_directory(self, directory: Directory) -> None:
+        self.directory = directory
+        self.authenticator = Authenticator(directory)
+        for connection in list(self.connections):
+            user = connection.session.user
+            known = directory.everybody if user and not user.name else None
+            if user is not None and known is None:
+                known = directory.users.get(user.name)
+            if user is None or user != known:
+                connection.client.close(AUTHORIZATION_VIOLATION)
+
+    def _tell_everybody(self) -> None:
+        """INFO again, for clients that understand it."""
+        for connection in self.connections:
+            session = connection.session
+            if session.connected and session.options.protocol >= 1:
+                connection.client.receiver.queue(session.info())
+        self.flush()
+
+    def info(self, client_id: int, client_ip: str, account: str) -> ServerInfo:
+        """INFO for a client; ``account`` once it is known."""
+        tls = self.tls
+        return ServerInfo(
+            server_id=self.server_id,
+            server_name=self.server_name,
+            version=NATS_VERSION,
+            proto=1,
+            host=self.settings.host,
+            port=self.port,
+            headers=self.headers,
+            auth_required=self.authenticator.announced,
+            tls_required=tls is not None,
+            tls_verify=tls is not None and tls.verify,
+            max_payload=self.settings.max_payload,
+            jetstream=self._jetstream is not None,
+            client_id=client_id,
+            client_ip=client_ip,
+            connect_info=bool(account),
+            remote_account=account,
+            ldm=self.lame_duck,
+            domain=self.settings.jetstream.domain,
+            api_lvl=API_LEVEL,
+            jetspark=JetsparkInfo(version=VERSION, min_last_seq=self._jetstream is not None),
+        )
+
+    def flush(self, router: Router | None = None) -> bool:
+        """Write what was queued; True if somebody cannot keep up with what they get."""
+        if router is not None:
+            router.send_outbox()
+        behind = False
+        for receiver in self.pending.take():
+            if receiver.connection.flush():
+                behind = True
+        return behind
+
+    # Work beside the loop ----------------------------------------------------------------------
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something that belongs to the server; it ends with it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def in_executor(self, work: Callable[..., _T], *arguments: object) -> _T:
+        """Run something slow in a thread of the server's own."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(2, thread_name_prefix="jetspark-password")
+        return await asyncio.get_running_loop().run_in_executor(
+            self._executor, lambda: work(*arguments)
+        )
+
+
+def combined(
+    config: str | Path | Settings | None,
+    *,
+    host: str | None,
+    port: int | None,
+    store_dir: str | Path | None,
+    jetstream: bool | None,
+    name: str | None,
+) -> Settings:
+    """The settings of an embedded server: its arguments over its configuration.
+
+    Without a configuration it listens on a free loopback port and has JetStream (decisions.md).
+    """
+    if config is None:
+        settings = Settings(host="127.0.0.1", port=-1)
+        stream = msgspec.structs.replace(settings.jetstream, enabled=True, store_dir="")
+        settings = msgspec.structs.replace(settings, jetstream=stream)
+    elif isinstance(config, Settings):
+        settings = config
+    else:
+        settings = load_file(str(config), os.environ)
+    changes: dict[str, object] = {}
+    if host is not None:
+        changes["host"] = host
+    if port is not None:
+        changes["port"] = port
+    if name is not None:
+        changes["server_name"] = name
+    streams: dict[str, object] = {}
+    if store_dir is not None:
+        streams |= {"store_dir": str(Path(store_dir).absolute()), "enabled": True}
+    if jetstream is not None:
+        streams["enabled"] = jetstream
+    changes["jetstream"] = msgspec.structs.replace(settings.jetstream, **streams)
+    return msgspec.structs.replace(settings, **changes)
+
+
+def raise_open_files_limit() -> None:
+    """Ten thousand connections need as many files; the soft limit is often a tenth of that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

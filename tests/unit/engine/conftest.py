@@ -54,18 +54,22 @@ class Bench:
         self.engine = self._open()
 
     def _open(self) -> Engine:
-        engine = Engine(
-            FileStore(self.files, self.folder), account="$G", random_id=lambda: next(self._ids)
-        )
-        engine.open(lambda _identity, _recovery: None)
+        self.file_store = FileStore(self.files, self.folder)
+        engine = Engine(self.file_store, account="$G", random_id=lambda: next(self._ids))
+        for log in self.file_store.open(lambda _identity, _recovery: None):
+            engine.adopt(log)
         engine.outlet_for = lambda _subject: self.outlet
         return engine
 
     def restart(self) -> None:
         """Close and recover: what was not committed is gone."""
-        self.engine.close()
+        self.close()
         self.on_the_way.clear()
         self.engine = self._open()
+
+    def close(self) -> None:
+        self.engine.close()
+        self.file_store.close()
 
     def create(self, name: str = "S", *subjects: str) -> Stream:
         config = StreamConfig(name=name, subjects=subjects or ("s.>",), allow_direct=True)
@@ -130,4 +134,4 @@ class Bench:
 def bench(tmp_path: Path) -> Iterator[Bench]:
     made = Bench(tmp_path / "store")
     yield made
-    made.engine.close()
+    made.close()

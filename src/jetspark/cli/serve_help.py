@@ -1,0 +1,48 @@
+"""What `jetspark serve --help` says: nats-server's flags, from the table that parses them."""
+
+from jetspark.server.config.flags import FLAGS, UNSUPPORTED_GROUP
+
+_HEAD = """Usage: jetspark serve [flags]
+
+Run a NATS server with durable JetStream: an acknowledgement means that the message is on disk.
+Flags are nats-server's, with one dash or two; `-c FILE` reads its configuration language, and
+flags win over the file.
+
+Examples:
+  jetspark serve -js                   streams in ./jetspark-data, port 4222
+  jetspark serve -sd /data -m 8222     streams in /data, monitoring on port 8222
+  jetspark serve -c server.conf        everything from a file
+  jetspark serve -p -1                 core NATS only, any free port
+"""
+
+_TLS = """TLS with a configuration file:
+
+    tls {
+      cert_file: "server.pem"
+      key_file:  "server-key.pem"
+      ca_file:   "ca.pem"      # with verify: who may sign client certificates
+      verify:    true          # ask clients for a certificate
+    }
+
+or with flags: --tls --tlscert=server.pem --tlskey=server-key.pem
+               --tlsverify --tlscacert=ca.pem
+"""
+
+
+def help_text() -> str:
+    """The whole help page."""
+    lines = [_HEAD]
+    groups = dict.fromkeys(flag.group for flag in FLAGS if flag.group != UNSUPPORTED_GROUP)
+    for group in groups:
+        lines.append(f"{group}:")
+        for flag in FLAGS:
+            if flag.group == group:
+                names = ", ".join(f"{'-' if len(n) < 3 else '--'}{n}" for n in flag.names)
+                lines.append(f"    {names + ' ' + flag.value:<46} {flag.help}".rstrip())
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def tls_help_text() -> str:
+    """Help on TLS."""
+    return _TLS.rstrip()

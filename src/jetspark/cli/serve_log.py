@@ -1,0 +1,60 @@
+"""The log of `jetspark serve`: lines as nats-server writes them, because tools read them."""
+
+import logging
+import os
+import sys
+import time
+from typing import Final
+
+from jetspark.server.config import Settings
+
+_LEVELS: Final = {
+    logging.DEBUG: "DBG",
+    logging.INFO: "INF",
+    logging.WARNING: "WRN",
+    logging.ERROR: "ERR",
+    logging.CRITICAL: "FTL",
+}
+
+
+class NatsFormatter(logging.Formatter):
+    """`[pid] 2026/11/15 07:01:04.606146 [INF] text`."""
+
+    def __init__(self, *, with_time: bool, utc: bool) -> None:
+        super().__init__()
+        self._with_time = with_time
+        self._clock = time.gmtime if utc else time.localtime
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line; a traceback follows where there is one."""
+        line = f"[{os.getpid()}] "
+        if self._with_time:
+            second = time.strftime("%Y/%m/%d %H:%M:%S", self._clock(record.created))
+            line += f"{second}.{int(record.created % 1 * 1_000_000):06d} "
+        line += f"[{_LEVELS.get(record.levelno, 'INF')}] {record.getMessage()}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+def set_up_log(settings: Settings) -> None:
+    """Log to stderr or to the file, as the settings say; called again when they change."""
+    logger = logging.getLogger("jetspark")
+    for old in list(logger.handlers):
+        logger.removeHandler(old)
+        old.close()
+    handler: logging.Handler
+    if settings.logfile:
+        handler = logging.FileHandler(settings.logfile, delay=True)
+    else:
+        handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(NatsFormatter(with_time=settings.logtime, utc=settings.logtime_utc))
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if settings.debug else logging.INFO)
+    logger.propagate = False
+
+
+def reopen_log(settings: Settings) -> None:
+    """Begin a new file after the old one was moved away (SIGUSR1)."""
+    set_up_log(settings)
+    logging.getLogger("jetspark.server").info("File log re-opened")

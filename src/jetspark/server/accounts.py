@@ -1,0 +1,16 @@
+"""Accounts at run time: each has its own subscriptions, its own streams, and sees no other."""
+
+from jetspark.engine.outbox import Outbox
+from jetspark.server.driver import EngineDriver
+from jetspark.server.router import Router
+
+
+class Account:
+    """One account: a router, and an engine where JetStream is on."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.outbox = Outbox()
+        self.router = Router(self.outbox)
+        self.driver: EngineDriver | None = None
+        self.clients = 0

@@ -1,0 +1,209 @@
+"""What one client sends: the operations of the wire, carried out in its account.
+
+Until the client is *ready* its operations are held, so that a password can be checked beside the
+loop while the client already goes on (many send CONNECT, SUB and PING in one go). Reading is
+paused meanwhile, so no more than one chunk is ever held.
+"""
+
+from typing import Any
+
+from mypy_extensions import i64
+
+from jetspark.engine.target import PUBLISH
+from jetspark.headers.names import SUBJECT
+from jetspark.headers.status import NO_RESPONDERS, status_block
+from jetspark.protocol.encoder import OK, PONG, encode_err
+from jetspark.protocol.parser import ServerOps, ServerParser
+from jetspark.server.receiver import Receiver, Subscription
+from jetspark.server.router import Router
+from jetspark.subjects.tokens import is_valid_literal, is_valid_subject
+
+# A held operation: its kind, its bytes, and the offsets of a publish or the count of an UNSUB.
+Held = tuple[str, bytes, bytes, bytes, tuple[int, ...]]
+
+
+class ClientHandler(ServerOps):
+    """One connected client."""
+
+    def __init__(
+        self, router: Router, receiver: Receiver, max_control_line: i64, max_payload: i64
+    ) -> None:
+        self.router: Router = router
+        self.receiver: Receiver = receiver
+        self.parser: ServerParser = ServerParser(self, max_control_line, max_payload, False)
+        self.subscriptions: dict[bytes, Subscription] = {}
+        self.subscriptions_max: i64 = 0
+        self.subscription_tokens_max: i64 = 0
+        self.ready: bool = True
+        self.closing: bool = False
+        # What a client is before it said CONNECT (wire-facts.md 3).
+        self.verbose: bool = True
+        self.pedantic: bool = True
+        self.no_responders: bool = False
+        # The part of the connection that is not hot: CONNECT, pings, closing (server/session.py).
+        self.session: Any = None
+        self._held: list[Held] = []
+
+    # Operations --------------------------------------------------------------------------------
+
+    def on_connect(self, body: bytes) -> None:
+        """CONNECT: who the client is and what it wants; at any time again."""
+        if self._held:
+            self._held.append(("connect", body, b"", b"", ()))
+            return
+        self.session.on_connect(body)
+
+    def on_pub(
+        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
+    ) -> None:
+        """PUB or HPUB: to subscribers at once, to a stream when it is durable."""
+        if not self.ready and not self.session.admit():
+            offsets = (int(ss), int(se), int(rs), int(re), int(hs), int(ps), int(pe))
+            self._held.append(("pub", data, b"", b"", offsets))
+            return
+        router = self.router
+        receiver = self.receiver
+        size = pe - hs
+        receiver.traffic.in_msgs += 1
+        receiver.traffic.in_bytes += size
+        router.traffic.in_msgs += 1
+        router.traffic.in_bytes += size
+        subject = data[ss:se]
+        if self.pedantic and not is_valid_literal(subject):
+            receiver.queue(encode_err(b"Invalid Publish Subject"))
+            return
+        permissions = receiver.permissions
+        if permissions is not None and not permissions.may_publish(subject, router.now):
+            self.session.on_publish_denied(subject)
+            return
+        if self.verbose:
+            receiver.queue(OK)
+        route = router.route(subject)
+        delivered = False
+        if not route.is_empty():
+            delivered = router.forward(route, receiver, data, ss, se, rs, re, hs, ps, pe)
+        target = route.target
+        if target is None:
+            if not delivered and re > rs and self.no_responders:
+                self._say_no_responders(subject, data[rs:re])
+        elif target.kind == PUBLISH:
+            stream = target.stream
+            assert stream is not None
+            staged = stream.publish(data, ss, se, rs, re, hs, ps, pe, router.now, router.outbox)
+            if staged and not stream.dirty:
+                router.mark_dirty(stream)
+        else:
+            router.request(target, data[rs:re], data[hs:ps], data[ps:pe])
+
+    def on_sub(self, subject: bytes, queue: bytes, sid: bytes) -> None:
+        """SUB: a sid that is in use keeps its first subscription (wire-facts.md 3)."""
+        if not self.ready and not self.session.admit():
+            self._held.append(("sub", subject, queue, sid, ()))
+            return
+        receiver = self.receiver
+        if not is_valid_subject(subject):
+            receiver.queue(encode_err(b"Invalid Subject"))
+            return
+        permissions = receiver.permissions
+        if permissions is not None and not permissions.may_subscribe(subject, queue):
+            self.session.on_subscribe_denied(subject, queue)
+            return
+        limit = self.subscription_tokens_max
+        if limit > 0 and subject.count(b".") >= limit:
+            receiver.queue(encode_err(b"maximum subscription tokens exceeded"))
+            return
+        if sid not in self.subscriptions:
+            if 0 < self.subscriptions_max <= len(self.subscriptions):
+                receiver.queue(encode_err(b"maximum subscriptions exceeded"))
+                return
+            subscription = Subscription(receiver, subject, queue, sid)
+            self.subscriptions[sid] = subscription
+            self.router.sublist.insert(subject, queue, subscription)
+        if self.verbose:
+            receiver.queue(OK)
+
+    def on_unsub(self, sid: bytes, max_msgs: i64) -> None:
+        """UNSUB: at once, or after so many deliveries since SUB; an unknown sid is ignored."""
+        if not self.ready and not self.session.admit():
+            self._held.append(("unsub", sid, b"", b"", (int(max_msgs),)))
+            return
+        subscription = self.subscriptions.get(sid)
+        if subscription is not None:
+            if subscription.delivered >= max_msgs:
+                self.drop(subscription)
+            else:
+                subscription.max_msgs = max_msgs
+                subscription.on_done = self.drop
+        if self.verbose:
+            self.receiver.queue(OK)
+
+    def on_ping(self) -> None:
+        """PING is answered behind everything the client sent before it."""
+        if not self.ready and not self.session.admit():
+            self._held.append(("ping", b"", b"", b"", ()))
+            return
+        self.receiver.queue(PONG)
+        if not self.session.settled:
+            self.session.on_first_ping()
+
+    def on_pong(self) -> None:
+        """PONG: the client is alive."""
+        self.session.on_pong()
+
+    def on_violation(self, text: bytes, close: bool) -> None:
+        """The client broke the protocol."""
+        if close:
+            self.close(text)
+        elif text:
+            self.receiver.queue(encode_err(text))
+
+    # Life --------------------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """The client is ready: carry out what was held, in order."""
+        self.ready = True
+        held = self._held
+        self._held = []
+        for kind, first, second, third, numbers in held:
+            if not self.ready or self.closing:
+                # A second CONNECT among them may need a check of its own.
+                self._held.append((kind, first, second, third, numbers))
+            elif kind == "pub":
+                ss, se, rs, re, hs, ps, pe = numbers
+                self.on_pub(first, ss, se, rs, re, hs, ps, pe)
+            elif kind == "sub":
+                self.on_sub(first, second, third)
+            elif kind == "unsub":
+                self.on_unsub(first, numbers[0])
+            elif kind == "ping":
+                self.on_ping()
+            else:
+                self.on_connect(first)
+
+    def close(self, text: bytes) -> None:
+        """End the connection, with ``-ERR`` unless the text is empty."""
+        self.parser.closed = True
+        self.closing = True
+        if text:
+            self.receiver.queue(encode_err(text))
+        else:
+            self.receiver.wake()
+
+    def drop(self, subscription: Subscription) -> None:
+        """Remove a subscription."""
+        subscription.closed = True
+        self.subscriptions.pop(subscription.sid, None)
+        self.router.sublist.remove(subscription.subject, subscription.queue, subscription)
+
+    def drop_all(self) -> None:
+        """The connection is gone."""
+        for subscription in list(self.subscriptions.values()):
+            self.drop(subscription)
+
+    def _say_no_responders(self, subject: bytes, reply: bytes) -> None:
+        """Tell a requester at once that nobody listens."""
+        block = status_block(NO_RESPONDERS, b"", b"%b: %b\r\n" % (SUBJECT, subject))
+        for subscription in self.router.route(reply).subscribers:
+            if subscription.receiver is self.receiver:
+                self.router.write(subscription, reply, b"", block, b"")
+                return

@@ -1,0 +1,158 @@
+"""Clients that say nothing: pings, the time to say CONNECT, the time to read what was written.
+
+One timer for all connections, not one each. All deadlines of a kind are equally far away, so a
+dict in the order of insertion is a queue from which a closed connection can be taken out at once.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from jetspark.clock import Clock
+
+if TYPE_CHECKING:
+    from jetspark.server.connection import Connection
+
+AUTHENTICATION_TIMEOUT: Final = b"Authentication Timeout"
+STALE_CONNECTION: Final = b"Stale Connection"
+# The first ping comes soon, to learn the round trip time (nats-server's firstClientPingInterval).
+FIRST_PING_NS: Final = 2_000_000_000
+# Later ones are left out while the client sends, unless the round trip time is this old.
+RTT_AGE_MAX_NS: Final = 3_600_000_000_000
+
+
+class Keepalive:
+    """The timers of all connections of a server. ``flush`` writes what expiring queued."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        flush: Callable[[], object],
+        *,
+        ping_interval_ns: int,
+        ping_max: int,
+        auth_timeout_ns: int,
+        write_deadline_ns: int,
+    ) -> None:
+        self._clock = clock
+        self._flush = flush
+        self.follow(
+            ping_interval_ns=ping_interval_ns,
+            ping_max=ping_max,
+            auth_timeout_ns=auth_timeout_ns,
+            write_deadline_ns=write_deadline_ns,
+        )
+        # Connection -> deadline, in the order of deadlines.
+        self._connecting: dict[Connection, int] = {}
+        self._first_pings: dict[Connection, int] = {}
+        self._pings: dict[Connection, int] = {}
+        self._writing: dict[Connection, int] = {}
+        # How much a connection had not read when its write deadline was set.
+        self._unread: dict[Connection, int] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0
+
+    def follow(
+        self,
+        *,
+        ping_interval_ns: int,
+        ping_max: int,
+        auth_timeout_ns: int,
+        write_deadline_ns: int,
+    ) -> None:
+        """Use these times for deadlines set from now on."""
+        self._ping_interval_ns = ping_interval_ns
+        self._ping_max = ping_max
+        self._auth_timeout_ns = auth_timeout_ns
+        self._write_deadline_ns = write_deadline_ns
+
+    def expect_connect(self, connection: "Connection") -> None:
+        """CONNECT must come within the authentication timeout."""
+        self._connecting[connection] = self._clock.now_ns() + self._auth_timeout_ns
+        self._rearm()
+
+    def expect_life(self, connection: "Connection") -> None:
+        """Ping the connection from now on."""
+        wait = min(FIRST_PING_NS, self._ping_interval_ns)
+        self._first_pings[connection] = self._clock.now_ns() + wait
+        self._rearm()
+
+    def expect_reading(self, connection: "Connection") -> None:
+        """The connection must have read something by the write deadline."""
+        self._writing.pop(connection, None)
+        self._writing[connection] = self._clock.now_ns() + self._write_deadline_ns
+        self._unread[connection] = connection.waiting_bytes()
+        self._rearm()
+
+    def forget(self, connection: "Connection") -> None:
+        """The connection is gone."""
+        for queue in (self._connecting, self._first_pings, self._pings, self._writing):
+            queue.pop(connection, None)
+        self._unread.pop(connection, None)
+
+    def expire(self, now: int) -> None:
+        """Do what is due."""
+        for connection in due(self._connecting, now):
+            if not connection.session.connected:
+                connection.client.close(AUTHENTICATION_TIMEOUT)
+        for connection in due(self._writing, now):
+            self._judge_reader(connection)
+        for connection in [*due(self._first_pings, now), *due(self._pings, now)]:
+            self._ping(connection, now)
+
+    def _ping(self, connection: "Connection", now: int) -> None:
+        session = connection.session
+        quiet = now - session.last_read_ns >= self._ping_interval_ns
+        if quiet or session.rtt_ns == 0 or now - session.rtt_at_ns > RTT_AGE_MAX_NS:
+            if session.pings_out + 1 > self._ping_max:
+                connection.client.close(STALE_CONNECTION)
+                return
+            session.ping(now)
+        self._pings[connection] = now + self._ping_interval_ns
+
+    def _judge_reader(self, connection: "Connection") -> None:
+        before = self._unread.pop(connection, 0)
+        if not connection.client.receiver.paused:
+            return
+        if connection.waiting_bytes() < before:
+            self.expect_reading(connection)
+        else:
+            connection.cut_off("write deadline exceeded")
+
+    def next_deadline(self) -> int | None:
+        """When the next thing is due."""
+        queues = (self._connecting, self._first_pings, self._pings, self._writing)
+        return min((next(iter(queue.values())) for queue in queues if queue), default=None)
+
+    def _rearm(self) -> None:
+        deadline = self.next_deadline()
+        if deadline is None or (self._timer is not None and self._timer_at <= deadline):
+            return
+        self.stop()
+        wait = max(0, deadline - self._clock.now_ns()) / 1e9
+        self._timer_at = deadline
+        self._timer = asyncio.get_running_loop().call_later(wait, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.expire(self._clock.now_ns())
+        self._flush()
+        self._rearm()
+
+    def stop(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def due(queue: "dict[Connection, int]", now: int) -> "list[Connection]":
+    """Take out the connections whose deadline has come, except those that are closing."""
+    found = []
+    for connection, deadline in queue.items():
+        if deadline > now:
+            break
+        found.append(connection)
+    for connection in found:
+        del queue[connection]
+    return [connection for connection in found if not connection.client.closing]

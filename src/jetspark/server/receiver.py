@@ -1,0 +1,93 @@
+"""What a client gets: its output, its subscriptions, and what was counted on the way.
+
+Output is collected here while a chunk is worked on and written by the driver once, at its end.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from jetspark.server.auth.permissions import Permissions
+
+
+class Traffic:
+    """What went through: counted for monitoring, per server, per account and per client."""
+
+    def __init__(self) -> None:
+        self.in_msgs: i64 = 0
+        self.in_bytes: i64 = 0
+        self.out_msgs: i64 = 0
+        self.out_bytes: i64 = 0
+
+
+class Pending:
+    """The receivers that have output, each once."""
+
+    def __init__(self) -> None:
+        self.receivers: list[Receiver] = []
+
+    def take(self) -> "list[Receiver]":
+        """Hand them out and begin anew."""
+        taken = self.receivers
+        self.receivers = []
+        return taken
+
+
+class Receiver:
+    """What one client gets."""
+
+    def __init__(self, pending: Pending) -> None:
+        self.out: BytesWriter = BytesWriter()
+        self.traffic: Traffic = Traffic()
+        self.echo: bool = True
+        self.headers: bool = False
+        # The transport's buffer is full: runs of messages wait, everything else still goes.
+        self.paused: bool = False
+        self.permissions: Permissions | None = None
+        # The driver's own object for this connection.
+        self.connection: Any = None
+        # Whether the driver knows already that there is output.
+        self.listed: bool = False
+        self._pending: Pending = pending
+
+    def wake(self) -> None:
+        """Have the driver look at this receiver at the end of the chunk."""
+        if not self.listed:
+            self.listed = True
+            self._pending.receivers.append(self)
+
+    def queue(self, data: bytes) -> None:
+        """Queue protocol bytes."""
+        self.out.write(data)
+        if not self.listed:
+            self.wake()
+
+    def take_output(self) -> bytes:
+        """What was queued since the last time."""
+        data = self.out.getvalue()
+        self.out = BytesWriter()
+        self.listed = False
+        return data
+
+
+class Subscription:
+    """One SUB of one client."""
+
+    def __init__(self, receiver: Receiver, subject: bytes, queue: bytes, sid: bytes) -> None:
+        self.receiver: Receiver = receiver
+        self.subject: bytes = subject
+        self.queue: bytes = queue
+        self.sid: bytes = sid
+        self.delivered: i64 = 0
+        self.max_msgs: i64 = 0
+        self.closed: bool = False
+        # Called when the last message it asked for was delivered.
+        self.on_done: Callable[[Subscription], None] | None = None
+
+    def check_done(self) -> None:
+        """End it when the last message it asked for was delivered."""
+        done = self.on_done
+        if done is not None and self.delivered >= self.max_msgs and not self.closed:
+            done(self)

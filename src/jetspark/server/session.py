@@ -1,0 +1,197 @@
+"""The part of a connection that is not hot: CONNECT, identity, INFO, denials, pings."""
+
+import logging
+import ssl
+from typing import TYPE_CHECKING
+
+from jetspark.protocol.encoder import OK, PING, encode_err, encode_info
+from jetspark.protocol.handshake import ConnectOptions, decode_connect
+from jetspark.server.auth.admission import Admission, Stage
+from jetspark.server.auth.authenticator import Accepted, NeedsHash, Refused
+from jetspark.server.auth.users import User
+from jetspark.server.auth.violations import publish_violation, subscription_violation
+from jetspark.server.client import ClientHandler
+from jetspark.server.tls import tls_peer
+
+if TYPE_CHECKING:
+    from jetspark.server.connection import Connection
+    from jetspark.server.server import Server
+
+log = logging.getLogger("jetspark.server")
+
+PROTOCOL_MAX = 1
+
+
+class Session:
+    """Who is at the other end, and what was agreed with them."""
+
+    def __init__(self, server: "Server", connection: "Connection", client: ClientHandler) -> None:
+        now = server.clock.now_ns()
+        self.client_id = server.next_client_id()
+        self.ip = ""
+        self.port = 0
+        self.tls: ssl.SSLObject | None = None
+        self.options = ConnectOptions()
+        self.connected = False
+        self.started_ns = self.last_read_ns = now
+        self.pings_out = 0
+        self.ping_sent_ns = 0
+        self.rtt_ns = 0
+        self.rtt_at_ns = 0
+        # The first PING after CONNECT is followed by a second INFO (wire-facts.md 3).
+        self.settled = False
+        self.admission = Admission(
+            server.authenticator, now=now, timeout=server.authorization_timeout
+        )
+        self._server = server
+        self._connection = connection
+        self._client = client
+
+    def __str__(self) -> str:
+        return f"{self.ip}:{self.port} - cid:{self.client_id}"
+
+    @property
+    def user(self) -> User | None:
+        """Who it is, once that is known."""
+        return self.admission.user
+
+    def begin(self, peer: tuple[str, int] | None) -> None:
+        """The socket is there."""
+        if peer:
+            self.ip, self.port = peer[0], peer[1]
+        if self.admission.stage is Stage.ADMITTED:
+            self._enter()
+        else:
+            self._client.ready = False
+            silent = self._server.authenticator.examine_silent()
+            self._client.parser.awaiting_connect = isinstance(silent, Refused)
+            self._server.keepalive.expect_connect(self._connection)
+        self._server.keepalive.expect_life(self._connection)
+
+    def info(self) -> bytes:
+        """The INFO line for this client."""
+        account = self.user.account.name if self.connected and self.user is not None else ""
+        return encode_info(self._server.info(self.client_id, self.ip, account))
+
+    # Who it is ---------------------------------------------------------------------------------
+
+    def on_connect(self, body: bytes) -> None:
+        """Take the options, and check who it is."""
+        try:
+            options = decode_connect(body, self.options)
+        except ValueError as problem:
+            log.debug("%s: CONNECT refused: %s", self, problem)
+            self._client.close(b"")
+            return
+        if not 0 <= options.protocol <= PROTOCOL_MAX:
+            self._client.close(b"invalid client protocol")
+            return
+        if options.no_responders and not (options.headers and self._server.headers):
+            self._client.close(b"no responders requires headers support")
+            return
+        self._leave()
+        verdict = self.admission.connect(options, tls_peer(self.tls))
+        if isinstance(verdict, NeedsHash):
+            # bcrypt takes tens of milliseconds by design: beside the loop, with reading paused.
+            # What came in the same chunk is held meanwhile.
+            self._client.ready = False
+            self._client.parser.awaiting_connect = False
+            self._connection.hold_back()
+            self._server.run(self._check_password(options, verdict))
+        else:
+            self._judge(verdict, options)
+
+    async def _check_password(self, options: ConnectOptions, asked: NeedsHash) -> None:
+        matched = await self._server.in_executor(asked.check)
+        self._judge(self.admission.finish(matched=matched), options)
+        self._connection.go_on()
+        if not self._client.closing:
+            self._client.release()
+        self._server.flush(self._client.router)
+
+    def admit(self) -> bool:
+        """Say whether an operation that came before CONNECT was answered may go on.
+
+        False: it is held while a password is checked, or the connection is over.
+        """
+        if self.admission.stage is Stage.CHECKING:
+            return False
+        verdict = self.admission.operate()
+        self._judge(verdict, None)
+        return isinstance(verdict, Accepted)
+
+    def _judge(self, verdict: Accepted | Refused, options: ConnectOptions | None) -> None:
+        if isinstance(verdict, Refused):
+            log.error("%s - authentication error: %s", self, verdict.reason)
+            self._client.close(verdict.text)
+            return
+        self._enter()
+        if options is not None:
+            self._agree(options)
+
+    def _enter(self) -> None:
+        """Move into the user's account."""
+        assert self.user is not None
+        account = self._server.accounts[self.user.account.name]
+        account.clients += 1
+        self._client.router = account.router
+        self._client.receiver.permissions = self.user.permissions()
+        self._client.parser.awaiting_connect = False
+        self._client.ready = True
+
+    def _leave(self) -> None:
+        """Take back what the connection did as its user before, as nats-server does."""
+        if self.user is not None:
+            if self.user is not self._server.directory.everybody:
+                self._client.drop_all()
+            self._server.accounts[self.user.account.name].clients -= 1
+
+    def _agree(self, options: ConnectOptions) -> None:
+        client = self._client
+        self.options = options
+        client.verbose = options.verbose
+        client.pedantic = options.pedantic
+        client.no_responders = options.no_responders
+        client.receiver.echo = options.echo
+        client.receiver.headers = options.headers and self._server.headers
+        client.parser.headers = client.receiver.headers
+        self.connected = True
+        if options.verbose:
+            client.receiver.queue(OK)
+
+    # Denials -----------------------------------------------------------------------------------
+
+    def on_publish_denied(self, subject: bytes) -> None:
+        """A publish that its permissions forbid: said, and nothing more."""
+        log.error("%s - Publish Violation, subject %r", self, subject.decode(errors="replace"))
+        self._client.receiver.queue(encode_err(publish_violation(subject)))
+
+    def on_subscribe_denied(self, subject: bytes, queue: bytes) -> None:
+        """A subscription that its permissions forbid."""
+        log.error(
+            "%s - Subscription Violation, subject %r", self, subject.decode(errors="replace")
+        )
+        self._client.receiver.queue(encode_err(subscription_violation(subject, queue)))
+
+    # Pings -------------------------------------------------------------------------------------
+
+    def on_first_ping(self) -> None:
+        """Tell a client of today what it is connected as, once."""
+        if self.connected:
+            self.settled = True
+            if self.options.protocol >= 1:
+                self._client.receiver.queue(self.info())
+
+    def ping(self, now: int) -> None:
+        """Ask whether the client is alive."""
+        self.pings_out += 1
+        self.ping_sent_ns = now
+        self._client.receiver.queue(PING)
+
+    def on_pong(self) -> None:
+        """The client answered."""
+        self.pings_out = 0
+        if self.ping_sent_ns:
+            self.rtt_at_ns = self._server.clock.now_ns()
+            self.rtt_ns = max(1, self.rtt_at_ns - self.ping_sent_ns)
+            self.ping_sent_ns = 0

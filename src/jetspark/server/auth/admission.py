@@ -1,0 +1,111 @@
+"""One connection's way in: what it may do before it is known who it is.
+
+Stages::
+
+    WAITING   nothing but CONNECT counts; with a no_auth_user, anything else makes it that user
+    CHECKING  a hash is being checked: the driver holds back everything the client sends
+    ADMITTED  ``user`` is set; another CONNECT starts over
+    REFUSED   for good
+
+There is no user before the answer is final, and none while a second CONNECT is checked: what
+arrives in between never runs as ``no_auth_user`` or as the user before (reliability.md 2, the
+class of CVE 2026-16). A driver that lets an operation through all the same is refused.
+"""
+
+from enum import Enum, auto
+from typing import Final
+
+from jetspark.protocol.handshake import ConnectOptions
+from jetspark.server.auth.authenticator import (
+    Accepted,
+    Authenticator,
+    NeedsHash,
+    Refused,
+    TlsPeer,
+    Verdict,
+)
+from jetspark.server.auth.users import User
+from jetspark.server.auth.violations import AUTHENTICATION_TIMEOUT
+from jetspark.units import Nanoseconds
+
+
+class Stage(Enum):
+    """Where a connection is on its way in."""
+
+    WAITING = auto()
+    CHECKING = auto()
+    ADMITTED = auto()
+    REFUSED = auto()
+
+
+class Admission:
+    """The authentication of one connection. Never reads a clock; ``now`` is passed in.
+
+    ``deadline`` is when the client must have sent CONNECT; None: it need not hurry.
+    """
+
+    def __init__(self, authenticator: Authenticator, *, now: int, timeout: Nanoseconds) -> None:
+        self.stage = Stage.WAITING
+        self.user: User | None = None
+        self.deadline: int | None = now + timeout
+        self._authenticator: Final = authenticator
+        self._asked: NeedsHash | None = None
+        if not authenticator.required:
+            # Without authentication a client may begin with anything (wire-facts 3).
+            self._settle(authenticator.examine_silent())
+
+    def connect(self, options: ConnectOptions, tls_peer: TlsPeer | None = None) -> Verdict:
+        """CONNECT came.
+
+        When the connection had a user before, the driver first drops what that user subscribed
+        to, as nats-server does.
+        """
+        if self.stage in {Stage.CHECKING, Stage.REFUSED}:
+            return self._refuse("CONNECT came before the last one was answered")
+        self.user = None
+        self.deadline = None
+        verdict = self._authenticator.examine(options, tls_peer)
+        if isinstance(verdict, NeedsHash):
+            self.stage = Stage.CHECKING
+            self._asked = verdict
+            return verdict
+        return self._settle(verdict)
+
+    def operate(self) -> Accepted | Refused:
+        """Anything else came. Drivers need not ask when the stage is ADMITTED."""
+        if self.stage is Stage.WAITING:
+            return self._settle(self._authenticator.examine_silent())
+        if self.stage is Stage.ADMITTED and self.user is not None:
+            return Accepted(self.user)
+        return self._refuse("an operation came before authentication was finished")
+
+    def finish(self, *, matched: bool) -> Accepted | Refused:
+        """The hash that `connect` asked for was checked."""
+        if self.stage is not Stage.CHECKING or self._asked is None:
+            return self._refuse("no hash was asked for")
+        asked, self._asked = self._asked, None
+        return self._settle(self._authenticator.conclude(asked, matched=matched))
+
+    def expire(self, now: int) -> Refused | None:
+        """Refuse a client that sent nothing until the deadline."""
+        if self.stage is not Stage.WAITING or self.deadline is None or now < self.deadline:
+            return None
+        refused = Refused("the client sent no CONNECT in time", AUTHENTICATION_TIMEOUT)
+        self._settle(refused)
+        return refused
+
+    def _settle(self, verdict: Accepted | Refused) -> Accepted | Refused:
+        self.deadline = None
+        if isinstance(verdict, Accepted):
+            self.stage = Stage.ADMITTED
+            self.user = verdict.user
+        else:
+            self.stage = Stage.REFUSED
+            self.user = None
+        return verdict
+
+    def _refuse(self, reason: str) -> Refused:
+        refused = Refused(reason)
+        self._asked = None
+        self._settle(refused)
+        return refused

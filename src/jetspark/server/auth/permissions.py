@@ -1,0 +1,347 @@
+"""What a client may publish, subscribe to and be given (reliability.md 2, auth row).
+
+`Rules` are the permissions of a user, shared by all its connections; `Permissions` is what one
+connection has of them: the requests it may still answer, and whether what is delivered to it must
+be looked at. A client that may do everything has neither, and pays nothing.
+
+The rules are those of nats-server 2.15.1:
+
+- An allow list that is there allows what it names and nothing else; deny wins over allow.
+- Entries of the subscribe lists may name a queue (``"foo.* workers.*"``). ``foo`` allows ``foo``
+  plain and in any queue, ``foo v1`` only in queue ``v1``; with both, plain and queue ``v1``.
+- A subscription wider than a denied subject is accepted. What is denied is then left out when
+  messages are delivered, for queue subscriptions as well.
+- Leave to answer (``allow_responses``) counts per reply subject, for so many messages and so long;
+  it wins over deny.
+
+In one point they are stricter: nats-server takes the ``>`` of a subscription for a word, so that
+``SUB foo.>`` passes ``allow: "foo.*"`` and gets ``foo.a.b``, which nobody allowed. Here every
+subject that a subscription can get must be allowed by one entry.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from jetspark.subjects.match import is_subset, matches, overlaps
+from jetspark.subjects.sublist import Match, Sublist
+from jetspark.subjects.tokens import is_literal, is_valid_subject
+
+CACHE_SIZE: Final = 512
+"""Verdicts about subjects that rules keep in each of their two generations.
+
+nats-server keeps 128 for each connection; these are shared by all connections of a user.
+"""
+
+REPLIES_MAX: Final = 32_768
+"""Unanswered requests a connection may answer, in each of two generations; older ones are dropped.
+
+nats-server keeps them all; without a limit of time they would fill the memory.
+"""
+
+RESPONSES_MAX_DEFAULT: Final = 1  # nats-server, DEFAULT_ALLOW_RESPONSE_MAX_MSGS
+RESPONSES_EXPIRE_DEFAULT_NS: Final = 120_000_000_000  # its DEFAULT_ALLOW_RESPONSE_EXPIRATION
+
+# Up to so many patterns are tried one after the other; more go through the trie of a sublist.
+_LINEAR_MAX: Final = 6
+
+_UNKNOWN: Final[i64] = -1
+
+
+class PatternList:
+    """An allow list or a deny list. Raises ``ValueError`` for an entry that is not valid."""
+
+    def __init__(self, entries: list[bytes], queues: bool) -> None:
+        self.patterns: list[bytes] = []
+        self.queues: list[bytes] = []
+        self.has_queues: bool = False
+        self._tree: Sublist = Sublist(0)
+        for entry in entries:
+            words = entry.split() if queues else [entry]
+            problem = entry_problem(words)
+            if problem:
+                raise ValueError(f"permission {entry!r}: {problem}")
+            queue = words[1] if len(words) == 2 else b""
+            self.patterns.append(words[0])
+            self.queues.append(queue)
+            self.has_queues = self.has_queues or len(queue) > 0
+            # The pattern is its own value: who asks about a wildcard wants to see what matched.
+            self._tree.insert(words[0], queue, words[0])
+        self._linear: bool = len(entries) <= _LINEAR_MAX and not self.has_queues
+
+    def names(self, subject: bytes) -> bool:
+        """Tell whether an entry without a queue matches; wildcards in ``subject`` are words."""
+        if self._linear:
+            return any(matches(subject, pattern) for pattern in self.patterns)
+        return len(self._tree.match(subject).plain) > 0
+
+    def find(self, subject: bytes) -> Match:
+        """Return the patterns that match, by queue; wildcards in ``subject`` are words."""
+        return self._tree.match(subject)
+
+    def touches(self, subject: bytes) -> bool:
+        """Tell whether ``subject``, which may have wildcards, shares a subject with an entry."""
+        return any(overlaps(pattern, subject) for pattern in self.patterns)
+
+
+class Verdicts:
+    """A bounded memory of yes and no by subject: two generations, the older one is dropped."""
+
+    def __init__(self, size: i64) -> None:
+        self._size: i64 = size
+        self._young: dict[bytes, bool] = {}
+        self._old: dict[bytes, bool] = {}
+
+    def find(self, subject: bytes) -> i64:
+        """Return 1 for yes, 0 for no, -1 for a subject that is not known."""
+        found = self._young.get(subject)
+        if found is None:
+            return self._find_old(subject)
+        return 1 if found else 0
+
+    def keep(self, subject: bytes, verdict: bool) -> None:
+        """Remember a verdict."""
+        if len(self._young) >= self._size:
+            self._old = self._young
+            self._young = {}
+        self._young[subject] = verdict
+
+    def count(self) -> int:
+        """Return how many verdicts are kept."""
+        return len(self._young) + len(self._old)
+
+    def _find_old(self, subject: bytes) -> i64:
+        found = self._old.get(subject)
+        if found is None:
+            return _UNKNOWN
+        self.keep(subject, found)
+        return 1 if found else 0
+
+
+class Rules:
+    """The permissions of a user. They never change; ``allow`` None allows everything.
+
+    ``responses`` says whether requests may be answered: ``responses_max`` messages per request
+    within ``responses_expire_ns``; negative means without limit, 0 the default.
+    """
+
+    def __init__(
+        self,
+        publish_allow: list[bytes] | None,
+        publish_deny: list[bytes],
+        subscribe_allow: list[bytes] | None,
+        subscribe_deny: list[bytes],
+        responses: bool = False,
+        responses_max: i64 = 0,
+        responses_expire_ns: i64 = 0,
+        cache_size: i64 = CACHE_SIZE,
+    ) -> None:
+        if responses and publish_allow is None:
+            # Leave to answer is all the leave there is, unless an allow list adds to it.
+            publish_allow = []
+        self._publish_allow: PatternList | None = _pattern_list(publish_allow, False)
+        self._publish_deny: PatternList = PatternList(publish_deny, False)
+        self._subscribe_allow: PatternList | None = _pattern_list(subscribe_allow, True)
+        self.subscribe_deny: PatternList = PatternList(subscribe_deny, True)
+        self.limits_publish: bool = publish_allow is not None or len(publish_deny) > 0
+        self.responses: bool = responses
+        self.responses_max: i64 = responses_max if responses_max != 0 else RESPONSES_MAX_DEFAULT
+        self.responses_expire_ns: i64 = (
+            responses_expire_ns if responses_expire_ns != 0 else RESPONSES_EXPIRE_DEFAULT_NS
+        )
+        self._publish_verdicts: Verdicts = Verdicts(cache_size)
+        self._delivery_verdicts: Verdicts = Verdicts(cache_size)
+
+    def publishes(self, subject: bytes) -> bool:
+        """Tell whether the lists allow to publish on ``subject``; answers apart."""
+        if not self.limits_publish:
+            return True
+        found = self._publish_verdicts.find(subject)
+        if found != _UNKNOWN:
+            return found == 1
+        allow = self._publish_allow
+        verdict = (allow is None or allow.names(subject)) and not self._publish_deny.names(subject)
+        self._publish_verdicts.keep(subject, verdict)
+        return verdict
+
+    def subscribes(self, subject: bytes, queue: bytes) -> bool:
+        """Tell whether the lists allow a subscription; an empty ``queue`` is a plain one."""
+        allow = self._subscribe_allow
+        if allow is not None and not _allows(allow.find(subject), subject, queue):
+            return False
+        return not _denies(self.subscribe_deny.find(subject), queue)
+
+    def delivers(self, subject: bytes, queue: bytes) -> bool:
+        """Tell whether a message on ``subject`` may go to a subscription in ``queue``."""
+        deny = self.subscribe_deny
+        if len(queue) > 0 and deny.has_queues:
+            return not _denies(deny.find(subject), queue)
+        found = self._delivery_verdicts.find(subject)
+        if found != _UNKNOWN:
+            return found == 1
+        verdict = not deny.names(subject)
+        self._delivery_verdicts.keep(subject, verdict)
+        return verdict
+
+
+class Reply:
+    """A request that may be answered: when it came, and the answers it has had."""
+
+    def __init__(self, at: i64) -> None:
+        self.at: i64 = at
+        self.count: i64 = 0
+
+
+class Permissions:
+    """The permissions of one connection. Never reads a clock; ``now`` is passed in.
+
+    ``needs_delivery_check`` says that `may_deliver` must be asked; `may_subscribe` sets it.
+    ``tracks_replies`` says that `note_request` must be told what was delivered.
+    """
+
+    def __init__(self, rules: Rules, replies_max: i64 = REPLIES_MAX) -> None:
+        self.rules: Rules = rules
+        self.needs_delivery_check: bool = False
+        self.tracks_replies: bool = rules.responses
+        self._replies_max: i64 = replies_max
+        # A generation of requests is dropped when all of it has expired or when it is full.
+        self._young: dict[bytes, Reply] = {}
+        self._old: dict[bytes, Reply] = {}
+        self._young_since: i64 = 0
+
+    def may_publish(self, subject: bytes, now: i64) -> bool:
+        """Tell whether the client may publish; an answer that is allowed is counted."""
+        if self.rules.publishes(subject):
+            return True
+        return self.tracks_replies and self._spend(subject, now)
+
+    def may_subscribe(self, subject: bytes, queue: bytes) -> bool:
+        """Tell whether the client may subscribe; an empty ``queue`` is a plain subscription."""
+        if not self.rules.subscribes(subject, queue):
+            return False
+        if not self.needs_delivery_check and (len(queue) > 0 or not is_literal(subject)):
+            self.needs_delivery_check = self.rules.subscribe_deny.touches(subject)
+        return True
+
+    def may_deliver(self, subject: bytes, queue: bytes) -> bool:
+        """Tell whether a message may go to a subscription of the client in ``queue``."""
+        return self.rules.delivers(subject, queue)
+
+    def note_request(self, reply: bytes, now: i64) -> None:
+        """Let the client answer a message that was delivered to it."""
+        # A request whose reply subject may still be answered uses up one of the answers and is
+        # not counted anew: nats-server asks in the way a publisher would be asked.
+        if self.rules.publishes(reply) or self._spend(reply, now):
+            return
+        expire_ns = self.rules.responses_expire_ns
+        if len(self._young) == 0:
+            self._young_since = now
+        elif len(self._young) >= self._replies_max or (
+            expire_ns > 0 and now - self._young_since > expire_ns
+        ):
+            self._old = self._young
+            self._young = {}
+            self._young_since = now
+        self._young[reply] = Reply(now)
+
+    def replies_count(self) -> int:
+        """Return how many requests are remembered."""
+        return len(self._young) + len(self._old)
+
+    def _spend(self, subject: bytes, now: i64) -> bool:
+        """Use up one answer to a request, if there is one left in time."""
+        generation = self._young
+        reply = generation.get(subject)
+        if reply is None:
+            generation = self._old
+            reply = generation.get(subject)
+            if reply is None:
+                return False
+        rules = self.rules
+        if rules.responses_expire_ns > 0 and now - reply.at > rules.responses_expire_ns:
+            del generation[subject]
+            return False
+        reply.count += 1
+        if rules.responses_max > 0 and reply.count >= rules.responses_max:
+            del generation[subject]
+        return True
+
+
+def is_reserved_publish(subject: bytes, system: bool) -> bool:
+    """Tell whether no client may publish on ``subject``; ``$NRG.`` is the system account's."""
+    if subject.startswith(b"_GR_."):
+        return len(subject) > 5
+    return not system and subject.startswith(b"$NRG.")
+
+
+def is_reserved_reply(reply: bytes) -> bool:
+    """Tell whether no client may ask for answers on ``reply``.
+
+    An answer to ``$JS.ACK.`` would acknowledge a message in the name of whoever answers.
+    """
+    if reply.startswith(b"$JS.ACK."):
+        return len(reply) > 8
+    return reply.startswith(b"_R_.") or (reply.startswith(b"_GR_.") and len(reply) > 5)
+
+
+def is_reserved_queue(queue: bytes) -> bool:
+    """Tell whether no client may subscribe in ``queue``; it is the servers' own."""
+    return queue == b"_sys_"
+
+
+def entry_problem(words: list[bytes]) -> str:
+    """Say what is wrong with an entry of a list, a subject and perhaps a queue; or nothing."""
+    if len(words) == 0 or len(words) > 2:
+        return "expected a subject, or a subject and a queue"
+    if not is_valid_subject(words[0]):
+        return "the subject is not valid"
+    if len(words) == 1:
+        return ""
+    if not is_valid_subject(words[1]):
+        return "the queue is not valid"
+    if not is_literal(words[1]):
+        for token in words[1].split(b"."):
+            if token.startswith(b"*") and len(token) > 1:
+                # nats-server takes it for a wildcard here and for a name everywhere else.
+                return f"{token!r} in a queue with wildcards; write * alone or a name"
+    return ""
+
+
+def _pattern_list(entries: list[bytes] | None, queues: bool) -> PatternList | None:
+    return None if entries is None else PatternList(entries, queues)
+
+
+def _queue_is_named(queue: bytes, name: bytes) -> bool:
+    return queue == name or (not is_literal(name) and is_subset(queue, name))
+
+
+def _covers(patterns: list[object], subject: bytes) -> bool:
+    for pattern in patterns:
+        assert isinstance(pattern, bytes)
+        if is_subset(subject, pattern):
+            return True
+    return False
+
+
+def _allows(found: Match, subject: bytes, queue: bytes) -> bool:
+    """Tell whether the entries of an allow list that match ``subject`` allow it in ``queue``."""
+    plain = _covers(found.plain, subject)
+    if len(queue) == 0 or len(found.groups) == 0:
+        return plain
+    for index in range(len(found.group_names)):
+        if _queue_is_named(queue, found.group_names[index]) and (
+            plain or _covers(found.groups[index], subject)
+        ):
+            return True
+    return False
+
+
+def _denies(found: Match, queue: bytes) -> bool:
+    """Tell whether the entries of a deny list that match a subject deny it in ``queue``."""
+    if len(found.plain) > 0:
+        return True
+    if len(queue) > 0:
+        for name in found.group_names:
+            if _queue_is_named(queue, name):
+                return True
+    return False

@@ -1,0 +1,247 @@
+"""The committer: one synced write per group, beside the event loop (speed.md 7).
+
+A plain queue to a thread does not overlap with compiled code, which never gives up the
+interpreter lock: the thread would start only when the loop goes idle. So work is handed over with
+two locks. ``submit`` sets the work, releases ``go`` and then waits for ``started``, which the
+thread releases just before its write; the wait gives the lock away for a few microseconds.
+
+Small groups are written inline as long as the disk is quick: for one publisher that waits for
+each ack, a thread in between costs more than the write.
+
+Each group is written once and reported once, whatever happens; groups of one owner are written
+and reported in the order in which they were submitted.
+"""
+
+import errno
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from jetspark.errors.storage import StoreClosed
+from jetspark.store.files import Files
+
+INLINE_BYTES_MAX: Final = 16 * 1024
+INLINE_AVERAGE_MAX_NS: Final = 300_000
+# The average moves by an eighth per inline commit. It decays with each group that was not inline,
+# so that one bad phase of the disk does not switch inline commits off for ever, but slowly: on a
+# disk that stays slow, few commits may block the loop to find that out.
+AVERAGE_WEIGHT: Final = 8
+DECAY_WEIGHT: Final = 32
+WORKERS_MAX: Final = 4
+
+
+class Work(Protocol):
+    """What the committer must know of a group (``store.log.Group`` is one)."""
+
+    @property
+    def handle(self) -> int:
+        """The file to write to."""
+        ...
+
+    @property
+    def offset(self) -> int:
+        """Where in the file."""
+        ...
+
+    @property
+    def blob(self) -> bytes:
+        """What to write."""
+        ...
+
+
+Report = Callable[[object, OSError | None], None]
+
+
+class Committer(Protocol):
+    """Writes groups durably and reports each one, at once or later, once."""
+
+    def submit(self, owner: object, work: Work) -> None:
+        """Write a group; ``report(owner, error)`` follows."""
+        ...
+
+    def close(self) -> None:
+        """Finish what was submitted and stop."""
+        ...
+
+
+class InlineCommitter:
+    """Writes at once, in the caller: for tests and for tools that have no loop."""
+
+    def __init__(self, files: Files, report: Report) -> None:
+        self._files = files
+        self._report = report
+
+    def submit(self, owner: object, work: Work) -> None:
+        """Write a group and report it before returning."""
+        self._report(owner, write(self._files, work))
+
+    def close(self) -> None:
+        """Nothing is ever left over."""
+
+
+class ThreadCommitter:
+    """Writes small groups inline and large ones in up to ``workers_max`` threads.
+
+    ``report`` is called in the caller's thread for inline groups and through ``hand_back`` (such
+    as ``loop.call_soon_threadsafe``) for the others. Nothing here is called from two threads:
+    ``submit`` and ``close`` belong to the thread in which ``hand_back`` runs what it is given.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        report: Report,
+        hand_back: Callable[[Callable[[], None]], object],
+        monotonic_ns: Callable[[], int],
+        *,
+        workers_max: int = WORKERS_MAX,
+        inline_bytes_max: int = INLINE_BYTES_MAX,
+    ) -> None:
+        self._files = files
+        self._report = report
+        self._hand_back = hand_back
+        self._monotonic_ns = monotonic_ns
+        self._workers_max = workers_max
+        self._inline_bytes_max = inline_bytes_max
+        self._average_ns = 0
+        self._idle: list[_Worker] = []
+        self._workers: list[_Worker] = []
+        # Groups whose owner has none on its way but for which there is no free thread; bounded by
+        # the number of owners, as each of them waits for a report before it submits again.
+        self._waiting: deque[tuple[object, Work]] = deque()
+        # The owners that have a group in a thread or waiting for one, and what they submitted
+        # behind it.
+        self._busy: dict[int, deque[Work]] = {}
+        self._closed = False
+
+    def submit(self, owner: object, work: Work) -> None:
+        """Write a group; ``report(owner, error)`` follows."""
+        if self._closed:
+            raise StoreClosed("the committer was closed; nothing can be written any more")
+        behind = self._busy.get(id(owner))
+        if behind is not None:
+            behind.append(work)
+        elif len(work.blob) <= self._inline_bytes_max and self._average_ns < INLINE_AVERAGE_MAX_NS:
+            self._write_inline(owner, work)
+        else:
+            self._average_ns -= self._average_ns // DECAY_WEIGHT
+            self._busy[id(owner)] = deque()
+            self._write_beside(owner, work)
+
+    def _write_inline(self, owner: object, work: Work) -> None:
+        begun = self._monotonic_ns()
+        error = write(self._files, work)
+        took = self._monotonic_ns() - begun
+        self._average_ns += (took - self._average_ns) // AVERAGE_WEIGHT
+        self._report(owner, error)
+
+    def _write_beside(self, owner: object, work: Work) -> None:
+        if self._idle:
+            self._idle.pop().start(owner, work)
+        elif len(self._workers) < self._workers_max:
+            worker = _Worker(self._files, self._done)
+            self._workers.append(worker)
+            worker.start(owner, work)
+        else:
+            self._waiting.append((owner, work))
+
+    def _done(self, worker: "_Worker", owner: object, error: OSError | None) -> None:
+        # In the worker's thread: everything else happens where the caller lives.
+        self._hand_back(lambda: self._finish(worker, owner, error))
+
+    def _finish(self, worker: "_Worker", owner: object, error: OSError | None) -> None:
+        if self._closed:
+            self._report(owner, error)
+            self._write_rest(owner)
+            return
+        behind = self._busy[id(owner)]
+        if behind:
+            self._waiting.append((owner, behind.popleft()))
+        else:
+            del self._busy[id(owner)]
+        # The next group is on its way before the last one is applied: they overlap.
+        if self._waiting:
+            worker.start(*self._waiting.popleft())
+        else:
+            self._idle.append(worker)
+        self._report(owner, error)
+
+    def _write_rest(self, owner: object) -> None:
+        for work in self._busy.pop(id(owner)):
+            self._report(owner, write(self._files, work))
+
+    def close(self) -> None:
+        """Finish every group that was submitted and stop the threads; twice is as good as once.
+
+        Groups that no thread had begun are written and reported before this returns. Those that
+        one had begun are written; their reports come through ``hand_back``.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        for worker in self._workers:
+            worker.stop()
+        while self._waiting:
+            owner, work = self._waiting.popleft()
+            self._report(owner, write(self._files, work))
+            self._write_rest(owner)
+        self._workers.clear()
+        self._idle.clear()
+
+
+class _Worker:
+    """One thread that writes one group at a time."""
+
+    def __init__(
+        self, files: Files, done: Callable[["_Worker", object, OSError | None], None]
+    ) -> None:
+        self._files = files
+        self._done = done
+        self._go = threading.Lock()
+        self._started = threading.Lock()
+        self._go.acquire()
+        self._started.acquire()
+        self._task: tuple[object, Work] | None = None
+        self._thread = threading.Thread(target=self._run, name="jetspark-committer", daemon=True)
+        self._thread.start()
+
+    def start(self, owner: object, work: Work) -> None:
+        """Hand over a group; returns when the thread is about to write it."""
+        self._task = (owner, work)
+        self._go.release()
+        self._started.acquire()
+
+    def stop(self) -> None:
+        """End the thread when it has written what it has."""
+        self._task = None
+        self._go.release()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._go.acquire()
+            task = self._task
+            if task is None:
+                return
+            self._started.release()
+            owner, work = task
+            error = write(self._files, work)
+            self._done(self, owner, error)
+
+
+def write(files: Files, work: Work) -> OSError | None:
+    """Do the one synced write of a group; what went wrong, if anything did.
+
+    An error that is not the disk's is a mistake of ours, but it is one write that failed like any
+    other: its owner has to hear of it, and a thread must not die of it with nobody the wiser.
+    """
+    try:
+        files.write_synced(work.handle, [work.blob], work.offset)
+    except OSError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - reported, never swallowed
+        unexpected = OSError(errno.EIO, f"the write ended with {type(error).__name__}: {error}")
+        unexpected.__cause__ = error
+        return unexpected
+    return None

@@ -1,0 +1,271 @@
+"""The file layer: the only way the store touches a disk.
+
+``Files`` is what the store needs of a file system, ``OsFiles`` is the real one. Tests put a
+simulated disk in its place (``testing/disk.py``), so every call here is one that such a disk can
+tear or fail. A call that returned is a promise; a call that raised or was cut short by the end of
+the process promises nothing.
+"""
+
+import errno
+import fcntl
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+# The errors that mean "no space": writing may be tried again (reliability.md 2, disk full).
+NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+# Kernels without RWF_DSYNC are found out by trying once, not by asking; macOS lacks the name.
+_DSYNC: Final[int] = getattr(os, "RWF_DSYNC", 0)
+_DSYNC_MISSING: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+# On macOS fsync leaves data in the drive's cache; this one does not. Linux has no such command.
+_FULL_SYNC: Final[int] = getattr(fcntl, "F_FULLFSYNC", 0)
+_IOV_MAX: Final = 1024
+
+
+class Files(Protocol):
+    """What the store asks of a file system. Paths are absolute; handles are small integers."""
+
+    def open(self, path: Path, *, create: bool = False) -> int:
+        """Open for reading and writing; with ``create`` the file must not exist yet."""
+        ...
+
+    def close(self, handle: int) -> None:
+        """Give a handle back."""
+        ...
+
+    def size(self, handle: int) -> int:
+        """Return the length of an open file."""
+        ...
+
+    def read(self, handle: int, offset: int, length: int) -> bytes:
+        """Read up to ``length`` bytes; shorter only at the end of the file."""
+        ...
+
+    def write_synced(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
+        """Write all blobs at ``offset`` and return when they are on the disk."""
+        ...
+
+    def sync(self, handle: int) -> None:
+        """Return when everything in the file is on the disk, whoever wrote it."""
+        ...
+
+    def truncate(self, handle: int, length: int) -> None:
+        """Cut a file to ``length`` and return when the cut is on the disk."""
+        ...
+
+    def replace(self, path: Path, content: bytes) -> None:
+        """Put a file with this content at ``path``, the old one or the new one at any time."""
+        ...
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Rename a file or folder within its parent, durably."""
+        ...
+
+    def make_folder(self, path: Path) -> None:
+        """Create a folder (parents too) that is still there after a power cut."""
+        ...
+
+    def sync_folder(self, path: Path) -> None:
+        """Make creations, renames and removals in a folder durable."""
+        ...
+
+    def list_folder(self, path: Path) -> list[str]:
+        """Return the names in a folder, sorted; empty when ``path`` is no folder."""
+        ...
+
+    def read_file(self, path: Path) -> bytes:
+        """Return a whole file; FileNotFoundError when it is not there."""
+        ...
+
+    def remove(self, path: Path) -> None:
+        """Remove a file, durably; FileNotFoundError when it is not there."""
+        ...
+
+    def remove_folder(self, path: Path) -> None:
+        """Remove a folder and everything in it, durably."""
+        ...
+
+    def lock(self, path: Path) -> int:
+        """Open (or create) a file and lock it; BlockingIOError when somebody else has it."""
+        ...
+
+
+class OsFiles:
+    """The real file system.
+
+    ``one_call`` False writes and syncs in two system calls, as platforms without RWF_DSYNC do.
+    """
+
+    def __init__(self, *, one_call: bool = True) -> None:
+        self._dsync = _DSYNC if one_call else 0
+
+    def open(self, path: Path, *, create: bool = False) -> int:
+        """Open for reading and writing; with ``create`` the file must not exist yet."""
+        flags = os.O_RDWR | os.O_CLOEXEC
+        if create:
+            flags |= os.O_CREAT | os.O_EXCL
+        return os.open(path, flags, 0o600)
+
+    def close(self, handle: int) -> None:
+        """Give a handle back."""
+        os.close(handle)
+
+    def size(self, handle: int) -> int:
+        """Return the length of an open file."""
+        return os.fstat(handle).st_size
+
+    def read(self, handle: int, offset: int, length: int) -> bytes:
+        """Read up to ``length`` bytes; shorter only at the end of the file."""
+        data = os.pread(handle, length, offset)
+        if len(data) in {0, length}:
+            return data
+        pieces = [data]
+        got = len(data)
+        while got < length:
+            data = os.pread(handle, length - got, offset + got)
+            if not data:
+                break
+            pieces.append(data)
+            got += len(data)
+        return b"".join(pieces)
+
+    def write_synced(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
+        """Write all blobs at ``offset`` and return when they are on the disk.
+
+        One system call where the platform has RWF_DSYNC: write followed by fdatasync needs the
+        interpreter lock in between and would wait for it twice (speed.md 7).
+        """
+        queue = [blob for blob in blobs if blob]
+        while queue:
+            written = self._write_some(handle, queue[:_IOV_MAX], offset)
+            offset += written
+            while queue and written >= len(queue[0]):
+                written -= len(queue.pop(0))
+            if written:
+                queue[0] = queue[0][written:]
+        if not self._dsync:
+            _sync_data(handle)
+
+    def _write_some(self, handle: int, blobs: Sequence[bytes], offset: int) -> int:
+        written = self._write_once(handle, blobs, offset)
+        if written <= 0:
+            # Trying again for ever would hang the writer; a disk that takes nothing is broken.
+            raise OSError(errno.EIO, "the file system took nothing of a write")
+        return written
+
+    def _write_once(self, handle: int, blobs: Sequence[bytes], offset: int) -> int:
+        if self._dsync:
+            try:
+                return os.pwritev(handle, blobs, offset, self._dsync)
+            except OSError as error:
+                if error.errno not in _DSYNC_MISSING:
+                    raise
+                self._dsync = 0
+        return os.pwritev(handle, blobs, offset)
+
+    def sync(self, handle: int) -> None:
+        """Return when everything in the file is on the disk, whoever wrote it."""
+        _sync_all(handle)
+
+    def truncate(self, handle: int, length: int) -> None:
+        """Cut a file to ``length`` and return when the cut is on the disk."""
+        os.ftruncate(handle, length)
+        _sync_all(handle)
+
+    def replace(self, path: Path, content: bytes) -> None:
+        """Put a file with this content at ``path``, the old one or the new one at any time."""
+        temporary = path.with_name(path.name + ".tmp")
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            view = memoryview(content)
+            while view:
+                view = view[os.write(handle, view) :]
+            _sync_all(handle)
+        finally:
+            os.close(handle)
+        temporary.replace(path)
+        self.sync_folder(path.parent)
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Rename a file or folder within its parent, durably."""
+        old.rename(new)
+        self.sync_folder(new.parent)
+
+    def make_folder(self, path: Path) -> None:
+        """Create a folder (parents too) that is still there after a power cut."""
+        missing = []
+        while not path.is_dir():
+            missing.append(path)
+            path = path.parent
+        if missing:
+            # The one that is there may come from an attempt that ended before its sync. Where we
+            # may not read its parent, we did not make it.
+            with suppress(PermissionError):
+                self.sync_folder(path.parent)
+        for folder in reversed(missing):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            self.sync_folder(folder.parent)
+
+    def sync_folder(self, path: Path) -> None:
+        """Make creations, renames and removals in a folder durable."""
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _sync_all(handle)
+        finally:
+            os.close(handle)
+
+    def list_folder(self, path: Path) -> list[str]:
+        """Return the names in a folder, sorted; empty when ``path`` is no folder."""
+        try:
+            return sorted(entry.name for entry in path.iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def read_file(self, path: Path) -> bytes:
+        """Return a whole file; FileNotFoundError when it is not there."""
+        return path.read_bytes()
+
+    def remove(self, path: Path) -> None:
+        """Remove a file, durably; FileNotFoundError when it is not there."""
+        path.unlink()
+        self.sync_folder(path.parent)
+
+    def remove_folder(self, path: Path) -> None:
+        """Remove a folder and everything in it, durably."""
+        for name in self.list_folder(path):
+            child = path / name
+            if child.is_dir() and not child.is_symlink():
+                self.remove_folder(child)
+            else:
+                child.unlink()
+        path.rmdir()
+        self.sync_folder(path.parent)
+
+    def lock(self, path: Path) -> int:
+        """Open (or create) a file and lock it; BlockingIOError when somebody else has it."""
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise
+        return handle
+
+
+def _sync_data(handle: int) -> None:
+    """Put the content of a file on the disk, and of its metadata what reading it needs."""
+    if _FULL_SYNC:
+        fcntl.fcntl(handle, _FULL_SYNC)
+    else:
+        os.fdatasync(handle)
+
+
+def _sync_all(handle: int) -> None:
+    """Put the content and the metadata of a file or folder on the disk."""
+    if _FULL_SYNC:
+        fcntl.fcntl(handle, _FULL_SYNC)
+    else:
+        os.fsync(handle)

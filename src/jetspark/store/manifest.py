@@ -1,0 +1,130 @@
+"""Who a stream is: its identity, kept in two manifest copies and in the head of every segment.
+
+A framed document is ``magic (4) | u32 length | JSON | 8 bytes xxh3-64 digest of all before``.
+Manifests are written alternately to ``manifest.a`` and ``manifest.b``; the copy with the highest
+epoch that checks is the truth. Both are there from the beginning, so damage to one costs nothing.
+When both are damaged the identity comes from a segment head: a stream is never lost because its
+metadata is.
+"""
+
+import struct
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from xxhash import xxh3_64_digest
+
+from jetspark.errors.storage import WrongStoreFormat
+from jetspark.store.files import Files
+
+FORMAT: Final = 1
+MANIFEST_MAGIC: Final = b"JSM1"
+COPIES: Final = ("manifest.a", "manifest.b")
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """What must be known of a stream to open it. The store does not look into ``config``."""
+
+    format: int = FORMAT
+    stream_id: int
+    account: str
+    name: str
+    created_ns: int
+    config: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The identity plus what changes: an epoch, and the highest sequence that is used up."""
+
+    epoch: int
+    identity: Identity
+    sequence_floor: int = 0
+
+
+_manifest_decoder = msgspec.json.Decoder(Manifest)
+_identity_decoder = msgspec.json.Decoder(Identity)
+
+
+def frame(magic: bytes, document: bytes) -> bytes:
+    """Put a document into its checked frame."""
+    framed = magic + struct.pack("<I", len(document)) + document
+    return framed + xxh3_64_digest(framed)
+
+
+def unframe(magic: bytes, data: bytes) -> bytes | None:
+    """Take a document out of its frame; None when anything about it is wrong."""
+    if len(data) < 16 or data[:4] != magic:
+        return None
+    end = 8 + int(struct.unpack_from("<I", data, 4)[0])
+    if len(data) < end + 8 or xxh3_64_digest(data[:end]) != data[end : end + 8]:
+        return None
+    return data[8:end]
+
+
+def encode_identity(identity: Identity) -> bytes:
+    """Identity as JSON, for the head of a segment."""
+    return msgspec.json.encode(identity)
+
+
+def decode_identity(document: bytes) -> Identity:
+    """Identity from JSON that was in a frame that checks; WrongStoreFormat if it is not ours."""
+    try:
+        identity = _identity_decoder.decode(document)
+    except ValueError as error:
+        raise unreadable(document, error) from error
+    return known(identity)
+
+
+def known(identity: Identity) -> Identity:
+    """The identity itself, or WrongStoreFormat when another version of the format wrote it."""
+    if identity.format != FORMAT:
+        raise WrongStoreFormat(
+            f"stream {identity.name!r} has disk format {identity.format}, "
+            f"this version reads format {FORMAT}: open it with the jetspark that wrote it"
+        )
+    return identity
+
+
+def unreadable(document: bytes, error: ValueError) -> WrongStoreFormat:
+    """The error for a document that is whole but says something else than this version expects."""
+    return WrongStoreFormat(
+        f"a stream's metadata is not what this version expects ({error}): open the store with the "
+        f"version of jetspark that wrote it; it begins {document[:80]!r}"
+    )
+
+
+def write_manifest(files: Files, folder: Path, manifest: Manifest) -> None:
+    """Write the copy whose turn it is; the other one stays good meanwhile."""
+    path = folder / COPIES[manifest.epoch % 2]
+    files.replace(path, frame(MANIFEST_MAGIC, msgspec.json.encode(manifest)))
+
+
+def write_manifests(files: Files, folder: Path, identity: Identity) -> None:
+    """Write both copies, for a stream that has none."""
+    for epoch in (1, 2):
+        write_manifest(files, folder, Manifest(epoch=epoch, identity=identity))
+
+
+def read_manifests(files: Files, folder: Path) -> tuple[Manifest | None, list[str]]:
+    """Return the newest copy that checks, if any, and the names of the copies that do not.
+
+    WrongStoreFormat when a copy checks but another version of jetspark wrote it.
+    """
+    best: Manifest | None = None
+    damaged = []
+    for name in COPIES:
+        try:
+            document = unframe(MANIFEST_MAGIC, files.read_file(folder / name))
+        except OSError:
+            document = None
+        if document is None:
+            damaged.append(name)
+            continue
+        try:
+            manifest = _manifest_decoder.decode(document)
+        except ValueError as error:
+            raise unreadable(document, error) from error
+        known(manifest.identity)
+        if best is None or manifest.epoch > best.epoch:
+            best = manifest
+    return best, damaged

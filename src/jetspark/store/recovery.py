@@ -1,0 +1,266 @@
+"""Replay the segments of a stream after any kind of end, and judge the bytes that do not check.
+
+Recovery walks by length while the frame word holds; otherwise it searches the next record that
+checks (contracts.md 4). **Every record that checks is kept**, wherever it lies: it may have been
+acknowledged, and what was acknowledged is never dropped. A record whose sequence does not rise is
+no record of this place (stale sectors, a copy inside a payload) and counts as bad bytes.
+
+Bad bytes are one of two things: the rest of a write that was interrupted, in which nothing was
+acknowledged, or damage to something that was. A write of many sectors may reach the disk in any
+order, so good records of an interrupted group can stand behind bad ones. What tells them apart:
+
+- *Damage*: a record with ``GROUP_FIRST`` stands behind the bytes, or a later segment. A group is
+  written only when the one before it is on disk, so these bytes were once good.
+- *Torn*: they belong to the last group, and the file ends inside a record whose frame word holds,
+  or less than one record behind the last good one. A write that returned has its whole length in
+  the file, so this group never returned.
+- *Doubtful*: they belong to the last group, and the file has its whole length. It may be a torn
+  group whose middle is missing, or an acknowledged one that was damaged. It is reported as damage,
+  and named as doubtful.
+
+A torn tail is cut off; doubtful bytes and damage stay where they are, for whoever wants to look.
+In both cases recovery first writes a *mark*: a skip record over the sequences that the tail can
+have held, so that none is used twice, followed by the verdict and, for a torn tail, the length the
+file had. The next start reads the verdict there and reports the same again, although by then other
+groups stand behind the bytes; and it knows the rest of a tail whose cutting was interrupted.
+
+Atomic batches need one more rule, for the version that writes them: a batch of the last group
+that is not whole is dropped as a whole, one before it was acknowledged and keeps what checks.
+"""
+
+from typing import Final
+
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from mypy_extensions import i64
+
+from jetspark.errors.storage import UnknownRecordKind
+from jetspark.store.log import StreamLog
+from jetspark.store.record import (
+    BAD_CHECK,
+    FIXED,
+    GROUP_FIRST,
+    MESSAGE,
+    OVERHEAD,
+    SKIP,
+    record_flags,
+    record_key,
+    record_kind,
+    record_length,
+    record_sequence,
+    subject_end,
+)
+
+MAGIC_BYTES: Final = b"JSR1"
+# Verdicts, as they stand in a mark.
+TORN: Final[i64] = 1
+DOUBTFUL: Final[i64] = 2
+DAMAGED: Final[i64] = 3
+# First and last sequence, verdict, length of the file: the body of a mark.
+MARK_BODY: Final[i64] = 32
+
+_LOW: Final[i64] = 0xFFFFFFFF
+_HALF: Final[i64] = 0x80000000
+
+
+class BadRange:
+    """Bytes that do not check, and the sequences that may have been in them (0: none)."""
+
+    def __init__(self, where: i64, length: i64) -> None:
+        self.where: i64 = where
+        self.length: i64 = length
+        self.first_seq: i64 = 0
+        self.last_seq: i64 = 0
+
+
+class Recovery:
+    """What opening one stream found. Ranges are (offset in the whole log, length)."""
+
+    def __init__(self) -> None:
+        self.records: i64 = 0
+        self.bytes_read: i64 = 0
+        # Bytes of interrupted writes: nothing in them was ever acknowledged.
+        self.torn_bytes: i64 = 0
+        # Everything else that does not check.
+        self.damaged: list[tuple[int, int]] = []
+        # Those of `damaged` that may as well be the rest of an interrupted write.
+        self.doubtful: list[tuple[int, int]] = []
+        # Sequences (first, last) that damage, doubtful or not, may have taken.
+        self.lost: list[tuple[int, int]] = []
+        # What was wrong with metadata and what was done about it, as sentences.
+        self.notes: list[str] = []
+        # Bad ranges behind the last GROUP_FIRST record: not judged yet.
+        self.pending: list[BadRange] = []
+
+    def settle(self, verdict: i64) -> None:
+        """Judge the pending ranges."""
+        for bad in self.pending:
+            if verdict == TORN:
+                self.torn_bytes += bad.length
+                continue
+            place = (int(bad.where), int(bad.length))
+            self.damaged.append(place)
+            if verdict == DOUBTFUL:
+                self.doubtful.append(place)
+            if bad.first_seq > 0:
+                self.lost.append((int(bad.first_seq), int(bad.last_seq)))
+        self.pending = []
+
+
+def replay_segment(log: StreamLog, data: bytes, at: i64, recovery: Recovery) -> i64:
+    """Apply the records of the newest segment added; return the end of the last good one.
+
+    Ranges that nothing proves anything about yet stay in ``recovery.pending``.
+    """
+    start = log.index.segments[-1].start
+    good = at
+    end: i64 = len(data)
+    recovery.bytes_read += end
+    while at < end:
+        length = good_length(log, data, at)
+        if length <= 0:
+            found = next_good(log, data, at)
+            if found < 0:
+                break
+            bad = BadRange(start + at, found - at)
+            missing_before(log, data, found, bad)
+            recovery.pending.append(bad)
+            # As many records as fit: positions must not be used twice either.
+            log.durable_position += (found - at) // OVERHEAD + 1
+            at = found
+            continue
+        if record_flags(data, at) & GROUP_FIRST and recovery.pending:
+            recovery.settle(verdict_of(data, at))
+        apply(log, data, at)
+        log.durable_position += 1
+        recovery.records += 1
+        at += length
+        good = at
+    return good
+
+
+def apply(log: StreamLog, data: bytes, at: i64) -> None:
+    """Apply one good record, or refuse what this version does not understand."""
+    kind = record_kind(data, at)
+    flags = record_flags(data, at)
+    key = record_key(data, at)
+    problem = ""
+    if flags != 0 and flags != GROUP_FIRST:  # noqa: PLR1714 - a set would be boxed
+        problem = f"record flags {int(flags)} are"
+    elif key != 0:
+        problem = f"encryption (key {int(key)}) is"
+    elif kind == MESSAGE:
+        entry = log.index.entry(data[at + FIXED : subject_end(data, at)])
+        log.apply_message(data, at, at, entry)
+    elif kind == SKIP:
+        log.apply_other(data, at)
+    else:
+        problem = f"record kind {int(kind)} is"
+    if problem:
+        raise UnknownRecordKind(
+            str(log.folder),
+            int(at),
+            f"{problem} unknown to this version of jetspark; "
+            "open the store with the version that wrote it",
+        )
+
+
+def good_length(log: StreamLog, data: bytes, at: i64) -> i64:
+    """Length of the record at ``at`` if it checks and belongs here, else 0 or less."""
+    length = log.codec.examine(data, at)
+    if (
+        length > 0
+        and record_kind(data, at) == MESSAGE
+        and record_sequence(data, at) <= log.index.last_seq
+    ):
+        return BAD_CHECK
+    return length
+
+
+def next_good(log: StreamLog, data: bytes, at: i64) -> i64:
+    """Where the next good record behind the bad one at ``at`` begins, or -1."""
+    end: i64 = len(data)
+    if at + FIXED <= end:
+        length = log.codec.framed_length(data, at)
+        if length > 0 and at + length <= end:
+            if at + length == end:
+                return -1
+            if good_length(log, data, at + length) > 0:
+                return at + length
+    position: int = data.find(MAGIC_BYTES, int(at) + 1)
+    while position >= 0:
+        if good_length(log, data, position) > 0:
+            return position
+        position = data.find(MAGIC_BYTES, position + 1)
+    return -1
+
+
+def missing_before(log: StreamLog, data: bytes, at: i64, bad: BadRange) -> None:
+    """Note the sequences between the last record and the good one at ``at``."""
+    last: i64 = 0
+    if record_kind(data, at) == MESSAGE:
+        last = record_sequence(data, at) - 1
+    elif record_kind(data, at) == SKIP:
+        last = read_i64_le(data, at + FIXED + 8)
+    if last > log.index.last_seq:
+        bad.first_seq = log.index.last_seq + 1
+        bad.last_seq = last
+
+
+def verdict_of(data: bytes, at: i64) -> i64:
+    """What the GROUP_FIRST record at ``at`` says about the bad ranges before it."""
+    if record_kind(data, at) == SKIP and record_length(data, at) == OVERHEAD + MARK_BODY:
+        return read_i64_le(data, at + FIXED + 16)
+    return DAMAGED
+
+
+class Tail:
+    """The bytes behind the last good record of the newest segment, and what they prove."""
+
+    def __init__(self, log: StreamLog, data: bytes, good: i64) -> None:
+        end: i64 = len(data)
+        last = log.index.last_seq
+        cutting = self.cutting(log, data, good)
+        self.verdict: i64 = DOUBTFUL
+        if good < end and (end - good < OVERHEAD or cutting):
+            self.verdict = TORN
+        # The highest sequence that the tail can have held: what frame words vouch for, and as
+        # many more as fit behind that. The low half is what the frame word covers, so only that
+        # is believed.
+        self.last_seq: i64 = last
+        unframed = good
+        position: int = data.find(MAGIC_BYTES, int(good))
+        while position >= 0 and position + FIXED <= end:
+            length = log.codec.framed_length(data, position)
+            if length > 0:
+                self.last_seq += (position - unframed) // OVERHEAD
+                unframed = position + length
+                low = record_sequence(data, position) & _LOW
+                ahead = (low - last) & _LOW
+                if low != 0 and ahead < _HALF:
+                    self.last_seq = max(self.last_seq, last + ahead)
+                if unframed > end:
+                    self.verdict = TORN
+                    break
+            position = data.find(MAGIC_BYTES, position + int(max(length, i64(1))))
+        if unframed < end and not cutting:
+            # Even less than a whole record: its sequence was given out.
+            self.last_seq += max(i64(1), (end - unframed) // OVERHEAD)
+
+    def cutting(self, log: StreamLog, data: bytes, good: i64) -> bool:
+        """Tell whether these bytes are what an interrupted recovery was about to cut off."""
+        size = OVERHEAD + MARK_BODY
+        at = good - size
+        return (
+            at >= 0
+            and log.codec.examine(data, at) == size
+            and record_kind(data, at) == SKIP
+            and read_i64_le(data, at + FIXED + 24) == len(data)
+        )
+
+
+def mark_body(verdict: i64, until: i64) -> bytes:
+    """What a mark says besides the sequences it skips."""
+    body = BytesWriter()
+    write_i64_le(body, verdict)
+    write_i64_le(body, until)
+    return body.getvalue()

@@ -1,0 +1,104 @@
+"""Segment files: their names, and the head each one begins with.
+
+A head is a framed document (see ``manifest.py``, magic ``JSS1``): the stream's identity and where
+in the stream this segment begins. Records follow it directly, up to the end of the file.
+"""
+
+import errno
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from jetspark.store.files import Files
+from jetspark.store.manifest import (
+    Identity,
+    decode_identity,
+    encode_identity,
+    frame,
+    unframe,
+    unreadable,
+)
+
+SEGMENT_MAGIC: Final = b"JSS1"
+SUFFIX: Final = ".seg"
+SEGMENT_SIZE: Final = 32 * 1024 * 1024
+
+_NAME: Final = re.compile(r"(\d{20})-(\d{20})\.seg")
+
+
+class SegmentHead(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a segment stands in its stream."""
+
+    first_seq: int
+    first_position: int
+    identity: msgspec.Raw
+
+
+_head_decoder = msgspec.json.Decoder(SegmentHead)
+
+
+def segment_name(first_seq: int, first_position: int) -> str:
+    """File name of a segment; sorting names sorts segments.
+
+    The position makes it unique: two segments can begin at one sequence when the first of them
+    got only records that are not messages.
+    """
+    return f"{first_seq:020d}-{first_position:020d}{SUFFIX}"
+
+
+def parse_segment_name(name: str) -> tuple[int, int] | None:
+    """First sequence and first position of a segment; None when it is another kind of file."""
+    found = _NAME.fullmatch(name)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def encode_head(identity: Identity, first_seq: int, first_position: int) -> bytes:
+    """The bytes a segment begins with."""
+    head = SegmentHead(
+        first_seq=first_seq,
+        first_position=first_position,
+        identity=msgspec.Raw(encode_identity(identity)),
+    )
+    return frame(SEGMENT_MAGIC, msgspec.json.encode(head))
+
+
+def create_segment(
+    files: Files, folder: Path, identity: Identity, first_seq: int, first_position: int
+) -> tuple[int, int]:
+    """Make a segment file durably; return its handle and the offset of its first record.
+
+    It appears under its name whole or not at all, so an attempt that failed can be repeated.
+    """
+    data = encode_head(identity, first_seq, first_position)
+    path = folder / segment_name(first_seq, first_position)
+    try:
+        handle = files.open(path)
+    except FileNotFoundError:
+        pass
+    else:
+        # Left by an attempt whose last step failed; with records in it, it would be something
+        # that must never be replaced.
+        length = files.size(handle)
+        files.close(handle)
+        if length > len(data):
+            raise FileExistsError(errno.EEXIST, "a segment with records is in the way", str(path))
+    files.replace(path, data)
+    return files.open(path), len(data)
+
+
+def read_head(data: bytes) -> tuple[SegmentHead, int] | None:
+    """Decode the head at the start of ``data``; return it and where the records begin."""
+    document = unframe(SEGMENT_MAGIC, data)
+    if document is None:
+        return None
+    try:
+        return _head_decoder.decode(document), 8 + len(document) + 8
+    except ValueError as error:
+        raise unreadable(document, error) from error
+
+
+def identity_of(head: SegmentHead) -> Identity:
+    """The identity a segment carries."""
+    return decode_identity(bytes(head.identity))

@@ -1,0 +1,191 @@
+"""The folder of a store: which streams are there, made, opened and dropped (reliability.md 4.2).
+
+::
+
+    STORE                          format version and its check; locked while a process uses it
+    acct-<hex>/stream-<hex>/       ids, never names: no name becomes a path
+        manifest.a manifest.b
+        <first-seq>-<position>.seg
+
+A stream is made in a folder called ``new-...`` and renamed when it is whole, and dropped by
+renaming it to ``dropped-...`` first: a crash in between leaves nothing but litter, which the
+next start removes.
+"""
+
+import hashlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from xxhash import xxh3_64_hexdigest
+
+from jetspark.errors.storage import StoreLocked, WrongStoreFormat
+from jetspark.store.files import Files
+from jetspark.store.log import CACHE_BUDGET, StreamLog
+from jetspark.store.manifest import Identity
+from jetspark.store.recovery import Recovery
+from jetspark.store.segment import SEGMENT_SIZE
+from jetspark.store.stream_folder import StreamFolder
+
+MARK: Final = b"jetspark-store 1\n"
+# Behind the mark: with it, a flipped bit in the version is not taken for another version.
+CHECK: Final = b"check " + xxh3_64_hexdigest(MARK).encode() + b"\n"
+
+
+class FileStore:
+    """All streams below one folder."""
+
+    def __init__(
+        self,
+        files: Files,
+        folder: Path,
+        *,
+        segment_size: int = SEGMENT_SIZE,
+        cache_budget: int = CACHE_BUDGET,
+    ) -> None:
+        self._files = files
+        self._folder = folder
+        self._segment_size = segment_size
+        self._cache_budget = cache_budget
+        self._lock = -1
+
+    def open(self, report: Callable[[Identity, Recovery], None]) -> list[StreamLog]:
+        """Lock the store, recover every stream in it; ``report`` hears what each one had.
+
+        Raises StoreLocked, WrongStoreFormat, or what opening a stream raises; then nothing stays
+        open or locked.
+        """
+        self._refuse_nats_server()
+        self._files.make_folder(self._folder)
+        logs: list[StreamLog] = []
+        try:
+            self._claim()
+            # A start that was killed may have left names that no sync made durable yet.
+            with suppress(PermissionError):
+                self._files.sync_folder(self._folder.parent)
+            self._files.sync_folder(self._folder)
+            for account in self._files.list_folder(self._folder):
+                if account.startswith("acct-"):
+                    self._open_account(self._folder / account, logs, report)
+        except BaseException:
+            for log in logs:
+                log.close()
+            self.close()
+            raise
+        return logs
+
+    def _open_account(
+        self, account: Path, logs: list[StreamLog], report: Callable[[Identity, Recovery], None]
+    ) -> None:
+        # First, so that nothing is removed from a folder whose new name could still be lost.
+        self._files.sync_folder(account)
+        for name in self._files.list_folder(account):
+            if name.startswith(("new-", "dropped-")):
+                # Litter that cannot be removed today is litter tomorrow, not a reason to stop.
+                with suppress(OSError):
+                    self._files.remove_folder(account / name)
+            elif name.startswith("stream-"):
+                log, recovery = self._stream(account / name).open()
+                logs.append(log)
+                report(log.identity, recovery)
+
+    def create(self, identity: Identity) -> StreamLog:
+        """Make a new, empty stream that is still there after a power cut.
+
+        Raises OSError when the disk refuses; then there is no such stream.
+        """
+        account = self._account_folder(identity.account)
+        final = account / f"stream-{identity.stream_id:016x}"
+        folder = account / f"new-{identity.stream_id:016x}"
+        try:
+            log = self._stream(folder).create(identity)
+        except OSError:
+            self._discard(folder)
+            raise
+        try:
+            self._files.rename(folder, final)
+        except OSError:
+            log.close()
+            # The rename may have happened although it was not confirmed.
+            self._discard(folder)
+            self._discard(final)
+            raise
+        log.folder = final
+        return log
+
+    def drop(self, log: StreamLog) -> None:
+        """Remove a stream and everything it held; raises OSError when the disk refuses.
+
+        Once the folder has its new name the stream is gone: what cannot be removed is litter.
+        """
+        log.close()
+        condemned = log.folder.with_name(log.folder.name.replace("stream-", "dropped-"))
+        self._files.rename(log.folder, condemned)
+        with suppress(OSError):
+            self._files.remove_folder(condemned)
+
+    def close(self) -> None:
+        """Let another process use the store; twice is as good as once. Logs close themselves."""
+        if self._lock >= 0:
+            handle, self._lock = self._lock, -1
+            self._files.close(handle)
+
+    # The store itself --------------------------------------------------------------------------
+
+    def _refuse_nats_server(self) -> None:
+        names = self._files.list_folder(self._folder)
+        if "STORE" in names:
+            return
+        # What nats-server makes below its store_dir, seen from there or from one folder inside.
+        inside = (self._files.list_folder(self._folder / name) for name in names)
+        if "jetstream" in names or any("streams" in children for children in inside):
+            raise WrongStoreFormat(
+                f"{self._folder} holds a nats-server store; jetspark keeps its own format: "
+                "choose another folder with -sd, and copy streams with a client"
+            )
+
+    def _claim(self) -> None:
+        path = self._folder / "STORE"
+        try:
+            self._lock = self._files.lock(path)
+        except BlockingIOError:
+            raise StoreLocked(
+                f"{self._folder} is used by another jetspark server; stop it or choose another "
+                "folder with -sd"
+            ) from None
+        found = self._files.read_file(path)
+        if found == MARK + CHECK:
+            # Whoever wrote it may have been killed before it was on the disk.
+            self._files.sync(self._lock)
+            return
+        if not self._is_ours(found):
+            raise WrongStoreFormat(
+                f"{path} says {found[:40]!r}, expected {MARK!r}: not a jetspark store, "
+                "or one of another version"
+            )
+        self._files.write_synced(self._lock, [MARK + CHECK], 0)
+
+    def _is_ours(self, found: bytes) -> bool:
+        """Tell whether a mark that is not whole is ours all the same: new, torn, or damaged."""
+        if found == b"" or found.startswith(MARK):
+            return True
+        if len(found) == len(MARK + CHECK) and found.endswith(CHECK):
+            return True
+        if found.startswith(b"jetspark-store ") and found.endswith(b"\n"):
+            return False
+        # Nobody else's mark either, so it is ours if everything beside it is. Streams say in
+        # their own metadata which format they have.
+        names = self._files.list_folder(self._folder)
+        ours = all(name == "STORE" or name.startswith("acct-") for name in names)
+        return ours and len(found) <= len(MARK + CHECK)
+
+    def _account_folder(self, account: str) -> Path:
+        return self._folder / f"acct-{hashlib.sha256(account.encode()).hexdigest()[:16]}"
+
+    def _stream(self, folder: Path) -> StreamFolder:
+        return StreamFolder(self._files, folder, self._segment_size, self._cache_budget)
+
+    def _discard(self, folder: Path) -> None:
+        with suppress(OSError):
+            self._files.remove_folder(folder)

@@ -1,0 +1,237 @@
+"""The folder of one stream: made whole, and opened after any kind of end.
+
+Opening changes as little as it can: it cuts off what was never acknowledged, writes a mark beside
+what it had to judge (``recovery.py``), renews a damaged manifest. A start that is killed at any
+point leaves a folder that the next start opens. A process that was killed may have left bytes and
+names that are written but not synced; they are synced before anybody sees them.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from jetspark.errors.storage import CorruptRecord
+from jetspark.store.files import NO_SPACE, Files
+from jetspark.store.log import StreamLog
+from jetspark.store.manifest import (
+    Identity,
+    Manifest,
+    read_manifests,
+    write_manifest,
+    write_manifests,
+)
+from jetspark.store.recovery import (
+    DAMAGED,
+    TORN,
+    BadRange,
+    Recovery,
+    Tail,
+    mark_body,
+    replay_segment,
+)
+from jetspark.store.segment import encode_head, identity_of, parse_segment_name, read_head
+
+TEMPORARY: Final = ".tmp"  # what `Files.replace` was about to rename
+
+
+class StreamFolder:
+    """Makes or opens the log that lies in one folder."""
+
+    def __init__(self, files: Files, folder: Path, segment_size: int, cache_budget: int) -> None:
+        self._files = files
+        self._folder = folder
+        self._segment_size = segment_size
+        self._cache_budget = cache_budget
+
+    def create(self, identity: Identity) -> StreamLog:
+        """Make an empty stream in a folder that does not exist yet."""
+        self._files.make_folder(self._folder)
+        write_manifests(self._files, self._folder, identity)
+        log = self._log(identity)
+        log.roll()
+        return log
+
+    def open(self) -> tuple[StreamLog, Recovery]:
+        """Recover the stream; the log and what was found on the way.
+
+        Raises CorruptRecord when nothing says which stream this is, UnknownRecordKind and
+        WrongStoreFormat when another version of jetspark wrote it.
+        """
+        names = self._files.list_folder(self._folder)
+        segments = [name for name in names if parse_segment_name(name) is not None]
+        manifest, damaged = read_manifests(self._files, self._folder)
+        identity = manifest.identity if manifest else self._rescued_identity(segments)
+        log = self._log(identity)
+        recovery = Recovery()
+        try:
+            self._replay_all(log, segments, recovery)
+            floor = manifest.sequence_floor if manifest else 0
+            log.staged_seq = max(log.staged_seq, log.index.last_seq, floor)
+            log.skip_needed = log.staged_seq > log.index.last_seq
+            self._tidy(names, manifest, identity, damaged, recovery)
+            self._files.sync_folder(self._folder)
+        except BaseException:
+            log.close()
+            raise
+        return log, recovery
+
+    def _log(self, identity: Identity) -> StreamLog:
+        return StreamLog(
+            self._files, self._folder, identity, self._segment_size, self._cache_budget
+        )
+
+    def _rescued_identity(self, segments: list[str]) -> Identity:
+        for name in reversed(segments):
+            head = read_head(self._files.read_file(self._folder / name))
+            if head is not None:
+                return identity_of(head[0])
+        raise CorruptRecord(
+            str(self._folder),
+            0,
+            "both manifests and every segment head are unreadable, so nobody can say which stream "
+            "this is; move the folder out of the store to start without it",
+        )
+
+    # Segments ----------------------------------------------------------------------------------
+
+    def _replay_all(self, log: StreamLog, segments: list[str], recovery: Recovery) -> None:
+        for name in segments:
+            newest = name == segments[-1]
+            data, good = self._replay(log, name, recovery, newest=newest)
+            if newest:
+                log.staged_position = log.durable_position
+                log.staged_time = log.index.last_time
+                self._conclude(log, data, good, recovery)
+            else:
+                # The segment behind it was begun when all of this one was on disk.
+                if good < len(data):
+                    self._add_pending(log, good, len(data), recovery)
+                recovery.settle(DAMAGED)
+                log.end = len(data)
+        if not segments:
+            recovery.notes.append("there was no segment file; a new one was begun")
+            log.roll()
+
+    def _replay(
+        self, log: StreamLog, name: str, recovery: Recovery, *, newest: bool
+    ) -> tuple[bytes, int]:
+        """Add one segment to the log and apply its records; its bytes and the last good end."""
+        handle = self._files.open(self._folder / name)
+        start = int(log.index.segments[-1].start + log.end) if log.index.segments else 0
+        named = parse_segment_name(name)
+        assert named is not None, "only segments get here"
+        first_seq, first_position = named
+        last = int(log.index.last_seq)
+        if log.index.segments and first_seq > last + 1:
+            recovery.lost.append((last + 1, first_seq - 1))
+        log.index.skip_to(first_seq - 1)
+        log.durable_position = max(log.durable_position, first_position - 1)
+        log.index.add_segment(handle, log.index.last_seq + 1, start)
+        log.handle = handle
+        if newest:
+            self._sync(log, recovery)
+        data = self._files.read(handle, 0, self._files.size(handle))
+        head = read_head(data)
+        # A damaged head costs nothing but itself: the name says where the segment begins, and
+        # records are found by their magic.
+        log.first_offset = head[1] if head else 0
+        good = int(replay_segment(log, data, log.first_offset, recovery))
+        if newest and head is None and good == 0:
+            fresh = encode_head(log.identity, first_seq, first_position)
+            if len(data) <= len(fresh):
+                return self._renewed(log, data, fresh, recovery)
+        return data, good
+
+    def _renewed(
+        self, log: StreamLog, data: bytes, fresh: bytes, recovery: Recovery
+    ) -> tuple[bytes, int]:
+        """Write the damaged head of the newest segment anew when nothing is behind it."""
+        recovery.damaged.append((int(log.index.segments[-1].start), len(data)))
+        recovery.notes.append("the head of an empty segment did not check; it was written anew")
+        log.first_offset = len(fresh)
+        try:
+            self._files.write_synced(int(log.handle), [fresh], 0)
+        except OSError as error:
+            log.read_only = True
+            recovery.notes.append(f"that failed, so the stream is read-only: {error}")
+        return fresh, len(fresh)
+
+    def _sync(self, log: StreamLog, recovery: Recovery) -> None:
+        try:
+            self._files.sync(int(log.handle))
+        except OSError as error:
+            log.read_only = True
+            recovery.notes.append(f"the stream is read-only, its file cannot be synced: {error}")
+
+    def _add_pending(
+        self, log: StreamLog, first: int, end: int, recovery: Recovery, last_seq: int = 0
+    ) -> None:
+        bad = BadRange(log.index.segments[-1].start + first, end - first)
+        if last_seq > log.index.last_seq:
+            bad.first_seq = log.index.last_seq + 1
+            bad.last_seq = last_seq
+        recovery.pending.append(bad)
+
+    def _conclude(self, log: StreamLog, data: bytes, good: int, recovery: Recovery) -> None:
+        """Judge what is left of the newest segment and write that down behind it."""
+        log.end = good
+        if good == len(data) and not recovery.pending:
+            return
+        tail = Tail(log, data, good)
+        if good < len(data):
+            self._add_pending(log, good, len(data), recovery, int(tail.last_seq))
+        recovery.settle(tail.verdict)
+        log.staged_seq = tail.last_seq
+        torn = tail.verdict == TORN and good < len(data)
+        if not torn:
+            log.end = len(data)
+        if log.read_only:
+            return
+        log.stage_skip(mark_body(tail.verdict, len(data) if torn else 0))
+        group = log.seal_group()
+        try:
+            self._files.write_synced(int(group.handle), [group.blob], int(group.offset))
+        except OSError as error:
+            recovery.notes.append(f"the sequences of a lost tail could not be noted: {error}")
+            log.fail(error.errno in NO_SPACE)
+            return
+        log.commit()
+        if log.end < len(data):
+            self._cut(log, recovery)
+
+    def _cut(self, log: StreamLog, recovery: Recovery) -> None:
+        try:
+            self._files.truncate(int(log.handle), int(log.end))
+        except OSError as error:
+            log.read_only = True
+            recovery.notes.append(f"the stream is read-only, its tail cannot be cut: {error}")
+
+    # Metadata ----------------------------------------------------------------------------------
+
+    def _tidy(
+        self,
+        names: list[str],
+        manifest: Manifest | None,
+        identity: Identity,
+        damaged: list[str],
+        recovery: Recovery,
+    ) -> None:
+        """Remove litter and renew what is damaged. What fails here costs nothing today."""
+        for name in names:
+            if name.endswith(TEMPORARY):
+                with suppress(OSError):
+                    self._files.remove(self._folder / name)
+        recovery.notes += [
+            f"{name} was missing or did not check; it was written anew" for name in damaged
+        ]
+        with suppress(OSError):
+            if manifest is None:
+                write_manifests(self._files, self._folder, identity)
+            elif damaged:
+                # The turn is always that of the other copy, which is the damaged one.
+                renewed = Manifest(
+                    epoch=manifest.epoch + 1,
+                    identity=identity,
+                    sequence_floor=manifest.sequence_floor,
+                )
+                write_manifest(self._files, self._folder, renewed)

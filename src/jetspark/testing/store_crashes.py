@@ -1,0 +1,270 @@
+"""Power cuts, kills and disk errors at every step of a store's life, on the simulated disk.
+
+``run_crashes`` lives random lives of a store. Before every step that changes the disk it takes
+images of what a power cut at that moment may leave, starts a store on each of them and has the
+model judge it. Some of these starts are cut short as well. The life itself goes on through kills,
+power cuts, full disks and failing syncs. A failure names the seed; the same seed fails again.
+"""
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from jetspark.store.files import NO_SPACE
+from jetspark.store.log import StreamLog
+from jetspark.store.manifest import Identity
+from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
+from jetspark.testing.store_model import Message, Opened, StoreModel, StreamModel, Violation
+
+SEGMENT_SIZE: Final = 3000  # a few records each, so that lives have many segments
+CACHE_BUDGET: Final = 1500
+ACTIONS: Final = 30
+STREAMS_MAX: Final = 3
+KILL_CHANCE: Final = 0.02  # per step
+SIZES: Final = (0, 1, 17, 100, 350, 520, 900, 1600)
+HEADERS: Final = (b"", b"", b"", b"NATS/1.0\r\nA: b\r\n\r\n")
+
+
+@dataclass
+class Crashes:
+    """What a run did."""
+
+    states: int = 0
+    lives: int = 0
+    acked: int = 0
+    doubtful: int = 0
+    torn: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.states} crash states of {self.lives} lives, {self.acked} messages "
+            f"acknowledged: 0 lost, 0 phantoms; {self.torn} torn tails, {self.doubtful} doubtful"
+        )
+
+
+def run_crashes(
+    states: int, *, seed: int = 0, go_on: Callable[[Crashes], bool] = lambda _: True
+) -> Crashes:
+    """Check at least this many crash states; raises Violation with the seed of the life.
+
+    ``go_on`` is asked after each life and may end the run early, for runs by the clock.
+    """
+    done = Crashes()
+    while done.states < states and go_on(done):
+        life = _Life(seed + done.lives, done)
+        try:
+            life.live()
+        except Exception as error:
+            last = "\n  ".join(str(step) for step in list(life.disk.operations)[-12:])
+            raise Violation(f"seed {life.seed}: {error!r}; last steps:\n  {last}") from error
+        done.lives += 1
+    return done
+
+
+class _Ended(BaseException):
+    """The process ends here, inside whatever it was doing; the disk is what it leaves."""
+
+    def __init__(self, disk: SimulatedDisk) -> None:
+        super().__init__()
+        self.disk = disk
+
+
+class _Life:
+    """One store from its first start on."""
+
+    def __init__(self, seed: int, done: Crashes) -> None:
+        self.seed = seed
+        self._random = Random(seed)
+        self._done = done
+        self._model = StoreModel()
+        self._now = 0
+        self.disk = SimulatedDisk()
+        self.disk.before_step = self._before_step
+
+    def live(self) -> None:
+        """Live it to its end."""
+        self._restart(self.disk)
+        for _ in range(ACTIONS):
+            if self._random.random() < 0.12:
+                error = self._random.choice((errno.ENOSPC, errno.ENOSPC, errno.EIO))
+                self.disk.fail(self._random.randint(1, 12), error)
+            try:
+                self._act()
+            except _Ended as ended:
+                self._restart(ended.disk)
+            self.disk.forget_failures()
+        self._opened.close()
+
+    # What happens ------------------------------------------------------------------------------
+
+    def _act(self) -> None:
+        logs = self._opened.logs
+        chance = self._random.random()
+        if not logs or (chance < 0.08 and len(logs) < STREAMS_MAX):
+            self._create()
+        elif chance < 0.11:
+            self._drop(self._random.choice(logs))
+        elif chance < 0.16 or any(log.read_only for log in logs):
+            self._end()
+        else:
+            self._publish(self._random.choice(logs))
+
+    def _create(self) -> None:
+        number = self._random.getrandbits(64)
+        identity = Identity(stream_id=number, account="A", name=f"S{number}", created_ns=self._now)
+        stream = self._model.streams[number] = StreamModel(identity)
+        try:
+            log = self._opened.store.create(identity)
+        except OSError as error:
+            # With no space nothing is left; after another error nobody can say.
+            self._model.sync_failed |= error.errno not in NO_SPACE
+            return
+        stream.created = True
+        self._opened.logs.append(log)
+
+    def _drop(self, log: StreamLog) -> None:
+        stream = self._model.streams[log.identity.stream_id]
+        stream.dropping = True
+        self._opened.logs.remove(log)
+        try:
+            self._opened.store.drop(log)
+        except OSError as error:
+            self._model.sync_failed |= error.errno not in NO_SPACE
+            return
+        stream.dropped = True
+
+    def _publish(self, log: StreamLog) -> None:
+        stream = self._model.streams[log.identity.stream_id]
+        staged = self._stage(log, stream)
+        try:
+            group = log.take_group()
+            if group is None:
+                raise Violation("something was staged and there is no group")
+            behind = self._stage(log, stream) if self._random.random() < 0.2 else {}
+            self.disk.write_synced(int(group.handle), [group.blob], int(group.offset))
+        except OSError as error:
+            self._failed(log, stream, error)
+            return
+        log.commit()
+        stream.acked.update(staged)
+        self._done.acked += len(staged)
+        if behind:
+            self._publish_rest(log, stream, behind)
+
+    def _publish_rest(
+        self, log: StreamLog, stream: StreamModel, staged: dict[int, Message]
+    ) -> None:
+        try:
+            group = log.take_group()
+            if group is None:
+                raise Violation("something was staged and there is no group")
+            self.disk.write_synced(int(group.handle), [group.blob], int(group.offset))
+        except OSError as error:
+            self._failed(log, stream, error)
+            return
+        log.commit()
+        stream.acked.update(staged)
+
+    def _stage(self, log: StreamLog, stream: StreamModel) -> dict[int, Message]:
+        staged = {}
+        for _ in range(self._random.randint(1, 4)):
+            message = Message(
+                b"s.%d" % self._random.randrange(5),
+                self._random.choice(HEADERS),
+                self._random.randbytes(self._random.choice(SIZES)),
+            )
+            self._now += self._random.randrange(3)
+            seq = log.stage_message(
+                message.subject,
+                len(message.headers),
+                message.headers + message.body + b"\r\n",
+                self._now,
+            )
+            stream.staged(int(seq), message)
+            staged[int(seq)] = message
+        return staged
+
+    def _failed(self, log: StreamLog, stream: StreamModel, error: OSError) -> None:
+        group = {seq for seq in stream.possible if seq not in stream.acked} - stream.unsure
+        failed_before = self._model.sync_failed
+        # The system may show these bytes to the next process and lose them later all the same.
+        self._model.sync_failed = True
+        stream.unsure |= group
+        log.fail(error.errno in NO_SPACE)
+        if not log.read_only:
+            # The file was cut back: none of them may ever be seen.
+            self._model.sync_failed = failed_before
+            stream.unsure -= group
+            for seq in group:
+                del stream.possible[seq]
+
+    def _end(self) -> None:
+        chance = self._random.random()
+        if chance < 0.4:
+            self._opened.close()
+            self._restart(self.disk)
+        elif chance < 0.7:
+            self._restart(self.disk.survivor())
+        else:
+            self._restart(self.disk.image(self._random))
+
+    def _restart(self, disk: SimulatedDisk) -> None:
+        """Start a store; when that is cut short or a disk error stops it, start it again."""
+        while True:
+            self.disk.before_step = None
+            self.disk = disk
+            disk.before_step = self._before_step
+            try:
+                self._opened = Opened(disk, SEGMENT_SIZE, CACHE_BUDGET)
+            except OSError:
+                self._model.sync_failed = True
+            except _Ended as ended:
+                disk = ended.disk
+            else:
+                break
+        self._model.adopt(self._model.check(self._opened))
+
+    # What is looked at -------------------------------------------------------------------------
+
+    def _before_step(self, operation: Operation) -> None:
+        if operation.kind not in CHANGING:
+            return
+        # A sync is where writes are torn: look at it more often.
+        for _ in range(4 if operation.kind == "sync" else 1):
+            image = self.disk.image(self._random)
+            if self._random.random() < 0.1:
+                image = self._cut_short(image)
+            self._look(image)
+        chance = self._random.random()
+        if chance < KILL_CHANCE:
+            raise _Ended(self.disk.survivor())
+        if chance < KILL_CHANCE * 1.5:
+            raise _Ended(self.disk.image(self._random))
+
+    def _look(self, image: SimulatedDisk) -> None:
+        opened = Opened(image, SEGMENT_SIZE, CACHE_BUDGET)
+        self._model.check(opened)
+        for recovery in opened.recoveries.values():
+            self._done.doubtful += len(recovery.doubtful)
+            self._done.torn += recovery.torn_bytes > 0
+        opened.close()
+        self._done.states += 1
+
+    def _cut_short(self, image: SimulatedDisk) -> SimulatedDisk:
+        """An image of a start on the image that a power cut ended."""
+        steps: list[int] = []
+        left: list[SimulatedDisk] = []
+        target = self._random.randrange(12)
+
+        def stop(operation: Operation) -> None:
+            if operation.kind in CHANGING:
+                steps.append(0)
+                if len(steps) == target + 1:
+                    left.append(image.image(self._random))
+
+        image.before_step = stop
+        self._look(image)
+        image.before_step = None
+        return left[0] if left else image

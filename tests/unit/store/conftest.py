@@ -1,0 +1,70 @@
+"""A simulated disk and a stream on it, for the tests of the store."""
+
+from pathlib import Path
+
+import pytest
+
+from jetspark.store.log import StreamLog
+from jetspark.store.manifest import Identity
+from jetspark.store.recovery import Recovery
+from jetspark.store.store import FileStore
+from jetspark.testing.disk import SimulatedDisk
+
+ROOT = Path("/store")
+
+
+class Bench:
+    """A store with one stream, and short words for what tests do with it."""
+
+    def __init__(self) -> None:
+        self.disk = SimulatedDisk()
+        self.segment_size = 10_000
+        self.cache_budget = 1_000_000
+        self.recovery = Recovery()
+        self.store = self.new_store(self.disk)
+        self.store.open(self.hear)
+        self.log = self.store.create(
+            Identity(stream_id=0xABCDEF0123456789, account="A", name="S", created_ns=1)
+        )
+
+    def new_store(self, disk: SimulatedDisk) -> FileStore:
+        return FileStore(
+            disk, ROOT, segment_size=self.segment_size, cache_budget=self.cache_budget
+        )
+
+    def hear(self, identity: Identity, recovery: Recovery) -> None:
+        assert identity.name == "S"
+        self.recovery = recovery
+
+    def stage(self, *bodies: bytes, subject: bytes = b"a.b", now: int = 1) -> list[int]:
+        return [int(self.log.stage_message(subject, 0, body + b"\r\n", now)) for body in bodies]
+
+    def write(self) -> None:
+        group = self.log.take_group()
+        assert group is not None
+        self.disk.write_synced(int(group.handle), [group.blob], int(group.offset))
+
+    def publish(self, *bodies: bytes, subject: bytes = b"a.b", now: int = 1) -> list[int]:
+        staged = self.stage(*bodies, subject=subject, now=now)
+        self.write()
+        self.log.commit()
+        return staged
+
+    def reopen(self, disk: SimulatedDisk | None = None) -> StreamLog:
+        """Close the store and start it again, or start it on what a crash left."""
+        if disk is None:
+            self.log.close()
+            self.store.close()
+        else:
+            self.disk = disk
+        self.store = self.new_store(self.disk)
+        (self.log,) = self.store.open(self.hear)
+        return self.log
+
+    def segments(self) -> list[Path]:
+        return sorted(path for path in self.disk.paths() if path.suffix == ".seg")
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()

@@ -1,0 +1,187 @@
+"""The real file system behind the file layer, and the simulated one: both keep one contract."""
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jetspark.store.files import Files, OsFiles
+from jetspark.testing.disk import SimulatedDisk
+
+
+class Place:
+    """A file layer and a folder to use it in."""
+
+    def __init__(self, files: Files, folder: Path) -> None:
+        self.files = files
+        self.folder = folder
+
+
+def simulated(_: Path) -> Place:
+    disk = SimulatedDisk()
+    disk.make_folder(Path("/work"))
+    return Place(disk, Path("/work"))
+
+
+@pytest.fixture(
+    params=[
+        lambda folder: Place(OsFiles(), folder),
+        lambda folder: Place(OsFiles(one_call=False), folder),
+        simulated,
+    ],
+    ids=["one call", "two calls", "simulated"],
+)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    make: Callable[[Path], Place] = request.param
+    return make(tmp_path)
+
+
+def test_blobs_are_written_one_behind_the_other(place: Place) -> None:
+    files = place.files
+    handle = files.open(place.folder / "f", create=True)
+    files.write_synced(handle, [b"abc", b"", b"defg"], 0)
+    files.write_synced(handle, [b"XY"], 2)
+    files.sync(handle)
+
+    assert files.size(handle) == 7
+    assert files.read(handle, 0, 100) == b"abXYefg"
+    assert files.read(handle, 3, 2) == b"Ye"
+    assert files.read(handle, 7, 5) == b""
+    files.close(handle)
+
+
+def test_more_blobs_than_one_call_takes_are_written(place: Place) -> None:
+    """The kernel takes 1,024 pieces at a time."""
+    files = place.files
+    handle = files.open(place.folder / "f", create=True)
+    blobs = [b"%d," % n for n in range(2500)]
+    files.write_synced(handle, blobs, 3)
+
+    assert files.read(handle, 3, 100_000) == b"".join(blobs)
+    files.close(handle)
+
+
+def test_a_write_of_nothing_changes_nothing(place: Place) -> None:
+    files = place.files
+    handle = files.open(place.folder / "f", create=True)
+    files.write_synced(handle, [], 10)
+    files.write_synced(handle, [b""], 0)
+
+    assert files.size(handle) == 0
+    files.close(handle)
+
+
+def test_a_file_is_made_once(place: Place) -> None:
+    place.files.close(place.files.open(place.folder / "f", create=True))
+
+    with pytest.raises(FileExistsError):
+        place.files.open(place.folder / "f", create=True)
+    with pytest.raises(FileNotFoundError):
+        place.files.open(place.folder / "g")
+
+
+def test_a_closed_handle_is_refused(place: Place) -> None:
+    handle = place.files.open(place.folder / "f", create=True)
+    place.files.close(handle)
+
+    with pytest.raises(OSError, match="Bad file descriptor") as caught:
+        place.files.write_synced(handle, [b"x"], 0)
+    assert caught.value.errno == errno.EBADF
+
+
+def test_truncate_cuts(place: Place) -> None:
+    handle = place.files.open(place.folder / "f", create=True)
+    place.files.write_synced(handle, [b"abcdef"], 0)
+    place.files.truncate(handle, 2)
+
+    assert place.files.read(handle, 0, 10) == b"ab"
+    place.files.close(handle)
+
+
+def test_replace_leaves_the_new_content_and_nothing_else(place: Place) -> None:
+    path = place.folder / "f"
+    place.files.replace(path, b"old")
+    place.files.replace(path, b"newer")
+
+    assert place.files.read_file(path) == b"newer"
+    assert place.files.list_folder(place.folder) == ["f"]
+
+
+def test_folders_are_made_with_their_parents_and_removed_with_their_children(
+    place: Place,
+) -> None:
+    deep = place.folder / "a" / "b" / "c"
+    place.files.make_folder(deep)
+    place.files.make_folder(deep)
+    place.files.replace(deep / "f", b"x")
+    place.files.replace(place.folder / "a" / "g", b"x")
+    place.files.rename(deep, deep.with_name("d"))
+
+    assert place.files.list_folder(place.folder / "a" / "b") == ["d"]
+    assert place.files.list_folder(place.folder / "nowhere") == []
+    assert place.files.list_folder(place.folder / "a" / "g") == []
+
+    place.files.remove_folder(place.folder / "a")
+
+    assert place.files.list_folder(place.folder) == []
+
+
+def test_removing_what_is_not_there_is_an_error(place: Place) -> None:
+    place.files.replace(place.folder / "f", b"x")
+    place.files.remove(place.folder / "f")
+
+    with pytest.raises(FileNotFoundError):
+        place.files.remove(place.folder / "f")
+    with pytest.raises(FileNotFoundError):
+        place.files.read_file(place.folder / "f")
+    with pytest.raises(FileNotFoundError):
+        place.files.remove_folder(place.folder / "nowhere")
+    with pytest.raises(FileNotFoundError):
+        place.files.rename(place.folder / "f", place.folder / "g")
+    with pytest.raises(FileNotFoundError):
+        place.files.sync_folder(place.folder / "nowhere")
+
+
+def test_a_lock_is_for_one(place: Place) -> None:
+    path = place.folder / "LOCK"
+    handle = place.files.lock(path)
+
+    with pytest.raises(BlockingIOError):
+        place.files.lock(path)
+
+    place.files.close(handle)
+    place.files.close(place.files.lock(path))
+
+
+def test_a_lock_keeps_other_processes_out(tmp_path: Path) -> None:
+    files = OsFiles()
+    handle = files.lock(tmp_path / "LOCK")
+    program = (
+        "import sys, pathlib; from jetspark.store.files import OsFiles\n"
+        "try: OsFiles().lock(pathlib.Path(sys.argv[1]))\n"
+        "except BlockingIOError: sys.exit(7)\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "LOCK")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    refused = subprocess.run(command, env=environment, check=False).returncode
+    files.close(handle)
+    taken = subprocess.run(command, env=environment, check=False).returncode
+
+    assert (refused, taken) == (7, 0)
+
+
+def test_a_full_disk_is_an_error_and_not_a_short_write(tmp_path: Path) -> None:
+    """The kernel's own full disk: every write to it fails with ENOSPC."""
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    handle = os.open("/dev/full", os.O_RDWR)
+    with pytest.raises(OSError, match="No space left") as caught:
+        OsFiles(one_call=False).write_synced(handle, [b"x"], 0)
+    os.close(handle)
+
+    assert caught.value.errno == errno.ENOSPC
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,463 @@
+"""Staging, committing, failing and reading of one stream (contracts.md 1)."""
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jetspark.errors.storage import CorruptRecord, StoreReadOnly
+from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.testing.store_model import messages
+
+if TYPE_CHECKING:
+    from tests.unit.store.conftest import Bench
+
+
+def bodies(bench: "Bench") -> dict[int, bytes]:
+    return {seq: message.body for seq, message in messages(bench.log).items()}
+
+
+# Commit -----------------------------------------------------------------------------------------
+
+
+def test_nothing_staged_is_readable_before_the_commit(bench: "Bench") -> None:
+    """contracts.md 1: everything a reader can see uses durable state."""
+    log, index = bench.log, bench.log.index
+    bench.stage(b"one")
+    group = log.take_group()
+    bench.stage(b"two", subject=b"new")
+
+    assert group is not None
+    assert (log.staged_seq, log.staged_position) == (2, 2)
+    assert (index.last_seq, index.messages, log.durable_position) == (0, 0, 0)
+    assert log.locate(1) == (b"", 0)
+    assert index.next_seq(1, b"") == 0
+    assert index.last_match(b">") == 0
+    assert index.subject_count == 0
+
+    bench.disk.write_synced(int(group.handle), [group.blob], int(group.offset))
+    assert log.commit() == 1
+
+    assert bodies(bench) == {1: b"one"}
+    assert index.last_match(b"new") == 0
+
+
+def test_one_group_is_on_its_way_while_the_next_fills(bench: "Bench") -> None:
+    bench.stage(b"one")
+    first = bench.log.take_group()
+    bench.stage(b"two")
+
+    assert first is not None
+    assert bench.log.take_group() is None
+
+    bench.disk.write_synced(int(first.handle), [first.blob], int(first.offset))
+    bench.log.commit()
+    second = bench.log.take_group()
+
+    assert second is not None
+    assert (first.last_position, second.last_position) == (1, 2)
+    assert second.offset == first.offset + len(first.blob)
+
+
+def test_there_is_no_group_of_nothing(bench: "Bench") -> None:
+    assert bench.log.take_group() is None
+
+
+def test_decisions_see_what_is_staged(bench: "Bench") -> None:
+    bench.stage(b"one", b"two")
+
+    assert bench.log.index.entry(b"a.b").staged_last == 2
+    assert bench.log.index.entry(b"a.b").last == 0
+
+
+def test_stored_times_never_decrease(bench: "Bench") -> None:
+    """contracts.md 1, Time."""
+    bench.publish(b"one", now=50)
+    bench.publish(b"two", now=20)
+    data, at = bench.log.locate(2)
+
+    assert record_time(data, at) == 50
+
+
+def test_headers_and_subject_come_back(bench: "Bench") -> None:
+    block = b"NATS/1.0\r\nA: b\r\n\r\n"
+    bench.log.stage_message(b"x.y", len(block), block + b"body\r\n", 3)
+    bench.write()
+    bench.log.commit()
+    data, at = bench.log.locate(1)
+
+    assert data[at + FIXED : subject_end(data, at)] == b"x.y"
+    assert data[subject_end(data, at) : headers_end(data, at)] == block
+    assert data[headers_end(data, at) : body_end(data, at)] == b"body"
+    # wire-facts.md 5: what nats-server counts for a file store.
+    assert bench.log.index.bytes == 30 + 3 + 4 + 4 + len(block)
+
+
+def test_a_message_that_no_record_can_hold_leaves_nothing_behind(bench: "Bench") -> None:
+    with pytest.raises(ValueError, match="a record holds a subject of up to"):
+        bench.stage(b"body", subject=b"s" * 70_000)
+
+    assert bench.log.staged_seq == 0
+    assert bench.log.index.subjects == {}
+    assert bench.publish(b"next") == [1]
+
+
+# Failure ----------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_forgets_what_was_staged(bench: "Bench") -> None:
+    """contracts.md 1, no space: staged state is dropped, which is forgetting an overlay."""
+    bench.publish(b"one")
+    bench.stage(b"two")
+    bench.stage(b"three", subject=b"new")
+    bench.disk.fail(1, errno.ENOSPC)
+    with pytest.raises(OSError, match="No space"):
+        bench.write()
+    bench.stage(b"four", subject=b"newer")
+    bench.log.fail(no_space=True)
+
+    log = bench.log
+    assert bodies(bench) == {1: b"one"}
+    assert (log.staged_position, log.durable_position) == (1, 1)
+    assert log.index.entry(b"a.b").staged_last == 1
+    assert list(log.index.subjects) == [b"a.b"]
+    assert log.take_group() is None
+    assert not log.read_only
+
+
+def test_sequences_of_a_failed_group_are_not_used_again(bench: "Bench") -> None:
+    """contracts.md 1: a skip record covers them."""
+    bench.publish(b"one")
+    bench.stage(b"two", b"three")
+    bench.disk.fail(2, errno.ENOSPC)
+    with pytest.raises(OSError, match="No space"):
+        bench.write()
+    bench.log.fail(no_space=True)
+
+    assert bench.publish(b"four") == [4]
+    assert bodies(bench) == {1: b"one", 4: b"four"}
+    # Message, skip, message: each has a position.
+    assert bench.log.durable_position == 3
+
+    bench.reopen()
+
+    assert bodies(bench) == {1: b"one", 4: b"four"}
+    assert bench.recovery.records == 3
+    assert bench.recovery.damaged == []
+    assert bench.publish(b"five") == [5]
+
+
+def test_a_skip_that_fails_is_written_the_next_time(bench: "Bench") -> None:
+    for _ in range(3):
+        bench.stage(b"lost")
+        bench.disk.fail(1, errno.ENOSPC)
+        with pytest.raises(OSError, match="No space"):
+            bench.write()
+        bench.log.fail(no_space=True)
+
+    assert bench.publish(b"kept") == [4]
+    bench.reopen()
+
+    assert bodies(bench) == {4: b"kept"}
+    assert bench.recovery.records == 2
+
+
+def test_a_failed_group_is_cut_off_the_file(bench: "Bench") -> None:
+    bench.publish(b"one")
+    length = bench.disk.paths()[bench.segments()[0]]
+    bench.stage(b"x" * 100)
+    bench.disk.fail(1, errno.ENOSPC)
+    with pytest.raises(OSError, match="No space"):
+        bench.write()
+
+    assert bench.disk.paths()[bench.segments()[0]] > length
+
+    bench.log.fail(no_space=True)
+
+    assert bench.disk.paths()[bench.segments()[0]] == length
+
+
+def test_any_other_error_makes_the_log_read_only(bench: "Bench") -> None:
+    """reliability.md 2, fsync error: fail-stop for that stream."""
+    bench.publish(b"one")
+    bench.stage(b"two")
+    bench.disk.fail(2, errno.EIO)
+    with pytest.raises(OSError, match="Input/output"):
+        bench.write()
+    steps = bench.disk.steps
+    bench.log.fail(no_space=False)
+
+    assert bench.log.read_only
+    assert bench.disk.steps == steps, "a file whose sync failed is left alone"
+    assert bodies(bench) == {1: b"one"}
+    with pytest.raises(StoreReadOnly, match="takes no writes until it was opened again"):
+        bench.stage(b"three")
+
+
+def test_a_file_that_cannot_be_cut_back_makes_the_log_read_only(bench: "Bench") -> None:
+    bench.stage(b"one")
+    bench.disk.fail(1, errno.ENOSPC)
+    bench.disk.fail(2, errno.EIO)
+    with pytest.raises(OSError, match="No space"):
+        bench.write()
+    bench.log.fail(no_space=True)
+
+    assert bench.log.read_only
+
+
+# Segments ---------------------------------------------------------------------------------------
+
+
+def test_a_full_segment_is_followed_by_another(bench: "Bench") -> None:
+    for number in range(40):
+        bench.publish(b"%02d" % number * 300)
+
+    assert len(bench.segments()) == 3
+    assert all(size <= 10_000 for size in bench.disk.paths().values())
+    expected = {number + 1: b"%02d" % number * 300 for number in range(40)}
+    assert bodies(bench) == expected
+    bench.reopen()
+    assert bodies(bench) == expected
+
+
+def test_a_group_larger_than_a_segment_gets_one_of_its_own(bench: "Bench") -> None:
+    bench.publish(b"small")
+    bench.publish(b"x" * 30_000)
+    bench.publish(b"small")
+
+    assert len(bench.segments()) == 3
+    assert [len(body) for body in bodies(bench).values()] == [5, 30_000, 5]
+
+
+def test_the_first_group_does_not_leave_an_empty_segment_behind(bench: "Bench") -> None:
+    bench.publish(b"x" * 30_000)
+
+    assert len(bench.segments()) == 1
+
+
+@pytest.mark.parametrize("step", range(1, 9))
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO], ids=["no space", "error"])
+def test_a_new_segment_that_cannot_be_made_loses_nothing(
+    bench: "Bench", step: int, error: int
+) -> None:
+    """A failed roll may leave the new file behind; nothing may go to the old one then."""
+    bench.publish(b"x" * 9_900)
+    bench.stage(b"y" * 200)
+    handles = bench.disk.open_handles
+    bench.disk.fail(step, error)
+    try:
+        bench.write()
+    except OSError as failure:
+        bench.log.fail(failure.errno == errno.ENOSPC)
+        assert bench.disk.open_handles <= handles + 1
+    else:
+        pytest.fail("the roll has more steps than these")
+    assert bench.log.read_only == (error != errno.ENOSPC)
+    if not bench.log.read_only:
+        # Small enough for the old segment, and yet it must not go there.
+        assert bench.publish(b"z") == [3]
+        assert len(bench.segments()) == 2
+    bench.disk.forget_failures()
+    bench.reopen()
+
+    assert bench.recovery.damaged == []
+    assert set(bodies(bench)) == ({1} if error != errno.ENOSPC else {1, 3})
+
+
+# Reading ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cold(bench: "Bench") -> "Bench":
+    """A log whose cache holds nothing: everything is read from the disk."""
+    bench.cache_budget = 1
+    for number in range(60):
+        bench.publish(b"%02d" % number * 100, now=number * 10)
+    bench.reopen()
+    return bench
+
+
+def test_everything_is_read_back_from_disk(cold: "Bench") -> None:
+    expected = {number + 1: b"%02d" % number * 100 for number in range(60)}
+
+    assert bodies(cold) == expected
+
+
+def test_a_run_of_reads_reads_ahead(cold: "Bench") -> None:
+    """speed.md 4.5: a page for a single get, 256 KiB for scans."""
+    calls = cold.disk.read_calls
+    bodies(cold)
+
+    assert cold.disk.read_calls - calls <= 2 * len(cold.segments())
+
+
+def test_a_single_read_takes_one_page(cold: "Bench") -> None:
+    calls, size = cold.disk.read_calls, cold.disk.read_bytes
+    cold.log.locate(3)
+    cold.log.locate(4)
+
+    assert cold.disk.read_calls - calls == 1
+    assert cold.disk.read_bytes - size <= 4096
+
+
+def test_records_larger_than_a_page_are_read_whole(bench: "Bench") -> None:
+    bench.cache_budget = 1
+    bench.segment_size = 2_000_000
+    bench.reopen()
+    sizes = [5_000, 4_000, 300_000, 10, 4_096, 262_144]
+    for size in sizes:
+        bench.publish(bytes([size % 251]) * size)
+    bench.reopen()
+    for seq in (3, 1, 6, 2, 5, 4, 3):
+        data, at = bench.log.locate(seq)
+        body = data[headers_end(data, at) : body_end(data, at)]
+        assert body == bytes([sizes[seq - 1] % 251]) * sizes[seq - 1]
+
+
+def test_the_newest_messages_are_read_without_the_disk(bench: "Bench") -> None:
+    bench.publish(b"one", b"two")
+    calls = bench.disk.read_calls
+
+    assert bodies(bench) == {1: b"one", 2: b"two"}
+    assert bench.disk.read_calls == calls
+
+
+def test_sequences_that_are_not_there_are_not_found(cold: "Bench") -> None:
+    for seq in (0, 61, 10_000, 2**62):
+        assert cold.log.locate(seq) == (b"", 0)
+
+
+def test_a_page_does_not_remember_half_a_group(bench: "Bench") -> None:
+    """A reader may read beside a group that is being written just behind its record."""
+    bench.cache_budget = 1
+    bench.reopen()
+    bench.publish(b"one")
+    bench.publish(b"two")
+    bench.stage(b"three")
+    group = bench.log.take_group()
+    assert group is not None
+    # Half of it has arrived when somebody reads the record before it.
+    bench.disk.write_synced(int(group.handle), [group.blob[:40]], int(group.offset))
+    bench.log.cache.blob = b""
+    bench.log.cache.blobs.clear()
+    bench.log.cache.starts.clear()
+    bench.log.locate(2)
+    bench.disk.write_synced(int(group.handle), [group.blob], int(group.offset))
+    bench.log.commit()
+    bench.log.cache.blobs.clear()
+    bench.log.cache.starts.clear()
+
+    assert bodies(bench) == {1: b"one", 2: b"two", 3: b"three"}
+
+
+def test_damage_is_an_error_and_costs_no_neighbour(cold: "Bench") -> None:
+    columns = cold.log.index.segment_of(30)
+    assert columns is not None
+    offset = int(columns.offsets[30 - columns.base])
+    path = next(p for p in cold.segments() if p.name.startswith(f"{columns.base:020d}"))
+    cold.disk.flip(path, (offset + 60) * 8)
+
+    with pytest.raises(CorruptRecord, match="the record of sequence 30 .* does not check"):
+        cold.log.locate(30)
+    for seq in (29, 31):
+        assert cold.log.locate(seq)[0]
+    # Read again, it may be good: nothing remembers the bad bytes.
+    cold.disk.flip(path, (offset + 60) * 8)
+    assert cold.log.locate(30)[0]
+
+
+def test_a_record_that_moved_is_not_served_for_another(cold: "Bench") -> None:
+    columns = cold.log.index.segment_of(5)
+    assert columns is not None
+    columns.offsets[4] = columns.offsets[5]
+
+    with pytest.raises(CorruptRecord, match="sequence 5 .* record of another sequence"):
+        cold.log.locate(5)
+
+
+def test_a_read_error_names_the_record(cold: "Bench") -> None:
+    cold.disk.fail(1, errno.EIO)
+
+    with pytest.raises(CorruptRecord, match="sequence 7 .* cannot be read: Input/output error"):
+        cold.log.locate(7)
+    assert cold.log.locate(7)[0]
+
+
+# Time -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("time", [-5, 0, 1, 5, 10, 11, 305, 590, 591, 10**18])
+def test_first_at_is_the_first_message_not_older(cold: "Bench", time: int) -> None:
+    expected = next((n + 1 for n in range(60) if n * 10 >= time), 61)
+
+    assert cold.log.first_at(time) == expected
+
+
+def test_first_at_of_an_empty_stream_is_the_next_sequence(bench: "Bench") -> None:
+    assert bench.log.first_at(0) == 1
+
+
+def test_first_at_passes_over_holes(bench: "Bench") -> None:
+    for now in (10, 20, 30, 40):
+        bench.publish(b"kept", now=now)
+        bench.stage(*[b"lost"] * 5, now=now)
+        bench.disk.fail(1, errno.ENOSPC)
+        with pytest.raises(OSError, match="No space"):
+            bench.write()
+        bench.log.fail(no_space=True)
+    times = {int(seq): record_time(*bench.log.locate(seq)) for seq in messages(bench.log)}
+    for time in range(0, 50, 5):
+        expected = min((seq for seq, at in times.items() if at >= time), default=20)
+        assert bench.log.first_at(time) == expected
+
+
+def test_first_at_passes_over_what_cannot_be_read(cold: "Bench") -> None:
+    for seq in (16, 31, 32, 46):
+        columns = cold.log.index.segment_of(seq)
+        assert columns is not None
+        path = next(p for p in cold.segments() if p.name.startswith(f"{columns.base:020d}"))
+        cold.disk.flip(path, int(columns.offsets[seq - columns.base] + 60) * 8)
+
+    assert cold.log.first_at(100) == 11
+    assert cold.log.first_at(400) == 41
+
+
+# The end ----------------------------------------------------------------------------------------
+
+
+def test_close_gives_every_handle_back_once(bench: "Bench") -> None:
+    for _ in range(30):
+        bench.publish(b"x" * 1000)
+    bench.log.close()
+    bench.log.close()
+    bench.store.close()
+    bench.store.close()
+
+    assert bench.disk.open_handles == 0
+
+
+def test_a_group_on_its_way_keeps_its_file_until_it_is_reported(bench: "Bench") -> None:
+    """A handle that was closed too early would be somebody else's when the write comes."""
+    for ending in ("commit", "fail"):
+        bench.reopen()
+        bench.stage(b"one")
+        group = bench.log.take_group()
+        assert group is not None
+        bench.log.close()
+        bench.disk.write_synced(int(group.handle), [group.blob], int(group.offset))
+        if ending == "commit":
+            bench.log.commit()
+        else:
+            bench.log.fail(no_space=True)
+
+        assert bench.disk.open_handles == 1, "the lock of the store"
+        bench.log.close()
+
+
+def test_a_closed_log_takes_and_gives_nothing(bench: "Bench") -> None:
+    bench.publish(b"one")
+    bench.log.close()
+
+    assert bench.log.locate(1) == (b"", 0)
+    with pytest.raises(StoreReadOnly):
+        bench.stage(b"two")

@@ -1,8 +1,10 @@
-"""The blocking twin of the client, with the same names: ``jetspark.sync.connect``.
+"""The blocking twins, with the same names: ``jetspark.sync.connect`` and ``jetspark.sync.Server``.
 
 The calls run on one event loop on one daemon thread of this process; the classes are generated
 from the asyncio ones by tools/gen_sync.py.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from jetspark.client.core import ClientStats
 from jetspark.client.jetstream.publish import Expect
@@ -12,6 +14,9 @@ from jetspark.client.message import Message
 from jetspark.sync.client import Client, Subscription, connect
 from jetspark.sync.jetstream import AckFuture, JetStream, Stream
 
+if TYPE_CHECKING:
+    from jetspark.sync.server import Server
+
 __all__ = [
     "AckFuture",
     "Client",
@@ -20,8 +25,18 @@ __all__ = [
     "JetStream",
     "Message",
     "ScanChunk",
+    "Server",
     "Stream",
     "StreamMessage",
     "Subscription",
     "connect",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the server when it is asked for: a Spark worker that only reads never needs it."""
+    if name != "Server":
+        raise AttributeError(f"module 'jetspark.sync' has no attribute {name!r}")
+    from jetspark.sync.server import Server
+
+    return Server

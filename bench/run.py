@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench import start
 from bench.cases import CASES, Case
 from bench.servers import OURS, PEER, running
 
@@ -66,6 +67,8 @@ def main() -> None:
             f"{case.name:<34} {theirs:>10,.0f}/s {ours:>10,.0f}/s {ours / theirs:>6.2f}   "
             f"{min(costs[PEER]):,.0f} {min(costs[OURS]):,.0f}"
         )
+    if arguments.only in "start memory":
+        start.report(arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -41,10 +41,10 @@ def command(name: str, store: Path) -> list[str]:
 
 
 @contextmanager
-def running(name: str) -> Iterator[Running]:
+def running(name: str, *flags: str) -> Iterator[Running]:
     """Start a server, wait until it says that it is ready, and stop it at the end."""
     store = Path(tempfile.mkdtemp(prefix="jetspark-bench-", dir=Path.cwd()))
-    process = subprocess.Popen(command(name, store), stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*command(name, store), *flags], stderr=subprocess.PIPE, text=True)
     try:
         yield _ready(name, process)
     finally:

@@ -1,0 +1,183 @@
+"""Pings, authentication and write deadlines, without waiting for any of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from jetspark.server.connection import Connection
+from jetspark.server.keepalive import FIRST_PING_NS, Keepalive
+
+SECOND = 1_000_000_000
+MINUTE = 60 * SECOND
+
+
+class ManualClock:
+    """Time moves when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def now_ns(self) -> int:
+        return self.now
+
+    def monotonic_ns(self) -> int:
+        return self.now
+
+
+@dataclass
+class FakeReceiver:
+    paused: bool = False
+
+
+@dataclass
+class FakeClient:
+    closing: bool = False
+    told: list[bytes] = field(default_factory=list)
+    receiver: FakeReceiver = field(default_factory=FakeReceiver)
+
+    def close(self, text: bytes) -> None:
+        self.closing = True
+        self.told.append(text)
+
+
+@dataclass
+class FakeSession:
+    connected: bool = False
+    pings_out: int = 0
+    last_read_ns: int = 0
+    rtt_ns: int = 0
+    rtt_at_ns: int = 0
+    pings: int = 0
+
+    def ping(self, _now: int) -> None:
+        self.pings += 1
+        self.pings_out += 1
+
+    def answer(self, now: int) -> None:
+        self.pings_out = 0
+        self.last_read_ns = now
+        self.rtt_ns, self.rtt_at_ns = 1, now
+
+
+@dataclass(eq=False)
+class FakeConnection:
+    client: FakeClient = field(default_factory=FakeClient)
+    session: FakeSession = field(default_factory=FakeSession)
+    waiting: int = 0
+    cut: list[str] = field(default_factory=list)
+
+    def waiting_bytes(self) -> int:
+        return self.waiting
+
+    def cut_off(self, reason: str) -> None:
+        self.cut.append(reason)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def keepalive(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Keepalive:
+    """The timers, without a loop to arm: tests call ``expire`` themselves."""
+    monkeypatch.setattr(Keepalive, "_rearm", lambda _self: None)
+    return Keepalive(
+        clock,
+        lambda: None,
+        ping_interval_ns=2 * MINUTE,
+        ping_max=2,
+        auth_timeout_ns=2 * SECOND,
+        write_deadline_ns=10 * SECOND,
+    )
+
+
+def real(fake: FakeConnection) -> Connection:
+    return cast("Connection", fake)
+
+
+def test_the_first_ping_comes_after_two_seconds(keepalive: Keepalive) -> None:
+    connection = FakeConnection()
+    keepalive.expect_life(real(connection))
+
+    keepalive.expire(FIRST_PING_NS - 1)
+    assert connection.session.pings == 0
+    keepalive.expire(FIRST_PING_NS)
+
+    assert connection.session.pings == 1
+
+
+def test_a_client_that_never_answers_is_stale(keepalive: Keepalive) -> None:
+    """wire-facts.md 15: two unanswered pings are allowed."""
+    connection = FakeConnection()
+    keepalive.expect_life(real(connection))
+
+    keepalive.expire(FIRST_PING_NS)
+    keepalive.expire(FIRST_PING_NS + 2 * MINUTE)
+    assert connection.client.told == []
+    keepalive.expire(FIRST_PING_NS + 4 * MINUTE)
+
+    assert connection.client.told == [b"Stale Connection"]
+    assert keepalive.next_deadline() is None
+
+
+def test_a_client_that_sends_is_not_pinged(keepalive: Keepalive) -> None:
+    connection = FakeConnection()
+    keepalive.expect_life(real(connection))
+    keepalive.expire(FIRST_PING_NS)
+    connection.session.answer(FIRST_PING_NS)
+
+    due = FIRST_PING_NS + 2 * MINUTE
+    connection.session.last_read_ns = due - SECOND
+    keepalive.expire(due)
+    assert connection.session.pings == 1
+    keepalive.expire(due + 2 * MINUTE)
+
+    assert connection.session.pings == 2
+
+
+def test_connect_must_come_in_time(keepalive: Keepalive) -> None:
+    late, quick = FakeConnection(), FakeConnection()
+    keepalive.expect_connect(real(late))
+    keepalive.expect_connect(real(quick))
+    quick.session.connected = True
+    assert keepalive.next_deadline() == 2 * SECOND
+
+    keepalive.expire(2 * SECOND)
+
+    assert late.client.told == [b"Authentication Timeout"]
+    assert quick.client.told == []
+
+
+def test_a_reader_that_makes_no_progress_is_cut_off(
+    keepalive: Keepalive, clock: ManualClock
+) -> None:
+    """reliability.md 2, backpressure: stall, then disconnect with reason."""
+    stuck, slow, healthy = FakeConnection(), FakeConnection(), FakeConnection()
+    for connection in (stuck, slow, healthy):
+        connection.waiting = 1000
+        connection.client.receiver.paused = True
+        keepalive.expect_reading(real(connection))
+    slow.waiting = 900
+    healthy.client.receiver.paused = False
+
+    clock.now = 10 * SECOND
+    keepalive.expire(clock.now)
+
+    assert stuck.cut == ["write deadline exceeded"]
+    assert slow.cut == healthy.cut == []
+    assert keepalive.next_deadline() == 20 * SECOND
+
+
+def test_a_connection_that_is_gone_is_forgotten(keepalive: Keepalive) -> None:
+    connection = FakeConnection()
+    keepalive.expect_connect(real(connection))
+    keepalive.expect_life(real(connection))
+    keepalive.expect_reading(real(connection))
+
+    keepalive.forget(real(connection))
+
+    assert keepalive.next_deadline() is None

@@ -1,0 +1,187 @@
+"""Who gets a message, and in which bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from jetspark.engine.outbox import Outbox
+from jetspark.protocol.parser import ServerParser
+from jetspark.server.client import ClientHandler
+from jetspark.server.receiver import Pending, Receiver
+from jetspark.server.router import Router, is_compact
+
+
+class Settled:
+    """A session of a client that said CONNECT long ago."""
+
+    settled = True
+
+
+class Account:
+    """One account, with as many clients as a test wants."""
+
+    def __init__(self) -> None:
+        self.router = Router(Outbox())
+        self.pending = Pending()
+
+    def client(self, *, headers: bool = True, echo: bool = True) -> ClientHandler:
+        receiver = Receiver(self.pending)
+        receiver.headers = headers
+        receiver.echo = echo
+        made = ClientHandler(self.router, receiver, 4096, 1 << 20)
+        made.verbose = made.pedantic = False
+        made.parser.headers = headers
+        made.session = Settled()
+        return made
+
+
+@pytest.fixture
+def account() -> Account:
+    return Account()
+
+
+def got(client: ClientHandler) -> bytes:
+    return client.receiver.take_output()
+
+
+def test_a_frame_is_forwarded_as_it_came(account: Account) -> None:
+    reader, writer = account.client(), account.client()
+    reader.parser.feed(b"SUB a.* 7\r\n")
+
+    writer.parser.feed(b"PUB a.b 2\r\nhi\r\nPUB a.b reply.to 2\r\nho\r\n")
+
+    assert got(reader) == b"MSG a.b 7 2\r\nhi\r\nMSG a.b 7 reply.to 2\r\nho\r\n"
+
+
+def test_headers_go_to_clients_that_understand_them(account: Account) -> None:
+    """wire-facts.md 3: `headers:false` subscribers get MSG with the header block cut off."""
+    modern, old, writer = account.client(), account.client(headers=False), account.client()
+    modern.parser.feed(b"SUB a 1\r\n")
+    old.parser.feed(b"SUB a 1\r\n")
+
+    writer.parser.feed(b"HPUB a 18 20\r\nNATS/1.0\r\nA: b\r\n\r\nhi\r\n")
+
+    assert got(modern) == b"HMSG a 1 18 20\r\nNATS/1.0\r\nA: b\r\n\r\nhi\r\n"
+    assert got(old) == b"MSG a 1 2\r\nhi\r\n"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"PUB  a   2\r\nhi\r\n",
+        b"PUB\ta\t2\r\nhi\r\n",
+        b"PUB a 2 \r\nhi\r\n",
+        b"pub a 02\r\nhi\r\n",
+    ],
+)
+def test_a_frame_with_odd_blanks_is_delivered_in_order(account: Account, frame: bytes) -> None:
+    reader, writer = account.client(), account.client()
+    reader.parser.feed(b"SUB a 1\r\n")
+
+    writer.parser.feed(frame)
+
+    assert got(reader) in {b"MSG a 1 2\r\nhi\r\n", b"MSG a 1 02\r\nhi\r\n"}
+
+
+def test_one_member_of_each_queue_group_gets_a_message(account: Account) -> None:
+    members, writer = [account.client() for _ in range(4)], account.client()
+    for member in members:
+        member.parser.feed(b"SUB a q 1\r\nSUB a r 2\r\n")
+
+    writer.parser.feed(b"PUB a 1\r\nx\r\n" * 200)
+
+    counts = [got(member).count(b"MSG a 1 ") for member in members]
+    assert sum(counts) == 200
+    assert all(counts), "every member has its share"
+
+
+def test_a_client_without_echo_does_not_hear_itself(account: Account) -> None:
+    silent, other = account.client(echo=False), account.client()
+    silent.parser.feed(b"SUB a 1\r\n")
+    other.parser.feed(b"SUB a 1\r\n")
+
+    silent.parser.feed(b"PUB a 1\r\nx\r\n")
+
+    assert got(silent) == b""
+    assert got(other) == b"MSG a 1 1\r\nx\r\n"
+
+
+def test_unsubscribing_after_a_count_holds_within_one_chunk(account: Account) -> None:
+    reader, writer = account.client(), account.client()
+    reader.parser.feed(b"SUB a 1\r\nUNSUB 1 2\r\n")
+
+    writer.parser.feed(b"PUB a 1\r\nx\r\n" * 5)
+
+    assert got(reader).count(b"MSG") == 2
+    assert reader.subscriptions == {}
+    assert account.router.sublist.count == 0
+
+
+def test_inboxes_share_a_route_until_somebody_subscribes_to_one(account: Account) -> None:
+    """speed.md 4.8: one-shot inboxes are not cached, and stay correct."""
+    mux, literal, writer = account.client(), account.client(), account.client()
+    mux.parser.feed(b"SUB _INBOX.m.* 1\r\n")
+    writer.parser.feed(b"PUB _INBOX.m.1 1\r\na\r\n")
+    literal.parser.feed(b"SUB _INBOX.m.2 9\r\n")
+
+    writer.parser.feed(b"PUB _INBOX.m.2 1\r\nb\r\nPUB _INBOX.m.3 1\r\nc\r\n")
+
+    assert got(mux).count(b"MSG") == 3
+    assert got(literal) == b"MSG _INBOX.m.2 9 1\r\nb\r\n"
+
+
+def test_a_requester_hears_at_once_that_nobody_listens(account: Account) -> None:
+    """wire-facts.md 3: 503 with the subject asked."""
+    client = account.client()
+    client.no_responders = True
+    client.parser.feed(b"SUB _INBOX.1 1\r\nPUB nobody _INBOX.1 0\r\n\r\n")
+
+    assert got(client) == (
+        b"HMSG _INBOX.1 1 38 38\r\nNATS/1.0 503\r\nNats-Subject: nobody\r\n\r\n\r\n"
+    )
+
+
+def test_traffic_is_counted_for_client_and_account(account: Account) -> None:
+    reader, writer = account.client(), account.client()
+    reader.parser.feed(b"SUB a 1\r\n")
+
+    writer.parser.feed(b"PUB a 3\r\nabc\r\n" * 4)
+
+    assert (writer.receiver.traffic.in_msgs, writer.receiver.traffic.in_bytes) == (4, 12)
+    assert (reader.receiver.traffic.out_msgs, reader.receiver.traffic.out_bytes) == (4, 12)
+    total = account.router.traffic
+    assert (total.in_msgs, total.in_bytes, total.out_msgs, total.out_bytes) == (4, 12, 4, 12)
+
+
+@pytest.mark.parametrize(
+    ("frame", "compact"),
+    [
+        (b"PUB a 2\r\nhi\r\n", True),
+        (b"PUB a r 2\r\nhi\r\n", True),
+        (b"HPUB a 12 14\r\nNATS/1.0\r\n\r\nhi\r\n", True),
+        (b"HPUB a r 12 14\r\nNATS/1.0\r\n\r\nhi\r\n", True),
+        (b"PUB a  2\r\nhi\r\n", False),
+        (b"PUB a  r 2\r\nhi\r\n", False),
+        (b"PUB a r  2\r\nhi\r\n", False),
+        (b"PUB a 2 \r\nhi\r\n", False),
+        (b"HPUB a 12  14\r\nNATS/1.0\r\n\r\nhi\r\n", False),
+        (b"PUB a 2\nhi\r\n", False),
+    ],
+)
+def test_only_single_blanks_are_forwarded(frame: bytes, compact: bool) -> None:
+    """speed.md 4.2: a frame is forwarded as it came only if its arguments stand as MSG needs."""
+    from jetspark.testing.recording import RecordingServerOps
+
+    class Ops(RecordingServerOps):
+        found: bool | None = None
+
+        def on_pub(
+            self, data: bytes, ss: int, se: int, rs: int, re: int, hs: int, ps: int, pe: int
+        ) -> None:
+            del ss, pe
+            self.found = is_compact(data, se, rs, re, hs, ps)
+
+    ops = Ops()
+    ServerParser(ops, 4096, 1 << 20, headers=True).feed(frame)
+
+    assert ops.found is compact

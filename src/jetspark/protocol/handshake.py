@@ -6,12 +6,14 @@ write have a default factory, which msgspec never omits; the others are left out
 their default.
 """
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import field
 
 _Model = TypeVar("_Model")
+# Go reads it into 64 bits and refuses what does not fit.
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class JetsparkInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +75,7 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     name: str = field(default_factory=str)
     lang: str = field(default_factory=str)
     version: str = field(default_factory=str)
-    protocol: int = field(default_factory=int)
+    protocol: _Int64 = field(default_factory=int)
     echo: bool = field(default_factory=lambda: True)
     headers: bool = field(default_factory=bool)
     no_responders: bool = field(default_factory=bool)

@@ -5,14 +5,14 @@ loop while the client already goes on (many send CONNECT, SUB and PING in one go
 paused meanwhile, so no more than one chunk is ever held.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from mypy_extensions import i64
 
 from jetspark.engine.target import PUBLISH
 from jetspark.headers.names import SUBJECT
 from jetspark.headers.status import NO_RESPONDERS, status_block
-from jetspark.protocol.encoder import OK, PONG, encode_err
+from jetspark.protocol.encoder import OK, PONG, encode_err, write_hmsg
 from jetspark.protocol.parser import ServerOps, ServerParser
 from jetspark.server.receiver import Receiver, Subscription
 from jetspark.server.router import Router
@@ -20,6 +20,15 @@ from jetspark.subjects.tokens import is_valid_literal, is_valid_subject
 
 # A held operation: its kind, its bytes, and the offsets of a publish or the count of an UNSUB.
 Held = tuple[str, bytes, bytes, bytes, tuple[int, ...]]
+
+# Servers of a cluster use this queue group; clients may not.
+SYSTEM_QUEUE: Final = b"_sys_"
+
+_DOLLAR: Final[i64] = 0x24
+_G: Final[i64] = 0x47
+_J: Final[i64] = 0x4A
+_R: Final[i64] = 0x52
+_UNDERSCORE: Final[i64] = 0x5F
 
 
 class ClientHandler(ServerOps):
@@ -36,6 +45,8 @@ class ClientHandler(ServerOps):
         self.subscription_tokens_max: i64 = 0
         self.ready: bool = True
         self.closing: bool = False
+        # What the client was told when the server ended the connection; None: it left by itself.
+        self.told: bytes | None = None
         # What a client is before it said CONNECT (wire-facts.md 3).
         self.verbose: bool = True
         self.pedantic: bool = True
@@ -48,7 +59,7 @@ class ClientHandler(ServerOps):
 
     def on_connect(self, body: bytes) -> None:
         """CONNECT: who the client is and what it wants; at any time again."""
-        if self._held:
+        if self._held or self.session.checking:
             self._held.append(("connect", body, b"", b"", ()))
             return
         self.session.on_connect(body)
@@ -70,11 +81,17 @@ class ClientHandler(ServerOps):
         router.traffic.in_bytes += size
         subject = data[ss:se]
         if self.pedantic and not is_valid_literal(subject):
+            # Said, and the message goes its way all the same, as in nats-server.
             receiver.queue(encode_err(b"Invalid Publish Subject"))
-            return
         permissions = receiver.permissions
         if permissions is not None and not permissions.may_publish(subject, router.now):
             self.session.on_publish_denied(subject)
+            return
+        if data[ss] in (_DOLLAR, _UNDERSCORE) and is_reserved_subject(subject):
+            self.session.on_publish_denied(subject)
+            return
+        if re > rs and data[rs] in (_DOLLAR, _UNDERSCORE) and is_reserved_reply(data, rs, re):
+            self.session.on_reply_denied(data[rs:re])
             return
         if self.verbose:
             receiver.queue(OK)
@@ -100,21 +117,24 @@ class ClientHandler(ServerOps):
         if not self.ready and not self.session.admit():
             self._held.append(("sub", subject, queue, sid, ()))
             return
+        # The order of the checks is nats-server's, so that a client hears the same of two errors.
         receiver = self.receiver
-        if not is_valid_subject(subject):
-            receiver.queue(encode_err(b"Invalid Subject"))
-            return
         permissions = receiver.permissions
-        if permissions is not None and not permissions.may_subscribe(subject, queue):
+        if queue == SYSTEM_QUEUE or (
+            permissions is not None and not permissions.may_subscribe(subject, queue)
+        ):
             self.session.on_subscribe_denied(subject, queue)
             return
         limit = self.subscription_tokens_max
         if limit > 0 and subject.count(b".") >= limit:
-            receiver.queue(encode_err(b"maximum subscription tokens exceeded"))
+            self.session.on_too_many_tokens(subject)
+            return
+        if 0 < self.subscriptions_max <= len(self.subscriptions):
+            receiver.queue(encode_err(b"maximum subscriptions exceeded"))
             return
         if sid not in self.subscriptions:
-            if 0 < self.subscriptions_max <= len(self.subscriptions):
-                receiver.queue(encode_err(b"maximum subscriptions exceeded"))
+            if not is_valid_subject(subject):
+                receiver.queue(encode_err(b"Invalid Subject"))
                 return
             subscription = Subscription(receiver, subject, queue, sid)
             self.subscriptions[sid] = subscription
@@ -152,7 +172,9 @@ class ClientHandler(ServerOps):
 
     def on_violation(self, text: bytes, close: bool) -> None:
         """The client broke the protocol."""
-        if close:
+        if self.session.checking:
+            self._held.append(("violation", text, b"", b"", (int(close),)))
+        elif close:
             self.close(text)
         elif text:
             self.receiver.queue(encode_err(text))
@@ -177,6 +199,8 @@ class ClientHandler(ServerOps):
                 self.on_unsub(first, numbers[0])
             elif kind == "ping":
                 self.on_ping()
+            elif kind == "violation":
+                self.on_violation(first, bool(numbers[0]))
             else:
                 self.on_connect(first)
 
@@ -184,6 +208,8 @@ class ClientHandler(ServerOps):
         """End the connection, with ``-ERR`` unless the text is empty."""
         self.parser.closed = True
         self.closing = True
+        if self.told is None:
+            self.told = text
         if text:
             self.receiver.queue(encode_err(text))
         else:
@@ -201,9 +227,37 @@ class ClientHandler(ServerOps):
             self.drop(subscription)
 
     def _say_no_responders(self, subject: bytes, reply: bytes) -> None:
-        """Tell a requester at once that nobody listens."""
-        block = status_block(NO_RESPONDERS, b"", b"%b: %b\r\n" % (SUBJECT, subject))
+        """Tell a requester at once that nobody listens.
+
+        That is no delivery: neither UNSUB with a count nor the traffic counts it.
+        """
+        receiver = self.receiver
         for subscription in self.router.route(reply).subscribers:
-            if subscription.receiver is self.receiver:
-                self.router.write(subscription, reply, b"", block, b"")
+            if subscription.receiver is receiver:
+                block = status_block(NO_RESPONDERS, b"", b"%b: %b\r\n" % (SUBJECT, subject))
+                write_hmsg(receiver.out, reply, subscription.sid, b"", block, b"")
+                receiver.wake()
                 return
+
+
+def is_reserved_subject(subject: bytes) -> bool:
+    """Say whether only servers publish to it: answers through gateways, and consensus groups."""
+    return subject.startswith(b"$NRG.") or has_gateway_prefix(subject)
+
+
+def is_reserved_reply(data: bytes, rs: i64, re: i64) -> bool:
+    """Say whether only servers use the reply ``data[rs:re]``: imports, acks, gateways."""
+    second: i64 = data[rs + 1] if re > rs + 1 else 0
+    if second not in (_R, _G, _J):
+        return False
+    reply = data[rs:re]
+    if reply.startswith(b"$JS.ACK."):
+        return re - rs > 8
+    return reply.startswith(b"_R_.") or has_gateway_prefix(reply)
+
+
+def has_gateway_prefix(subject: bytes) -> bool:
+    """Say whether it has the prefix of an answer through gateways, and something behind it."""
+    if subject.startswith(b"_GR_."):
+        return len(subject) > 5
+    return subject.startswith(b"$GR.") and len(subject) > 4

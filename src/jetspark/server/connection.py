@@ -37,6 +37,7 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer = server.read_buffer
         self._transport: asyncio.Transport | None = None
         self._held_back = 0
+        self.stalls = 0
         client.receiver.connection = self
         client.session = self.session
 
@@ -49,10 +50,10 @@ class Connection(asyncio.BufferedProtocol):
         refusal = self._server.joined(self)
         self.session.begin(transport.get_extra_info("peername"))
         tls = self._server.tls
+        if tls is None or not tls.handshake_first:
+            self.client.receiver.queue(self.session.info())
         if refusal:
             self.client.close(refusal)
-        elif tls is None or not tls.handshake_first:
-            self.client.receiver.queue(self.session.info())
         self.flush()
         if tls is not None and not refusal:
             plain.pause_reading()
@@ -96,9 +97,9 @@ class Connection(asyncio.BufferedProtocol):
         """The socket is gone, and with it the subscriptions."""
         self.client.parser.closed = True
         self.client.closing = True
+        self._server.left(self)
         self.client.drop_all()
         self._transport = None
-        self._server.left(self)
         if exc is not None:
             log.debug("%s: %s", self.session, exc)
 
@@ -134,6 +135,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _stall(self) -> None:
         """Somebody cannot keep up: let this publisher wait a moment."""
+        self.stalls += 1
+        self._server.stalls += 1
         self.hold_back()
         asyncio.get_running_loop().call_later(STALL_SECONDS, self.go_on)
 
@@ -170,6 +173,7 @@ class Connection(asyncio.BufferedProtocol):
         """End a slow consumer, with the reason in the log and, if it still reads, on the wire."""
         log.warning("%s - Slow Consumer Detected: %s", self.session, reason)
         self._server.slow_consumers += 1
+        self.client.told = SLOW_CONSUMER
         self.client.parser.closed = True
         self.client.closing = True
         if self._transport is not None:

@@ -44,6 +44,9 @@ class EngineDriver:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: int | None = None
         self._in_flight = 0
+        # `$JS.API` requests, and those answered with an error; direct gets are none.
+        self.api_total = 0
+        self.api_errors = 0
         self._idle = asyncio.Event()
 
         engine.outlet_for = router.outlet
@@ -63,7 +66,9 @@ class EngineDriver:
             assert target.stream is not None
             self.engine.direct_get(target.stream, target.subject, body, reply, now, self._outbox)
         else:
-            handle(self.engine, target.subject, body, reply, now, self._outbox)
+            self.api_total += 1
+            if not handle(self.engine, target.subject, body, reply, now, self._outbox):
+                self.api_errors += 1
             if self._router.generation != self.engine.generation:
                 self.follow_streams()
         if self.engine.work or self.engine.next_deadline() != self._timer_at:

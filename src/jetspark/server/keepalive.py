@@ -51,6 +51,8 @@ class Keepalive:
         self._unread: dict[Connection, int] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0
+        # How many connections were closed because nobody answered.
+        self.stale = 0
 
     def follow(
         self,
@@ -105,6 +107,7 @@ class Keepalive:
         quiet = now - session.last_read_ns >= self._ping_interval_ns
         if quiet or session.rtt_ns == 0 or now - session.rtt_at_ns > RTT_AGE_MAX_NS:
             if session.pings_out + 1 > self._ping_max:
+                self.stale += 1
                 connection.client.close(STALE_CONNECTION)
                 return
             session.ping(now)

@@ -298,7 +298,7 @@ def is_compact(data: bytes, se: i64, rs: i64, re: i64, hs: i64, ps: i64) -> bool
     """Say whether the arguments of a publish stand with single blanks between them, up to CRLF."""
     i = se + 1
     if re > rs:
-        if rs != i:
+        if rs != i or data[re] != _BLANK:
             return False
         i = re + 1
     end = hs - 2

@@ -8,26 +8,23 @@
 
 import asyncio
 import logging
-import os
-import resource
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from jetspark.clock import SystemClock
 from jetspark.engine.stream.config import API_LEVEL
 from jetspark.ids import Nuid
 from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
 from jetspark.server.accounts import Account
+from jetspark.server.arguments import combined, raise_open_files_limit
 from jetspark.server.auth.authenticator import Authenticator
 from jetspark.server.auth.users import Directory, build_directory
 from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
 from jetspark.server.client import ClientHandler
-from jetspark.server.config import ConfigProblem, ConfigRefused, load_file, plan_reload
+from jetspark.server.config import ConfigProblem, ConfigRefused, plan_reload
 from jetspark.server.config.settings import Settings
 from jetspark.server.connection import Connection
 from jetspark.server.jetstream import JetStreamRuntime
@@ -37,6 +34,11 @@ from jetspark.server.router import Router
 from jetspark.server.tls import TlsRuntime, tls_runtime
 from jetspark.units import Nanoseconds, seconds
 from jetspark.version import NATS_VERSION, VERSION
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from jetspark.server.monitoring import Monitor
 
 log = logging.getLogger("jetspark.server")
 
@@ -51,7 +53,8 @@ class Server:
     """A NATS server with JetStream in this process.
 
     ``port`` -1 takes any free port. ``store_dir`` None keeps the store in a private folder that is
-    removed when the server closes. ``config`` is a configuration file in nats-server's language,
+    removed when the server closes. ``http_port`` opens the monitoring port (-1: any free one), on
+    which ``mounts`` are served too, ASGI applications by path. ``config`` is a configuration file in nats-server's language,
     or `Settings`; what is given here as an argument wins over it.
     """
 
@@ -63,10 +66,14 @@ class Server:
         store_dir: str | Path | None = None,
         jetstream: bool | None = None,
         server_name: str | None = None,
+        http_port: int | None = None,
         config: str | Path | Settings | None = None,
+        mounts: "Mapping[str, ASGIApp] | None" = None,
     ) -> None:
+        self.mounts = dict(mounts or {})
         self.settings = combined(
             config,
+            http_port=http_port,
             host=host,
             port=port,
             store_dir=store_dir,
@@ -78,6 +85,9 @@ class Server:
         self.connections: set[Connection] = set()
         self.read_buffer = memoryview(bytearray(READ_BUFFER))
         self.slow_consumers = 0
+        self.stalls = 0
+        self.config_loaded_ns = self.clock.now_ns()
+        self.http_port = self.https_port = 0
         self.total_connections = 0
         self.headers = not self.settings.no_header_support
         self.directory = build_directory(self.settings)
@@ -97,6 +107,7 @@ class Server:
         self.server_name = self.settings.server_name or self.server_id
         self.lame_duck = False
         self._jetstream: JetStreamRuntime | None = None
+        self._monitor: Monitor | None = None
         self._listener: asyncio.Server | None = None
         self._last_client_id = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -141,8 +152,33 @@ class Server:
         except OSError:
             await self.close()
             raise
+        await self._start_monitor()
         log.info("Listening for client connections on %s:%d", self.settings.host, self.port)
         log.info("Server is ready")
+
+    async def _start_monitor(self) -> None:
+        """Open the monitoring ports that are asked for; only then is that code loaded."""
+        if not (self.settings.http_port or self.settings.https_port):
+            return
+        from jetspark.server.monitoring import Monitor
+
+        self._monitor = Monitor(self)
+        await self._monitor.start()
+
+    @property
+    def listening(self) -> bool:
+        """Whether clients can connect."""
+        return self._listener is not None and self._listener.is_serving()
+
+    @property
+    def store_folder(self) -> Path | None:
+        """Where streams are kept; None without JetStream."""
+        return self._jetstream.folder if self._jetstream is not None else None
+
+    @property
+    def monitor_url(self) -> str:
+        """Where monitoring is; empty when it is off."""
+        return self._monitor.url if self._monitor is not None else ""
 
     def _accounts_with_streams(self) -> list[Account]:
         granted = self.directory.accounts
@@ -159,6 +195,9 @@ class Server:
         self.keepalive.stop()
         if self._jetstream is not None:
             await self._jetstream.settle()
+        if self._monitor is not None:
+            await self._monitor.stop()
+            self._monitor = None
         for connection in list(self.connections):
             connection.close()
         for task in self._tasks:
@@ -223,6 +262,8 @@ class Server:
     def left(self, connection: Connection) -> None:
         """A client is gone."""
         self.keepalive.forget(connection)
+        if self._monitor is not None:
+            self._monitor.note_closed(connection)
         self.connections.discard(connection)
         user = connection.session.user
         if user is not None:
@@ -245,6 +286,7 @@ class Server:
         for change in plan.changes:
             log.info("Reloaded: %s = %s", change.name, change.new)
         self.settings = settings
+        self.config_loaded_ns = self.clock.now_ns()
         self.tls = tls
         for name in directory.accounts.keys() - self.accounts.keys():
             account = self.accounts[name] = Account(name)
@@ -333,47 +375,3 @@ class Server:
         return await asyncio.get_running_loop().run_in_executor(
             self._executor, lambda: work(*arguments)
         )
-
-
-def combined(
-    config: str | Path | Settings | None,
-    *,
-    host: str | None,
-    port: int | None,
-    store_dir: str | Path | None,
-    jetstream: bool | None,
-    name: str | None,
-) -> Settings:
-    """The settings of an embedded server: its arguments over its configuration.
-
-    Without a configuration it listens on a free loopback port and has JetStream (decisions.md).
-    """
-    if config is None:
-        settings = Settings(host="127.0.0.1", port=-1)
-        stream = msgspec.structs.replace(settings.jetstream, enabled=True, store_dir="")
-        settings = msgspec.structs.replace(settings, jetstream=stream)
-    elif isinstance(config, Settings):
-        settings = config
-    else:
-        settings = load_file(str(config), os.environ)
-    changes: dict[str, object] = {}
-    if host is not None:
-        changes["host"] = host
-    if port is not None:
-        changes["port"] = port
-    if name is not None:
-        changes["server_name"] = name
-    streams: dict[str, object] = {}
-    if store_dir is not None:
-        streams |= {"store_dir": str(Path(store_dir).absolute()), "enabled": True}
-    if jetstream is not None:
-        streams["enabled"] = jetstream
-    changes["jetstream"] = msgspec.structs.replace(settings.jetstream, **streams)
-    return msgspec.structs.replace(settings, **changes)
-
-
-def raise_open_files_limit() -> None:
-    """Ten thousand connections need as many files; the soft limit is often a tenth of that."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

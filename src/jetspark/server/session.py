@@ -9,7 +9,11 @@ from jetspark.protocol.handshake import ConnectOptions, decode_connect
 from jetspark.server.auth.admission import Admission, Stage
 from jetspark.server.auth.authenticator import Accepted, NeedsHash, Refused
 from jetspark.server.auth.users import User
-from jetspark.server.auth.violations import publish_violation, subscription_violation
+from jetspark.server.auth.violations import (
+    publish_violation,
+    reply_violation,
+    subscription_violation,
+)
 from jetspark.server.client import ClientHandler
 from jetspark.server.tls import tls_peer
 
@@ -51,6 +55,11 @@ class Session:
         return f"{self.ip}:{self.port} - cid:{self.client_id}"
 
     @property
+    def checking(self) -> bool:
+        """Whether a password is being checked: what the client sends meanwhile is held."""
+        return self.admission.stage is Stage.CHECKING
+
+    @property
     def user(self) -> User | None:
         """Who it is, once that is known."""
         return self.admission.user
@@ -83,12 +92,6 @@ class Session:
             log.debug("%s: CONNECT refused: %s", self, problem)
             self._client.close(b"")
             return
-        if not 0 <= options.protocol <= PROTOCOL_MAX:
-            self._client.close(b"invalid client protocol")
-            return
-        if options.no_responders and not (options.headers and self._server.headers):
-            self._client.close(b"no responders requires headers support")
-            return
         self._leave()
         verdict = self.admission.connect(options, tls_peer(self.tls))
         if isinstance(verdict, NeedsHash):
@@ -103,6 +106,8 @@ class Session:
 
     async def _check_password(self, options: ConnectOptions, asked: NeedsHash) -> None:
         matched = await self._server.in_executor(asked.check)
+        if self._client.closing:
+            return  # the client left meanwhile, or took too long
         self._judge(self.admission.finish(matched=matched), options)
         self._connection.go_on()
         if not self._client.closing:
@@ -114,8 +119,10 @@ class Session:
 
         False: it is held while a password is checked, or the connection is over.
         """
-        if self.admission.stage is Stage.CHECKING:
+        if self.checking:
             return False
+        # Counts as a CONNECT with nothing in it, as in nats-server.
+        self.connected = True
         verdict = self.admission.operate()
         self._judge(verdict, None)
         return isinstance(verdict, Accepted)
@@ -140,22 +147,33 @@ class Session:
         self._client.ready = True
 
     def _leave(self) -> None:
-        """Take back what the connection did as its user before, as nats-server does."""
+        """Take back what the connection did as its user before, as nats-server does.
+
+        What it subscribed to before its first CONNECT stays.
+        """
+        if self.connected:
+            self._client.drop_all()
         if self.user is not None:
-            if self.user is not self._server.directory.everybody:
-                self._client.drop_all()
             self._server.accounts[self.user.account.name].clients -= 1
 
     def _agree(self, options: ConnectOptions) -> None:
+        """Take over what CONNECT asked for, unless it cannot be had."""
         client = self._client
         self.options = options
+        headers = options.headers and self._server.headers
+        self.connected = True
+        if not 0 <= options.protocol <= PROTOCOL_MAX:
+            client.close(b"invalid client protocol")
+            return
+        if options.no_responders and not headers:
+            client.close(b"no responders requires headers support")
+            return
         client.verbose = options.verbose
         client.pedantic = options.pedantic
         client.no_responders = options.no_responders
         client.receiver.echo = options.echo
-        client.receiver.headers = options.headers and self._server.headers
-        client.parser.headers = client.receiver.headers
-        self.connected = True
+        client.receiver.headers = headers
+        client.parser.headers = headers
         if options.verbose:
             client.receiver.queue(OK)
 
@@ -166,12 +184,23 @@ class Session:
         log.error("%s - Publish Violation, subject %r", self, subject.decode(errors="replace"))
         self._client.receiver.queue(encode_err(publish_violation(subject)))
 
+    def on_reply_denied(self, reply: bytes) -> None:
+        """A publish whose reply subject only servers use."""
+        log.error("%s - Publish Violation, reply %r", self, reply.decode(errors="replace"))
+        self._client.receiver.queue(encode_err(reply_violation(reply)))
+
     def on_subscribe_denied(self, subject: bytes, queue: bytes) -> None:
         """A subscription that its permissions forbid."""
         log.error(
             "%s - Subscription Violation, subject %r", self, subject.decode(errors="replace")
         )
         self._client.receiver.queue(encode_err(subscription_violation(subject, queue)))
+
+    def on_too_many_tokens(self, subject: bytes) -> None:
+        """A subscription deeper than the configuration allows."""
+        log.error("%s - too many tokens, subject %r", self, subject.decode(errors="replace"))
+        text = subscription_violation(subject, b"") + b", too many tokens"
+        self._client.receiver.queue(encode_err(text))
 
     # Pings -------------------------------------------------------------------------------------
 
@@ -181,6 +210,10 @@ class Session:
             self.settled = True
             if self.options.protocol >= 1:
                 self._client.receiver.queue(self.info())
+
+    def now_ns(self) -> int:
+        """Engine time."""
+        return self._server.clock.now_ns()
 
     def ping(self, now: int) -> None:
         """Ask whether the client is alive."""

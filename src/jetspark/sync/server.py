@@ -24,6 +24,7 @@ class Server:
         store_dir: str | Path | None = None,
         jetstream: bool | None = None,
         server_name: str | None = None,
+        http_port: int | None = None,
         config: str | Path | Settings | None = None,
     ) -> None:
         self._inner = _Server(
@@ -32,6 +33,7 @@ class Server:
             store_dir=store_dir,
             jetstream=jetstream,
             server_name=server_name,
+            http_port=http_port,
             config=config,
         )
         self._portal: Portal | None = None
@@ -45,6 +47,11 @@ class Server:
     def port(self) -> int:
         """The port the server listens on; known once it has started."""
         return self._inner.port
+
+    @property
+    def monitor_url(self) -> str:
+        """Where monitoring is; empty when it is off."""
+        return self._inner.monitor_url
 
     def start(self) -> None:
         """Recover the store and listen."""

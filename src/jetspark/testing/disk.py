@@ -120,8 +120,9 @@ class SimulatedDisk:
     def fail(self, step: int, error: int, *, times: int = 1) -> None:
         """Let steps fail with this errno: ``step`` is counted from now, 1 is the next one.
 
-        A write that fails has written a part. A sync that fails has lost what it was for: later
-        syncs of the file succeed and do not bring it back, as on a real system.
+        Inside ``before_step``, 0 is the step that is about to be done. A write that fails has
+        written a part. A sync that fails has lost what it was for: later syncs of the file succeed
+        and do not bring it back, as on a real system.
         """
         for number in range(self.steps + step, self.steps + step + times):
             self._failures[number] = error

@@ -50,9 +50,7 @@ class Sample:
         self.folders = {log.identity.stream_id: log.folder for log in opened.logs}
         opened.close()
         self.files = self.disk.paths()
-        self.places = {
-            path: self._places(path) for path in self.files if path.suffix == SUFFIX
-        }
+        self.places = {path: self._places(path) for path in self.files if path.suffix == SUFFIX}
         # The newest segment of each stream, where damage cannot always be told from a torn write.
         self.newest = {
             max(path for path in self.places if path.parent == folder)

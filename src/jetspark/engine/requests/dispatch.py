@@ -24,15 +24,21 @@ _WHOLE: Final[dict[bytes, Handler]] = {
 
 def handle(
     engine: Engine, verb: bytes, body: bytes, reply: bytes, now: int, outbox: Outbox
-) -> None:
-    """Answer one request; ``verb`` is what follows ``$JS.API.`` in its subject."""
-    whole = _WHOLE.get(verb)
-    if whole is not None:
-        outbox.reply(reply, whole(engine, "", body, now))
-        return
-    for prefix, handler in _HANDLERS:
-        if verb.startswith(prefix):
-            rest = verb[len(prefix) :].decode(errors="replace")
-            if "." not in rest:
-                outbox.reply(reply, handler(engine, rest, body, now))
-            return
+) -> bool:
+    """Answer one request; ``verb`` is what follows ``$JS.API.`` in its subject.
+
+    False when it was refused or nobody knows it.
+    """
+    rest = ""
+    handler = _WHOLE.get(verb)
+    if handler is None:
+        for prefix, known in _HANDLERS:
+            if verb.startswith(prefix):
+                rest = verb[len(prefix) :].decode(errors="replace")
+                handler = known if "." not in rest else None
+                break
+    if handler is None:
+        return False
+    answer = handler(engine, rest, body, now)
+    outbox.reply(reply, answer)
+    return b'"error":{' not in answer[:200]

@@ -1,0 +1,57 @@
+"""What an embedded server was given: its arguments over its configuration."""
+
+import os
+import resource
+from pathlib import Path
+
+import msgspec
+
+from jetspark.server.config import load_file
+from jetspark.server.config.settings import Settings
+
+
+def combined(
+    config: str | Path | Settings | None,
+    *,
+    host: str | None,
+    port: int | None,
+    store_dir: str | Path | None,
+    jetstream: bool | None,
+    name: str | None,
+    http_port: int | None,
+) -> Settings:
+    """The settings of an embedded server: its arguments over its configuration.
+
+    Without a configuration it listens on a free loopback port and has JetStream (decisions.md).
+    """
+    if config is None:
+        settings = Settings(host="127.0.0.1", port=-1)
+        stream = msgspec.structs.replace(settings.jetstream, enabled=True, store_dir="")
+        settings = msgspec.structs.replace(settings, jetstream=stream)
+    elif isinstance(config, Settings):
+        settings = config
+    else:
+        settings = load_file(str(config), os.environ)
+    changes: dict[str, object] = {}
+    if host is not None:
+        changes["host"] = host
+    if port is not None:
+        changes["port"] = port
+    if http_port is not None:
+        changes |= {"http_port": http_port, "http_host": changes.get("host", settings.host)}
+    if name is not None:
+        changes["server_name"] = name
+    streams: dict[str, object] = {}
+    if store_dir is not None:
+        streams |= {"store_dir": str(Path(store_dir).absolute()), "enabled": True}
+    if jetstream is not None:
+        streams["enabled"] = jetstream
+    changes["jetstream"] = msgspec.structs.replace(settings.jetstream, **streams)
+    return msgspec.structs.replace(settings, **changes)
+
+
+def raise_open_files_limit() -> None:
+    """Ten thousand connections need as many files; the soft limit is often a tenth of that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,104 @@
+"""Query arguments, read and refused exactly as nats-server does.
+
+nats-server reads them with Go's ``strconv`` and shows its errors, so the texts are Go's.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import parse_qsl
+
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+_DIGITS: Final = frozenset("0123456789")
+_INT64_MAX: Final = 2**63 - 1
+_UINT64_MAX: Final = 2**64 - 1
+_SHORT_ESCAPES: Final = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+
+
+class BadArgument(Exception):
+    """An argument that cannot be used; the text is the body of a 400."""
+
+
+class Arguments:
+    """The arguments of one request; of a name given twice the first counts, as in Go."""
+
+    def __init__(self, query: str) -> None:
+        pairs: Iterable[tuple[str, str]] = parse_qsl(query, keep_blank_values=True)
+        self._values: dict[str, str] = {}
+        for name, value in pairs:
+            self._values.setdefault(name, value)
+
+    def text(self, name: str) -> str:
+        """Return an argument as it is; empty if it is missing."""
+        return self._values.get(name, "")
+
+    def flag(self, name: str) -> bool:
+        """Return a boolean; False if it is missing. Raises BadArgument."""
+        value = self.text(name)
+        if not value or value in _FALSE:
+            return False
+        if value in _TRUE:
+            return True
+        raise BadArgument(
+            f"Error decoding boolean for '{name}': "
+            f"strconv.ParseBool: parsing {quote(value)}: invalid syntax"
+        )
+
+    def integer(self, name: str) -> int:
+        """Return a number with or without sign; 0 if it is missing. Raises BadArgument."""
+        value = self.text(name)
+        if not value:
+            return 0
+        digits = value[1:] if value[0] in "+-" else value
+        what = f"Error decoding int for '{name}': strconv.Atoi: parsing {quote(value)}: "
+        return _number(value, digits, -_INT64_MAX - 1, _INT64_MAX, what)
+
+    def unsigned(self, name: str) -> int:
+        """Return a number without sign; 0 if it is missing. Raises BadArgument."""
+        value = self.text(name)
+        if not value:
+            return 0
+        what = f"Error decoding uint64 for '{name}': strconv.ParseUint: parsing {quote(value)}: "
+        return _number(value, value, 0, _UINT64_MAX, what)
+
+
+def quote(text: str) -> str:
+    """Return ``text`` as Go's ``%q`` writes it."""
+    parts = ['"']
+    for letter in text:
+        code = ord(letter)
+        if letter in _SHORT_ESCAPES:
+            parts.append(_SHORT_ESCAPES[letter])
+        elif letter == " " or letter.isprintable():
+            parts.append(letter)
+        elif code < 0x80:
+            parts.append(f"\\x{code:02x}")
+        else:
+            parts.append(f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
+    parts.append('"')
+    return "".join(parts)
+
+
+def _number(value: str, digits: str, low: int, high: int, what: str) -> int:
+    if not digits or not _DIGITS.issuperset(digits):
+        raise BadArgument(what + "invalid syntax")
+    # Longer ones are out of range whatever they are; Python refuses to read very long ones.
+    significant = digits.lstrip("0")
+    if len(significant) > 20:
+        raise BadArgument(what + "value out of range")
+    number = int(significant or "0")
+    if value[0] == "-":
+        number = -number
+    if not low <= number <= high:
+        raise BadArgument(what + "value out of range")
+    return number

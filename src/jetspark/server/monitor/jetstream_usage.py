@@ -1,0 +1,114 @@
+"""What JetStream holds, added up over streams when somebody asks."""
+
+from jetspark.api.account import ApiStats
+from jetspark.api.enums import Storage
+from jetspark.server.monitor.jetstream_models import (
+    JetStreamConfig,
+    JetStreamLimits,
+    JetStreamStats,
+)
+from jetspark.server.monitor.jetstream_view import JetStreamAccountView, JetStreamView
+from jetspark.server.monitor.pacing import paced
+from jetspark.server.monitor.settings_echo import JetStreamEcho, LimitsEcho
+
+
+class AccountUsage:
+    """What the streams of one account hold."""
+
+    __slots__ = (
+        "bytes",
+        "consumers",
+        "memory",
+        "messages",
+        "reserved_memory",
+        "reserved_storage",
+        "storage",
+        "streams",
+    )
+
+    def __init__(self) -> None:
+        self.streams = 0
+        self.consumers = 0
+        self.messages = 0
+        self.bytes = 0
+        self.memory = 0
+        self.storage = 0
+        self.reserved_memory = 0
+        self.reserved_storage = 0
+
+    def add(self, other: "AccountUsage") -> None:
+        """Add another account."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+async def account_usage(account: JetStreamAccountView) -> AccountUsage:
+    """Add up the streams of an account. What they may grow to counts as reserved."""
+    usage = AccountUsage()
+    async for stream in paced(account.streams()):
+        state, config = stream.state(), stream.config
+        reserved = max(int(config.max_bytes), 0)
+        usage.streams += 1
+        usage.consumers += state.consumer_count
+        usage.messages += state.messages
+        usage.bytes += state.bytes
+        if config.storage is Storage.MEMORY:
+            usage.memory += state.bytes
+            usage.reserved_memory += reserved
+        else:
+            usage.storage += state.bytes
+            usage.reserved_storage += reserved
+    return usage
+
+
+async def usage_of(jetstream: JetStreamView) -> AccountUsage:
+    """Add up all accounts."""
+    whole = AccountUsage()
+    for account in list(jetstream.accounts()):
+        whole.add(await account_usage(account))
+    return whole
+
+
+def server_stats(jetstream: JetStreamView, usage: AccountUsage) -> JetStreamStats:
+    """Return what the server uses."""
+    accounts = list(jetstream.accounts())
+    return JetStreamStats(
+        memory=usage.memory,
+        storage=usage.storage,
+        reserved_memory=usage.reserved_memory,
+        reserved_storage=usage.reserved_storage,
+        accounts=len(accounts),
+        api=ApiStats(
+            level=jetstream.api_level,
+            total=sum(account.api_total for account in accounts),
+            errors=sum(account.api_errors for account in accounts),
+            inflight=jetstream.api_inflight,
+        ),
+    )
+
+
+def config_of(echo: JetStreamEcho) -> JetStreamConfig:
+    """Return the configuration as it is shown: durable is what nats-server calls sync always."""
+    return JetStreamConfig(
+        max_memory=echo.max_memory,
+        max_storage=echo.max_storage,
+        store_dir=echo.store_dir,
+        sync_interval=echo.sync_interval,
+        sync_always=echo.durability == "durable",
+        domain=echo.domain,
+        strict=echo.strict,
+    )
+
+
+def limits_of(echo: LimitsEcho) -> JetStreamLimits:
+    """Return the limits as they are shown."""
+    return JetStreamLimits(
+        max_request_batch=echo.max_request_batch,
+        max_ack_pending=echo.max_ack_pending,
+        max_duplicate_window=echo.duplicate_window,
+        max_batch_inflight_per_stream=echo.batch_inflight_per_stream,
+        max_batch_inflight_total=echo.batch_inflight_total,
+        max_batch_size=echo.batch_size,
+        max_batch_timeout=echo.batch_timeout,
+        default_max_consumers=echo.default_max_consumers,
+    )

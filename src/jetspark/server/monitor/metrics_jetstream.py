@@ -1,0 +1,228 @@
+"""``jetstream_*``: JetStream under the exporter's names, limits beside what is used."""
+
+from typing import Final
+
+from jetspark.api.base import Timestamp
+from jetspark.api.consumer import ConsumerInfo
+from jetspark.api.stream import StreamSourceInfo
+from jetspark.server.monitor.exposition import Exposition, format_labels
+from jetspark.server.monitor.jetstream_usage import AccountUsage, account_usage
+from jetspark.server.monitor.jetstream_view import JetStreamAccountView, StreamView
+from jetspark.server.monitor.jsz import limit_shown
+from jetspark.server.monitor.metrics_options import Level, MetricsOptions
+from jetspark.server.monitor.metrics_own import Labels, add_consumer, add_stream
+from jetspark.server.monitor.pacing import paced
+from jetspark.server.monitor.view import MonitorView
+
+_SECOND_NS: Final = 1_000_000_000
+
+_SERVER: Final = {
+    "jetstream_disabled": "JetStream disabled or not",
+    "max_memory": "What JetStream may use of memory, in bytes",
+    "max_storage": "What JetStream may use of the disk, in bytes",
+    "total_streams": "Number of streams",
+    "total_consumers": "Number of consumers",
+    "total_messages": "Number of stored messages",
+    "total_message_bytes": "Bytes of stored messages",
+}
+_ACCOUNT: Final = {
+    "max_storage": "What the account may use of the disk, in bytes",
+    "max_memory": "What the account may use of memory, in bytes",
+    "storage_used": "What the account uses of the disk, in bytes",
+    "memory_used": "What the account uses of memory, in bytes",
+}
+_STREAM: Final = {
+    "total_messages": "Number of messages in the stream",
+    "total_bytes": "Bytes of messages in the stream",
+    "first_seq": "First sequence of the stream",
+    "last_seq": "Last sequence of the stream",
+    "consumer_count": "Number of consumers of the stream",
+    "subject_count": "Number of subjects in the stream",
+    "limit_bytes": "How many bytes the stream may hold; -1 is no limit",
+    "limit_messages": "How many messages the stream may hold; -1 is no limit",
+}
+_CONSUMER: Final = {
+    "delivered_consumer_seq": "Last sequence delivered, counted by the consumer",
+    "delivered_stream_seq": "Last sequence delivered, counted by the stream",
+    "num_ack_pending": "Messages delivered and not acknowledged",
+    "num_redelivered": "Messages delivered more than once and not acknowledged",
+    "num_waiting": "Pull requests that wait",
+    "num_pending": "Messages not delivered yet",
+    "ack_floor_stream_seq": "Everything up to here is acknowledged, counted by the stream",
+    "ack_floor_consumer_seq": "Everything up to here is acknowledged, counted by the consumer",
+}
+
+
+async def add_jetstream(out: Exposition, view: MonitorView, options: MetricsOptions) -> None:
+    """Add JetStream, down to the level that was asked for."""
+    jetstream = view.jetstream()
+    labels = _server_labels(view)
+    if jetstream is None:
+        nothing = dict.fromkeys(_SERVER, 0) | {"jetstream_disabled": 1}
+        _add(out, "jetstream_server", _SERVER, nothing, format_labels(labels))
+        return
+    echo = jetstream.echo
+    accounts = sorted(jetstream.accounts(), key=lambda account: account.name)
+    tags = {each.name: each.name_tag for each in view.accounts()}
+    whole = AccountUsage()
+    for account in accounts:
+        usage = await account_usage(account)
+        whole.add(usage)
+        if options.level >= Level.ACCOUNTS and options.wants_account(account.name):
+            named = _account_labels(labels, account.name, tags.get(account.name, account.name))
+            _add_account(out, account, usage, named)
+            if options.level >= Level.STREAMS:
+                await _add_streams(out, account, view, options, named, echo.durability)
+    values = {
+        "jetstream_disabled": 0,
+        "max_memory": echo.max_memory,
+        "max_storage": echo.max_storage,
+        "total_streams": whole.streams,
+        "total_consumers": whole.consumers,
+        "total_messages": whole.messages,
+        "total_message_bytes": whole.bytes,
+    }
+    _add(out, "jetstream_server", _SERVER, values, format_labels(labels))
+
+
+def _add(
+    out: Exposition,
+    prefix: str,
+    meanings: dict[str, str],
+    values: dict[str, int],
+    labels: str,
+) -> None:
+    for name, meaning in meanings.items():
+        out.family(f"{prefix}_{name}", meaning).add(labels, values[name])
+
+
+def _server_labels(view: MonitorView) -> Labels:
+    jetstream = view.jetstream()
+    return (
+        ("server_id", view.identity.server_id),
+        ("server_name", view.identity.server_name),
+        ("cluster", ""),
+        ("domain", jetstream.echo.domain if jetstream else ""),
+        ("meta_leader", ""),
+        ("is_meta_leader", "true"),
+    )
+
+
+def _account_labels(labels: Labels, account: str, tag: str) -> Labels:
+    return (*labels, ("account", tag), ("account_name", tag), ("account_id", account))
+
+
+def _add_account(
+    out: Exposition, account: JetStreamAccountView, usage: AccountUsage, labels: Labels
+) -> None:
+    values = {
+        "max_storage": limit_shown(account.max_storage),
+        "max_memory": limit_shown(account.max_memory),
+        "storage_used": usage.storage,
+        "memory_used": usage.memory,
+    }
+    _add(out, "jetstream_account", _ACCOUNT, values, format_labels(labels))
+
+
+async def _add_streams(
+    out: Exposition,
+    account: JetStreamAccountView,
+    view: MonitorView,
+    options: MetricsOptions,
+    labels: Labels,
+    durability: str,
+) -> None:
+    by_name = sorted(account.streams(), key=lambda stream: stream.config.name)
+    async for stream in paced(by_name, per_turn=16):
+        if not options.wants_stream(stream.config.name):
+            continue
+        named = (
+            *labels,
+            ("stream_name", stream.config.name),
+            ("stream_leader", view.identity.server_name),
+            ("is_stream_leader", "true"),
+            ("stream_raft_group", ""),
+        )
+        _add_stream(out, stream, named)
+        own = (
+            ("server_id", view.identity.server_id),
+            ("account", account.name),
+            ("stream_name", stream.config.name),
+        )
+        add_stream(out, stream, own, durability, view.now_ns())
+        if options.level >= Level.CONSUMERS:
+            async for info in paced(stream.consumers(view.now_ns())):
+                _add_consumer(out, info, named)
+                add_consumer(out, info, own)
+
+
+def _add_stream(out: Exposition, stream: StreamView, labels: Labels) -> None:
+    state, config = stream.state(), stream.config
+    values = {
+        "total_messages": state.messages,
+        "total_bytes": state.bytes,
+        "first_seq": state.first_seq,
+        "last_seq": state.last_seq,
+        "consumer_count": state.consumer_count,
+        "subject_count": state.num_subjects,
+        "limit_bytes": int(config.max_bytes),
+        "limit_messages": config.max_msgs,
+    }
+    _add(out, "jetstream_stream", _STREAM, values, format_labels(labels))
+    for source in stream.sources():
+        _add_source(out, "source", source, labels)
+    mirror = stream.mirror()
+    if mirror is not None:
+        _add_source(out, "mirror", mirror, labels)
+
+
+def _add_source(out: Exposition, kind: str, info: StreamSourceInfo, labels: Labels) -> None:
+    external = info.external
+    named = format_labels(
+        (
+            *labels,
+            (f"{kind}_name", info.name),
+            (f"{kind}_api", external.api if external else ""),
+            (f"{kind}_deliver", external.deliver if external else ""),
+        )
+    )
+    out.family(f"jetstream_stream_{kind}_lag", "Messages it is behind").add(named, info.lag)
+    out.family(
+        f"jetstream_stream_{kind}_active_duration_ns",
+        "Nanoseconds since it was last heard of; -1 is never",
+    ).add(named, info.active)
+
+
+def _add_consumer(out: Exposition, info: ConsumerInfo, labels: Labels) -> None:
+    named = format_labels(
+        (
+            *labels,
+            ("consumer_name", info.name),
+            ("consumer_leader", ""),
+            ("is_consumer_leader", "true"),
+            ("consumer_desc", info.config.description),
+        )
+    )
+    values = {
+        "delivered_consumer_seq": info.delivered.consumer_seq,
+        "delivered_stream_seq": info.delivered.stream_seq,
+        "num_ack_pending": info.num_ack_pending,
+        "num_redelivered": info.num_redelivered,
+        "num_waiting": info.num_waiting,
+        "num_pending": info.num_pending,
+        "ack_floor_stream_seq": info.ack_floor.stream_seq,
+        "ack_floor_consumer_seq": info.ack_floor.consumer_seq,
+    }
+    _add(out, "jetstream_consumer", _CONSUMER, values, named)
+    _add_since(out, "last_delivery_seconds", info.delivered.last_active, info.ts, named)
+    _add_since(out, "last_ack_seconds", info.ack_floor.last_active, info.ts, named)
+
+
+def _add_since(
+    out: Exposition, name: str, last: Timestamp | None, now: Timestamp, labels: str
+) -> None:
+    """Add how long ago something was; nothing if it never was."""
+    if last is not None:
+        out.family(f"jetstream_consumer_{name}", "Seconds since the last one").add(
+            labels, (int(now) - int(last)) / _SECOND_NS
+        )

@@ -1,0 +1,131 @@
+"""``jetspark_*``: what only this server has, and the limits that the exporter lacks.
+
+Limits stand beside what they limit: ``num_ack_pending`` of a consumer is the exporter's,
+``jetspark_consumer_limit_ack_pending`` is ours (users.md 26).
+"""
+
+import platform
+from typing import Final
+
+from jetspark.api.consumer import ConsumerInfo
+from jetspark.api.enums import PersistMode
+from jetspark.server.monitor.exposition import COUNTER, Exposition, format_labels
+from jetspark.server.monitor.jetstream_view import StreamView
+from jetspark.server.monitor.store_view import CommitStats
+from jetspark.server.monitor.view import MonitorView
+
+_SECOND_NS: Final = 1_000_000_000
+
+Labels = tuple[tuple[str, str], ...]
+
+# Gauges of a stream's files: field, metric, meaning.
+_STORE: Final = (
+    ("segments", "segments", "Segment files"),
+    ("file_bytes", "file_bytes", "Bytes of its files"),
+    ("cache_bytes", "cache_bytes", "Bytes in its read cache"),
+    ("cache_limit", "cache_limit_bytes", "Bytes that its read cache may hold"),
+    ("index_bytes", "index_bytes", "Bytes of its index in memory"),
+    ("duplicates", "duplicates", "Message ids that are remembered"),
+    ("duplicates_limit", "duplicates_limit", "Message ids that may be remembered"),
+    ("lost_messages", "lost_messages", "Messages that a damaged disk could not give back"),
+    ("lost_bytes", "lost_bytes", "Bytes of messages that could not be given back"),
+    ("quarantined_bytes", "quarantined_bytes", "Damaged bytes that are kept aside"),
+)
+
+
+def add_own(out: Exposition, view: MonitorView) -> None:
+    """Add what concerns the whole server."""
+    identity, readiness = view.identity, view.readiness()
+    server: Labels = (("server_id", identity.server_id),)
+    plain = format_labels(server)
+    facts = (
+        ("version", identity.jetspark_version),
+        ("nats_version", identity.version),
+        ("compiled", "true" if identity.compiled else "false"),
+        ("python", platform.python_version()),
+    )
+    out.family("jetspark_build_info", "Versions, as labels").add(
+        format_labels((*server, *facts)), 1
+    )
+    for name, meaning, value in (
+        ("ready", "1 when everything is recovered and the server takes clients", readiness.ready),
+        ("streams_recovered", "Streams opened since the start", readiness.streams_recovered),
+        ("streams_to_recover", "Streams found at the start", readiness.streams_total),
+    ):
+        out.family(f"jetspark_{name}", meaning).add(plain, value)
+    jetstream = view.jetstream()
+    if jetstream is None:
+        return
+    out.family("jetspark_streams_lost", "Streams that could not be opened").add(
+        plain, len(jetstream.lost_streams())
+    )
+    out.family("jetspark_durability", "What an acknowledgement means, as a label").add(
+        format_labels((*server, ("value", jetstream.echo.durability))), 1
+    )
+    commits = jetstream.commits()
+    if commits is not None:
+        _add_commits(out, commits, server)
+
+
+def _add_commits(out: Exposition, stats: CommitStats, server: Labels) -> None:
+    labels = format_labels(server)
+    if stats.duration_counts:
+        out.histogram(
+            "jetspark_commit_duration_seconds",
+            "How long the synced write of a group takes",
+            server,
+            stats.duration_bounds_ns,
+            stats.duration_counts,
+            stats.duration_sum_ns,
+        )
+    for name, meaning, kind, value in (
+        ("groups_total", "Groups written", COUNTER, stats.groups),
+        ("messages_total", "Messages in them", COUNTER, stats.messages),
+        ("bytes_total", "Bytes in them", COUNTER, stats.bytes),
+        ("errors_total", "Groups that could not be written", COUNTER, stats.errors),
+        ("no_space_total", "Those for want of space", COUNTER, stats.no_space),
+        ("waiting_groups", "Groups that wait for a writer", "gauge", stats.waiting_groups),
+        ("waiting_bytes", "Bytes in them", "gauge", stats.waiting_bytes),
+    ):
+        if value is not None:
+            out.family(f"jetspark_commit_{name}", meaning, kind).add(labels, value)
+
+
+def add_consumer(out: Exposition, info: ConsumerInfo, pairs: Labels) -> None:
+    """Add the limits of a consumer, and whether it is paused."""
+    labels = format_labels((*pairs, ("consumer_name", info.name)))
+    config = info.config
+    for name, meaning, value in (
+        ("limit_ack_pending", "Messages that may wait for an ack", config.max_ack_pending),
+        ("limit_waiting", "Pull requests that may wait", config.max_waiting),
+        ("paused", "1 while it is paused", info.paused),
+    ):
+        out.family(f"jetspark_consumer_{name}", meaning).add(labels, value)
+
+
+def add_stream(
+    out: Exposition, stream: StreamView, pairs: Labels, durability: str, now_ns: int
+) -> None:
+    """Add the limits and the files of a stream."""
+    labels, config, store = format_labels(pairs), stream.config, stream.store()
+    out.family("jetspark_stream_limit_consumers", "Consumers it may have; -1 is no limit").add(
+        labels, config.max_consumers
+    )
+    out.family("jetspark_stream_limit_age_seconds", "How old messages get; 0 is no limit").add(
+        labels, config.max_age / _SECOND_NS
+    )
+    out.family("jetspark_stream_write_error", "1 while it takes no writes").add(
+        labels, bool(stream.write_error)
+    )
+    level = "async" if config.persist_mode is PersistMode.ASYNC else durability
+    out.family(
+        "jetspark_stream_durability", "What an acknowledgement of it means, as a label"
+    ).add(format_labels((*pairs, ("value", level))), 1)
+    for field, name, meaning in _STORE:
+        value = getattr(store, field)
+        if value is not None:
+            out.family(f"jetspark_stream_{name}", meaning).add(labels, value)
+    if store.snapshot_ns is not None:
+        out.family("jetspark_stream_snapshot_age_seconds", "Since its index was last written").add(
+            labels, (now_ns - store.snapshot_ns) / _SECOND_NS
+        )

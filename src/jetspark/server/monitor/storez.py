@@ -1,0 +1,169 @@
+"""``/storez``, ours: what the disk does, and each stream's files (users.md 6.3).
+
+Fields that are not known are left out; none of them is shown as 0 for want of a figure.
+"""
+
+import msgspec
+
+from jetspark.api.base import ApiStruct, Timestamp, shown
+from jetspark.server.monitor.arguments import Arguments
+from jetspark.server.monitor.jetstream_view import StreamView
+from jetspark.server.monitor.pacing import paced
+from jetspark.server.monitor.store_view import CommitStats
+from jetspark.server.monitor.view import MonitorView
+
+
+class StorezOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for; empty is everything."""
+
+    account: str = ""
+    stream: str = ""
+
+
+class CommitBucket(ApiStruct, frozen=True, kw_only=True):
+    """How many commits took at most ``le_ns`` and more than the bucket before; None: longer."""
+
+    le_ns: int | None = None
+    count: int = shown(0)
+
+
+class Commits(ApiStruct, frozen=True, kw_only=True):
+    """What the committer did since the start."""
+
+    groups: int = shown(0)
+    messages: int | None = None
+    bytes: int | None = None
+    errors: int = shown(0)
+    no_space: int | None = None
+    waiting_groups: int | None = None
+    waiting_bytes: int | None = None
+    duration_sum_ns: int = shown(0)
+    durations: tuple[CommitBucket, ...] = ()
+
+
+class StreamFiles(ApiStruct, frozen=True, kw_only=True):
+    """One stream on disk."""
+
+    account: str
+    stream: str
+    kind: str
+    messages: int
+    bytes: int
+    segments: int | None = None
+    file_bytes: int | None = None
+    staged_position: int | None = None
+    durable_position: int | None = None
+    snapshot: Timestamp | None = None
+    snapshot_age_ns: int | None = None
+    cache_bytes: int | None = None
+    cache_limit: int | None = None
+    index_bytes: int | None = None
+    duplicates: int | None = None
+    duplicates_limit: int | None = None
+    lost_messages: int | None = None
+    lost_bytes: int | None = None
+    quarantined_bytes: int | None = None
+    read_only: bool = shown(False)
+    write_error: str = ""
+
+
+class LostStreamInfo(ApiStruct, frozen=True, kw_only=True):
+    """A stream that could not be opened, and why."""
+
+    account: str
+    stream: str
+    reason: str
+
+
+class Storez(ApiStruct, frozen=True, kw_only=True):
+    """The answer."""
+
+    server_id: str
+    now: Timestamp
+    disabled: bool = False
+    store_dir: str = ""
+    durability: str = ""
+    commits: Commits | None = None
+    streams: tuple[StreamFiles, ...] = shown(())
+    lost_streams: tuple[LostStreamInfo, ...] = ()
+
+
+def read_options(arguments: Arguments) -> StorezOptions:
+    """Read the arguments: ``acc`` and ``stream``."""
+    return StorezOptions(account=arguments.text("acc"), stream=arguments.text("stream"))
+
+
+async def storez(view: MonitorView, options: StorezOptions) -> Storez:
+    """Make the answer."""
+    now_ns = view.now_ns()
+    server_id = view.identity.server_id
+    jetstream = view.jetstream()
+    if jetstream is None:
+        return Storez(server_id=server_id, now=Timestamp(now_ns), disabled=True)
+    commits = jetstream.commits()
+    streams: list[StreamFiles] = []
+    for account in sorted(jetstream.accounts(), key=lambda account: account.name):
+        if options.account in {"", account.name}:
+            streams += [
+                _files(account.name, stream, now_ns)
+                async for stream in paced(account.streams())
+                if options.stream in {"", stream.config.name}
+            ]
+    return Storez(
+        server_id=server_id,
+        now=Timestamp(now_ns),
+        store_dir=jetstream.echo.store_dir,
+        durability=jetstream.echo.durability,
+        commits=None if commits is None else _commits(commits),
+        streams=tuple(streams),
+        lost_streams=tuple(
+            LostStreamInfo(account=each.account, stream=each.stream, reason=each.reason)
+            for each in jetstream.lost_streams()
+        ),
+    )
+
+
+def _commits(stats: CommitStats) -> Commits:
+    bounds: tuple[int | None, ...] = (*stats.duration_bounds_ns, None)
+    return Commits(
+        groups=stats.groups,
+        messages=stats.messages,
+        bytes=stats.bytes,
+        errors=stats.errors,
+        no_space=stats.no_space,
+        waiting_groups=stats.waiting_groups,
+        waiting_bytes=stats.waiting_bytes,
+        duration_sum_ns=stats.duration_sum_ns,
+        durations=tuple(
+            CommitBucket(le_ns=bound, count=count)
+            for bound, count in zip(bounds, stats.duration_counts, strict=False)
+        ),
+    )
+
+
+def _files(account: str, stream: StreamView, now_ns: int) -> StreamFiles:
+    state, store = stream.state(), stream.store()
+    snapshot_ns = store.snapshot_ns
+    return StreamFiles(
+        account=account,
+        stream=stream.config.name,
+        kind=store.kind,
+        messages=state.messages,
+        bytes=state.bytes,
+        segments=store.segments,
+        file_bytes=store.file_bytes,
+        staged_position=store.staged_position,
+        durable_position=store.durable_position,
+        snapshot=None if snapshot_ns is None else Timestamp(snapshot_ns),
+        snapshot_age_ns=None if snapshot_ns is None else now_ns - snapshot_ns,
+        cache_bytes=store.cache_bytes,
+        cache_limit=store.cache_limit,
+        index_bytes=store.index_bytes,
+        duplicates=store.duplicates,
+        duplicates_limit=store.duplicates_limit,
+        lost_messages=store.lost_messages,
+        lost_bytes=store.lost_bytes,
+        quarantined_bytes=store.quarantined_bytes,
+        read_only=store.read_only,
+        write_error=stream.write_error,
+    )

@@ -1,0 +1,52 @@
+"""``/routez``, ``/leafz`` and ``/gatewayz``: other servers. There are none, and that is said."""
+
+from jetspark.api.base import ApiStruct, Timestamp, shown
+from jetspark.server.monitor.view import MonitorView
+
+
+class Routez(ApiStruct, frozen=True, kw_only=True):
+    """The answer of ``/routez``."""
+
+    server_id: str
+    server_name: str
+    now: Timestamp
+    num_routes: int = shown(0)
+    routes: tuple[str, ...] = shown(())
+
+
+class Leafz(ApiStruct, frozen=True, kw_only=True):
+    """The answer of ``/leafz``."""
+
+    server_id: str
+    now: Timestamp
+    leafnodes: int = shown(0)
+    leafs: tuple[str, ...] = shown(())
+
+
+class Gatewayz(ApiStruct, frozen=True, kw_only=True):
+    """The answer of ``/gatewayz``."""
+
+    server_id: str
+    now: Timestamp
+    outbound_gateways: dict[str, str] = shown({})
+    inbound_gateways: dict[str, str] = shown({})
+
+
+def routez(view: MonitorView) -> Routez:
+    """No routes."""
+    identity = view.identity
+    return Routez(
+        server_id=identity.server_id,
+        server_name=identity.server_name,
+        now=Timestamp(view.now_ns()),
+    )
+
+
+def leafz(view: MonitorView) -> Leafz:
+    """No leaf nodes."""
+    return Leafz(server_id=view.identity.server_id, now=Timestamp(view.now_ns()))
+
+
+def gatewayz(view: MonitorView) -> Gatewayz:
+    """No gateways."""
+    return Gatewayz(server_id=view.identity.server_id, now=Timestamp(view.now_ns()))

@@ -1,0 +1,66 @@
+"""The monitoring ports of a server: loaded and opened only when they are asked for."""
+
+import logging
+import ssl
+from typing import TYPE_CHECKING
+
+from jetspark.server.connection import Connection
+from jetspark.server.monitor.app import create_app
+from jetspark.server.monitor.closed import reason_of
+from jetspark.server.monitor.http import MonitorPort
+from jetspark.server.observed import ObservedServer
+
+if TYPE_CHECKING:
+    from jetspark.server.server import Server
+
+log = logging.getLogger("jetspark.server")
+
+
+class Monitor:
+    """What is served on the monitoring ports, and the record of closed connections."""
+
+    def __init__(self, server: "Server") -> None:
+        self.url = ""
+        self._server = server
+        self._view = ObservedServer(server)
+        self._ports: list[MonitorPort] = []
+
+    async def start(self) -> None:
+        """Open the ports."""
+        settings = self._server.settings
+        app = create_app(
+            self._view,
+            token=settings.jetspark.monitor_token.value,
+            base_path=settings.http_base_path,
+            mounts=self._server.mounts,
+        )
+        if settings.http_port:
+            port = MonitorPort(app)
+            self._server.http_port = await port.start(settings.http_host, settings.http_port)
+            self._ports.append(port)
+            self._announce("http", self._server.http_port)
+        if settings.https_port:
+            tls = self._server.tls
+            if tls is None:
+                raise OSError("https_port needs a tls block with cert_file and key_file")
+            context: ssl.SSLContext = tls.context
+            port = MonitorPort(app, tls=context)
+            self._server.https_port = await port.start(settings.http_host, settings.https_port)
+            self._ports.append(port)
+            self._announce("https", self._server.https_port)
+
+    def _announce(self, scheme: str, port: int) -> None:
+        host = self._server.settings.http_host
+        log.info("Starting %s monitor on %s:%d", scheme, host, port)
+        reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104
+        self.url = self.url or f"{scheme}://{reachable}:{port}"
+
+    def note_closed(self, connection: Connection) -> None:
+        """A connection ends."""
+        self._view.note_closed(connection, reason_of(connection.client.told))
+
+    async def stop(self) -> None:
+        """Close the ports."""
+        for port in self._ports:
+            await port.stop()
+        self._ports.clear()

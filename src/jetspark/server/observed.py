@@ -1,0 +1,292 @@
+"""The running server as monitoring sees it (``monitor/view.py``), read on demand.
+
+Nothing here is on the hot path: numbers are counted where they arise anyway, and put together
+when somebody asks.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from jetspark.api.base import Timestamp
+from jetspark.api.consumer import ConsumerInfo
+from jetspark.api.stream import StreamConfig, StreamSourceInfo, StreamState
+from jetspark.engine.stream.config import API_LEVEL
+from jetspark.engine.stream.stream import Stream
+from jetspark.server.accounts import Account
+from jetspark.server.connection import Connection
+from jetspark.server.monitor import tls as tls_facts
+from jetspark.server.monitor.account_view import AccountDetails, SublistCounts
+from jetspark.server.monitor.closed import ClosedConnection, ClosedConnections
+from jetspark.server.monitor.connection_view import ConnectionDetails
+from jetspark.server.monitor.jetstream_view import LostStream
+from jetspark.server.monitor.settings_echo import JetStreamEcho, ServerEcho
+from jetspark.server.monitor.store_view import CommitStats, StreamStore
+from jetspark.server.monitor.view import Counters, Identity, Readiness
+from jetspark.server.receiver import Subscription, Traffic
+from jetspark.version import COMPILED, NATS_VERSION, VERSION
+
+if TYPE_CHECKING:
+    from jetspark.server.server import Server
+
+
+class ObservedConnection:
+    """One connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        session = connection.session
+        self._connection = connection
+        self.cid = session.client_id
+        self.account = session.user.account.name if session.user is not None else ""
+        self.start_ns = session.started_ns
+        self.last_ns = session.last_read_ns
+        self.rtt_ns = session.rtt_ns
+        self.pending_bytes = connection.waiting_bytes()
+        self.traffic: Traffic = connection.client.receiver.traffic
+        self.stalls = connection.stalls
+        self.subscription_count = len(connection.client.subscriptions)
+
+    def details(self) -> ConnectionDetails:
+        """What does not change once a client said CONNECT."""
+        session = self._connection.session
+        options = session.options
+        return ConnectionDetails(
+            ip=session.ip,
+            port=session.port,
+            name=options.name,
+            lang=options.lang,
+            version=options.version,
+            user="[REDACTED]" if options.auth_token else options.user,
+            account=self.account,
+            tls=tls_facts.details(session.tls) if session.tls is not None else None,
+        )
+
+    def subscriptions(self) -> Iterable[Subscription]:
+        """Its subscriptions, in the order they were made."""
+        return self._connection.client.subscriptions.values()
+
+    def request_rtt(self) -> None:
+        """Ask for the round trip time, if nobody did yet."""
+        session = self._connection.session
+        if session.rtt_ns == 0 and session.ping_sent_ns == 0:
+            session.ping(session.now_ns())
+            self._connection.flush()
+
+
+class ObservedStream:
+    """One stream, and what the monitoring of JetStream asks of it."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self.config: StreamConfig = stream.config
+        self.created_ns = stream.created_ns
+        self.write_error = "read-only after a disk error" if stream.log.read_only else ""
+
+    def state(self) -> StreamState:
+        """What it holds."""
+        index = self._stream.log.index
+        holes = index.last_seq - index.first_seq + 1 - index.messages if index.messages else 0
+        return StreamState(
+            messages=index.messages,
+            bytes=index.bytes,
+            first_seq=index.first_seq,
+            first_ts=Timestamp(index.first_time),
+            last_seq=index.last_seq,
+            last_ts=Timestamp(index.last_time),
+            num_subjects=index.subject_count,
+            num_deleted=holes,
+        )
+
+    def consumers(self, now_ns: int) -> Sequence[ConsumerInfo]:
+        """Streams of this version have none."""
+        del now_ns
+        return ()
+
+    def mirror(self) -> StreamSourceInfo | None:
+        """Streams of this version are none."""
+        return None
+
+    def sources(self) -> tuple[StreamSourceInfo, ...]:
+        """Streams of this version have none."""
+        return ()
+
+    def store(self) -> StreamStore:
+        """What it is on disk."""
+        log = self._stream.log
+        return StreamStore(
+            segments=len(log.index.segments),
+            staged_position=log.staged_position,
+            durable_position=log.durable_position,
+            cache_bytes=log.cache.size,
+            cache_limit=log.cache.budget,
+            read_only=log.read_only,
+        )
+
+
+class ObservedAccount:
+    """One account; the same object serves the general and the JetStream questions."""
+
+    max_memory = -1
+    max_storage = -1
+    slow_consumers = None
+
+    def __init__(self, account: Account, *, is_system: bool, loaded_ns: int) -> None:
+        self._account = account
+        self._loaded_ns = loaded_ns
+        self.name = self.name_tag = account.name
+        self.is_system = is_system
+        self.jetstream_enabled = account.driver is not None
+        self.traffic: Traffic = account.router.traffic
+        self.connection_count = account.clients
+        self.api_total = account.driver.api_total if account.driver is not None else 0
+        self.api_errors = account.driver.api_errors if account.driver is not None else 0
+
+    def sublist(self) -> SublistCounts:
+        """Its subscriptions as numbers."""
+        sublist = self._account.router.sublist
+        return SublistCounts(
+            subscriptions=sublist.count,
+            inserts=(sublist.generation + sublist.count) // 2,
+            removes=(sublist.generation - sublist.count) // 2,
+        )
+
+    def details(self) -> AccountDetails:
+        """How it is configured."""
+        return AccountDetails(updated_ns=self._loaded_ns)
+
+    def streams(self) -> Collection[ObservedStream]:
+        """Its streams, by name."""
+        if self._account.driver is None:
+            return ()
+        return [
+            ObservedStream(stream)
+            for _, stream in sorted(self._account.driver.engine.streams.items())
+        ]
+
+
+class ObservedJetStream:
+    """JetStream of the server."""
+
+    api_level = API_LEVEL
+    api_inflight = 0
+
+    def __init__(self, accounts: list[ObservedAccount], folder: str) -> None:
+        self._accounts = accounts
+        self.echo = JetStreamEcho(max_memory=-1, max_storage=-1, store_dir=folder)
+
+    def accounts(self) -> Collection[ObservedAccount]:
+        """The accounts that have it."""
+        return self._accounts
+
+    def lost_streams(self) -> Sequence[LostStream]:
+        """A stream that cannot be opened ends the start, so there is none."""
+        return ()
+
+    def commits(self) -> CommitStats | None:
+        """Nobody counts them yet."""
+        return None
+
+
+class ObservedServer:
+    """The server."""
+
+    def __init__(self, server: "Server") -> None:
+        self._server = server
+        self._closed = ClosedConnections(server.settings.max_closed_clients)
+        self.identity = Identity(
+            server_id=server.server_id,
+            server_name=server.server_name,
+            version=NATS_VERSION,
+            jetspark_version=VERSION,
+            compiled=COMPILED,
+            start_ns=server.clock.now_ns(),
+        )
+
+    def note_closed(self, connection: Connection, reason: str) -> None:
+        """Keep what is worth keeping of a connection that ends."""
+        now = self._server.clock.now_ns()
+        self._closed.add(ObservedConnection(connection), now, reason)
+
+    @property
+    def echo(self) -> ServerEcho:
+        """What it was configured to."""
+        server, settings = self._server, self._server.settings
+        tls = settings.tls
+        return ServerEcho(
+            host=settings.host,
+            port=server.port,
+            config_load_ns=server.config_loaded_ns,
+            config_digest=settings.digest,
+            auth_required=server.authenticator.announced,
+            tls_required=tls is not None,
+            tls_verify=tls is not None and tls.verify,
+            max_connections=settings.max_connections,
+            max_subscriptions=settings.max_subscriptions,
+            ping_interval=settings.ping_interval,
+            ping_max=settings.ping_max,
+            http_host=settings.http_host,
+            http_port=server.http_port,
+            http_base_path=settings.http_base_path,
+            https_port=server.https_port,
+            auth_timeout_s=server.authorization_timeout / 1e9,
+            max_control_line=settings.max_control_line,
+            max_payload=settings.max_payload,
+            max_pending=settings.max_pending,
+            tls_timeout_s=tls.timeout / 1e9 if tls is not None else 2.0,
+            write_deadline=settings.write_deadline,
+            system_account=settings.system_account,
+        )
+
+    def now_ns(self) -> int:
+        """Engine time."""
+        return self._server.clock.now_ns()
+
+    def counters(self) -> Counters:
+        """What was counted since the start."""
+        server = self._server
+        return Counters(
+            total_connections=server.total_connections,
+            slow_consumers=server.slow_consumers,
+            stale_connections=server.keepalive.stale,
+            stalled_clients=server.stalls,
+        )
+
+    def readiness(self) -> Readiness:
+        """Whether it does its work."""
+        server = self._server
+        recovered = sum(len(a.streams()) for a in self.accounts())
+        return Readiness(
+            accepting=server.listening,
+            ready=server.listening and not server.lame_duck,
+            reason="" if server.listening else "the server does not listen",
+            streams_recovered=recovered,
+            streams_total=recovered,
+        )
+
+    def accounts(self) -> Collection[ObservedAccount]:
+        """All accounts."""
+        server = self._server
+        system = server.directory.system_account
+        return [
+            ObservedAccount(
+                account,
+                is_system=system is not None and account.name == system.name,
+                loaded_ns=server.config_loaded_ns,
+            )
+            for account in server.accounts.values()
+        ]
+
+    def connections(self) -> Collection[ObservedConnection]:
+        """The open connections of clients."""
+        return [ObservedConnection(connection) for connection in self._server.connections]
+
+    def closed(self) -> Iterable[ClosedConnection]:
+        """The connections that were closed last, oldest first."""
+        return self._closed
+
+    def jetstream(self) -> ObservedJetStream | None:
+        """JetStream; None while it is off."""
+        folder = self._server.store_folder
+        if folder is None:
+            return None
+        with_streams = [account for account in self.accounts() if account.jetstream_enabled]
+        return ObservedJetStream(with_streams, str(folder))

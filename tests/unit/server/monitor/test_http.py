@@ -1,0 +1,219 @@
+"""The port: uvicorn in our loop (contracts.md 8): no signals, no threads, several at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import ssl
+import threading
+from collections.abc import MutableMapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.server.monitor.fakes import FakeView, busy_view
+
+from jetspark.server.monitor.app import create_app
+from jetspark.server.monitor.http import MonitorPort
+
+
+async def get(port: int, path: str, tls: ssl.SSLContext | None = None) -> tuple[int, bytes]:
+    name = "localhost" if tls else None
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", port, ssl=tls, server_hostname=name
+    )
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split(b" ")[1]), body
+
+
+async def test_an_application_is_served_on_a_free_port() -> None:
+    port = MonitorPort(create_app(busy_view()))
+    bound = await port.start("127.0.0.1", -1)
+    try:
+        status, body = await get(bound, "/healthz")
+    finally:
+        await port.stop()
+
+    assert bound > 0
+    assert (status, body) == (200, b'{"status":"ok"}')
+    with pytest.raises(OSError):
+        await asyncio.open_connection("127.0.0.1", bound)
+
+
+async def test_signals_threads_and_loggers_of_the_process_stay_as_they_are() -> None:
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    threads = set(threading.enumerate())
+    access = logging.getLogger("uvicorn.access")
+    propagated = access.propagate
+    port = MonitorPort(create_app(busy_view()))
+    bound = await port.start("127.0.0.1", 0)
+    try:
+        for path in ("/varz", "/connz?subs=1", "/metrics", "/", "/nope", "/connz?auth=x"):
+            await get(bound, path)
+        while_open = {number: signal.getsignal(number) for number in handlers}
+    finally:
+        await port.stop()
+
+    assert while_open == handlers
+    assert {number: signal.getsignal(number) for number in handlers} == handlers
+    assert set(threading.enumerate()) == threads
+    assert access.propagate == propagated
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_several_ports_live_in_one_loop() -> None:
+    ports = [MonitorPort(create_app(FakeView())) for _ in range(3)]
+    bound = [await port.start("127.0.0.1", 0) for port in ports]
+    await ports[0].stop()
+
+    answers = [await get(number, "/healthz") for number in bound[1:]]
+    await asyncio.gather(*(port.stop() for port in ports))
+
+    assert len(set(bound)) == 3
+    assert [status for status, _ in answers] == [200, 200]
+
+
+async def test_a_port_can_be_opened_again_and_closed_twice() -> None:
+    port = MonitorPort(create_app(FakeView()))
+    for _ in range(2):
+        bound = await port.start("127.0.0.1", 0)
+        with pytest.raises(RuntimeError, match="open already"):
+            await port.start("127.0.0.1", 0)
+        assert (await get(bound, "/readyz"))[0] == 200
+        await port.stop()
+        await port.stop()
+
+
+async def test_a_port_that_is_taken_says_so_and_leaves_nothing_behind() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = MonitorPort(create_app(FakeView()))
+        with pytest.raises(OSError, match="in use"):
+            await port.start("127.0.0.1", taken.getsockname()[1])
+        await port.stop()
+
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_ipv6_is_listened_on() -> None:
+    if not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    port = MonitorPort(create_app(FakeView()))
+    try:
+        bound = await port.start("::1", 0)
+    except OSError as error:
+        pytest.skip(f"this machine has no IPv6 loopback: {error}")
+    try:
+        _, writer = await asyncio.open_connection("::1", bound)
+        writer.close()
+        await writer.wait_closed()
+    finally:
+        await port.stop()
+
+
+async def test_an_event_stream_ends_itself_when_the_port_stops() -> None:
+    """contracts.md 8: event streams end themselves when the server stops."""
+    ended: list[str] = []
+
+    async def events(scope: MutableMapping[str, Any], _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True})
+        await scope["state"]["stopping"].wait()
+        await send({"type": "http.response.body", "body": b"data: end\n\n"})
+        ended.append("by itself")
+
+    port = MonitorPort(create_app(FakeView(), mounts={"/events": events}))
+    bound = await port.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", bound)
+    writer.write(b"GET /events/ HTTP/1.1\r\nHost: x\r\n\r\n")
+    await reader.readuntil(b"data: 1\n\n")
+    await port.stop()
+
+    assert ended == ["by itself"]
+    assert b"data: end" in await reader.read()
+    writer.close()
+
+
+async def test_a_stream_that_does_not_end_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
+    """contracts.md 8: one second, then the server stops all the same."""
+    caplog.set_level(logging.CRITICAL)
+
+    async def deaf(_scope: MutableMapping[str, Any], _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"here", "more_body": True})
+        await asyncio.Event().wait()
+
+    port = MonitorPort(create_app(FakeView(), mounts={"/deaf": deaf}), grace_s=0)
+    bound = await port.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", bound)
+    writer.write(b"GET /deaf/ HTTP/1.1\r\nHost: x\r\n\r\n")
+    await reader.readuntil(b"here")
+    async with asyncio.timeout(5):
+        await port.stop()
+
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    writer.close()
+
+
+async def test_an_idle_connection_does_not_hold_up_the_end() -> None:
+    port = MonitorPort(create_app(FakeView()))
+    bound = await port.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", bound)
+    writer.write(b"GET /healthz HTTP/1.1\r\nHo")
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await port.stop()
+        assert await reader.read() == b""
+    writer.close()
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    x509 = pytest.importorskip("cryptography.x509")
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    cert_file, key_file = folder / "cert.pem", folder / "key.pem"
+    cert_file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return cert_file, key_file
+
+
+async def test_https_is_served_with_the_context_it_is_given(tmp_path: Path) -> None:
+    cert_file, key_file = certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert_file, key_file)
+    trusting = ssl.create_default_context(cafile=str(cert_file))
+    port = MonitorPort(create_app(FakeView()), tls=context)
+    bound = await port.start("127.0.0.1", 0)
+    try:
+        status, _ = await get(bound, "/varz", trusting)
+    finally:
+        await port.stop()
+
+    assert status == 200

@@ -55,3 +55,21 @@ def raise_open_files_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def users_by_name(settings: Settings) -> dict[str, object]:
+    """Everything that was said about each user, to see at a reload who has changed.
+
+    The empty name is who needs none: they change when the authorization as a whole does.
+    """
+    authorization = settings.authorization
+    single = (authorization.user, authorization.password, authorization.token)
+    found: dict[str, object] = {"": (single, authorization.users is None)}
+    if authorization.user:
+        found[authorization.user] = single
+    for user in authorization.users or ():
+        found[user.user] = ("", user)
+    for account in settings.accounts:
+        for user in account.users:
+            found[user.user] = (account.name, user)
+    return found

@@ -14,6 +14,11 @@ from jetspark.headers.names import SUBJECT
 from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.protocol.encoder import OK, PONG, encode_err, write_hmsg
 from jetspark.protocol.parser import ServerOps, ServerParser
+from jetspark.server.auth.permissions import (
+    is_reserved_publish,
+    is_reserved_queue,
+    is_reserved_reply,
+)
 from jetspark.server.receiver import Receiver, Subscription
 from jetspark.server.router import Router
 from jetspark.subjects.tokens import is_valid_literal, is_valid_subject
@@ -21,14 +26,13 @@ from jetspark.subjects.tokens import is_valid_literal, is_valid_subject
 # A held operation: its kind, its bytes, and the offsets of a publish or the count of an UNSUB.
 Held = tuple[str, bytes, bytes, bytes, tuple[int, ...]]
 
-# Servers of a cluster use this queue group; clients may not.
-SYSTEM_QUEUE: Final = b"_sys_"
-
-_DOLLAR: Final[i64] = 0x24
-_G: Final[i64] = 0x47
-_J: Final[i64] = 0x4A
-_R: Final[i64] = 0x52
-_UNDERSCORE: Final[i64] = 0x5F
+# How the subjects begin that only servers use: ``$GR. $JS. $NRG. _GR_. _R_.``
+_DOLLAR: Final = 0x24
+_UNDERSCORE: Final = 0x5F
+_G: Final = 0x47
+_J: Final = 0x4A
+_N: Final = 0x4E
+_R: Final = 0x52
 
 
 class ClientHandler(ServerOps):
@@ -45,6 +49,8 @@ class ClientHandler(ServerOps):
         self.subscription_tokens_max: i64 = 0
         self.ready: bool = True
         self.closing: bool = False
+        # Whether it is in the system account, which may use more subjects.
+        self.system: bool = False
         # What the client was told when the server ended the connection; None: it left by itself.
         self.told: bytes | None = None
         # What a client is before it said CONNECT (wire-facts.md 3).
@@ -87,10 +93,10 @@ class ClientHandler(ServerOps):
         if permissions is not None and not permissions.may_publish(subject, router.now):
             self.session.on_publish_denied(subject)
             return
-        if data[ss] in (_DOLLAR, _UNDERSCORE) and is_reserved_subject(subject):
+        if looks_reserved(data, ss) and is_reserved_publish(subject, self.system):
             self.session.on_publish_denied(subject)
             return
-        if re > rs and data[rs] in (_DOLLAR, _UNDERSCORE) and is_reserved_reply(data, rs, re):
+        if re > rs and looks_reserved(data, rs) and is_reserved_reply(data[rs:re]):
             self.session.on_reply_denied(data[rs:re])
             return
         if self.verbose:
@@ -120,7 +126,7 @@ class ClientHandler(ServerOps):
         # The order of the checks is nats-server's, so that a client hears the same of two errors.
         receiver = self.receiver
         permissions = receiver.permissions
-        if queue == SYSTEM_QUEUE or (
+        if is_reserved_queue(queue) or (
             permissions is not None and not permissions.may_subscribe(subject, queue)
         ):
             self.session.on_subscribe_denied(subject, queue)
@@ -240,24 +246,10 @@ class ClientHandler(ServerOps):
                 return
 
 
-def is_reserved_subject(subject: bytes) -> bool:
-    """Say whether only servers publish to it: answers through gateways, and consensus groups."""
-    return subject.startswith(b"$NRG.") or has_gateway_prefix(subject)
-
-
-def is_reserved_reply(data: bytes, rs: i64, re: i64) -> bool:
-    """Say whether only servers use the reply ``data[rs:re]``: imports, acks, gateways."""
-    second: i64 = data[rs + 1] if re > rs + 1 else 0
-    if second not in (_R, _G, _J):
+def looks_reserved(data: bytes, start: i64) -> bool:
+    """Say whether a subject at ``start`` is worth a closer look: most are not, by two bytes."""
+    first: i64 = data[start]
+    if first not in (_DOLLAR, _UNDERSCORE):
         return False
-    reply = data[rs:re]
-    if reply.startswith(b"$JS.ACK."):
-        return re - rs > 8
-    return reply.startswith(b"_R_.") or has_gateway_prefix(reply)
-
-
-def has_gateway_prefix(subject: bytes) -> bool:
-    """Say whether it has the prefix of an answer through gateways, and something behind it."""
-    if subject.startswith(b"_GR_."):
-        return len(subject) > 5
-    return subject.startswith(b"$GR.") and len(subject) > 4
+    second: i64 = data[start + 1]
+    return second in (_G, _J, _N, _R)

@@ -19,7 +19,7 @@ from jetspark.engine.stream.config import API_LEVEL
 from jetspark.ids import Nuid
 from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
 from jetspark.server.accounts import Account
-from jetspark.server.arguments import combined, raise_open_files_limit
+from jetspark.server.arguments import combined, raise_open_files_limit, users_by_name
 from jetspark.server.auth.authenticator import Authenticator
 from jetspark.server.auth.users import Directory, build_directory
 from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
@@ -54,8 +54,8 @@ class Server:
 
     ``port`` -1 takes any free port. ``store_dir`` None keeps the store in a private folder that is
     removed when the server closes. ``http_port`` opens the monitoring port (-1: any free one), on
-    which ``mounts`` are served too, ASGI applications by path. ``config`` is a configuration file in nats-server's language,
-    or `Settings`; what is given here as an argument wins over it.
+    which ``mounts`` are served too, ASGI applications by path. ``config`` is a configuration file
+    in nats-server's language, or `Settings`; what is given here as an argument wins over it.
     """
 
     def __init__(
@@ -109,6 +109,7 @@ class Server:
         self._jetstream: JetStreamRuntime | None = None
         self._monitor: Monitor | None = None
         self._listener: asyncio.Server | None = None
+        self._port = 0
         self._last_client_id = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._executor: ThreadPoolExecutor | None = None
@@ -127,7 +128,7 @@ class Server:
         """The port the server listens on; known once it has started."""
         if self._listener is None:
             raise RuntimeError("the server is not running: use `async with Server()` or `start()`")
-        return int(self._listener.sockets[0].getsockname()[1])
+        return self._port
 
     @property
     def client_url(self) -> str:
@@ -152,6 +153,7 @@ class Server:
         except OSError:
             await self.close()
             raise
+        self._port = int(self._listener.sockets[0].getsockname()[1])
         await self._start_monitor()
         log.info("Listening for client connections on %s:%d", self.settings.host, self.port)
         log.info("Server is ready")
@@ -285,15 +287,14 @@ class Server:
         tls = tls_runtime(settings.tls) if settings.tls else None
         for change in plan.changes:
             log.info("Reloaded: %s = %s", change.name, change.new)
-        self.settings = settings
+        before, self.settings = self.settings, settings
         self.config_loaded_ns = self.clock.now_ns()
         self.tls = tls
         for name in directory.accounts.keys() - self.accounts.keys():
             account = self.accounts[name] = Account(name)
             if self._jetstream is not None and directory.accounts[name].jetstream is not None:
                 self._jetstream.serve(account, self.flush)
-        if directory != self.directory:
-            self._change_directory(directory)
+        self._change_directory(directory, before)
         self.keepalive.follow(
             ping_interval_ns=settings.ping_interval,
             ping_max=settings.ping_max,
@@ -305,15 +306,14 @@ class Server:
             connection.client.parser.max_control_line = settings.max_control_line
         self._tell_everybody()
 
-    def _change_directory(self, directory: Directory) -> None:
+    def _change_directory(self, directory: Directory, before: Settings) -> None:
         self.directory = directory
         self.authenticator = Authenticator(directory)
-        for connection in list(self.connections):
+        old, new = users_by_name(before), users_by_name(self.settings)
+        for connection in self.connections:
             user = connection.session.user
-            known = directory.everybody if user and not user.name else None
-            if user is not None and known is None:
-                known = directory.users.get(user.name)
-            if user is None or user != known:
+            name = user.name if user is not None else ""
+            if user is None or old.get(name) != new.get(name):
                 connection.client.close(AUTHORIZATION_VIOLATION)
 
     def _tell_everybody(self) -> None:
@@ -332,8 +332,8 @@ class Server:
             server_name=self.server_name,
             version=NATS_VERSION,
             proto=1,
-            host=self.settings.host,
-            port=self.port,
+            host=self.settings.client_advertise.rpartition(":")[0] or self.settings.host,
+            port=int(self.settings.client_advertise.rpartition(":")[2] or self.port),
             headers=self.headers,
             auth_required=self.authenticator.announced,
             tls_required=tls is not None,
@@ -366,7 +366,12 @@ class Server:
         """Run something that belongs to the server; it ends with it."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("A task of the server failed", exc_info=task.exception())
 
     async def in_executor(self, work: Callable[..., _T], *arguments: object) -> _T:
         """Run something slow in a thread of the server's own."""

@@ -4,8 +4,10 @@ import logging
 import ssl
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from jetspark.protocol.encoder import OK, PING, encode_err, encode_info
-from jetspark.protocol.handshake import ConnectOptions, decode_connect
+from jetspark.protocol.handshake import ConnectOptions, ServerInfo, decode_connect
 from jetspark.server.auth.admission import Admission, Stage
 from jetspark.server.auth.authenticator import Accepted, NeedsHash, Refused
 from jetspark.server.auth.users import User
@@ -79,8 +81,22 @@ class Session:
 
     def info(self) -> bytes:
         """The INFO line for this client."""
-        account = self.user.account.name if self.connected and self.user is not None else ""
-        return encode_info(self._server.info(self.client_id, self.ip, account))
+        return encode_info(self._info(""))
+
+    def connect_info(self) -> bytes:
+        """The INFO line that says what the client is connected as."""
+        assert self.user is not None
+        account = self.user.account
+        info = self._info(account.name)
+        return encode_info(msgspec.structs.replace(info, acc_is_sys=account.system))
+
+    def _info(self, account: str) -> ServerInfo:
+        info = self._server.info(self.client_id, self.ip, account)
+        if self.connected:
+            # Only the greeting leaves it out for the sake of a no_auth_user, as in nats-server.
+            required = self._server.authenticator.required
+            info = msgspec.structs.replace(info, auth_required=required)
+        return info
 
     # Who it is ---------------------------------------------------------------------------------
 
@@ -142,6 +158,7 @@ class Session:
         account = self._server.accounts[self.user.account.name]
         account.clients += 1
         self._client.router = account.router
+        self._client.system = self.user.account.system
         self._client.receiver.permissions = self.user.permissions()
         self._client.parser.awaiting_connect = False
         self._client.ready = True
@@ -209,7 +226,7 @@ class Session:
         if self.connected:
             self.settled = True
             if self.options.protocol >= 1:
-                self._client.receiver.queue(self.info())
+                self._client.receiver.queue(self.connect_info())
 
     def now_ns(self) -> int:
         """Engine time."""

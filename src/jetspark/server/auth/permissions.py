@@ -219,7 +219,8 @@ class Permissions:
         """Tell whether the client may subscribe; an empty ``queue`` is a plain subscription."""
         if not self.rules.subscribes(subject, queue):
             return False
-        if not self.needs_delivery_check and (len(queue) > 0 or not is_literal(subject)):
+        # What a literal subscription gets is the subject that was just looked at.
+        if not self.needs_delivery_check and not is_literal(subject):
             self.needs_delivery_check = self.rules.subscribe_deny.touches(subject)
         return True
 
@@ -269,9 +270,7 @@ class Permissions:
 
 def is_reserved_publish(subject: bytes, system: bool) -> bool:
     """Tell whether no client may publish on ``subject``; ``$NRG.`` is the system account's."""
-    if subject.startswith(b"_GR_."):
-        return len(subject) > 5
-    return not system and subject.startswith(b"$NRG.")
+    return has_gateway_prefix(subject) or (not system and subject.startswith(b"$NRG."))
 
 
 def is_reserved_reply(reply: bytes) -> bool:
@@ -281,7 +280,14 @@ def is_reserved_reply(reply: bytes) -> bool:
     """
     if reply.startswith(b"$JS.ACK."):
         return len(reply) > 8
-    return reply.startswith(b"_R_.") or (reply.startswith(b"_GR_.") and len(reply) > 5)
+    return reply.startswith(b"_R_.") or has_gateway_prefix(reply)
+
+
+def has_gateway_prefix(subject: bytes) -> bool:
+    """Tell whether answers through gateways go there: the prefix of today, or the old one."""
+    if subject.startswith(b"_GR_."):
+        return len(subject) > 5
+    return subject.startswith(b"$GR.") and len(subject) > 4
 
 
 def is_reserved_queue(queue: bytes) -> bool:

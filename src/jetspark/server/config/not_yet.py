@@ -16,7 +16,6 @@ _DURABLE: Final = "this version syncs before every acknowledgement; leave it out
 _OURS: Final = "this version has the default built in; leave it out"
 
 NOT_YET: Final[dict[str, str]] = {
-    "client_advertise": "this version announces only its own address; leave it out",
     "write_timeout": _TIMING,
     "allow_non_tls": "this version serves plain clients or TLS clients, not both on one port",
     "tls.verify_and_map": "this version does not take users from certificates; use verify",

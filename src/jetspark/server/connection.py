@@ -25,6 +25,10 @@ SLOW_CONSUMER: Final = b"Slow Consumer"
 # nats-server stalls a producer for 2 to 5 ms, 10 ms per chunk read at most.
 STALL_BYTES: Final = 4 * 1024 * 1024
 STALL_SECONDS: Final = 0.005
+# A large read is worked on in pieces: what one piece makes each receiver get stays below the
+# size from which malloc maps fresh pages, which cost more than everything else (bench: fan-out
+# 1:10 took 2.3 us of CPU per message with pieces of 256 KiB, 2.0 with 64).
+CHUNK: Final = 64 * 1024
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -113,8 +117,12 @@ class Connection(asyncio.BufferedProtocol):
         """Parse one chunk and write what it caused."""
         session = self.session
         session.last_read_ns = self.client.router.now = self._server.clock.now_ns()
-        self.client.parser.feed(bytes(self._buffer[:nbytes]))
-        if self._server.flush(self.client.router):
+        behind = False
+        for start in range(0, nbytes, CHUNK):
+            self.client.parser.feed(bytes(self._buffer[start : min(start + CHUNK, nbytes)]))
+            if self._server.flush(self.client.router):
+                behind = True
+        if behind:
             self._stall()
 
     def eof_received(self) -> bool:

@@ -85,6 +85,7 @@ class EngineDriver:
 
     def _turn(self) -> None:
         self._turn_due = False
+        self._router.now = self._clock.now_ns()
         for stream, group in self.engine.take_groups():
             if isinstance(group, OSError):
                 self.engine.failed(stream, group, self._outbox)
@@ -129,7 +130,8 @@ class EngineDriver:
     def _on_timer(self) -> None:
         self._timer = None
         self._timer_at = None
-        self.engine.expire(self._clock.now_ns(), self._outbox)
+        self._router.now = self._clock.now_ns()
+        self.engine.expire(self._router.now, self._outbox)
         self._flush(self._router)
         self._rearm()
 

@@ -124,7 +124,7 @@ class Router:
                 subscription = subscribers[i]
                 receiver = subscription.receiver
                 if receiver.permissions is not None or (ps > hs and not receiver.headers):
-                    if self._give(
+                    if self.give(
                         subscription, origin, data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
                     ):
                         delivered = True
@@ -164,7 +164,7 @@ class Router:
         """Give a message to all plain subscribers and to one member of each queue group."""
         delivered = False
         for subscription in route.subscribers:
-            if self._give(subscription, origin, subject, reply, headers, payload):
+            if self.give(subscription, origin, subject, reply, headers, payload):
                 delivered = True
         if route.groups and self._to_groups(route, origin, subject, reply, headers, payload):
             delivered = True
@@ -188,12 +188,12 @@ class Router:
             while tried < size:
                 member = group[(start + tried) % size]
                 tried += 1
-                if self._give(member, origin, subject, reply, headers, payload):
+                if self.give(member, origin, subject, reply, headers, payload):
                     delivered = True
                     break
         return delivered
 
-    def _give(
+    def give(
         self,
         subscription: Subscription,
         origin: Receiver | None,
@@ -281,8 +281,7 @@ class ClientOutlet(Outlet):
 
     def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """Send one message."""
-        if not self._subscription.closed:
-            self._router.write(self._subscription, subject, reply, headers, payload)
+        self._router.give(self._subscription, None, subject, reply, headers, payload)
 
     def full(self) -> bool:
         """Say whether the client has much output waiting."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from jetspark.api.base import ApiStruct, Timestamp, shown
+from jetspark.api.base import ApiStruct, Timestamp, encode, shown
 from jetspark.server.monitor.arguments import Arguments, BadArgument
 from jetspark.server.monitor.connection_view import (
     ConnectionDetails,
@@ -96,7 +96,7 @@ class ConnectionInfo(ApiStruct, frozen=True, kw_only=True):
 
 
 class Connz(ApiStruct, frozen=True, kw_only=True):
-    """The answer; ``connections`` is null when the account does not exist."""
+    """The answer: `ConnectionInfo` one by one, or null when the account does not exist."""
 
     server_id: str
     now: Timestamp
@@ -104,7 +104,7 @@ class Connz(ApiStruct, frozen=True, kw_only=True):
     total: int = shown(0)
     offset: int
     limit: int
-    connections: tuple[ConnectionInfo, ...] | None = shown(None)
+    connections: tuple[msgspec.Raw, ...] | None = shown(None)
 
 
 class _Row:
@@ -186,7 +186,10 @@ async def connz(view: MonitorView, options: ConnzOptions) -> Connz:
     key, descending = _ORDERS[options.sort]
     rows.sort(key=lambda row: key(row, now_ns), reverse=descending)
     page = rows[options.offset : options.offset + options.limit]
-    connections = tuple([_info(row, options, now_ns) async for row in paced(page)])
+    # Encoded one by one: a long page does not hold up the loop at the end.
+    connections = tuple(
+        [msgspec.Raw(encode(_info(row, options, now_ns))) async for row in paced(page)]
+    )
     return Connz(
         server_id=view.identity.server_id,
         now=Timestamp(now_ns),

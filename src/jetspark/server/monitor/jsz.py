@@ -1,11 +1,15 @@
-"""``/jsz``: JetStream, with streams and consumers on request (nats-server's ``JSInfo``)."""
+"""``/jsz``: JetStream, with streams and consumers on request (nats-server's ``JSInfo``).
+
+Streams and consumers are encoded one by one while they are gone through, so that a server with
+very many of them does not stop for the whole answer at once.
+"""
 
 from typing import Final
 
 import msgspec
 
 from jetspark.api.account import ApiStats
-from jetspark.api.base import ApiStruct, Timestamp, shown
+from jetspark.api.base import ApiStruct, Timestamp, encode, shown
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo, PriorityGroupState, SequenceInfo
 from jetspark.api.stream import ClusterInfo, StreamConfig, StreamSourceInfo, StreamState
 from jetspark.server.monitor.arguments import Arguments, BadArgument
@@ -47,7 +51,7 @@ class JszOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsumerDetail(ApiStruct, frozen=True, kw_only=True):
-    """A consumer as CONSUMER.INFO says it; the configuration only on request."""
+    """A consumer as CONSUMER.INFO says it (`StreamDetail.consumer_detail`)."""
 
     stream_name: str
     name: str
@@ -67,14 +71,14 @@ class ConsumerDetail(ApiStruct, frozen=True, kw_only=True):
 
 
 class StreamDetail(ApiStruct, frozen=True, kw_only=True):
-    """A stream."""
+    """A stream (`AccountDetail.stream_detail`)."""
 
     name: str
     created: Timestamp
     cluster: ClusterInfo
     config: StreamConfig | None = None
     state: StreamState
-    consumer_detail: tuple[ConsumerDetail, ...] = ()
+    consumer_detail: tuple[msgspec.Raw, ...] = ()
     mirror: StreamSourceInfo | None = None
     sources: tuple[StreamSourceInfo, ...] = ()
 
@@ -91,7 +95,7 @@ class AccountDetail(ApiStruct, frozen=True, kw_only=True):
     accounts: int = shown(0)
     ha_assets: int = shown(0)
     api: ApiStats
-    stream_detail: tuple[StreamDetail, ...] = ()
+    stream_detail: tuple[msgspec.Raw, ...] = ()
 
 
 class Jsz(ApiStruct, frozen=True, kw_only=True):
@@ -213,12 +217,12 @@ def _chosen(
 async def _account(
     account: JetStreamAccountView, usage: AccountUsage, options: JszOptions, view: MonitorView
 ) -> AccountDetail:
-    streams: list[StreamDetail] = []
+    streams: list[msgspec.Raw] = []
     if options.streams:
         leader = ClusterInfo(leader=view.identity.server_name)
         by_name = sorted(account.streams(), key=lambda stream: stream.config.name)
         streams = [
-            await _stream(stream, leader, options, view.now_ns())
+            msgspec.Raw(encode(await _stream(stream, leader, options, view.now_ns())))
             async for stream in paced(by_name, per_turn=16)
         ]
     tags = {each.name: each.name_tag for each in view.accounts()}
@@ -242,10 +246,10 @@ def limit_shown(value: int) -> int:
 async def _stream(
     stream: StreamView, leader: ClusterInfo, options: JszOptions, now_ns: int
 ) -> StreamDetail:
-    consumers: list[ConsumerDetail] = []
+    consumers: list[msgspec.Raw] = []
     if options.consumers:
         consumers = [
-            _consumer(consumer, with_config=options.config)
+            msgspec.Raw(encode(_consumer(consumer, with_config=options.config)))
             async for consumer in paced(stream.consumers(now_ns))
         ]
     config = stream.config

@@ -292,6 +292,15 @@ def test_requests_are_forgotten_when_they_have_expired() -> None:
     assert permissions.may_publish(b"later", 4 * SECOND)
 
 
+def test_requests_are_not_forgotten_before_they_have_expired() -> None:
+    permissions = answering(expire_ns=100)
+    for now in (0, 60, 120, 150):
+        permissions.note_request(b"at.%d" % now, now)
+
+    assert not permissions.may_publish(b"at.0", 155)
+    assert all(permissions.may_publish(b"at.%d" % now, 155) for now in (60, 120, 150))
+
+
 def test_requests_that_nobody_answers_are_bounded() -> None:
     """nats-server keeps them all; style.md 5.8 wants a bound on everything that is kept."""
     permissions = answering(most=-1, expire_ns=-1, replies_max=10)
@@ -362,6 +371,8 @@ def test_publish_lists_have_no_queues() -> None:
         (b"_GR_.x", False, True),
         (b"_GR_.", False, False),
         (b"_GR_x", False, False),
+        (b"$GR.x", False, True),
+        (b"$GR.", False, False),
         (b"_GR_.x", True, True),
         (b"$NRG.x", False, True),
         (b"$NRG.x", True, False),
@@ -387,6 +398,8 @@ def test_subjects_of_the_servers_are_not_for_clients(
         (b"_R_x", False),
         (b"_GR_.x", True),
         (b"_GR_.", False),
+        (b"$GR.x", True),
+        (b"$GR.", False),
         (b"_INBOX.x", False),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -345,9 +346,12 @@ async def ask(
         "server": ("127.0.0.1", 80),
     }
     sent: list[dict[str, Any]] = []
+    requests = [{"type": "http.request", "body": b"", "more_body": False}]
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        if not requests:
+            await asyncio.Event().wait()  # the client stays until it has its answer
+        return requests.pop()
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)

@@ -1,0 +1,202 @@
+"""A stream on disk behaves as a plain dict of sequence to message, through crashes too."""
+
+import errno
+from pathlib import Path
+from random import Random
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from jetspark.store.log import Group, StreamLog
+from jetspark.store.manifest import Identity
+from jetspark.store.record import record_time
+from jetspark.store.recovery import Recovery
+from jetspark.store.store import FileStore
+from jetspark.subjects.match import matches
+from jetspark.testing.disk import Operation, SimulatedDisk
+from jetspark.testing.store_model import Message, messages
+
+SUBJECTS = (b"a", b"a.b", b"a.c", b"b.c.d")
+PATTERNS = (*SUBJECTS, b">", b"a.*", b"*.c.>", b"nothing")
+message_lists = st.lists(
+    st.builds(
+        Message,
+        st.sampled_from(SUBJECTS),
+        st.sampled_from((b"", b"NATS/1.0\r\nA: b\r\n\r\n")),
+        st.binary(max_size=300),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+class _Stop(BaseException):
+    """The world ends inside a write."""
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """One stream of a FileStore; ``durable`` is what readers may see, and must."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disk = SimulatedDisk()
+        self.durable: dict[int, Message] = {}
+        self.times: dict[int, int] = {}
+        # Staged, in order: what flies was taken as a group, what waits was staged behind it.
+        self.flying: dict[int, Message] = {}
+        self.waiting: dict[int, Message] = {}
+        self.group: Group | None = None
+        # Of writes that failed with an error: the disk may show them and lose them all the same.
+        self.ghosts: dict[int, Message] = {}
+        self.highest = 0
+        self.now = 0
+        self.recovery = Recovery()
+
+    @initialize(
+        segment_size=st.sampled_from((600, 2_000, 100_000)), cache=st.sampled_from((1, 500, 10**6))
+    )
+    def begin(self, segment_size: int, cache: int) -> None:
+        self.store = FileStore(
+            self.disk, Path("/store"), segment_size=segment_size, cache_budget=cache
+        )
+        self.segment_size = segment_size
+        self.cache = cache
+        self.store.open(self._hear)
+        self.log = self.store.create(
+            Identity(stream_id=2**63 + 12345, account="A", name="S", created_ns=1)
+        )
+
+    def _hear(self, _: Identity, recovery: Recovery) -> None:
+        self.recovery = recovery
+
+    # Writing -----------------------------------------------------------------------------------
+
+    @precondition(lambda self: not self.log.read_only)
+    @rule(staged=message_lists, later=st.integers(0, 3))
+    def stage(self, staged: list[Message], later: int) -> None:
+        self.now += later
+        for message in staged:
+            tail = message.headers + message.body + b"\r\n"
+            seq = self.log.stage_message(message.subject, len(message.headers), tail, self.now)
+            assert seq > self.highest
+            self.highest = int(seq)
+            self.ghosts.pop(self.highest, None)
+            self.waiting[self.highest] = message
+            self.times[self.highest] = self.now
+
+    @precondition(lambda self: self.waiting and self.group is None)
+    @rule()
+    def take(self) -> None:
+        self.group = self.log.take_group()
+        assert self.group is not None
+        self.flying, self.waiting = self.waiting, {}
+
+    @precondition(lambda self: self.group is not None)
+    @rule()
+    def commit(self) -> None:
+        assert self.group is not None
+        self.disk.write_synced(int(self.group.handle), [self.group.blob], int(self.group.offset))
+        self.log.commit()
+        self.durable |= self.flying
+        self.flying, self.group = {}, None
+
+    @precondition(lambda self: self.group is not None)
+    @rule(step=st.integers(1, 2), no_space=st.booleans())
+    def fail(self, step: int, no_space: bool) -> None:
+        assert self.group is not None
+        self.disk.fail(step, errno.ENOSPC if no_space else errno.EIO)
+        try:
+            self.disk.write_synced(
+                int(self.group.handle), [self.group.blob], int(self.group.offset)
+            )
+        except OSError as error:
+            self.log.fail(error.errno == errno.ENOSPC)
+        assert self.log.read_only != no_space
+        if not no_space:
+            self.ghosts |= self.flying
+        self.flying, self.waiting, self.group = {}, {}, None
+
+    # Ends --------------------------------------------------------------------------------------
+
+    @rule()
+    def restart(self) -> None:
+        """Stop and start; what was staged and not committed may be there or not."""
+        self.log.close()
+        if self.group is not None:
+            self.log.fail(no_space=False)
+        self.store.close()
+        assert self.disk.open_handles == 0
+        self._start(self.disk)
+
+    @rule(seed=st.integers(0, 2**32), power=st.booleans())
+    def crash(self, seed: int, power: bool) -> None:
+        """The process or the power ends, inside a write if there is one to make."""
+        random = Random(seed)
+        left: list[SimulatedDisk] = []
+
+        def stop(operation: Operation) -> None:
+            if operation.kind == "sync":
+                left.append(self.disk.image(random) if power else self.disk.survivor())
+                raise _Stop
+
+        if self.group is None:
+            left.append(self.disk.image(random) if power else self.disk.survivor())
+        else:
+            self.disk.before_step = stop
+            try:
+                self.disk.write_synced(
+                    int(self.group.handle), [self.group.blob], int(self.group.offset)
+                )
+            except _Stop:
+                self.disk.before_step = None
+        self._start(left[0])
+
+    def _start(self, disk: SimulatedDisk) -> None:
+        staged = self.flying | self.waiting
+        self.disk = disk
+        self.store = FileStore(
+            disk, Path("/store"), segment_size=self.segment_size, cache_budget=self.cache
+        )
+        (self.log,) = self.store.open(self._hear)
+        found = messages(self.log)
+        # Everything that was acknowledged; of the rest only what was staged.
+        acked = {seq: m for seq, m in self.durable.items() if seq not in self.ghosts}
+        assert found.items() >= acked.items()
+        assert found.items() <= (acked | staged | self.ghosts).items()
+        self.durable = found
+        self.flying, self.waiting, self.group = {}, {}, None
+        self.highest = max(found, default=0)
+
+    # What holds --------------------------------------------------------------------------------
+
+    @invariant()
+    def readers_see_what_is_durable_and_nothing_else(self) -> None:
+        if not hasattr(self, "log"):
+            return
+        assert messages(self.log) == self.durable
+        assert self.log.index.messages == len(self.durable)
+        assert self.log.index.last_seq <= self.log.staged_seq
+
+    @rule(pattern=st.sampled_from(PATTERNS), seq=st.integers(0, 60))
+    def filters_agree(self, pattern: bytes, seq: int) -> None:
+        index = self.log.index
+        wanted = [s for s, m in sorted(self.durable.items()) if matches(m.subject, pattern)]
+        mask = index.mask_for(pattern)
+        assert index.next_seq(seq, mask) == min((s for s in wanted if s >= seq), default=0)
+        assert index.count_from(seq, mask) == sum(s >= seq for s in wanted)
+        assert index.last_match(pattern) == max(wanted, default=0)
+
+    @rule(time=st.integers(-1, 40))
+    def times_agree(self, time: int) -> None:
+        log: StreamLog = self.log
+        times = {seq: record_time(*log.locate(seq)) for seq in sorted(self.durable)}
+        assert times == {seq: self.times[seq] for seq in sorted(self.durable)}
+        expected = min(
+            (seq for seq, at in times.items() if at >= time), default=int(log.index.last_seq) + 1
+        )
+        assert log.first_at(time) == expected
+
+
+StoreMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestStore = StoreMachine.TestCase

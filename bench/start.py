@@ -37,7 +37,7 @@ def process_ms(name: str) -> float:
 
 def idle_mb(name: str) -> float:
     """Resident memory of a server that just waits, with monitoring on."""
-    with running(name, "-m", "0" if name == PEER else "-1") as server:
+    with running(name, "-m", "-1") as server:
         status = Path(f"/proc/{server.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
 

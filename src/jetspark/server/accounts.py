@@ -14,3 +14,4 @@ class Account:
         self.router = Router(self.outbox)
         self.driver: EngineDriver | None = None
         self.clients = 0
+        self.slow_consumers = 0

@@ -42,6 +42,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._held_back = 0
         self.stalls = 0
+        self.handshake_first = False
         client.receiver.connection = self
         client.session = self.session
 
@@ -65,6 +66,7 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _shake_hands(self, plain: asyncio.Transport, tls: TlsRuntime) -> None:
         greeted = not tls.handshake_first
+        self.handshake_first = tls.handshake_first
         if tls.handshake_first and tls.fallback_s:
             first = await speaks_within(plain.get_extra_info("socket"), tls.fallback_s)
             if not first:
@@ -181,6 +183,9 @@ class Connection(asyncio.BufferedProtocol):
         """End a slow consumer, with the reason in the log and, if it still reads, on the wire."""
         log.warning("%s - Slow Consumer Detected: %s", self.session, reason)
         self._server.slow_consumers += 1
+        user = self.session.user
+        if user is not None:
+            self._server.accounts[user.account.name].slow_consumers += 1
         self.client.told = SLOW_CONSUMER
         self.client.parser.closed = True
         self.client.closing = True

@@ -5,6 +5,7 @@ when somebody asks.
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jetspark.api.base import Timestamp
@@ -13,12 +14,15 @@ from jetspark.api.stream import StreamConfig, StreamSourceInfo, StreamState
 from jetspark.engine.stream.config import API_LEVEL
 from jetspark.engine.stream.stream import Stream
 from jetspark.server.accounts import Account
+from jetspark.server.config.jetstream import JetStream as JetStreamSettings
 from jetspark.server.connection import Connection
 from jetspark.server.monitor import tls as tls_facts
 from jetspark.server.monitor.account_view import AccountDetails, SublistCounts
 from jetspark.server.monitor.closed import ClosedConnection, ClosedConnections
-from jetspark.server.monitor.connection_view import ConnectionDetails
+from jetspark.server.monitor.connection_view import ConnectionDetails, TlsDetails
+from jetspark.server.monitor.echo import account_details, jetstream_echo, server_echo
 from jetspark.server.monitor.jetstream_view import LostStream
+from jetspark.server.monitor.machine import memory_budget, storage_budget
 from jetspark.server.monitor.settings_echo import JetStreamEcho, ServerEcho
 from jetspark.server.monitor.store_view import CommitStats, StreamStore
 from jetspark.server.monitor.view import Counters, Identity, Readiness
@@ -40,7 +44,7 @@ class ObservedConnection:
         self.start_ns = session.started_ns
         self.last_ns = session.last_read_ns
         self.rtt_ns = session.rtt_ns
-        self.pending_bytes = connection.waiting_bytes()
+        self.pending_bytes = connection.waiting_bytes() + len(connection.client.receiver.out)
         self.traffic: Traffic = connection.client.receiver.traffic
         self.stalls = connection.stalls
         self.subscription_count = len(connection.client.subscriptions)
@@ -55,10 +59,16 @@ class ObservedConnection:
             name=options.name,
             lang=options.lang,
             version=options.version,
-            user="[REDACTED]" if options.auth_token else options.user,
+            user=options.nkey or options.user or ("[REDACTED]" if options.auth_token else ""),
             account=self.account,
-            tls=tls_facts.details(session.tls) if session.tls is not None else None,
+            tls=self._tls(),
         )
+
+    def _tls(self) -> TlsDetails | None:
+        session = self._connection.session
+        if session.tls is None:
+            return None
+        return tls_facts.details(session.tls, first=self._connection.handshake_first)
 
     def subscriptions(self) -> Iterable[Subscription]:
         """Its subscriptions, in the order they were made."""
@@ -125,15 +135,16 @@ class ObservedStream:
 class ObservedAccount:
     """One account; the same object serves the general and the JetStream questions."""
 
-    max_memory = -1
-    max_storage = -1
-    slow_consumers = None
-
-    def __init__(self, account: Account, *, is_system: bool, loaded_ns: int) -> None:
+    def __init__(self, account: Account, server: "Server") -> None:
+        system = server.directory.system_account
+        granted = server.directory.accounts[account.name].jetstream
         self._account = account
-        self._loaded_ns = loaded_ns
+        self._server = server
+        self.max_memory = granted.max_memory if granted is not None else -1
+        self.max_storage = granted.max_store if granted is not None else -1
+        self.slow_consumers = account.slow_consumers
         self.name = self.name_tag = account.name
-        self.is_system = is_system
+        self.is_system = system is not None and account.name == system.name
         self.jetstream_enabled = account.driver is not None
         self.traffic: Traffic = account.router.traffic
         self.connection_count = account.clients
@@ -151,7 +162,8 @@ class ObservedAccount:
 
     def details(self) -> AccountDetails:
         """How it is configured."""
-        return AccountDetails(updated_ns=self._loaded_ns)
+        server = self._server
+        return account_details(server.settings, self.name, server.config_loaded_ns)
 
     def streams(self) -> Collection[ObservedStream]:
         """Its streams, by name."""
@@ -169,9 +181,17 @@ class ObservedJetStream:
     api_level = API_LEVEL
     api_inflight = 0
 
-    def __init__(self, accounts: list[ObservedAccount], folder: str) -> None:
+    def __init__(
+        self, accounts: list[ObservedAccount], settings: JetStreamSettings, folder: Path
+    ) -> None:
+        used = sum(stream.state().bytes for account in accounts for stream in account.streams())
         self._accounts = accounts
-        self.echo = JetStreamEcho(max_memory=-1, max_storage=-1, store_dir=folder)
+        self.echo: JetStreamEcho = jetstream_echo(
+            settings,
+            store_dir=str(folder),
+            max_memory=memory_budget(),
+            max_storage=storage_budget(folder, used),
+        )
 
     def accounts(self) -> Collection[ObservedAccount]:
         """The accounts that have it."""
@@ -209,31 +229,14 @@ class ObservedServer:
     @property
     def echo(self) -> ServerEcho:
         """What it was configured to."""
-        server, settings = self._server, self._server.settings
-        tls = settings.tls
-        return ServerEcho(
-            host=settings.host,
+        server = self._server
+        return server_echo(
+            server.settings,
             port=server.port,
-            config_load_ns=server.config_loaded_ns,
-            config_digest=settings.digest,
-            auth_required=server.authenticator.announced,
-            tls_required=tls is not None,
-            tls_verify=tls is not None and tls.verify,
-            max_connections=settings.max_connections,
-            max_subscriptions=settings.max_subscriptions,
-            ping_interval=settings.ping_interval,
-            ping_max=settings.ping_max,
-            http_host=settings.http_host,
             http_port=server.http_port,
-            http_base_path=settings.http_base_path,
             https_port=server.https_port,
-            auth_timeout_s=server.authorization_timeout / 1e9,
-            max_control_line=settings.max_control_line,
-            max_payload=settings.max_payload,
-            max_pending=settings.max_pending,
-            tls_timeout_s=tls.timeout / 1e9 if tls is not None else 2.0,
-            write_deadline=settings.write_deadline,
-            system_account=settings.system_account,
+            config_load_ns=server.config_loaded_ns,
+            auth_required=server.authenticator.announced,
         )
 
     def now_ns(self) -> int:
@@ -257,22 +260,15 @@ class ObservedServer:
         return Readiness(
             accepting=server.listening,
             ready=server.listening and not server.lame_duck,
-            reason="" if server.listening else "the server does not listen",
+            reason="lame duck mode" if server.lame_duck else "",
             streams_recovered=recovered,
             streams_total=recovered,
         )
 
     def accounts(self) -> Collection[ObservedAccount]:
         """All accounts."""
-        server = self._server
-        system = server.directory.system_account
         return [
-            ObservedAccount(
-                account,
-                is_system=system is not None and account.name == system.name,
-                loaded_ns=server.config_loaded_ns,
-            )
-            for account in server.accounts.values()
+            ObservedAccount(account, self._server) for account in self._server.accounts.values()
         ]
 
     def connections(self) -> Collection[ObservedConnection]:
@@ -289,4 +285,4 @@ class ObservedServer:
         if folder is None:
             return None
         with_streams = [account for account in self.accounts() if account.jetstream_enabled]
-        return ObservedJetStream(with_streams, str(folder))
+        return ObservedJetStream(with_streams, self._server.settings.jetstream, folder)

@@ -150,11 +150,11 @@ class Server:
             self._listener = await asyncio.get_running_loop().create_server(
                 self._accept, self.settings.host, max(self.settings.port, 0), backlog=BACKLOG
             )
+            self._port = int(self._listener.sockets[0].getsockname()[1])
+            await self._start_monitor()
         except OSError:
             await self.close()
             raise
-        self._port = int(self._listener.sockets[0].getsockname()[1])
-        await self._start_monitor()
         log.info("Listening for client connections on %s:%d", self.settings.host, self.port)
         log.info("Server is ready")
 

@@ -19,7 +19,6 @@ from jetspark.server.monitor.account_view import MappingDestination, Share
 from jetspark.server.monitor.echo import account_details, jetstream_echo, server_echo
 from jetspark.server.monitor.machine import memory_budget, storage_budget
 from jetspark.server.monitor.settings_echo import ServerEcho, WebsocketEcho
-from jetspark.server.monitor.tally import Tally
 from jetspark.units import seconds
 
 
@@ -140,12 +139,3 @@ def test_what_cannot_be_known_is_nothing(tmp_path: Path, text: str) -> None:
     assert memory_budget(tmp_path) == 0
     assert memory_budget(tmp_path / "nowhere") == 0
     assert storage_budget(tmp_path / "nowhere") == 0
-
-
-def test_requests_are_tallied_per_account() -> None:
-    tally = Tally()
-    tally.api_of("A").add(failed=False)
-    tally.api_of("A").add(failed=True)
-
-    assert (tally.api_of("A").total, tally.api_of("A").errors) == (2, 1)
-    assert tally.api_of("B").total == 0

@@ -9,8 +9,8 @@ Bad bytes are one of two things: the rest of a write that was interrupted, in wh
 acknowledged, or damage to something that was. A write of many sectors may reach the disk in any
 order, so good records of an interrupted group can stand behind bad ones. What tells them apart:
 
-- *Damage*: a record with ``GROUP_FIRST`` stands behind the bytes, or a later segment. A group is
-  written only when the one before it is on disk, so these bytes were once good.
+- *Damage*: a record with ``GROUP_FIRST`` stands behind the bytes, whole or torn, or a later
+  segment. A group is written only when the one before it is on disk, so they were once good.
 - *Torn*: they belong to the last group, and the file ends inside a record whose frame word holds,
   or less than one record behind the last good one. A write that returned has its whole length in
   the file, so this group never returned.
@@ -20,9 +20,10 @@ order, so good records of an interrupted group can stand behind bad ones. What t
 
 A torn tail is cut off; doubtful bytes and damage stay where they are, for whoever wants to look.
 In both cases recovery first writes a *mark*: a skip record over the sequences that the tail can
-have held, so that none is used twice, followed by the verdict and, for a torn tail, the length the
-file had. The next start reads the verdict there and reports the same again, although by then other
-groups stand behind the bytes; and it knows the rest of a tail whose cutting was interrupted.
+have held, so that none is used twice, followed by the verdict, the offset since which it holds
+and, for a torn tail, the length the file had. The next start reads the verdict there and reports
+the same again, although by then other groups stand behind the bytes; and it knows the rest of a
+tail whose cutting was interrupted.
 
 Atomic batches need one more rule, for the version that writes them: a batch of the last group
 that is not whole is dropped as a whole, one before it was acknowledged and keeps what checks.
@@ -55,8 +56,8 @@ MAGIC_BYTES: Final = b"JSR1"
 TORN: Final[i64] = 1
 DOUBTFUL: Final[i64] = 2
 DAMAGED: Final[i64] = 3
-# First and last sequence, verdict, length of the file: the body of a mark.
-MARK_BODY: Final[i64] = 32
+# First and last sequence, verdict, since where, length of the file: the body of a mark.
+MARK_BODY: Final[i64] = 40
 
 _LOW: Final[i64] = 0xFFFFFFFF
 _HALF: Final[i64] = 0x80000000
@@ -91,15 +92,15 @@ class Recovery:
         # Bad ranges behind the last GROUP_FIRST record: not judged yet.
         self.pending: list[BadRange] = []
 
-    def settle(self, verdict: i64) -> None:
-        """Judge the pending ranges."""
+    def settle(self, verdict: i64, since: i64) -> None:
+        """Judge the pending ranges; those before ``since`` are damage in any case."""
         for bad in self.pending:
-            if verdict == TORN:
+            if verdict == TORN and bad.where >= since:
                 self.torn_bytes += bad.length
                 continue
             place = (int(bad.where), int(bad.length))
             self.damaged.append(place)
-            if verdict == DOUBTFUL:
+            if verdict == DOUBTFUL and bad.where >= since:
                 self.doubtful.append(place)
             if bad.first_seq > 0:
                 self.lost.append((int(bad.first_seq), int(bad.last_seq)))
@@ -129,7 +130,11 @@ def replay_segment(log: StreamLog, data: bytes, at: i64, recovery: Recovery) -> 
             at = found
             continue
         if record_flags(data, at) & GROUP_FIRST and recovery.pending:
-            recovery.settle(verdict_of(data, at))
+            if is_mark(data, at):
+                since = start + read_i64_le(data, at + FIXED + 24)
+                recovery.settle(read_i64_le(data, at + FIXED + 16), since)
+            else:
+                recovery.settle(DAMAGED, 0)
         apply(log, data, at)
         log.durable_position += 1
         recovery.records += 1
@@ -206,11 +211,9 @@ def missing_before(log: StreamLog, data: bytes, at: i64, bad: BadRange) -> None:
         bad.last_seq = last
 
 
-def verdict_of(data: bytes, at: i64) -> i64:
-    """What the GROUP_FIRST record at ``at`` says about the bad ranges before it."""
-    if record_kind(data, at) == SKIP and record_length(data, at) == OVERHEAD + MARK_BODY:
-        return read_i64_le(data, at + FIXED + 16)
-    return DAMAGED
+def is_mark(data: bytes, at: i64) -> bool:
+    """Tell whether the good record at ``at`` is what an earlier recovery wrote."""
+    return record_kind(data, at) == SKIP and record_length(data, at) == OVERHEAD + MARK_BODY
 
 
 class Tail:
@@ -227,6 +230,9 @@ class Tail:
         # many more as fit behind that. The low half is what the frame word covers, so only that
         # is believed.
         self.last_seq: i64 = last
+        # From where on the verdict holds: when the last group begins in the tail, bad ranges
+        # before the tail are not of that group. A mark of an earlier recovery proves no group.
+        self.since: i64 = 0
         unframed = good
         position: int = data.find(MAGIC_BYTES, int(good))
         while position >= 0 and position + FIXED <= end:
@@ -234,6 +240,8 @@ class Tail:
             if length > 0:
                 self.last_seq += (position - unframed) // OVERHEAD
                 unframed = position + length
+                if record_flags(data, position) & GROUP_FIRST and not is_mark(data, position):
+                    self.since = good
                 low = record_sequence(data, position) & _LOW
                 ahead = (low - last) & _LOW
                 if low != 0 and ahead < _HALF:
@@ -253,14 +261,14 @@ class Tail:
         return (
             at >= 0
             and log.codec.examine(data, at) == size
-            and record_kind(data, at) == SKIP
-            and read_i64_le(data, at + FIXED + 24) == len(data)
+            and is_mark(data, at)
+            and read_i64_le(data, at + FIXED + 32) == len(data)
         )
 
-
-def mark_body(verdict: i64, until: i64) -> bytes:
-    """What a mark says besides the sequences it skips."""
-    body = BytesWriter()
-    write_i64_le(body, verdict)
-    write_i64_le(body, until)
-    return body.getvalue()
+    def mark(self, until: i64) -> bytes:
+        """What a mark says besides the sequences it skips."""
+        body = BytesWriter()
+        write_i64_le(body, self.verdict)
+        write_i64_le(body, self.since)
+        write_i64_le(body, until)
+        return body.getvalue()

@@ -26,7 +26,6 @@ from jetspark.store.recovery import (
     BadRange,
     Recovery,
     Tail,
-    mark_body,
     replay_segment,
 )
 from jetspark.store.segment import encode_head, identity_of, parse_segment_name, read_head
@@ -106,7 +105,7 @@ class StreamFolder:
                 # The segment behind it was begun when all of this one was on disk.
                 if good < len(data):
                     self._add_pending(log, good, len(data), recovery)
-                recovery.settle(DAMAGED)
+                recovery.settle(DAMAGED, 0)
                 log.end = len(data)
         if not segments:
             recovery.notes.append("there was no segment file; a new one was begun")
@@ -180,14 +179,14 @@ class StreamFolder:
         tail = Tail(log, data, good)
         if good < len(data):
             self._add_pending(log, good, len(data), recovery, int(tail.last_seq))
-        recovery.settle(tail.verdict)
+        recovery.settle(tail.verdict, log.index.segments[-1].start + tail.since)
         log.staged_seq = tail.last_seq
         torn = tail.verdict == TORN and good < len(data)
         if not torn:
             log.end = len(data)
         if log.read_only:
             return
-        log.stage_skip(mark_body(tail.verdict, len(data) if torn else 0))
+        log.stage_skip(tail.mark(len(data) if torn else 0))
         group = log.seal_group()
         try:
             self._files.write_synced(int(group.handle), [group.blob], int(group.offset))

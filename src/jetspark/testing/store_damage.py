@@ -6,11 +6,13 @@ same way. ``run_faults`` lets every single step of a short life fail once, with 
 """
 
 import errno
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Final
 
+from jetspark.store.files import NO_SPACE
 from jetspark.store.log import StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.record import MESSAGE, record_kind, record_length, record_sequence
@@ -232,31 +234,41 @@ def _one_fault(step: int, error: int) -> bool:
     disk.fail(step, error)
     acked: dict[int, Message] = {}
     staged: dict[int, Message] = {}
-    try:
-        opened = Opened(disk, SEGMENT_SIZE, CACHE_BUDGET)
-        try:
-            log = opened.store.create(_identity(1))
-            opened.logs.append(log)
-            for turn in range(8):
-                _publish_checked(disk, log, turn, acked, staged)
-        finally:
-            opened.close()
-    except OSError:
-        if disk.open_handles:
-            raise Violation(f"step {step}: {disk.open_handles} handles were left open") from None
+    with suppress(OSError):
+        _short_life(disk, acked, staged)
+    where = f"step {step}, error {errno.errorcode[error]}"
+    if disk.open_handles:
+        raise Violation(f"{where}: {disk.open_handles} handles were left open")
     fired = disk.failed_steps > 0
     disk.forget_failures()
     opened = Opened(disk, SEGMENT_SIZE, CACHE_BUDGET)
-    for log in opened.logs:
-        visible = messages(log)
-        wrong = [seq for seq in visible if staged.get(seq) != visible[seq]]
-        lost = [seq for seq in acked if seq not in visible]
-        if wrong or lost:
-            raise Violation(f"step {step}, error {error}: wrong {wrong}, lost {lost}")
-    if acked and not opened.logs:
-        raise Violation(f"step {step}, error {error}: the stream is gone")
+    found = {log.identity.stream_id: messages(log) for log in opened.logs}
+    visible = found.pop(1, {})
+    wrong = [seq for seq in visible if staged.get(seq) != visible[seq]]
+    lost = [seq for seq in acked if seq not in visible]
+    if wrong or lost:
+        raise Violation(f"{where}: wrong {wrong}, lost {lost}")
+    if found not in ({}, {2: {}}):
+        raise Violation(f"{where}: there is {found}")
     opened.close()
     return fired
+
+
+def _short_life(
+    disk: SimulatedDisk, acked: dict[int, Message], staged: dict[int, Message]
+) -> None:
+    """Make a stream, write to it, start again, make and drop another, write more."""
+    for first_turn in (0, 8):
+        opened = Opened(disk, SEGMENT_SIZE, CACHE_BUDGET)
+        try:
+            if first_turn == 0:
+                opened.logs.append(opened.store.create(_identity(1)))
+            else:
+                opened.store.drop(opened.store.create(_identity(2)))
+            for turn in range(first_turn, first_turn + 8):
+                _publish_checked(disk, opened.logs[0], turn, acked, staged)
+        finally:
+            opened.close()
 
 
 def _publish_checked(
@@ -268,7 +280,7 @@ def _publish_checked(
 ) -> None:
     if log.read_only:
         return
-    body = bytes([turn]) * (turn * 60)
+    body = bytes([turn]) * (turn * 40)
     seq = int(log.stage_message(b"s.%d" % (turn % 3), 0, body + b"\r\n", turn))
     if seq in acked:
         raise Violation(f"sequence {seq} is used again")
@@ -278,7 +290,7 @@ def _publish_checked(
         assert group is not None
         disk.write_synced(int(group.handle), [group.blob], int(group.offset))
     except OSError as error:
-        log.fail(error.errno == errno.ENOSPC)
+        log.fail(error.errno in NO_SPACE)
         if not log.read_only:
             del staged[seq]
     else:

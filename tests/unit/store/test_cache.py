@@ -11,9 +11,7 @@ from jetspark.store.cache import BlobCache
     budget=st.integers(1, 200),
     gaps=st.lists(st.booleans(), min_size=60, max_size=60),
 )
-def test_what_is_found_is_what_was_added(
-    sizes: list[int], budget: int, gaps: list[bool]
-) -> None:
+def test_what_is_found_is_what_was_added(sizes: list[int], budget: int, gaps: list[bool]) -> None:
     cache = BlobCache(budget)
     where = 100
     content: dict[int, int] = {}

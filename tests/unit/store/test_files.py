@@ -4,7 +4,7 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -63,6 +63,38 @@ def test_more_blobs_than_one_call_takes_are_written(place: Place) -> None:
 
     assert files.read(handle, 3, 100_000) == b"".join(blobs)
     files.close(handle)
+
+
+class Stingy(OsFiles):
+    """A kernel that takes a few bytes at a time, and after some of them nothing."""
+
+    def __init__(self, takes: int) -> None:
+        super().__init__()
+        self.takes = takes
+
+    def _write_once(self, handle: int, blobs: Sequence[bytes], offset: int) -> int:
+        self.takes -= 1
+        return os.pwritev(handle, [blobs[0][:3]], offset) if self.takes >= 0 else 0
+
+
+def test_short_writes_are_continued(tmp_path: Path) -> None:
+    """contracts.md 1: short writes are dealt with inside the file layer."""
+    files = Stingy(100)
+    handle = files.open(tmp_path / "f", create=True)
+    files.write_synced(handle, [b"abcdefgh", b"ij", b"klmnop"], 2)
+
+    assert files.read(handle, 2, 100) == b"abcdefghijklmnop"
+    files.close(handle)
+
+
+def test_a_kernel_that_takes_nothing_is_an_error_and_no_endless_loop(tmp_path: Path) -> None:
+    files = Stingy(2)
+    handle = files.open(tmp_path / "f", create=True)
+    with pytest.raises(OSError, match="took nothing of a write") as caught:
+        files.write_synced(handle, [b"abcdefgh"], 0)
+    files.close(handle)
+
+    assert caught.value.errno == errno.EIO
 
 
 def test_a_write_of_nothing_changes_nothing(place: Place) -> None:

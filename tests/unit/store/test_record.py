@@ -77,9 +77,7 @@ def test_layout_is_the_one_of_the_contract() -> None:
     # The check is stored as xxHash writes digests, which is big-endian.
     check = struct.pack(">Q", xxh3_64_intdigest(everything[8:], STREAM_ID))
 
-    actual = encoded(
-        seq=seq, time=time, flags=8, subject=subject, headers=headers, body=body
-    )
+    actual = encoded(seq=seq, time=time, flags=8, subject=subject, headers=headers, body=body)
 
     assert len(fields) == FIXED
     assert everything + check == actual
@@ -174,7 +172,7 @@ def test_a_record_that_ends_too_early_is_cut_off() -> None:
 
 
 def test_a_record_of_another_stream_does_not_check() -> None:
-    """contracts.md 4: no payload can contain a record that checks, as the id is shown to nobody."""
+    """contracts.md 4: no payload can contain a record that checks; the id is shown to nobody."""
     assert Codec(STREAM_ID + 1).examine(encoded(), 0) == BAD_FRAME
     # The same low half: the frame word holds, the check does not.
     assert Codec(STREAM_ID ^ 1 << 60).examine(encoded(), 0) == BAD_CHECK

@@ -173,6 +173,28 @@ def test_a_hole_in_a_group_whose_end_is_missing_is_torn_and_no_damage(bench: "Be
     assert bench.recovery.torn_bytes > 100
 
 
+def test_damage_before_a_torn_group_is_not_taken_for_a_part_of_it(bench: "Bench") -> None:
+    """Rot in the last acknowledged group, then a power cut: the head of the torn group tells."""
+    bench.publish(b"one")
+    bench.publish(b"two", b"three")
+    bench.stage(b"four" * 50)
+    image = left_behind(bench, SimulatedDisk.prefixes)[150]
+    path = bench.segments()[0]
+    image.flip(path, image.read_file(path).find(b"two") * 8)
+    bench.reopen(image)
+
+    assert bodies(bench) == {1: b"one", 3: b"three"}
+    assert len(bench.recovery.damaged) == 1
+    assert bench.recovery.doubtful == []
+    assert bench.recovery.lost == [(2, 2)]
+    assert bench.recovery.torn_bytes == 150
+    bench.publish(b"new")
+    bench.reopen()
+    # By then the mark stands behind both, and says only of the last one that it was torn.
+    assert len(bench.recovery.damaged) == 1
+    assert bench.recovery.doubtful == []
+
+
 def test_a_torn_tail_is_cut_and_leaves_only_a_skip(bench: "Bench") -> None:
     bench.publish(b"one")
     bench.stage(b"x" * 5000)
@@ -180,7 +202,7 @@ def test_a_torn_tail_is_cut_and_leaves_only_a_skip(bench: "Bench") -> None:
     size = bench.disk.paths()[bench.segments()[0]] - 5000 - OVERHEAD - 3
     bench.reopen(image)
 
-    assert bench.disk.paths()[bench.segments()[0]] == size + OVERHEAD + 32
+    assert bench.disk.paths()[bench.segments()[0]] == size + OVERHEAD + 40
 
 
 def test_garbage_behind_the_last_record_stays_and_is_reported_once_more(bench: "Bench") -> None:
@@ -323,6 +345,36 @@ def test_a_missing_segment_is_reported(bench: "Bench") -> None:
     assert bench.publish(b"new") == [16]
 
 
+def test_a_new_segment_remembers_where_the_old_one_ended(bench: "Bench") -> None:
+    """Its name says so: what damage took at the end of the old one is not used again."""
+    bench.publish(b"one", b"two")
+    bench.log.roll()
+    old = bench.segments()[0]
+    stop(bench)
+    bench.disk.flip(old, (bench.disk.paths()[old] - 1) * 8)
+    bench.reopen(bench.disk)
+
+    assert bodies(bench) == {1: b"one"}
+    assert bench.recovery.lost == [(2, 2)]
+    assert bench.publish(b"new") == [3]
+
+
+def test_a_copy_of_a_segment_is_not_believed(bench: "Bench") -> None:
+    """Somebody restored a file beside itself: every message is served once, from one of them."""
+    bench.publish(b"one", b"two")
+    path = bench.segments()[0]
+    stop(bench)
+    copy = path.with_name("00000000000000000001-00000000000000000099.seg")
+    bench.disk.put(copy, bench.disk.read_file(path))
+    bench.reopen(bench.disk)
+
+    assert bodies(bench) == {1: b"one", 2: b"two"}
+    assert len(bench.recovery.damaged) == 1
+    seq = bench.publish(b"new")[0]
+    bench.reopen()
+    assert bodies(bench) == {1: b"one", 2: b"two", seq: b"new"}
+
+
 def test_a_record_out_of_order_is_not_believed(bench: "Bench") -> None:
     """A stale sector, or a copy inside a payload: it checks, but it is not of this place."""
     bench.publish(b"one", b"two", b"three")
@@ -352,7 +404,7 @@ def test_a_copy_of_the_log_in_a_damaged_last_message_proves_nothing(bench: "Benc
     """Frames inside the message are not the log's: it is doubtful, not torn."""
     bench.publish(b"one", b"two")
     path = bench.segments()[0]
-    bench.publish(b"backup:" + bench.disk.read_file(path)[:-20])
+    bench.publish(b"backup:" + bench.disk.read_file(path)[:-12])
     stop(bench)
     bench.disk.flip(path, bench.disk.read_file(path).find(b"backup:") * 8)
     bench.reopen(bench.disk)
@@ -418,6 +470,24 @@ def test_a_segment_without_a_head_and_records_is_usable(bench: "Bench", size: in
     assert bench.recovery.damaged == []
 
 
+def test_a_head_that_cannot_be_renewed_makes_the_stream_read_only(bench: "Bench") -> None:
+    path = bench.segments()[0]
+    stop(bench)
+    bench.disk.flip(path, 8)
+    disk = bench.disk
+
+    def look(operation: Operation) -> None:
+        if operation.kind == "write" and operation.path == str(path):
+            disk.before_step = None
+            disk.fail(0, errno.ENOSPC)
+
+    disk.before_step = look
+    bench.reopen(disk)
+
+    assert bench.log.read_only
+    assert "read-only" in bench.recovery.notes[1]
+
+
 def test_a_stream_whose_segments_are_gone_begins_anew(bench: "Bench") -> None:
     bench.publish(b"one")
     path = bench.segments()[0]
@@ -444,9 +514,7 @@ def test_a_lost_manifest_is_written_anew(bench: "Bench", name: str, how: str) ->
         bench.disk.remove(path)
     bench.reopen(bench.disk)
 
-    assert bench.recovery.notes == [
-        f"{name} was missing or did not check; it was written anew"
-    ]
+    assert bench.recovery.notes == [f"{name} was missing or did not check; it was written anew"]
     assert bodies(bench) == {1: b"one"}
     bench.reopen()
     assert bench.recovery.notes == []

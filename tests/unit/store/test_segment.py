@@ -69,7 +69,7 @@ def test_a_head_of_another_version_is_refused() -> None:
 
 def test_after_a_power_cut_a_segment_is_whole_or_not_there(disk: SimulatedDisk) -> None:
     head = encode_head(IDENTITY, 7, 3)
-    found = []
+    found: list[bytes] = []
 
     def look(operation: Operation) -> None:
         images = disk.prefixes() if operation.kind == "sync" else [disk.survivor()]

@@ -1,0 +1,422 @@
+"""The folder of a store: claiming it, making and dropping streams, what crashes leave there."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jetspark.errors.storage import StoreLocked, WrongStoreFormat
+from jetspark.store.files import OsFiles
+from jetspark.store.manifest import Identity
+from jetspark.store.recovery import Recovery
+from jetspark.store.store import CHECK, MARK, FileStore
+from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
+from jetspark.testing.store_model import ROOT, messages
+
+if TYPE_CHECKING:
+    from tests.unit.store.conftest import Bench
+
+
+def identity(name: str, *, number: int = 5) -> Identity:
+    return Identity(stream_id=number, account="A", name=name, created_ns=1)
+
+
+def ignore(_identity: Identity, _recovery: Recovery) -> None:
+    """Nobody asks what recovery found."""
+
+
+def started(disk: SimulatedDisk) -> list[str]:
+    """Start a store on a disk and stop it; the streams it found."""
+    store = FileStore(disk, ROOT)
+    logs = store.open(ignore)
+    for log in logs:
+        assert not log.read_only
+        log.close()
+    store.close()
+    assert disk.open_handles == 0
+    return [log.identity.name for log in logs]
+
+
+# Claiming ---------------------------------------------------------------------------------------
+
+
+def test_the_mark_is_the_one_of_the_contract() -> None:
+    """contracts.md 4: the first bytes of STORE."""
+    disk = SimulatedDisk()
+    started(disk)
+
+    assert disk.read_file(ROOT / "STORE").startswith(b"jetspark-store 1\n")
+
+
+def test_a_store_is_for_one_server(bench: "Bench") -> None:
+    with pytest.raises(StoreLocked, match="used by another jetspark server; stop it or choose"):
+        bench.new_store(bench.disk).open(ignore)
+
+    bench.log.close()
+    bench.store.close()
+
+    assert started(bench.disk) == ["S"]
+
+
+def test_a_store_is_for_one_process(tmp_path: Path) -> None:
+    program = (
+        "import sys, pathlib\n"
+        "from jetspark.store.files import OsFiles\n"
+        "from jetspark.store.store import FileStore\n"
+        "FileStore(OsFiles(), pathlib.Path(sys.argv[1])).open(lambda *_: None)\n"
+        "print('open', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "store")],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"open\n"
+        store = FileStore(OsFiles(), tmp_path / "store")
+        with pytest.raises(StoreLocked):
+            store.open(ignore)
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+    # A killed process holds nothing.
+    assert store.open(ignore) == []
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(MARK, id="without its check"),
+        pytest.param(MARK[:5], id="torn"),
+        pytest.param(bytes(40), id="zeros"),
+        pytest.param(b"\xff" * 40, id="garbage"),
+    ],
+)
+def test_a_mark_that_was_never_finished_is_finished(found: bytes) -> None:
+    disk = SimulatedDisk()
+    disk.put(ROOT / "STORE", found)
+
+    assert started(disk) == []
+    assert disk.read_file(ROOT / "STORE") == MARK + CHECK
+
+
+def test_no_flipped_bit_of_the_mark_costs_the_store(bench: "Bench") -> None:
+    """reliability.md 3, R4: 0 streams lost."""
+    bench.log.close()
+    bench.store.close()
+    for bit in range(len(MARK + CHECK) * 8):
+        image = bench.disk.survivor()
+        image.flip(ROOT / "STORE", bit)
+
+        assert started(image) == ["S"]
+        assert image.read_file(ROOT / "STORE") == MARK + CHECK
+
+
+@pytest.mark.parametrize(
+    "found",
+    [b"jetspark-store 2\n", b"jetspark-store 3\ncheck 0123456789abcdef\n", b"x" * 41],
+    ids=["later", "later with a check", "foreign"],
+)
+def test_another_mark_is_refused(found: bytes) -> None:
+    disk = SimulatedDisk()
+    disk.put(ROOT / "STORE", found)
+    disk.put(ROOT / "acct-1" / "something", b"")
+
+    with pytest.raises(WrongStoreFormat, match="not a jetspark store, or one of another version"):
+        started(disk)
+    assert disk.read_file(ROOT / "STORE") == found
+    assert disk.open_handles == 0
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["jetstream/$G/streams/S/meta.inf", "$G/streams/S/meta.inf", "jetstream/$G/tpm"],
+    ids=["store_dir", "one folder inside", "without streams"],
+)
+def test_the_folder_of_a_nats_server_is_refused(path: str) -> None:
+    """contracts.md 4: refused with a message that says so; and nothing is put there."""
+    disk = SimulatedDisk()
+    disk.put(ROOT / path, b"{}")
+    before = disk.paths()
+
+    with pytest.raises(WrongStoreFormat, match=r"holds a nats-server store; .* another folder"):
+        started(disk)
+    assert disk.paths() == before
+
+
+def test_what_is_not_ours_is_left_alone() -> None:
+    disk = SimulatedDisk()
+    disk.put(ROOT / "README", b"mine")
+    disk.put(ROOT / "acct-1" / "README", b"mine")
+    started(disk)
+
+    assert disk.read_file(ROOT / "README") == b"mine"
+    assert disk.read_file(ROOT / "acct-1" / "README") == b"mine"
+
+
+# Making and dropping ----------------------------------------------------------------------------
+
+
+def test_no_name_becomes_a_path(bench: "Bench") -> None:
+    """reliability.md 2, names to paths."""
+    bench.store.create(identity("../../etc/passwd"))
+    names = " ".join(str(path) for path in bench.disk.paths())
+
+    assert "passwd" not in names
+    assert ".." not in names
+
+
+def test_a_stream_is_found_again_with_its_identity(bench: "Bench") -> None:
+    bench.publish(b"one")
+    wanted = bench.log.identity
+    bench.reopen()
+
+    assert bench.log.identity == wanted
+    assert [message.body for message in messages(bench.log).values()] == [b"one"]
+
+
+def test_a_dropped_stream_is_gone(bench: "Bench") -> None:
+    bench.publish(b"one")
+    bench.store.drop(bench.log)
+    bench.store.close()
+
+    assert list(bench.disk.paths()) == [ROOT / "STORE"]
+    assert started(bench.disk) == []
+
+
+def test_two_streams_may_have_the_same_name_in_two_accounts(bench: "Bench") -> None:
+    other = Identity(stream_id=5, account="B", name="S", created_ns=1)
+    bench.store.create(other).close()
+    bench.log.close()
+    bench.store.close()
+
+    assert started(bench.disk) == ["S", "S"]
+
+
+def cut_short(disk: SimulatedDisk) -> list[tuple[SimulatedDisk, SimulatedDisk]]:
+    """Before every step that follows: what a kill leaves, and what a power cut may leave."""
+    found: list[tuple[SimulatedDisk, SimulatedDisk]] = []
+
+    def look(operation: Operation) -> None:
+        if operation.kind in CHANGING:
+            found.extend((disk.survivor(), disk.image(Random(seed))) for seed in range(8))
+
+    disk.before_step = look
+    return found
+
+
+def test_a_stream_is_made_whole_or_not_at_all(bench: "Bench") -> None:
+    """A crash at every step of create()."""
+    bench.publish(b"one")
+    images = cut_short(bench.disk)
+    bench.store.create(identity("NEW"))
+    bench.disk.before_step = None
+
+    assert len(images) > 100
+    for pair in images:
+        for image in pair:
+            assert started(image) in (["S"], ["NEW", "S"])
+            # Whatever it was, the second start finds it settled.
+            litter = [path for path in image.paths() if path.parent.name.startswith("new-")]
+            assert litter == []
+    assert sorted(started(bench.disk.image(Random(1)))) == ["NEW", "S"]
+
+
+def test_a_stream_is_dropped_whole_or_not_at_all(bench: "Bench") -> None:
+    """A crash at every step of drop()."""
+    for _ in range(4):
+        bench.publish(b"x" * 9000)
+    log = bench.store.create(identity("OTHER"))
+    images = cut_short(bench.disk)
+    bench.store.drop(log)
+    bench.store.drop(bench.log)
+    bench.disk.before_step = None
+    for pair in images:
+        for image in pair:
+            store = FileStore(image, ROOT)
+            for found in store.open(ignore):
+                assert found.identity.name == "OTHER" or len(messages(found)) == 4
+                found.close()
+            store.close()
+            assert image.open_handles == 0
+            assert not [path for path in image.paths() if "dropped-" in str(path)]
+    assert started(bench.disk.image(Random(1))) == []
+
+
+def test_a_roll_that_is_cut_short_loses_nothing(bench: "Bench") -> None:
+    """A crash at every step of roll()."""
+    bench.publish(b"x" * 9_900)
+    bench.stage(b"y" * 200)
+    images = cut_short(bench.disk)
+    bench.write()
+    for pair in images:
+        for image in pair:
+            bench.reopen(image)
+            found = messages(bench.log)
+            assert found[1].body == b"x" * 9_900
+            assert set(found) <= {1, 2}
+            assert bench.recovery.damaged == bench.recovery.doubtful
+            assert bench.publish(b"new")[0] >= 2
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO], ids=["no space", "error"])
+def test_a_stream_that_cannot_be_made_leaves_nothing(bench: "Bench", error: int) -> None:
+    step = 1
+    while True:
+        disk = bench.disk.survivor()
+        store = FileStore(disk, ROOT)
+        logs = store.open(ignore)
+        handles = disk.open_handles
+        disk.fail(step, error)
+        try:
+            logs.append(store.create(identity("NEW")))
+        except OSError:
+            assert disk.failed_steps == 1
+        else:
+            break
+        assert disk.open_handles == handles
+        assert not [path for path in disk.paths() if path.parent.name.endswith(f"{5:016x}")]
+        # With space again, the same store makes it.
+        log = store.create(identity("NEW"))
+        for opened in (*logs, log):
+            opened.close()
+        store.close()
+        assert sorted(started(disk)) == ["NEW", "S"]
+        step += 1
+
+    assert step > 20, "there are many steps, and each of them failed once"
+
+
+def test_a_full_disk_refuses_a_stream_and_keeps_the_others(bench: "Bench") -> None:
+    bench.publish(b"one")
+    used = sum(bench.disk.paths().values())
+    for room in range(0, 400, 20):
+        disk = bench.disk.survivor()
+        disk.capacity = used + room
+        store = FileStore(disk, ROOT)
+        (log,) = store.open(ignore)
+        with pytest.raises(OSError, match="No space left"):
+            store.create(identity("NEW"))
+        log.close()
+        store.close()
+
+        assert started(disk) == ["S"]
+        assert sum(disk.paths().values()) == used
+
+
+@pytest.mark.parametrize("step", range(4), ids=["list", "file", "folder", "sync"])
+def test_litter_that_cannot_be_removed_does_not_stop_a_start(bench: "Bench", step: int) -> None:
+    account = bench.log.folder.parent
+    bench.log.close()
+    bench.store.close()
+    bench.disk.put(account / "new-1" / "manifest.a", b"half")
+    disk = bench.disk
+
+    def look(operation: Operation) -> None:
+        if operation.path.endswith("new-1"):
+            disk.before_step = None
+            disk.fail(step, errno.EIO)
+
+    disk.before_step = look
+
+    assert started(disk) == ["S"]
+    assert disk.failed_steps == 1
+
+
+# Ending -----------------------------------------------------------------------------------------
+
+
+def test_a_start_that_fails_gives_everything_back(bench: "Bench") -> None:
+    bench.store.create(identity("Z", number=2**64 - 1)).close()
+    bench.log.close()
+    bench.store.close()
+    total = bench.disk.survivor()
+    before = total.steps
+    started(total)
+    failures = 0
+    for step in range(1, total.steps - before + 1):
+        disk = bench.disk.survivor()
+        disk.fail(step, errno.EIO)
+        store = FileStore(disk, ROOT)
+        try:
+            for log in store.open(ignore):
+                log.close()
+            store.close()
+        except OSError:
+            failures += 1
+
+        assert disk.open_handles == 0
+        assert sorted(started(disk)) == ["S", "Z"]
+    assert failures > 5
+
+
+def test_a_report_that_raises_gives_everything_back(bench: "Bench") -> None:
+    bench.log.close()
+    bench.store.close()
+
+    def refuse(_identity: Identity, _recovery: Recovery) -> None:
+        raise KeyError("nobody listens")
+
+    with pytest.raises(KeyError):
+        bench.new_store(bench.disk).open(refuse)
+    assert bench.disk.open_handles == 0
+
+
+def test_a_store_closes_twice_and_opens_again(bench: "Bench") -> None:
+    bench.log.close()
+    bench.store.close()
+    bench.store.close()
+    (log,) = bench.store.open(ignore)
+
+    assert log.identity.name == "S"
+
+
+def test_a_store_on_the_real_file_system_survives_a_kill(tmp_path: Path) -> None:
+    """The same code on real files, ended by SIGKILL while it writes."""
+    program = (
+        "import sys, pathlib\n"
+        "from jetspark.store.files import OsFiles\n"
+        "from jetspark.store.manifest import Identity\n"
+        "from jetspark.store.store import FileStore\n"
+        "files = OsFiles()\n"
+        "store = FileStore(files, pathlib.Path(sys.argv[1]), segment_size=20_000)\n"
+        "store.open(lambda *_: None)\n"
+        "log = store.create(Identity(stream_id=9, account='A', name='S', created_ns=1))\n"
+        "while True:\n"
+        "    seq = log.stage_message(b'a.b', 0, b'x' * 500 + b'\\r\\n', 1)\n"
+        "    group = log.take_group()\n"
+        "    files.write_synced(group.handle, [group.blob], group.offset)\n"
+        "    log.commit()\n"
+        "    print(seq, flush=True)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "store")],
+        env=environment,
+        stdout=subprocess.PIPE,
+    ) as writer:
+        assert writer.stdout is not None
+        acked = 0
+        while acked < 100:
+            acked = int(writer.stdout.readline())
+        writer.send_signal(signal.SIGKILL)
+        rest = writer.stdout.read().split()
+        acked = int(rest[-1]) if rest else acked
+    store = FileStore(OsFiles(), tmp_path / "store", segment_size=20_000)
+    (log,) = store.open(ignore)
+    found = messages(log)
+    log.close()
+    store.close()
+
+    assert acked <= len(found) <= acked + 1
+    assert all(message.body == b"x" * 500 for message in found.values())

@@ -19,7 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.campaigns.kills import Kills  # noqa: E402 - needs the path above
+from jetspark.testing.store_crashes import run_crashes  # noqa: E402 - needs the path above
+from jetspark.testing.store_damage import run_flips  # noqa: E402
+from tests.campaigns.kills import Kills  # noqa: E402
 
 Campaign = Callable[[float, int], str]
 
@@ -55,7 +57,21 @@ def fuzz_protocol(deadline: float, seed: int) -> str:
     return done.stderr.strip().splitlines()[-1]
 
 
-CAMPAIGNS: tuple[Campaign, ...] = (kills, fuzz_protocol)
+def crashes(deadline: float, seed: int) -> str:
+    """Power cuts at every step of a simulated disk."""
+    return str(run_crashes(2**62, seed=seed, go_on=lambda _done: time.monotonic() < deadline))
+
+
+def flips(deadline: float, seed: int) -> str:
+    """Bits that change by themselves."""
+    total = 0
+    while time.monotonic() < deadline:
+        run_flips(1000, seed=seed + total)
+        total += 1000
+    return f"{total} flips, at most one record lost each, every loss reported"
+
+
+CAMPAIGNS: tuple[Campaign, ...] = (kills, crashes, flips, fuzz_protocol)
 
 
 def main() -> None:

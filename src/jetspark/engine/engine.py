@@ -13,9 +13,11 @@ import msgspec
 from jetspark.api.base import encode
 from jetspark.api.message import MsgGetRequest
 from jetspark.api.stream import StreamConfig
-from jetspark.engine.direct.gate import Gate, HeldRead
-from jetspark.engine.direct.read import BatchRead, DirectReader
-from jetspark.engine.direct.request import parse_request
+from jetspark.engine.direct import message_get
+from jetspark.engine.direct.gate import Gate
+from jetspark.engine.direct.multi import MultiRead
+from jetspark.engine.direct.read import BatchRead, DirectReader, Run
+from jetspark.engine.direct.request import LEVEL_TOO_LOW, needs_newer, parse_request
 from jetspark.engine.limits import (
     DIRECT_GET_BYTES_MAX,
     HELD_READS_MAX,
@@ -27,20 +29,29 @@ from jetspark.engine.outbox import Budget, Outbox, Outlet
 from jetspark.engine.stream.config import decode_config
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, PUBLISH, REQUEST, Target
+from jetspark.errors.bodies import error_body
+from jetspark.errors.codes import ErrCode
+from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.names import MIN_LAST_SEQUENCE
 from jetspark.headers.status import (
     MIN_LAST_SEQUENCE_TEXT,
+    NO_RESULTS_TEXT,
+    NOT_FOUND,
     PRECONDITION_FAILED,
+    SERVER_ERROR,
     status_block,
 )
 from jetspark.store.log import Group, StreamLog
-from jetspark.store.manifest import Identity
+from jetspark.store.manifest import Identity, write_manifests
 from jetspark.store.store import FileStore
 from jetspark.subjects.match import overlaps
 from jetspark.subjects.sublist import Sublist
 
 API_PREFIX = b"$JS.API."
 DIRECT_PREFIX = b"$JS.API.DIRECT.GET."
+# A record that the disk gave back damaged; its neighbours are served (reliability.md 2).
+UNREADABLE_TEXT = b"Message Could Not Be Read"
+UNREADABLE = status_block(SERVER_ERROR, UNREADABLE_TEXT)
 
 
 class Engine:
@@ -58,7 +69,7 @@ class Engine:
         self.streams: dict[str, Stream] = {}
         self.generation = 0
         self.dirty: list[Stream] = []
-        self.work: list[BatchRead] = []
+        self.work: list[Run] = []
         # Set by the driver: finds the one receiver of a reply subject, or None.
         self.outlet_for: Callable[[bytes], Outlet | None] = lambda _subject: None
         self._store = store
@@ -88,6 +99,25 @@ class Engine:
         self._add(stream)
         return stream
 
+    def update_stream(self, stream: Stream, config: StreamConfig) -> None:
+        """Give a stream another configuration, durably; raises OSError when the disk refuses."""
+        log = stream.log
+        identity = msgspec.structs.replace(log.identity, config=msgspec.Raw(encode(config)))
+        write_manifests(log.files, log.folder, identity)
+        log.identity = identity
+        for subject in stream.config.subjects:
+            self._subjects.remove(subject.encode(), b"", stream)
+        stream.config = config
+        stream.allow_direct = config.allow_direct
+        for subject in config.subjects:
+            self._subjects.insert(subject.encode(), b"", stream)
+        self.generation += 1
+
+    def find(self, name: str) -> StreamConfig | None:
+        """The configuration of a stream of the account."""
+        stream = self.streams.get(name)
+        return None if stream is None else stream.config
+
     def drop_stream(self, stream: Stream) -> None:
         """Remove a stream and all its messages, durably."""
         for subject in stream.config.subjects:
@@ -100,6 +130,8 @@ class Engine:
     def overlapping(self, config: StreamConfig) -> Stream | None:
         """Another stream that wants some of the subjects."""
         for stream in self.streams.values():
+            if stream.config.name == config.name:
+                continue
             for theirs in stream.config.subjects:
                 if any(overlaps(theirs.encode(), ours.encode()) for ours in config.subjects):
                     return stream
@@ -145,54 +177,115 @@ class Engine:
             self.dirty.append(stream)
 
     def direct_get(
-        self, stream: Stream, appended: bytes, body: bytes, reply: bytes, now: int, outbox: Outbox
+        self,
+        stream: Stream,
+        appended: bytes,
+        body: bytes,
+        reply: bytes,
+        now: int,
+        outbox: Outbox,
+        headers: bytes = b"",
     ) -> None:
         """Answer a direct get, now or when its stream is new enough."""
         if not reply:
+            return
+        if headers and needs_newer(headers):
+            outbox.reply_status(reply, LEVEL_TOO_LOW)
+            return
+        try:
+            if self._reader.quick(stream, appended, body, reply, outbox):
+                return
+        except CorruptRecord:
+            outbox.reply_status(reply, UNREADABLE)
             return
         request = parse_request(body, appended.decode(errors="replace"))
         if isinstance(request, bytes):
             outbox.reply_status(reply, request)
         elif request.min_last_seq <= stream.log.index.last_seq:
             self._read(stream, request, reply, outbox)
-        elif not self._gate.hold(stream, request, reply, now):
-            self._refuse_stale(HeldRead(stream, request, reply, now), outbox)
+        elif not self._gate.hold(stream, request, reply, now, direct=True):
+            self._refuse_stale(stream, request, reply, outbox, direct=True)
+
+    def message_get(
+        self, stream: Stream, request: MsgGetRequest, reply: bytes, now: int, outbox: Outbox
+    ) -> bytes | None:
+        """Answer STREAM.MSG.GET; None when it has to wait for its stream."""
+        if request.min_last_seq <= stream.log.index.last_seq:
+            return message_get.answer(stream, request)
+        if not self._gate.hold(stream, request, reply, now, direct=False):
+            self._refuse_stale(stream, request, reply, outbox, direct=False)
+        return None
 
     def _read(self, stream: Stream, request: MsgGetRequest, reply: bytes, outbox: Outbox) -> None:
-        index = stream.log.index
         proof = proof_line(stream) if request.min_last_seq else b""
-        if request.last_by_subj:
-            seq = index.last_match(request.last_by_subj.encode())
-            self._reader.one(stream, seq, request.no_hdr, proof, reply, outbox)
-            return
-        first = request.seq
-        if request.start_time is not None:
-            first = stream.log.first_at(request.start_time)
-        pattern = request.next_by_subj.encode()
-        if request.batch <= 0:
-            if pattern or request.start_time is not None:
-                first = index.next_seq(max(first, 1), index.mask_for(pattern) if pattern else b"")
-            self._reader.one(stream, first, request.no_hdr, proof, reply, outbox)
-            return
-        outlet = self.outlet_for(reply)
-        if outlet is None:
-            return
-        batch = BatchRead(
-            self._reader,
-            stream,
-            outlet,
-            reply,
-            max(first, 1),
-            pattern,
-            request.batch,
-            request.max_bytes if request.max_bytes > 0 else DIRECT_GET_BYTES_MAX,
-            proof,
-        )
-        self.work.append(batch)
+        if request.multi_last:
+            self._read_multi(stream, request, reply, proof, outbox)
+        elif request.batch == 0:
+            try:
+                seq = message_get.selected(stream, request)
+                self._reader.one(stream, seq, request.no_hdr, proof, reply, outbox)
+            except CorruptRecord:
+                outbox.reply_status(reply, UNREADABLE)
+        elif (outlet := self.outlet_for(reply)) is not None:
+            first = request.seq
+            if request.start_time is not None:
+                first = stream.log.first_at(request.start_time)
+            batch = BatchRead(
+                self._reader,
+                stream,
+                outlet,
+                reply,
+                max(first, 1),
+                request.next_by_subj.encode(),
+                request.batch,
+                request.max_bytes or DIRECT_GET_BYTES_MAX,
+                proof,
+            )
+            batch.no_headers = request.no_hdr
+            self.work.append(batch)
 
-    def _refuse_stale(self, held: HeldRead, outbox: Outbox) -> None:
-        block = status_block(PRECONDITION_FAILED, MIN_LAST_SEQUENCE_TEXT, proof_line(held.stream))
-        outbox.reply_status(held.reply, block)
+    def _read_multi(
+        self, stream: Stream, request: MsgGetRequest, reply: bytes, proof: bytes, outbox: Outbox
+    ) -> None:
+        index = stream.log.index
+        up_to = request.up_to_seq or index.last_seq
+        if request.up_to_time is not None:
+            # Inclusive (ADR-31, decisions.md): up to the last one that is not newer.
+            up_to = stream.log.first_at(request.up_to_time + 1) - 1
+            if up_to < max(index.first_seq, 1):
+                outbox.reply_status(reply, status_block(NOT_FOUND, NO_RESULTS_TEXT, proof))
+                return
+        outlet = self.outlet_for(reply)
+        if outlet is not None:
+            multi = MultiRead(
+                self._reader,
+                stream,
+                outlet,
+                reply,
+                request.seq,
+                [pattern.encode() for pattern in request.multi_last],
+                up_to,
+                request.batch,
+                request.max_bytes or DIRECT_GET_BYTES_MAX,
+                proof,
+            )
+            self.work.append(multi)
+
+    def _refuse_stale(
+        self,
+        stream: Stream,
+        request: MsgGetRequest,
+        reply: bytes,
+        outbox: Outbox,
+        *,
+        direct: bool,
+    ) -> None:
+        if direct:
+            block = status_block(PRECONDITION_FAILED, MIN_LAST_SEQUENCE_TEXT, proof_line(stream))
+            outbox.reply_status(reply, block)
+        else:
+            error = error_body(ErrCode.MIN_LAST_SEQUENCE)
+            outbox.reply(reply, message_get.refused(stream, request, error))
 
     def advance(self) -> bool:
         """Go on with the reads under way, within one turn's budget; True while some remain."""
@@ -205,8 +298,11 @@ class Engine:
             if not budget.left():
                 self.work = turn[done:] + self.work
                 break
-            if not batch.step(budget):
-                self.work.append(batch)
+            try:
+                if not batch.step(budget):
+                    self.work.append(batch)
+            except CorruptRecord:
+                batch.status(SERVER_ERROR, UNREADABLE_TEXT, batch.proof)
         return bool(self.work)
 
     # Commit ------------------------------------------------------------------------------------
@@ -233,15 +329,22 @@ class Engine:
     def committed(self, stream: Stream, outbox: Outbox) -> None:
         """The group of a stream is durable: its replies go out and held reads are looked at."""
         if stream.dropped:
+            stream.log.commit()  # gives the file back that the group was written to
             return
         stream.committed(outbox)
         for held in self._gate.released(stream):
-            self._read(stream, held.request, held.reply, outbox)
+            if held.direct:
+                self._read(stream, held.request, held.reply, outbox)
+            else:
+                outbox.reply(held.reply, message_get.answer(stream, held.request))
 
     def failed(self, stream: Stream, error: OSError, outbox: Outbox) -> None:
         """The group of a stream could not be written."""
-        if not stream.dropped:
-            stream.failed(error.errno in {errno.ENOSPC, errno.EDQUOT}, outbox)
+        no_space = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        if stream.dropped:
+            stream.log.fail(no_space)
+        else:
+            stream.failed(no_space, outbox)
 
     # Time --------------------------------------------------------------------------------------
 
@@ -252,7 +355,9 @@ class Engine:
     def expire(self, now: int, outbox: Outbox) -> None:
         """Do what is due."""
         for held in self._gate.expired(now):
-            self._refuse_stale(held, outbox)
+            self._refuse_stale(
+                held.stream, held.request, held.reply, outbox, direct=held.direct
+            )
 
     def close(self) -> None:
         """Close the files of all streams."""

@@ -104,10 +104,17 @@ def report_recovery(identity: Identity, recovery: Recovery) -> None:
             identity.name,
             recovery.torn_bytes,
         )
-    for offset, length in recovery.damaged:
+    for place in recovery.damaged:
         log.error(
-            "Stream %r: %d bytes at offset %d of the log do not check and are skipped",
+            "Stream %r: %d bytes at offset %d of the log do not check and are skipped%s",
             identity.name,
-            length,
-            offset,
+            place[1],
+            place[0],
+            "; they may be the rest of a write that was never acknowledged"
+            if place in recovery.doubtful
+            else "",
         )
+    for first, last in recovery.lost:
+        log.error("Stream %r: messages %d to %d may be lost", identity.name, first, last)
+    for note in recovery.notes:
+        log.warning("Stream %r: %s", identity.name, note)

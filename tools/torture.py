@@ -19,9 +19,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.campaigns.kills import Kills  # noqa: E402
+
 from jetspark.testing.store_crashes import run_crashes  # noqa: E402 - needs the path above
 from jetspark.testing.store_damage import run_flips  # noqa: E402
-from tests.campaigns.kills import Kills  # noqa: E402
 
 Campaign = Callable[[float, int], str]
 

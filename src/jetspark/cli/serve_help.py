@@ -1,6 +1,7 @@
 """What `jetspark serve --help` says: nats-server's flags, from the table that parses them."""
 
 from jetspark.server.config.flags import FLAGS, UNSUPPORTED_GROUP
+from jetspark.server.config.not_yet import NOT_YET
 
 _HEAD = """Usage: jetspark serve [flags]
 
@@ -30,12 +31,12 @@ or with flags: --tls --tlscert=server.pem --tlskey=server-key.pem
 
 
 def help_text() -> str:
-    """The whole help page."""
+    """The whole help page; flags that would be refused are left out."""
     lines = [_HEAD]
-    groups = dict.fromkeys(flag.group for flag in FLAGS if flag.group != UNSUPPORTED_GROUP)
-    for group in groups:
+    flags = [f for f in FLAGS if f.group != UNSUPPORTED_GROUP and f.path not in NOT_YET]
+    for group in dict.fromkeys(flag.group for flag in flags):
         lines.append(f"{group}:")
-        for flag in FLAGS:
+        for flag in flags:
             if flag.group == group:
                 names = ", ".join(f"{'-' if len(n) < 3 else '--'}{n}" for n in flag.names)
                 lines.append(f"    {names + ' ' + flag.value:<46} {flag.help}".rstrip())

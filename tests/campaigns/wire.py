@@ -16,12 +16,13 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
-from tests.interop.known_differences import INFO_ONLY_OURS, INFO_ONLY_THEIRS
+from tests.interop.known_differences import INFO_ONLY_OURS, INFO_ONLY_THEIRS, TIMELY
 
 import jetspark
 
@@ -64,12 +65,6 @@ class Script:
     name: str
     turns: tuple[Turn, ...]
     config: str = "plain"
-
-
-class Endpoint(Protocol):
-    """A server under test."""
-
-    port: int
 
 
 # Playing -----------------------------------------------------------------------------------------
@@ -205,9 +200,9 @@ PRIVATE: Final = {
 def comparable(data: bytes) -> list[bytes]:
     """Return frames in a form that two servers can share.
 
-    INFO has its fields in order of name, with the private values masked. PINGs of the server are
-    left out: they come when its timers say so. Several subscriptions of a client get one message
-    in any order (Go's maps have none).
+    INFO has its fields in order of name, with the private values masked. Left out are the PINGs
+    of the server, which come when its timers say so, and its events. Several subscriptions of a
+    client get one message in any order (Go's maps have none).
     """
     found: list[bytes] = []
     end = 0
@@ -215,11 +210,34 @@ def comparable(data: bytes) -> list[bytes]:
         end = after
         if frame.startswith(b"INFO "):
             found.append(b"INFO " + json.dumps(masked(json.loads(frame[5:]))).encode())
-        elif frame != b"PING":
+        elif not frame.startswith((b"PING", b"MSG $SYS.ACCOUNT.")):
             found.append(with_plain_sizes(frame))
     if end < len(data):
         found.append(b"cut off: " + data[end:])
     return in_order(found)
+
+
+def agree(ours: dict[str, list[bytes]], theirs: dict[str, list[bytes]]) -> bool:
+    """Say whether two servers said the same, apart from what is a matter of chance or of timing.
+
+    When they say `TIMELY` is the one; which subscription of several is told that nobody responds
+    is the other.
+    """
+    if ours == theirs:
+        return True
+    return ours.keys() == theirs.keys() and all(
+        mine.count(TIMELY) <= theirs[name].count(TIMELY) and loosely(mine) == loosely(theirs[name])
+        for name, mine in ours.items()
+    )
+
+
+def loosely(found: list[bytes]) -> list[bytes]:
+    """Return frames without what may differ."""
+    return [
+        re.sub(rb"^HMSG (\S+) \S+ (.*\r\nNATS/1.0 503\r\nNats-Subject)", rb"HMSG \1 * \2", frame)
+        for frame in found
+        if frame != TIMELY
+    ]
 
 
 def with_plain_sizes(frame: bytes) -> bytes:
@@ -234,6 +252,14 @@ def masked(info: dict[str, Any]) -> dict[str, Any]:
     """Return INFO with the private values masked and its fields in order."""
     fields = {key: "*" if key in PRIVATE else value for key, value in info.items()}
     return {key: fields[key] for key in sorted(fields) if key not in INFO_ONLY_ONE}
+
+
+def info_fields(port: int) -> set[str]:
+    """Return the names of the fields in the INFO that a server greets with."""
+    wire = Wire(port)
+    wire.drop()
+    fields: dict[str, Any] = json.loads(bytes(wire.received).removeprefix(b"INFO "))
+    return set(fields)
 
 
 def in_order(found: list[bytes]) -> list[bytes]:
@@ -269,7 +295,10 @@ class Theirs:
     def __init__(self, config: Path) -> None:
         self.port = 0
         self._process = subprocess.Popen(
-            [str(NATS_SERVER), "-c", str(config)], stderr=subprocess.PIPE, text=True
+            [str(NATS_SERVER), "-c", str(config)],
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
         )
         assert self._process.stderr is not None
         said = ""
@@ -278,15 +307,17 @@ class Theirs:
             match = re.search(r"Listening for client connections on \S+:(\d+)", line)
             self.port = int(match[1]) if match else self.port
             if "Server is ready" in line:
-                # Nobody reads its log from here on; it must not fill the pipe.
-                threading.Thread(target=self._process.stderr.read, daemon=True).start()
+                # Its log must not fill the pipe.
+                self._reader = threading.Thread(target=deque, args=(self._process.stderr, 0))
+                self._reader.start()
                 return
         raise AssertionError(f"nats-server ended before it was ready:\n{said}")
 
     def close(self) -> None:
         """Kill it."""
         self._process.kill()
-        self._process.wait()
+        self._reader.join()
+        self._process.communicate()
 
 
 class Ours:
@@ -338,12 +369,17 @@ class Arena:
 
     def play(self, script: Script) -> tuple[dict[str, list[bytes]], dict[str, list[bytes]]]:
         """Play a script to both; ours first."""
-        if script.config not in self._pairs:
-            path = self._folder / f"{script.config}.conf"
-            path.write_text("listen: 127.0.0.1:-1\n" + self._configs[script.config])
-            self._pairs[script.config] = (Ours(self._host, path), Theirs(path))
-        ours, theirs = self._pairs[script.config]
-        return play(script, ours.port), play(script, theirs.port)
+        ours, theirs = self.ports(script.config)
+        return play(script, ours), play(script, theirs)
+
+    def ports(self, config: str) -> tuple[int, int]:
+        """Start both servers if they do not run, and say where they listen; ours first."""
+        if config not in self._pairs:
+            path = self._folder / f"{config}.conf"
+            path.write_text("listen: 127.0.0.1:-1\n" + self._configs[config])
+            self._pairs[config] = (Ours(self._host, path), Theirs(path))
+        ours, theirs = self._pairs[config]
+        return ours.port, theirs.port
 
     def close(self) -> None:
         """Stop everything."""

@@ -1,167 +1,217 @@
 """Byte scripts from a grammar of operations, some of them damaged, for `wire.py` to play.
 
-Several connections take turns. The last turn of each may be damaged: bytes flipped, left out,
-doubled or put in. Whatever a script does, what it must get is settled: no two members of a queue
-group, and nothing of what `known_differences.py` lists.
+A script is made from a tape of random bytes, each of which is a choice; the first choice is the
+simplest, so hypothesis shrinks scripts by shrinking tapes, and a campaign of a hundred thousand
+needs no more than random bytes. Several connections take turns. The last turn of each is damaged
+now and then: bytes changed, left out, doubled or put in. Whatever a script does, its answer is
+settled: no queue group has two members, and nothing that `known_differences.py` calls unsettled.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
 
-from hypothesis import strategies as st
 from tests.campaigns.wire import Script, Turn
 from tests.interop.known_differences import UNSETTLED
 from tests.interop.wire_scripts import connect
 
-NAMES: Final = "abc"
-WORDS: Final = ("a", "b", "c", "*", ">", "", "f*o", "a>", "é", "_INBOX", "ok", "in", "no", "x" * 40)
-USERS: Final = ("free", "listed", "denied", "service", "once")
-CONFIGS: Final = ("plain", "plain", "plain", "small", "users", "anonymous", "tokens")
+TAPE_MIN: Final = 100
+TAPE_MAX: Final = 400
 
-subjects: Final = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(".".join)
-simple_subjects: Final = st.sampled_from(("a", "a.b", "a.b.c", "b", "b.a", "ok.x", "in.x", "r"))
-any_subject: Final = st.one_of(simple_subjects, simple_subjects, subjects)
-blanks: Final = st.sampled_from((b" ", b" ", b" ", b"  ", b"\t", b" \t "))
-ends: Final = st.sampled_from((b"\r\n", b"\r\n", b"\r\n", b"\r\n", b"\n", b" \r\n"))
-payloads: Final = st.one_of(
-    st.just(b""),
-    st.sampled_from((b"hello", b"PING\r\n", b"\r\n", b"PUB a 1\r\nx\r\n", b"x" * 600)),
-    st.binary(max_size=20),
+_T = TypeVar("_T")
+
+CONFIGS: Final = ("plain", "plain", "plain", "small", "users", "anonymous", "tokens")
+USERS: Final = ("free", "free", "listed", "denied", "service", "once")
+LITERALS: Final = ("a", "a", "a.b", "a.b.c", "ok.x", "in.x", "_INBOX.x")
+PATTERNS: Final = (*LITERALS, ">", ">", "a.*", "a.>", "*")
+WORDS: Final = (
+    "a",
+    "b",
+    "c",
+    "*",
+    ">",
+    "",
+    "f*o",
+    "a>",
+    "é",
+    "_INBOX",
+    "ok",
+    "in",
+    "x" * 40,
+    "$SYS",
 )
-header_blocks: Final = st.sampled_from((
-    b"NATS/1.0\r\n\r\n",
+RESERVED: Final = ("_R_.x", "_GR_.x", "$JS.ACK.x", "$NRG.x", "$JS.API.x", "$GR.x")
+BLANKS: Final = (b" ", b" ", b" ", b"  ", b"\t", b" \t ")
+ENDS: Final = (b"\r\n", b"\r\n", b"\r\n", b"\n", b" \r\n")
+SIDS: Final = (b"1", b"2", b"3", b"sid")
+COUNTS: Final = (b"", b"1", b"2", b"0", b"3", b"-1", b"x", b"007")
+PAYLOADS: Final = (b"", b"hello", b"PING\r\n", b"\r\n", b"PUB a 1\r\nx\r\n", b"x" * 600)
+HEADERS: Final = (
     b"NATS/1.0\r\nK: v\r\n\r\n",
+    b"NATS/1.0\r\n\r\n",
     b"NATS/1.0 503\r\n\r\n",
     b"not a header",
     b"",
-))  # fmt: skip
-counts: Final = st.sampled_from((b"", b"0", b"1", b"2", b"3", b"-1", b"x", b"007"))
-options: Final = st.fixed_dictionaries(
-    {},
-    optional={
-        "verbose": st.booleans(),
-        "pedantic": st.booleans(),
-        "echo": st.booleans(),
-        "headers": st.booleans(),
-        "no_responders": st.booleans(),
-        "protocol": st.sampled_from((0, 0, 1, 1, 1, 2)),
-        "name": st.text(max_size=5),
-    },
+)
+INSERTS: Final = (
+    b"",
+    b" ",
+    b"\t",
+    b"\n",
+    b"\r\n",
+    b"0",
+    b"9",
+    b"\x00",
+    b"PING",
+    b"\xff",
+    b".",
+    b">",
 )
 
 
-def in_case(word: bytes) -> st.SearchStrategy[bytes]:
-    """Return the operation in several spellings."""
-    return st.sampled_from((word, word, word, word.lower(), word.capitalize()))
+class Tape:
+    """Random bytes as choices. A tape that ran out always chooses the first."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._pos = 0
+
+    def below(self, count: int) -> int:
+        """Choose a number from 0 to ``count - 1``; ``count`` is at most 65536."""
+        if self._pos >= len(self._data):
+            return 0
+        value = self._data[self._pos]
+        self._pos += 1
+        if count > 256 and self._pos < len(self._data):
+            value += 256 * self._data[self._pos]
+            self._pos += 1
+        return value % count
+
+    def pick(self, items: Sequence[_T]) -> _T:
+        """Choose one of several."""
+        return items[self.below(len(items))]
+
+    def one_in(self, count: int) -> bool:
+        """Say yes once in ``count`` times, never when the tape ran out."""
+        return self.below(count) == count - 1
 
 
-@st.composite
-def lines(draw: st.DrawFn, word: bytes, *arguments: bytes) -> bytes:
-    """Draw a control line with its arguments, in any spacing."""
-    line = draw(in_case(word))
-    for argument in arguments:
-        if argument:
-            line += draw(blanks) + argument
-    return line + draw(ends)
+class Maker:
+    """The operations of one script."""
 
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        self._config = tape.pick(CONFIGS)
 
-@st.composite
-def sids(draw: st.DrawFn) -> bytes:
-    return draw(st.sampled_from((b"1", b"2", b"3", b"sid")))
+    def script(self) -> Script:
+        """Make a script."""
+        tape = self._tape
+        names = "abc"[: 1 + tape.below(3)]
+        turns = [
+            Turn(name, self._connect())
+            for name in names
+            if self._config == "users" or not tape.one_in(4)
+        ]
+        for _ in range(tape.below(6)):
+            name = tape.pick(names)
+            data, pings = self._operations(name)
+            turns.append(Turn(name, data, pings=pings))
+        for name in names:
+            data, _ = self._operations(name)
+            if tape.below(4):
+                data = self._damaged(data)
+            turns.append(Turn(name, data, last=True, single=len(data) < 80 and tape.one_in(2)))
+        return Script("generated", tuple(turns), self._config)
 
+    def _operations(self, connection: str) -> tuple[bytes, int]:
+        """Make some operations; the number is how many PONGs they cause."""
+        data = b""
+        pings = 0
+        for _ in range(1 + self._tape.below(6)):
+            kind = self._tape.below(20)
+            if kind < 8:
+                data += self._publish()
+            elif kind < 14:
+                data += self._subscribe(connection)
+            elif kind < 16:
+                data += self._line(b"UNSUB", self._tape.pick(SIDS), self._tape.pick(COUNTS))
+            elif kind == 16:
+                data += self._word(b"PING") + b"\r\n"
+                pings += 1
+            elif kind < 19:
+                data += self._tape.pick((b"PONG\r\n", b"+OK\r\n", b"INFO {}\r\n"))
+            else:
+                data += self._connect()
+        return data, pings
 
-@st.composite
-def subscribes(draw: st.DrawFn, connection: str) -> bytes:
-    """Draw SUB. A queue has one member: its name is made of connection and sid."""
-    sid = draw(sids())
-    queue = b"q%b%b" % (connection.encode(), sid) if draw(st.integers(0, 3)) == 0 else b""
-    return draw(lines(b"SUB", draw(any_subject).encode(), queue, sid))
+    def _subject(self, common: Sequence[str] = LITERALS) -> bytes:
+        kind = self._tape.below(10)
+        if kind < 7:
+            return self._tape.pick(common).encode()
+        if kind == 9:
+            return self._tape.pick(RESERVED).encode()
+        words = [self._tape.pick(WORDS) for _ in range(1 + self._tape.below(4))]
+        return ".".join(words).encode()
 
+    def _word(self, word: bytes) -> bytes:
+        return self._tape.pick((word, word, word, word.lower(), word.capitalize()))
 
-@st.composite
-def unsubscribes(draw: st.DrawFn) -> bytes:
-    return draw(lines(b"UNSUB", draw(sids()), draw(counts)))
+    def _line(self, word: bytes, *arguments: bytes) -> bytes:
+        line = self._word(word)
+        for argument in arguments:
+            if argument:
+                line += self._tape.pick(BLANKS) + argument
+        return line + self._tape.pick(ENDS)
 
+    def _subscribe(self, connection: str) -> bytes:
+        """SUB. A queue has one member: its name is made of connection and sid."""
+        sid = self._tape.pick(SIDS)
+        queue = b"q%b%b" % (connection.encode(), sid) if self._tape.one_in(4) else b""
+        return self._line(b"SUB", self._subject(PATTERNS), queue, sid)
 
-@st.composite
-def publishes(draw: st.DrawFn) -> bytes:
-    """Draw PUB or HPUB, now and then with a size that is wrong."""
-    subject, payload = draw(any_subject).encode(), draw(payloads)
-    reply = draw(any_subject).encode() if draw(st.booleans()) else b""
-    if draw(st.integers(0, 2)) == 0:
-        headers = draw(header_blocks)
+    def _publish(self) -> bytes:
+        subject, payload = self._subject(), self._tape.pick(PAYLOADS)
+        reply = self._subject() if self._tape.one_in(2) else b""
+        if self._tape.below(3):
+            size = b"%d" % len(payload)
+            return self._line(b"PUB", subject, reply, size) + payload + b"\r\n"
+        headers = self._tape.pick(HEADERS)
         sizes = (b"%d" % len(headers), b"%d" % (len(headers) + len(payload)))
-        line = draw(lines(b"HPUB", subject, reply, *sizes))
-        return line + headers + payload + b"\r\n"
-    return draw(lines(b"PUB", subject, reply, b"%d" % len(payload))) + payload + b"\r\n"
+        return self._line(b"HPUB", subject, reply, *sizes) + headers + payload + b"\r\n"
+
+    def _connect(self) -> bytes:
+        """CONNECT, as a user where there are users."""
+        tape = self._tape
+        fields: dict[str, Any] = {"protocol": 2 if tape.one_in(30) else tape.pick((1, 1, 0))}
+        for name in ("verbose", "pedantic", "echo"):
+            fields[name] = tape.pick((False, True, None))
+        if tape.one_in(3):
+            fields["headers"] = tape.pick((False, True, None))
+            fields["no_responders"] = bool(fields["headers"]) or tape.one_in(5)
+        if self._config == "users":
+            fields |= {"user": tape.pick(USERS), "pass": "pw"}
+        return connect(**fields)
+
+    def _damaged(self, data: bytes) -> bytes:
+        tape = self._tape
+        for _ in range(1 + tape.below(3)):
+            begin = tape.below(len(data) + 1)
+            end = min(len(data), begin + tape.pick((0, 1, 1, 2, 5)))
+            kind = tape.below(3)
+            piece = tape.pick(INSERTS)
+            if kind == 1:
+                piece = data[begin:end] * 2
+            elif kind == 2:
+                piece = bytes([tape.below(256)])
+            data = data[:begin] + piece + data[end:]
+        return data[: tape.below(len(data) + 1)] if tape.one_in(6) else data
 
 
-@st.composite
-def connects(draw: st.DrawFn, config: str) -> bytes:
-    """Draw CONNECT, as a user where there are users."""
-    fields: dict[str, Any] = draw(options)
-    if config == "users" or (config == "anonymous" and draw(st.booleans())):
-        fields |= {"user": draw(st.sampled_from(USERS)), "pass": "pw"}
-        if draw(st.integers(0, 9)) == 0:
-            fields["pass"] = "wrong"
-    return connect(**fields)
-
-
-def operations(connection: str, config: str) -> st.SearchStrategy[tuple[bytes, int]]:
-    """Operations, each with the number of PONGs it causes."""
-    plain = st.one_of(
-        subscribes(connection),
-        publishes(),
-        publishes(),
-        unsubscribes(),
-        st.sampled_from((b"PONG\r\n", b"+OK\r\n", b"INFO {}\r\n")),
-    )
-    return st.one_of(
-        plain.map(lambda data: (data, 0)),
-        plain.map(lambda data: (data, 0)),
-        in_case(b"PING").map(lambda word: (word + b"\r\n", 1)),
-        connects(config).map(lambda data: (data, 0)),
-    )
-
-
-@st.composite
-def damaged(draw: st.DrawFn, data: bytes) -> bytes:
-    """Draw ``data`` with some damage."""
-    for _ in range(draw(st.integers(1, 3))):
-        begin = draw(st.integers(0, len(data)))
-        end = min(len(data), begin + draw(st.sampled_from((0, 1, 1, 2, 5))))
-        piece = draw(
-            st.one_of(
-                st.sampled_from((b"", b" ", b"\t", b"\n", b"\r\n", b"0", b"9", b"\x00", b"PING")),
-                st.just(data[begin:end] * 2),
-                st.binary(min_size=1, max_size=2),
-            )
-        )
-        data = data[:begin] + piece + data[end:]
-    return data[: draw(st.integers(1, len(data)))] if draw(st.integers(0, 5)) == 0 else data
-
-
-@st.composite
-def generated_scripts(draw: st.DrawFn) -> Script:
-    """Draw a script."""
-    config = draw(st.sampled_from(CONFIGS))
-    names = NAMES[: draw(st.integers(1, 3))]
-    turns: list[Turn] = []
-    for name in names:
-        if config == "users" or draw(st.integers(0, 3)) > 0:
-            turns.append(Turn(name, draw(connects(config))))
-    for _ in range(draw(st.integers(0, 5))):
-        name = draw(st.sampled_from(names))
-        done = draw(st.lists(operations(name, config), min_size=1, max_size=6))
-        data = b"".join(operation for operation, _ in done)
-        turns.append(Turn(name, data, pings=sum(pongs for _, pongs in done)))
-    for name in names:
-        done = draw(st.lists(operations(name, config), min_size=1, max_size=4))
-        data = draw(damaged(b"".join(operation for operation, _ in done)))
-        turns.append(Turn(name, data, last=True, single=len(data) < 80 and draw(st.booleans())))
-    return Script("generated", tuple(turns), config)
+def script_of(tape: bytes) -> Script:
+    """Make the script that a tape stands for."""
+    return Maker(Tape(tape)).script()
 
 
 def is_settled(script: Script) -> bool:

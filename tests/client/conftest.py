@@ -25,23 +25,7 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 # Tests that our server cannot pass yet, and what it lacks. They are expected to fail: the day one
 # passes, it is reported, and its line here goes.
 LACKING = {
-    "test_a_batch_follows_its_pages": "start_time",
-    "test_a_deleted_message_is_gone": "STREAM.MSG.DELETE",
-    "test_a_get_of_a_deleted_stream_says_so": "STREAM.MSG.GET",
-    "test_a_get_from_the_leader_that_must_see_a_sequence": "STREAM.MSG.GET",
-    "test_a_refused_windowed_publish_is_raised_by_its_ack": "expectations",
-    "test_a_stream_is_updated_or_created": "STREAM.UPDATE",
-    "test_a_stream_without_direct_get_is_read_from_its_leader": "STREAM.MSG.GET",
-    "test_a_stream_without_direct_get_is_scanned_too": "STREAM.MSG.GET",
-    "test_an_empty_or_purged_stream_has_no_rows": "STREAM.PURGE",
-    "test_an_expectation_that_does_not_hold_says_what_is": "expectations",
-    "test_another_configuration_under_the_same_name_is_refused": "max_msgs",
-    "test_deleted_messages_are_stepped_over": "STREAM.MSG.DELETE",
-    "test_every_form_of_a_get": "start_time",
-    "test_failures_that_nobody_looked_at_are_raised_at_the_end": "expectations",
-    "test_information_counts_subjects_and_deleted_messages": "STREAM.MSG.DELETE",
-    "test_purge_by_subject_sequence_and_count": "STREAM.PURGE",
-    "test_the_same_message_id_is_stored_once": "Nats-Msg-Id",
+    "test_a_get_from_the_leader_that_must_see_a_sequence": "client text for 10180 of MSG.GET",
 }
 
 

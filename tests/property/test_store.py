@@ -83,7 +83,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.highest = int(seq)
             self.ghosts.pop(self.highest, None)
             self.waiting[self.highest] = message
-            self.times[self.highest] = self.now
+            self.times[self.highest] = int(self.log.staged_time)
 
     @precondition(lambda self: self.waiting and self.group is None)
     @rule()

@@ -9,4 +9,7 @@ MIN_LAST_SEQ_WAIT_NS: Final = 500_000_000  # decisions.md, ADR-53
 HELD_READS_MAX: Final = 10_000  # decisions.md, held reads
 NAMES_PAGE: Final = 1024  # wire-facts.md 4
 LIST_PAGE: Final = 256  # wire-facts.md 4
-MESSAGE_HEADERS_MAX: Final = 64 * 1024  # wire-facts.md 6, error 10097
+SUBJECTS_PAGE: Final = 100_000  # wire-facts.md 4, subjects in STREAM.INFO
+MESSAGE_HEADERS_MAX: Final = 0xFFFF  # wire-facts.md 6, error 10097
+# An id costs about 200 bytes; past this number the next message with one is refused (10023).
+DUPLICATE_IDS_MAX: Final = 32_000_000

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
-from jetspark.engine.target import PUBLISH
+from jetspark.engine.target import DIRECT_GET, PUBLISH
 from jetspark.headers.names import SUBJECT
 from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.protocol.encoder import OK, PONG, encode_err, write_hmsg
@@ -21,7 +21,7 @@ from jetspark.server.auth.permissions import (
 )
 from jetspark.server.receiver import Receiver, Subscription
 from jetspark.server.router import Router
-from jetspark.subjects.tokens import is_valid_literal, is_valid_subject
+from jetspark.subjects.tokens import has_empty_token, is_literal, is_valid_subject
 
 # A held operation: its kind, its bytes, and the offsets of a publish or the count of an UNSUB.
 Held = tuple[str, bytes, bytes, bytes, tuple[int, ...]]
@@ -86,7 +86,7 @@ class ClientHandler(ServerOps):
         router.traffic.in_msgs += 1
         router.traffic.in_bytes += size
         subject = data[ss:se]
-        if self.pedantic and not is_valid_literal(subject):
+        if self.pedantic and (has_empty_token(subject) or not is_literal(subject)):
             # Said, and the message goes its way all the same, as in nats-server.
             receiver.queue(encode_err(b"Invalid Publish Subject"))
         permissions = receiver.permissions
@@ -116,6 +116,17 @@ class ClientHandler(ServerOps):
             if staged and not stream.dirty:
                 router.mark_dirty(stream)
         else:
+            stream = target.stream
+            if (
+                target.kind == DIRECT_GET
+                and hs == ps
+                and re > rs
+                and stream is not None
+                and router.reader.quick(
+                    stream, target.subject, data[ps:pe], data[rs:re], router.outbox
+                )
+            ):
+                return
             router.request(target, data[rs:re], data[hs:ps], data[ps:pe])
 
     def on_sub(self, subject: bytes, queue: bytes, sid: bytes) -> None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, cast
 from jetspark.protocol.encoder import encode_err
 from jetspark.server.client import ClientHandler
 from jetspark.server.session import Session
-from jetspark.server.tls import TlsRuntime, speaks_within
+from jetspark.server.tls import TlsRuntime
+from jetspark.server.tls_channel import TlsChannel
 
 if TYPE_CHECKING:
     from jetspark.server.server import Server
@@ -41,9 +42,14 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer = server.read_buffer
         self._transport: asyncio.Transport | None = None
         self._held_back = 0
+        self._given = 0
+        self._tls: TlsChannel | None = None
+        self._handshake_timer: asyncio.TimerHandle | None = None
+        self._fallback_timer: asyncio.TimerHandle | None = None
         self.stalls = 0
         self.handshake_first = False
         client.receiver.connection = self
+        client.receiver.out_max = server.settings.max_pending
         client.session = self.session
 
     # Life --------------------------------------------------------------------------------------
@@ -51,47 +57,86 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Greet with INFO, and begin TLS where it is asked for."""
         # uvloop's transports are no asyncio.Transport, but behave like one.
-        self._transport = plain = cast("asyncio.Transport", transport)
+        self._transport = cast("asyncio.Transport", transport)
         refusal = self._server.joined(self)
         self.session.begin(transport.get_extra_info("peername"))
         tls = self._server.tls
         if tls is None or not tls.handshake_first:
             self.client.receiver.queue(self.session.info())
+            self.flush()
+        if tls is not None and not refusal:
+            self._begin_tls(tls)
         if refusal:
             self.client.close(refusal)
-        self.flush()
-        if tls is not None and not refusal:
-            plain.pause_reading()
-            self._server.run(self._shake_hands(plain, tls))
-
-    async def _shake_hands(self, plain: asyncio.Transport, tls: TlsRuntime) -> None:
-        greeted = not tls.handshake_first
-        self.handshake_first = tls.handshake_first
-        if tls.handshake_first and tls.fallback_s:
-            first = await speaks_within(plain.get_extra_info("socket"), tls.fallback_s)
-            if not first:
-                plain.write(self.session.info())
-                greeted = True
-        try:
-            upgraded = await asyncio.get_running_loop().start_tls(
-                plain, self, tls.context, server_side=True, ssl_handshake_timeout=tls.timeout_s
-            )
-        except (OSError, ssl.SSLError) as error:
-            log.error("%s TLS handshake error: %s", self.session, error)  # noqa: TRY400 - no traceback
-            plain.abort()
-            return
-        if upgraded is None:
-            plain.abort()
-            return
-        self._transport = upgraded
-        self.session.tls = upgraded.get_extra_info("ssl_object")
-        if not greeted:
-            self.client.receiver.queue(self.session.info())
             self.flush()
+
+    def _begin_tls(self, tls: TlsRuntime) -> None:
+        """Expect TLS from the client's first byte on."""
+        assert self._transport is not None
+        loop = asyncio.get_running_loop()
+        self._tls = TlsChannel(tls.context, self._transport.write)
+        self._handshake_timer = loop.call_later(tls.timeout_s, self._hurry_handshake)
+        self.handshake_first = tls.handshake_first
+        if tls.handshake_first:
+            if tls.fallback_s:
+                self._fallback_timer = loop.call_later(tls.fallback_s, self._fall_back)
+            else:
+                self.client.receiver.queue(self.session.info())
+                self.flush()
+
+    def _fall_back(self) -> None:
+        """A client that waits for INFO before it begins gets it in plain."""
+        self._fallback_timer = None
+        if self._transport is not None:
+            self.handshake_first = False
+            self._transport.write(self.session.info())
+
+    def _hurry_handshake(self) -> None:
+        if self._tls is not None and not self._tls.established and self._transport is not None:
+            log.error("%s TLS handshake error: timeout", self.session)
+            self._transport.abort()
+
+    def _decrypted(self, data: bytes) -> bytes:
+        """What TLS bytes say; empty while the handshake goes on or when it failed."""
+        channel = self._tls
+        assert channel is not None
+        if self._fallback_timer is not None:
+            self._fallback_timer.cancel()
+            self._fallback_timer = None
+            channel.write(self.session.info())
+        known = channel.established
+        try:
+            plain = channel.receive(data)
+        except ssl.SSLError as error:
+            log.error("%s TLS handshake error: %s", self.session, error)  # noqa: TRY400 - no traceback
+            self.client.close(b"")
+            self.flush()
+            return b""
+        if channel.established and not known:
+            self._stop_timers()
+            self.session.tls = channel.session
+        if channel.ended:
+            self.close()
+        return plain
+
+    def _stop_timers(self) -> None:
+        for timer in (self._handshake_timer, self._fallback_timer):
+            if timer is not None:
+                timer.cancel()
+        self._handshake_timer = self._fallback_timer = None
+
+    def _send(self, data: bytes) -> None:
+        """Write to the client, encrypted where TLS is spoken."""
+        if self._tls is not None:
+            self._tls.write(data)
+        elif self._transport is not None:
+            self._transport.write(data)
 
     def close(self) -> None:
         """End the connection after what is queued."""
         if self._transport is not None:
+            if self._tls is not None:
+                self._tls.close()
             self._transport.close()
 
     def abort(self) -> None:
@@ -105,6 +150,7 @@ class Connection(asyncio.BufferedProtocol):
         self.client.closing = True
         self._server.left(self)
         self.client.drop_all()
+        self._stop_timers()
         self._transport = None
         if exc is not None:
             log.debug("%s: %s", self.session, exc)
@@ -119,9 +165,12 @@ class Connection(asyncio.BufferedProtocol):
         """Parse one chunk and write what it caused."""
         session = self.session
         session.last_read_ns = self.client.router.now = self._server.clock.now_ns()
+        data = self._buffer[:nbytes]
+        if self._tls is not None:
+            data = memoryview(self._decrypted(bytes(data)))
         behind = False
-        for start in range(0, nbytes, CHUNK):
-            self.client.parser.feed(bytes(self._buffer[start : min(start + CHUNK, nbytes)]))
+        for start in range(0, len(data), CHUNK):
+            self.client.parser.feed(bytes(data[start : start + CHUNK]))
             if self._server.flush(self.client.router):
                 behind = True
         if behind:
@@ -168,10 +217,14 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return False
+        if client.receiver.overflowed:
+            self.cut_off(f"more than max_pending {client.receiver.out_max} bytes at once")
+            return False
         if data:
-            transport.write(data)
+            self._given += len(data)
+            self._send(data)
         if client.closing:
-            transport.close()
+            self.close()
         elif client.receiver.paused:
             waiting = transport.get_write_buffer_size()
             if waiting > self._server.settings.max_pending:
@@ -190,9 +243,13 @@ class Connection(asyncio.BufferedProtocol):
         self.client.parser.closed = True
         self.client.closing = True
         if self._transport is not None:
-            self._transport.write(encode_err(SLOW_CONSUMER))
+            self._send(encode_err(SLOW_CONSUMER))
             self._transport.abort()
 
     def waiting_bytes(self) -> int:
         """How much the client has not read yet."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def taken_bytes(self) -> int:
+        """How much of what it was given the client's side of the network has taken, in all."""
+        return self._given - self.waiting_bytes()

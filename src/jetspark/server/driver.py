@@ -60,18 +60,20 @@ class EngineDriver:
         self._router.generation = self.engine.generation
         self._router.stores_inboxes = self.engine.wants_inboxes()
 
-    def _request(self, target: Target, reply: bytes, _headers: bytes, body: bytes) -> None:
+    def _request(self, target: Target, reply: bytes, headers: bytes, body: bytes) -> None:
         now = self._clock.now_ns()
         if target.kind == DIRECT_GET:
             assert target.stream is not None
-            self.engine.direct_get(target.stream, target.subject, body, reply, now, self._outbox)
+            self.engine.direct_get(
+                target.stream, target.subject, body, reply, now, self._outbox, headers
+            )
         else:
             self.api_total += 1
-            if not handle(self.engine, target.subject, body, reply, now, self._outbox):
+            if not handle(self.engine, target.subject, body, reply, now, self._outbox, headers):
                 self.api_errors += 1
             if self._router.generation != self.engine.generation:
                 self.follow_streams()
-        if self.engine.work or self.engine.next_deadline() != self._timer_at:
+        if self.engine.work or self.engine.dirty or self.engine.next_deadline() != self._timer_at:
             self._schedule_turn()
 
     def _mark_dirty(self, stream: Stream) -> None:
@@ -114,6 +116,7 @@ class EngineDriver:
         elif self._in_flight == 0:
             self._idle.set()
         self._flush(self._router)
+        self._rearm()
 
     def _rearm(self) -> None:
         deadline = self.engine.next_deadline()
@@ -132,6 +135,8 @@ class EngineDriver:
         self._timer_at = None
         self._router.now = self._clock.now_ns()
         self.engine.expire(self._router.now, self._outbox)
+        if self.engine.dirty:
+            self._schedule_turn()
         self._flush(self._router)
         self._rearm()
 

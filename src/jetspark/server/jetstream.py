@@ -26,7 +26,8 @@ log = logging.getLogger("jetspark.server")
 class JetStreamRuntime:
     """The streams of all accounts. ``folder`` None is a private one that is removed at the end."""
 
-    def __init__(self, folder: Path | None, clock: Clock) -> None:
+    def __init__(self, folder: Path | None, clock: Clock, leader: str = "") -> None:
+        self._leader = leader
         self._private = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="jetspark-"))
         self._clock = clock
@@ -63,7 +64,12 @@ class JetStreamRuntime:
 
     def serve(self, account: Account, flush: Callable[[Router], object]) -> EngineDriver:
         """Give an account an engine."""
-        engine = Engine(self._store, account=account.name, random_id=lambda: secrets.randbits(64))
+        engine = Engine(
+            self._store,
+            account=account.name,
+            random_id=lambda: secrets.randbits(64),
+            leader=self._leader,
+        )
         driver = EngineDriver(
             engine, account.router, account.outbox, self._clock, self._committer, flush
         )

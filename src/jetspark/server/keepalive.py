@@ -47,8 +47,8 @@ class Keepalive:
         self._first_pings: dict[Connection, int] = {}
         self._pings: dict[Connection, int] = {}
         self._writing: dict[Connection, int] = {}
-        # How much a connection had not read when its write deadline was set.
-        self._unread: dict[Connection, int] = {}
+        # How much a connection had taken when its write deadline was set.
+        self._taken: dict[Connection, int] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0
         # How many connections were closed because nobody answered.
@@ -83,14 +83,14 @@ class Keepalive:
         """The connection must have read something by the write deadline."""
         self._writing.pop(connection, None)
         self._writing[connection] = self._clock.now_ns() + self._write_deadline_ns
-        self._unread[connection] = connection.waiting_bytes()
+        self._taken[connection] = connection.taken_bytes()
         self._rearm()
 
     def forget(self, connection: "Connection") -> None:
         """The connection is gone."""
         for queue in (self._connecting, self._first_pings, self._pings, self._writing):
             queue.pop(connection, None)
-        self._unread.pop(connection, None)
+        self._taken.pop(connection, None)
 
     def expire(self, now: int) -> None:
         """Do what is due."""
@@ -114,10 +114,10 @@ class Keepalive:
         self._pings[connection] = now + self._ping_interval_ns
 
     def _judge_reader(self, connection: "Connection") -> None:
-        before = self._unread.pop(connection, 0)
+        before = self._taken.pop(connection, 0)
         if not connection.client.receiver.paused:
             return
-        if connection.waiting_bytes() < before:
+        if connection.taken_bytes() > before:
             self.expect_reading(connection)
         else:
             connection.cut_off("write deadline exceeded")

@@ -9,6 +9,7 @@ from typing import Any
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from jetspark.protocol.limits import PENDING_MAX
 from jetspark.server.auth.permissions import Permissions
 
 
@@ -48,6 +49,10 @@ class Receiver:
         self.permissions: Permissions | None = None
         # The driver's own object for this connection.
         self.connection: Any = None
+        # More output than this is not kept: one message for very many subscriptions of one client
+        # is more than it may have waiting before the chunk is at its end.
+        self.out_max: i64 = PENDING_MAX
+        self.overflowed: bool = False
         # Whether the driver knows already that there is output.
         self.listed: bool = False
         self._pending: Pending = pending
@@ -63,6 +68,12 @@ class Receiver:
         self.out.write(data)
         if not self.listed:
             self.wake()
+
+    def overflow(self) -> None:
+        """Forget the output: it is more than the client may have waiting, and is not sent."""
+        self.out = BytesWriter()
+        self.overflowed = True
+        self.wake()
 
     def take_output(self) -> bytes:
         """What was queued since the last time."""

@@ -14,6 +14,7 @@ from typing import Final
 from librt.random import Random
 from mypy_extensions import i64
 
+from jetspark.engine.direct.read import DirectReader
 from jetspark.engine.outbox import Outbox, Outlet
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import Target
@@ -67,6 +68,8 @@ class Router:
     def __init__(self, outbox: Outbox) -> None:
         self.sublist: Sublist = Sublist()
         self.outbox: Outbox = outbox
+        # Answers the common direct gets without a way through the engine.
+        self.reader: DirectReader = DirectReader()
         self.traffic: Traffic = Traffic()
         self.generation: i64 = 0
         self.now: i64 = 0
@@ -134,6 +137,8 @@ class Router:
                     out.write(rest)
                     if not receiver.listed:
                         receiver.wake()
+                    if len(out) > receiver.out_max:
+                        receiver.overflow()
                     traffic = receiver.traffic
                     traffic.out_msgs += 1
                     traffic.out_bytes += size
@@ -236,6 +241,8 @@ class Router:
     def _count(self, subscription: Subscription, receiver: Receiver, size: i64) -> None:
         """Account for one delivery; the last one a subscription asked for ends it."""
         receiver.wake()
+        if len(receiver.out) > receiver.out_max:
+            receiver.overflow()
         receiver.traffic.out_msgs += 1
         receiver.traffic.out_bytes += size
         self.traffic.out_msgs += 1

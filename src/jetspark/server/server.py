@@ -144,7 +144,9 @@ class Server:
         raise_open_files_limit()
         if self.settings.jetstream.enabled:
             folder = self.settings.jetstream.store_dir
-            self._jetstream = JetStreamRuntime(Path(folder) if folder else None, self.clock)
+            self._jetstream = JetStreamRuntime(
+                Path(folder) if folder else None, self.clock, self.server_name
+            )
             self._jetstream.open(self._accounts_with_streams(), self.flush)
         try:
             self._listener = await asyncio.get_running_loop().create_server(

@@ -109,6 +109,8 @@ class Session:
             self._client.close(b"")
             return
         self._leave()
+        # From here on the time to say CONNECT is no matter: a check may take longer.
+        self.connected = True
         verdict = self.admission.connect(options, tls_peer(self.tls))
         if isinstance(verdict, NeedsHash):
             # bcrypt takes tens of milliseconds by design: beside the loop, with reading paused.
@@ -178,7 +180,6 @@ class Session:
         client = self._client
         self.options = options
         headers = options.headers and self._server.headers
-        self.connected = True
         if not 0 <= options.protocol <= PROTOCOL_MAX:
             client.close(b"invalid client protocol")
             return

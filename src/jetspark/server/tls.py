@@ -1,8 +1,5 @@
 """TLS of the client port: certificates, verification, and who is at the other end."""
 
-import asyncio
-import os
-import socket
 import ssl
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,7 +7,6 @@ from typing import Any, Final
 from jetspark.server.auth.authenticator import TlsPeer
 from jetspark.server.config.tls import CIPHER_SUITES, INSECURE_CIPHER_SUITES, Tls
 
-PEEKS: Final = 10
 OPENSSL_NAMES: Final = CIPHER_SUITES | INSECURE_CIPHER_SUITES
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
@@ -61,20 +57,3 @@ def tls_peer(session: ssl.SSLObject | None) -> TlsPeer | None:
     # ((("commonName", "x"),), ...): a tuple of names, each a tuple of pairs.
     parts: Any = certificate.get("subject", ())
     return TlsPeer(subject=",".join(f"{key}={value}" for part in parts for key, value in part))
-
-
-async def speaks_within(transport_socket: socket.socket, seconds: float) -> bool:
-    """Wait for the first byte of a client without taking it; False when none came in time.
-
-    A transport cannot be asked, so the socket is looked at, a few times.
-    """
-    with socket.socket(fileno=os.dup(transport_socket.fileno())) as looked_at:
-        looked_at.setblocking(False)
-        for _ in range(PEEKS):
-            try:
-                looked_at.recv(1, socket.MSG_PEEK)
-            except BlockingIOError:
-                await asyncio.sleep(seconds / PEEKS)
-            else:
-                return True
-    return False

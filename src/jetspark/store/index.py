@@ -1,91 +1,73 @@
 """What is in a stream, in memory: columns by sequence and one entry per subject.
 
-Columns, not objects (speed.md 4.6): per message an offset and the number of its subject, kept
-per segment so that they go when the segment goes. Everything here is durable state except
-``SubjectEntry.staged_last``, which decisions look at before the disk has answered.
+Columns, not objects (speed.md 4.6): per message an offset, the number of its subject, what it
+counts, and the next sequence of the same subject, kept per segment so that they go when the
+segment goes. Everything here is durable state except ``SubjectEntry.staged_last``, which
+decisions look at before the disk has answered.
+
+A message that is removed leaves a hole: its offset becomes ``NOWHERE``. The rest of its row
+stays, so that the chain of its subject still leads across it.
 """
 
 from typing import Final
 
-from librt.vecs import append, vec
-from mypy_extensions import i64
+from mypy_extensions import i32, i64
 
-from jetspark.subjects.match import matches
-from jetspark.subjects.tokens import is_literal
+from jetspark.store.columns import HOLES_MAX, NOWHERE, Columns, Search, SubjectEntry, Times
 
-NOWHERE: Final[i64] = 0  # no record lies at offset 0: the head of the segment does
+__all__ = ["NOWHERE", "Columns", "StreamIndex", "SubjectEntry"]
 
-
-class SubjectEntry:
-    """One subject of a stream."""
-
-    def __init__(self, subject: bytes, number: i64) -> None:
-        self.subject: bytes = subject
-        self.number: i64 = number
-        self.count: i64 = 0
-        self.first: i64 = 0
-        self.last: i64 = 0
-        self.staged_last: i64 = 0
+# Numbers of subjects without messages are given to others when there are this many, at least.
+EMPTY_SUBJECTS_MIN: Final[i64] = 4096
 
 
-class Columns:
-    """Offsets and subject numbers of the messages of one segment."""
-
-    def __init__(self, handle: i64, base: i64, start: i64) -> None:
-        self.handle: i64 = handle
-        self.base: i64 = base
-        # Where the file begins in the whole log: the lengths of all segments before it.
-        self.start: i64 = start
-        self.offsets: vec[i64] = vec[i64]()
-        self.subjects: vec[i64] = vec[i64]()
-
-    def add(self, seq: i64, offset: i64, subject_number: i64) -> None:
-        """Append a message; sequences that were skipped before it become holes."""
-        length: i64 = len(self.offsets)
-        while length < seq - self.base:
-            self.offsets = append(self.offsets, NOWHERE)
-            self.subjects = append(self.subjects, i64(-1))
-            length += 1
-        self.offsets = append(self.offsets, offset)
-        self.subjects = append(self.subjects, subject_number)
-
-
-class StreamIndex:
+class StreamIndex(Search):
     """The durable messages of one stream."""
 
     def __init__(self) -> None:
-        self.subjects: dict[bytes, SubjectEntry] = {}
-        self.entries: list[SubjectEntry] = []
-        self.segments: list[Columns] = []
-        self.messages: i64 = 0
+        super().__init__()
+        self.free: list[int] = []
+        self.blank: SubjectEntry = SubjectEntry(b"", -1)
+        # Moves when numbers change hands: a mask made before is worth nothing then.
+        self.generation: i64 = 0
+        self.times: Times | None = None
         self.bytes: i64 = 0
-        self.first_seq: i64 = 0
-        self.last_seq: i64 = 0
-        self.first_time: i64 = 0
         self.last_time: i64 = 0
         self.subject_count: i64 = 0
+        self.first_time_known: i64 = 0
+        self.first_time_of: i64 = 0
 
     def entry(self, subject: bytes) -> SubjectEntry:
         """The entry of a subject, made when it is new."""
         found = self.subjects.get(subject)
         if found is None:
-            found = SubjectEntry(subject, len(self.entries))
+            if self.free:
+                number: i64 = self.free.pop()
+                found = SubjectEntry(subject, number)
+                self.entries[number] = found
+            else:
+                found = SubjectEntry(subject, len(self.entries))
+                self.entries.append(found)
             self.subjects[subject] = found
-            self.entries.append(found)
         return found
 
-    def add_segment(self, handle: i64, base: i64, start: i64) -> None:
+    def add_segment(self, handle: i64, base: i64, start: i64, name: str = "") -> None:
         """Messages added from now on lie in another file."""
-        self.segments.append(Columns(handle, base, start))
+        self.segments.append(Columns(handle, base, start, name))
 
     def add_message(
         self, seq: i64, entry: SubjectEntry, offset: i64, time_ns: i64, size: i64
     ) -> None:
         """A message became durable."""
-        self.segments[-1].add(seq, offset, entry.number)
+        columns = self.segments[-1]
+        if seq - columns.base - len(columns.offsets) > HOLES_MAX:
+            self.add_segment(columns.handle, seq, columns.start, columns.name)
+            columns = self.segments[-1]
+        columns.add(seq, offset, entry.number, size)
         if self.messages == 0:
             self.first_seq = seq
-            self.first_time = time_ns
+            self.first_time_of = seq
+            self.first_time_known = time_ns
         self.messages += 1
         self.bytes += size
         self.last_seq = seq
@@ -93,112 +75,183 @@ class StreamIndex:
         if entry.count == 0:
             entry.first = seq
             self.subject_count += 1
+        else:
+            self.chain(columns, entry.last, seq)
         entry.count += 1
         entry.last = seq
         entry.staged_last = max(entry.staged_last, seq)
 
+    def chain(self, newest: Columns, seq: i64, following: i64) -> None:
+        """Say of a message which one of its subject comes next."""
+        i: i64 = seq - newest.base
+        if i >= 0:
+            newest.nexts[i] = following
+            return
+        columns = self.segment_of(seq)
+        if columns is not None:
+            columns.nexts[seq - columns.base] = following
+
     def skip_to(self, last_seq: i64) -> None:
         """Sequences up to this one are used up without a message."""
         self.last_seq = max(self.last_seq, last_seq)
+        if self.messages == 0 and self.last_seq > 0:
+            self.first_seq = self.last_seq + 1
 
-    def forget_staged(self) -> None:
-        """Drop what exists only because of messages that were staged and did not become durable.
+    @property
+    def first_time(self) -> i64:
+        """When the oldest message was stored; 0 when there is none.
 
-        New subjects are numbered at the end, so those without a message are the last ones.
+        Found out when somebody asks: eviction would otherwise read a record for each commit.
         """
-        while self.entries and self.entries[-1].count == 0:
-            del self.subjects[self.entries.pop().subject]
+        if self.messages == 0:
+            return 0
+        seq = self.first_seq
+        if self.first_time_of != seq and self.times is not None:
+            time = self.times.time_of(seq)
+            while time < 0 and seq > 0:
+                # Damaged: its neighbour is not older.
+                seq = self.next_seq(seq + 1, b"")
+                time = self.times.time_of(seq) if seq > 0 else self.last_time
+            self.first_time_of = self.first_seq
+            self.first_time_known = time
+        return self.first_time_known
 
-    def segment_at(self, seq: i64) -> i64:
-        """Number of the last segment that begins at or before a sequence; -1 when none does.
+    # Removal -----------------------------------------------------------------------------------
 
-        Segments without messages share their base with the one behind them: the last one counts.
-        """
-        low: i64 = 0
-        high: i64 = len(self.segments)
-        while low < high:
-            middle = (low + high) // 2
-            if self.segments[middle].base <= seq:
-                low = middle + 1
+    def remove(self, seq: i64) -> bool:
+        """Take a message out; False when it is not there."""
+        columns = self.segment_of(seq)
+        if columns is None:
+            return False
+        i: i64 = seq - columns.base
+        size = columns.size_at(i)
+        if size == 0:
+            return False
+        columns.offsets[i] = NOWHERE
+        columns.live -= 1
+        entry = self.entries[i64(columns.subjects[i])]
+        self.messages -= 1
+        self.bytes -= size
+        entry.count -= 1
+        if entry.count == 0:
+            self.subject_count -= 1
+            entry.first = 0
+            entry.last = 0
+        elif seq == entry.first:
+            entry.first = self.live_from(columns.nexts[i])
+        elif seq == entry.last:
+            entry.last = self.previous_in_subject(entry, seq)
+        if entry.staged_last == seq:
+            entry.staged_last = entry.last
+        if seq == self.first_seq:
+            if self.messages == 0:
+                self.first_seq = self.last_seq + 1
             else:
-                high = middle
-        return low - 1
+                self.first_seq = self.next_seq(seq + 1, b"")
+        return True
 
-    def segment_of(self, seq: i64) -> Columns | None:
-        """The segment a sequence lies in, if it is one the index knows."""
-        i = self.segment_at(seq)
-        if i < 0:
-            return None
-        columns = self.segments[i]
-        if seq - columns.base < len(columns.offsets):
-            return columns
-        return None
+    def clear(self) -> None:
+        """Take every message out."""
+        for entry in self.entries:
+            if entry.count > 0:
+                if entry.staged_last == entry.last:
+                    entry.staged_last = 0
+                entry.count = 0
+                entry.first = 0
+                entry.last = 0
+        for columns in self.segments:
+            columns.forget(self.last_seq + 1)
+        self.messages = 0
+        self.bytes = 0
+        self.subject_count = 0
+        self.first_seq = self.last_seq + 1
 
-    def next_seq(self, seq: i64, mask: bytes) -> i64:
-        """First message at or after ``seq`` whose subject the mask has; 0 when there is none.
+    def live_from(self, seq: i64) -> i64:
+        """Follow the chain of a subject from ``seq`` to the first message that is there; 0: none.
 
-        An empty mask stands for every subject.
+        Rows of removed messages are part of the chain until their segment goes.
         """
-        seq = max(seq, self.first_seq)
-        number_of_segments: i64 = len(self.segments)
-        n: i64 = max(i64(0), self.segment_at(seq))
-        while n < number_of_segments:
-            columns = self.segments[n]
-            n += 1
-            i: i64 = max(i64(0), seq - columns.base)
-            end: i64 = len(columns.offsets)
-            while i < end:
-                if columns.offsets[i] != NOWHERE:
-                    number = columns.subjects[i]
-                    if not mask or (number < len(mask) and mask[number] != 0):
-                        return columns.base + i
-                i += 1
+        while seq > 0:
+            columns = self.segment_of(seq)
+            if columns is None:
+                return 0
+            i: i64 = seq - columns.base
+            if columns.offsets[i] != NOWHERE:
+                return seq
+            seq = columns.nexts[i]
         return 0
 
-    def count_from(self, seq: i64, mask: bytes) -> i64:
-        """How many messages at or after ``seq`` have a subject of the mask."""
-        if not mask and self.messages == self.last_seq - self.first_seq + 1:
-            if seq <= self.first_seq:
-                return self.messages
-            return max(i64(0), self.last_seq - seq + 1)
-        count: i64 = 0
-        number_of_segments: i64 = len(self.segments)
-        n: i64 = max(i64(0), self.segment_at(seq))
-        while n < number_of_segments:
+    def next_in_subject(self, seq: i64) -> i64:
+        """The next message of the same subject behind one that is there; 0 when there is none."""
+        columns = self.segment_of(seq)
+        if columns is None:
+            return 0
+        i: i64 = seq - columns.base
+        if columns.offsets[i] == NOWHERE or seq == self.entries[i64(columns.subjects[i])].last:
+            return 0
+        following = self.live_from(columns.nexts[i])
+        columns.nexts[i] = following  # whoever comes next need not walk over the holes again
+        return following
+
+    def previous_in_subject(self, entry: SubjectEntry, seq: i64) -> i64:
+        """The message of a subject before ``seq``; 0 when there is none."""
+        if entry.count <= 1 or seq <= entry.first:
+            return entry.first if entry.first < seq else 0
+        n: i64 = self.segment_at(seq - 1)
+        number = i32(entry.number)
+        while n >= 0:
             columns = self.segments[n]
-            n += 1
-            i: i64 = max(i64(0), seq - columns.base)
-            end: i64 = len(columns.offsets)
-            while i < end:
-                if columns.offsets[i] != NOWHERE:
-                    number = columns.subjects[i]
-                    if not mask or (number < len(mask) and mask[number] != 0):
-                        count += 1
-                i += 1
-        return count
+            i: i64 = min(seq - 1 - columns.base, i64(len(columns.offsets)) - 1)
+            while i >= 0:
+                if columns.subjects[i] == number and columns.offsets[i] != NOWHERE:
+                    return columns.base + i
+                i -= 1
+            n -= 1
+        return 0
 
-    def mask_for(self, pattern: bytes) -> bytes:
-        """One byte per subject number: 1 where the subject matches; never empty."""
-        if is_literal(pattern):
-            found = self.subjects.get(pattern)
-            if found is None or found.count == 0:
-                return b"\0"
-            return b"\0" * int(found.number) + b"\1"
-        flags = bytearray(max(1, len(self.entries)))
-        for entry in self.entries:
-            if entry.count > 0 and matches(entry.subject, pattern):
-                flags[int(entry.number)] = 1
-        return bytes(flags)
+    def deleted_count(self) -> i64:
+        """How many sequences between the first and the last message have no message."""
+        if self.messages == 0:
+            return 0
+        return self.last_seq - self.first_seq + 1 - self.messages
 
-    def last_match(self, pattern: bytes) -> i64:
-        """Sequence of the newest message whose subject matches; 0 when there is none."""
-        if is_literal(pattern):
-            found = self.subjects.get(pattern)
-            if found is None or found.count == 0:
-                return 0
-            return found.last
-        last: i64 = 0
-        for entry in self.entries:
-            if entry.count > 0 and entry.last > last and matches(entry.subject, pattern):
-                last = entry.last
-        return last
+    def deleted(self, first: i64, limit: i64) -> list[int]:
+        """Return up to ``limit`` sequences from ``first`` on that have no message, ascending."""
+        found: list[int] = []
+        if self.messages == 0:
+            return found
+        seq: i64 = max(first, self.first_seq)
+        while seq <= self.last_seq and len(found) < limit:
+            present = self.next_seq(seq, b"")
+            end = present if present > 0 else self.last_seq + 1
+            while seq < end and len(found) < limit:
+                found.append(int(seq))
+                seq += 1
+            seq = max(seq, end + 1)
+        return found
+
+    # Subjects without messages -----------------------------------------------------------------
+
+    def wants_recycling(self) -> bool:
+        """Say whether so many subjects have no message that their numbers should be freed."""
+        used: i64 = len(self.entries) - len(self.free)
+        empty = used - self.subject_count
+        return empty > EMPTY_SUBJECTS_MIN and empty * 2 > used
+
+    def recycle(self, staged: list[SubjectEntry]) -> None:
+        """Forget subjects that have no message and none on its way."""
+        kept = bytearray(len(self.entries))
+        for entry in staged:
+            kept[int(entry.number)] = 1
+        for number, entry in enumerate(self.entries):
+            if entry.count == 0 and kept[number] == 0 and entry.number >= 0:
+                del self.subjects[entry.subject]
+                self.entries[number] = self.blank
+        while self.entries and self.entries[-1].number < 0:
+            self.entries.pop()
+        self.free = [n for n, entry in enumerate(self.entries) if entry.number < 0]
+        self.generation += 1
+
+    def forget_staged(self) -> None:
+        """Drop what exists only because of messages that did not become durable."""
+        self.recycle([])

@@ -23,7 +23,11 @@ COPIES: Final = ("manifest.a", "manifest.b")
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be known of a stream to open it. The store does not look into ``config``."""
+    """What must be known of a stream to open it. The store does not look into ``config``.
+
+    ``revision`` counts the changes of configuration and limits: the highest one found, in a
+    manifest, a segment head or a record, is the truth.
+    """
 
     format: int = FORMAT
     stream_id: int
@@ -31,6 +35,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     created_ns: int
     config: msgspec.Raw = msgspec.Raw(b"{}")
+    revision: int = 0
+    max_msgs: int = 0
+    max_bytes: int = 0
+    max_per_subject: int = 0
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +111,16 @@ def write_manifests(files: Files, folder: Path, identity: Identity) -> None:
     """Write both copies, for a stream that has none."""
     for epoch in (1, 2):
         write_manifest(files, folder, Manifest(epoch=epoch, identity=identity))
+
+
+def renew_manifests(files: Files, folder: Path, identity: Identity) -> None:
+    """Put an identity into both copies, one after the other; the first one decides at once."""
+    found, _ = read_manifests(files, folder)
+    epoch = found.epoch if found else 0
+    floor = found.sequence_floor if found else 0
+    for step in (1, 2):
+        renewed = Manifest(epoch=epoch + step, identity=identity, sequence_floor=floor)
+        write_manifest(files, folder, renewed)
 
 
 def read_manifests(files: Files, folder: Path) -> tuple[Manifest | None, list[str]]:

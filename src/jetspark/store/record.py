@@ -178,6 +178,21 @@ def subject_end(data: bytes, at: i64) -> i64:
     return at + FIXED + (read_i64_le(data, at + 24) & 0xFFFF)
 
 
+def record_lengths(data: bytes, at: i64) -> i64:
+    """The word that holds kind, flags and the lengths of subject and headers."""
+    return read_i64_le(data, at + 24)
+
+
+def kind_in(lengths: i64) -> i64:
+    """Kind of a record, from the word of its lengths."""
+    return (lengths >> 16) & 0xFF
+
+
+def headers_in(lengths: i64) -> i64:
+    """Length of the headers of a record, from the word of its lengths."""
+    return (lengths >> 32) & _LOW
+
+
 def headers_end(data: bytes, at: i64) -> i64:
     """Where the headers end and the body begins."""
     lengths = read_i64_le(data, at + 24)
@@ -187,3 +202,11 @@ def headers_end(data: bytes, at: i64) -> i64:
 def body_end(data: bytes, at: i64) -> i64:
     """Where the body ends and its CRLF begins."""
     return at + record_length(data, at) - 10
+
+
+def stored_size(total: i64, headers_length: i64) -> i64:
+    """What nats-server counts for a message in a file store (wire-facts.md 5), by its record."""
+    size: i64 = total - OVERHEAD + 30
+    if headers_length > 0:
+        size += 4
+    return size

@@ -3,7 +3,8 @@
 Recovery walks by length while the frame word holds; otherwise it searches the next record that
 checks (contracts.md 4). **Every record that checks is kept**, wherever it lies: it may have been
 acknowledged, and what was acknowledged is never dropped. A record whose sequence does not rise is
-no record of this place (stale sectors, a copy inside a payload) and counts as bad bytes.
+no record of this place (stale sectors, a copy inside a payload) and counts as bad bytes; records
+that remove or configure name the last sequence before them and are held to that.
 
 Bad bytes are one of two things: the rest of a write that was interrupted, in which nothing was
 acknowledged, or damage to something that was. A write of many sectors may reach the disk in any
@@ -35,13 +36,17 @@ from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
 from jetspark.errors.storage import UnknownRecordKind
+from jetspark.store.limits import Limits
 from jetspark.store.log import StreamLog
 from jetspark.store.record import (
     BAD_CHECK,
+    CONFIGURATION,
+    DELETE_RANGE,
     FIXED,
     GROUP_FIRST,
     MESSAGE,
     OVERHEAD,
+    PURGE,
     SKIP,
     record_flags,
     record_key,
@@ -115,7 +120,6 @@ def replay_segment(log: StreamLog, data: bytes, at: i64, recovery: Recovery) -> 
     start = log.index.segments[-1].start
     good = at
     end: i64 = len(data)
-    recovery.bytes_read += end
     while at < end:
         length = good_length(log, data, at)
         if length <= 0:
@@ -124,6 +128,9 @@ def replay_segment(log: StreamLog, data: bytes, at: i64, recovery: Recovery) -> 
                 break
             bad = BadRange(start + at, found - at)
             missing_before(log, data, found, bad)
+            # A change of limits may have been in there. Until something says what they are
+            # nothing is evicted: too much is made good later, too little is lost.
+            log.limits = Limits(0, 0, 0)
             recovery.pending.append(bad)
             # As many records as fit: positions must not be used twice either.
             log.durable_position += (found - at) // OVERHEAD + 1
@@ -140,6 +147,8 @@ def replay_segment(log: StreamLog, data: bytes, at: i64, recovery: Recovery) -> 
         recovery.records += 1
         at += length
         good = at
+    if log.index.wants_recycling():
+        log.index.recycle([])
     return good
 
 
@@ -156,7 +165,7 @@ def apply(log: StreamLog, data: bytes, at: i64) -> None:
     elif kind == MESSAGE:
         entry = log.index.entry(data[at + FIXED : subject_end(data, at)])
         log.apply_message(data, at, at, entry)
-    elif kind == SKIP:
+    elif kind == SKIP or is_anchored(kind):
         log.apply_other(data, at)
     else:
         problem = f"record kind {int(kind)} is"
@@ -178,7 +187,18 @@ def good_length(log: StreamLog, data: bytes, at: i64) -> i64:
         and record_sequence(data, at) <= log.index.last_seq
     ):
         return BAD_CHECK
+    if (
+        length > 0
+        and is_anchored(record_kind(data, at))
+        and read_i64_le(data, at + FIXED) < log.index.last_seq
+    ):
+        return BAD_CHECK
     return length
+
+
+def is_anchored(kind: i64) -> bool:
+    """Say whether a record names the last sequence before it: it fits nowhere else."""
+    return kind == DELETE_RANGE or kind == PURGE or kind == CONFIGURATION  # noqa: PLR1714
 
 
 def next_good(log: StreamLog, data: bytes, at: i64) -> i64:
@@ -206,6 +226,8 @@ def missing_before(log: StreamLog, data: bytes, at: i64, bad: BadRange) -> None:
         last = record_sequence(data, at) - 1
     elif record_kind(data, at) == SKIP:
         last = read_i64_le(data, at + FIXED + 8)
+    elif is_anchored(record_kind(data, at)):
+        last = read_i64_le(data, at + FIXED)
     if last > log.index.last_seq:
         bad.first_seq = log.index.last_seq + 1
         bad.last_seq = last

@@ -29,10 +29,13 @@ _NAME: Final = re.compile(r"(\d{20})-(\d{20})\.seg")
 
 
 class SegmentHead(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a segment stands in its stream."""
+    """Where a segment stands in its stream, and what older segments may not be there to say."""
 
     first_seq: int
     first_position: int
+    # Every message below had gone when the segment was begun; 0: nothing is known.
+    first_live: int = 0
+    last_time: int = 0
     identity: msgspec.Raw
 
 
@@ -54,24 +57,42 @@ def parse_segment_name(name: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def encode_head(identity: Identity, first_seq: int, first_position: int) -> bytes:
+def encode_head(
+    identity: Identity,
+    first_seq: int,
+    first_position: int,
+    *,
+    first_live: int = 0,
+    last_time: int = 0,
+) -> bytes:
     """The bytes a segment begins with."""
     head = SegmentHead(
         first_seq=first_seq,
         first_position=first_position,
+        first_live=first_live,
+        last_time=last_time,
         identity=msgspec.Raw(encode_identity(identity)),
     )
     return frame(SEGMENT_MAGIC, msgspec.json.encode(head))
 
 
 def create_segment(
-    files: Files, folder: Path, identity: Identity, first_seq: int, first_position: int
+    files: Files,
+    folder: Path,
+    identity: Identity,
+    first_seq: int,
+    first_position: int,
+    *,
+    first_live: int = 0,
+    last_time: int = 0,
 ) -> tuple[int, int]:
     """Make a segment file durably; return its handle and the offset of its first record.
 
     It appears under its name whole or not at all, so an attempt that failed can be repeated.
     """
-    data = encode_head(identity, first_seq, first_position)
+    data = encode_head(
+        identity, first_seq, first_position, first_live=first_live, last_time=last_time
+    )
     path = folder / segment_name(first_seq, first_position)
     try:
         handle = files.open(path)

@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Final
 
 from jetspark.errors.storage import CorruptRecord
+from jetspark.store.condensed import SUFFIX, CondensedHead
+from jetspark.store.condensed_replay import read_condensed, replay_condensed
 from jetspark.store.files import NO_SPACE, Files
+from jetspark.store.limits import Limits
 from jetspark.store.log import StreamLog
 from jetspark.store.manifest import (
     Identity,
     Manifest,
     read_manifests,
+    renew_manifests,
     write_manifest,
     write_manifests,
 )
@@ -28,7 +32,14 @@ from jetspark.store.recovery import (
     Tail,
     replay_segment,
 )
-from jetspark.store.segment import encode_head, identity_of, parse_segment_name, read_head
+from jetspark.store.removal import delete_range
+from jetspark.store.segment import (
+    SegmentHead,
+    encode_head,
+    identity_of,
+    parse_segment_name,
+    read_head,
+)
 
 TEMPORARY: Final = ".tmp"  # what `Files.replace` was about to rename
 
@@ -67,8 +78,18 @@ class StreamFolder:
             floor = manifest.sequence_floor if manifest else 0
             log.staged_seq = max(log.staged_seq, log.index.last_seq, floor)
             log.skip_needed = log.staged_seq > log.index.last_seq
-            self._tidy(names, manifest, identity, damaged, recovery)
+            log.adopt_limits(log.identity)
+            log.limits.enforce(log.index)
+            if log.limits.any and segments and self._is_holed(log, recovery):
+                # Its replay goes without limits from the hole on: what comes from now on goes
+                # to a segment whose head says them.
+                log.roll_due = True
+            self._pin(log, recovery)
+            self._tidy(names, manifest, log, damaged, recovery)
+            # First what a killed process left undone: removals are durable in their order.
             self._files.sync_folder(self._folder)
+            while not log.read_only and log.drop_segment():
+                pass
         except BaseException:
             log.close()
             raise
@@ -125,21 +146,83 @@ class StreamFolder:
             recovery.lost.append((last + 1, first_seq - 1))
         log.index.skip_to(first_seq - 1)
         log.durable_position = max(log.durable_position, first_position - 1)
-        log.index.add_segment(handle, log.index.last_seq + 1, start)
+        log.index.add_segment(handle, log.index.last_seq + 1, start, name)
         log.handle = handle
         if newest:
             self._sync(log, recovery)
-        data = self._files.read(handle, 0, self._files.size(handle))
+        size = self._files.size(handle)
+        condensed = read_condensed(log, name, size)
+        if condensed is not None:
+            ready = self._replay_condensed(log, handle, size, condensed, recovery)
+            if ready is not None:
+                return ready
+        data = self._files.read(handle, 0, size)
+        recovery.bytes_read += size
         head = read_head(data)
         # A damaged head costs nothing but itself: the name says where the segment begins, and
         # records are found by their magic.
         log.first_offset = head[1] if head else 0
+        if head:
+            self._believe(log, head[0])
         good = int(replay_segment(log, data, log.first_offset, recovery))
         if newest and head is None and good == 0:
             fresh = encode_head(log.identity, first_seq, first_position)
             if len(data) <= len(fresh):
                 return self._renewed(log, data, fresh, recovery)
         return data, good
+
+    def _replay_condensed(
+        self,
+        log: StreamLog,
+        handle: int,
+        size: int,
+        condensed: tuple[CondensedHead, bytes],
+        recovery: Recovery,
+    ) -> tuple[bytes, int] | None:
+        """Replay what was condensed and read the rest; None when the segment's head is damaged."""
+        covered, first_offset = condensed[0].covered, condensed[0].first_offset
+        begin = self._files.read(handle, 0, first_offset)
+        head = read_head(begin)
+        if head is None:
+            return None
+        log.first_offset = first_offset
+        self._believe(log, head[0])
+        recovery.records += replay_condensed(log, condensed[1])
+        log.condensed[condensed[0].segment] = covered
+        rest = self._files.read(handle, covered, size - covered) if size > covered else b""
+        recovery.bytes_read += first_offset + len(condensed[1]) + len(rest)
+        # Nobody looks at what is condensed; the rest must lie where it does in the file.
+        data = bytes(covered) + rest
+        return data, int(replay_segment(log, data, covered, recovery))
+
+    def _believe(self, log: StreamLog, head: SegmentHead) -> None:
+        """Take over what the head of a segment says about all before it."""
+        identity = identity_of(head)
+        if identity.revision > log.identity.revision:
+            log.identity = identity
+            log.manifest_due = True
+        log.index.last_time = max(log.index.last_time, head.last_time)
+        delete_range(log.index, 1, head.first_live - 1)
+        log.limits = Limits(identity.max_msgs, identity.max_bytes, identity.max_per_subject)
+        log.limits.enforce(log.index)
+
+    def _pin(self, log: StreamLog, recovery: Recovery) -> None:
+        """Keep the segments that hold damaged bytes."""
+        for where, _ in recovery.damaged:
+            for columns in reversed(log.index.segments):
+                if columns.start <= where:
+                    columns.pinned = True
+                    break
+
+    def _is_holed(self, log: StreamLog, recovery: Recovery) -> bool:
+        """Say whether the newest segment has bytes that do not check, and records."""
+        start = log.index.segments[-1].start
+        named = parse_segment_name(log.index.segments[-1].name)
+        return (
+            named is not None
+            and log.durable_position >= named[1]
+            and (recovery.torn_bytes > 0 or any(where >= start for where, _ in recovery.damaged))
+        )
 
     def _renewed(
         self, log: StreamLog, data: bytes, fresh: bytes, recovery: Recovery
@@ -211,13 +294,14 @@ class StreamFolder:
         self,
         names: list[str],
         manifest: Manifest | None,
-        identity: Identity,
+        log: StreamLog,
         damaged: list[str],
         recovery: Recovery,
     ) -> None:
         """Remove litter and renew what is damaged. What fails here costs nothing today."""
         for name in names:
-            if name.endswith(TEMPORARY):
+            orphaned = name.endswith(SUFFIX) and name.removesuffix(SUFFIX) not in names
+            if name.endswith(TEMPORARY) or orphaned:
                 with suppress(OSError):
                     self._files.remove(self._folder / name)
         recovery.notes += [
@@ -225,12 +309,15 @@ class StreamFolder:
         ]
         with suppress(OSError):
             if manifest is None:
-                write_manifests(self._files, self._folder, identity)
+                write_manifests(self._files, self._folder, log.identity)
+            elif log.manifest_due:
+                renew_manifests(self._files, self._folder, log.identity)
             elif damaged:
                 # The turn is always that of the other copy, which is the damaged one.
                 renewed = Manifest(
                     epoch=manifest.epoch + 1,
-                    identity=identity,
+                    identity=log.identity,
                     sequence_floor=manifest.sequence_floor,
                 )
                 write_manifest(self._files, self._folder, renewed)
+        log.manifest_due = False

@@ -16,7 +16,8 @@ from jetspark.store.files import NO_SPACE
 from jetspark.store.log import StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
-from jetspark.testing.store_model import Message, Opened, StoreModel, StreamModel, Violation
+from jetspark.testing.store_model import Opened, StoreModel, StreamModel, Violation, sequences
+from jetspark.testing.store_state import Deleted, Message, Published, Purged
 
 SEGMENT_SIZE: Final = 3000  # a few records each, so that lives have many segments
 CACHE_BUDGET: Final = 1500
@@ -36,10 +37,11 @@ class Crashes:
     acked: int = 0
     doubtful: int = 0
     torn: int = 0
+    segments_dropped: int = 0
 
     def __str__(self) -> str:
         return (
-            f"{self.states} crash states of {self.lives} lives, {self.acked} messages "
+            f"{self.states} crash states of {self.lives} lives, {self.acked} changes "
             f"acknowledged: 0 lost, 0 phantoms; {self.torn} torn tails, {self.doubtful} doubtful"
         )
 
@@ -109,7 +111,7 @@ class _Life:
         elif chance < 0.16 or any(log.read_only for log in logs):
             self._end()
         else:
-            self._publish(self._random.choice(logs))
+            self._change(self._random.choice(logs))
 
     def _create(self) -> None:
         number = self._random.getrandbits(64)
@@ -135,27 +137,29 @@ class _Life:
             return
         stream.dropped = True
 
-    def _publish(self, log: StreamLog) -> None:
+    def _change(self, log: StreamLog) -> None:
         stream = self._model.streams[log.identity.stream_id]
         staged = self._stage(log, stream)
+        if not staged:
+            return
         try:
             group = log.take_group()
             if group is None:
                 raise Violation("something was staged and there is no group")
-            behind = self._stage(log, stream) if self._random.random() < 0.2 else {}
+            behind = self._stage(log, stream) if self._random.random() < 0.2 else 0
             self.disk.write_synced(int(group.handle), [group.blob], int(group.offset))
         except OSError as error:
             self._failed(log, stream, error)
             return
-        log.commit()
-        stream.acked.update(staged)
-        self._done.acked += len(staged)
+        self._committed(log, stream, staged)
         if behind:
-            self._publish_rest(log, stream, behind)
+            self._write_rest(log, stream, behind)
+        before = len(log.index.segments)
+        while self._random.random() < 0.8 and log.maintain():
+            pass
+        self._done.segments_dropped += before - len(log.index.segments)
 
-    def _publish_rest(
-        self, log: StreamLog, stream: StreamModel, staged: dict[int, Message]
-    ) -> None:
+    def _write_rest(self, log: StreamLog, stream: StreamModel, staged: int) -> None:
         try:
             group = log.take_group()
             if group is None:
@@ -164,41 +168,77 @@ class _Life:
         except OSError as error:
             self._failed(log, stream, error)
             return
-        log.commit()
-        stream.acked.update(staged)
+        self._committed(log, stream, staged)
 
-    def _stage(self, log: StreamLog, stream: StreamModel) -> dict[int, Message]:
-        staged = {}
+    def _committed(self, log: StreamLog, stream: StreamModel, staged: int) -> None:
+        log.commit()
+        stream.acknowledge(staged)
+        stream.document = bytes(log.identity.config)
+        self._done.acked += staged
+        if not stream.changes and sequences(log) != list(stream.base.messages):
+            raise Violation(f"{sequences(log)} instead of {sorted(stream.base.messages)}")
+
+    def _stage(self, log: StreamLog, stream: StreamModel) -> int:
+        """Stage a few changes; how many."""
+        before = len(stream.changes)
         for _ in range(self._random.randint(1, 4)):
-            message = Message(
-                b"s.%d" % self._random.randrange(5),
-                self._random.choice(HEADERS),
-                self._random.randbytes(self._random.choice(SIZES)),
-            )
-            self._now += self._random.randrange(3)
-            seq = log.stage_message(
-                message.subject,
-                len(message.headers),
-                message.headers + message.body + b"\r\n",
-                self._now,
-            )
-            stream.staged(int(seq), message)
-            staged[int(seq)] = message
-        return staged
+            chance = self._random.random()
+            if chance < 0.72:
+                self._stage_message(log, stream)
+            elif chance < 0.84:
+                seq = self._random.randint(1, max(1, int(log.staged_seq)))
+                if log.stage_delete(seq):
+                    stream.staged(Deleted(seq))
+            elif chance < 0.94:
+                self._stage_purge(log, stream)
+            else:
+                self._stage_limits(log, stream)
+        return len(stream.changes) - before
+
+    def _stage_message(self, log: StreamLog, stream: StreamModel) -> None:
+        message = Message(
+            b"s.%d" % self._random.randrange(5),
+            self._random.choice(HEADERS),
+            self._random.randbytes(self._random.choice(SIZES)),
+        )
+        self._now += self._random.randrange(3)
+        tail = message.headers + message.body + b"\r\n"
+        seq = log.stage_message(message.subject, len(message.headers), tail, self._now)
+        stream.staged(Published(int(seq), message))
+
+    def _stage_purge(self, log: StreamLog, stream: StreamModel) -> None:
+        pattern = self._random.choice((b"", b"s.1", b"s.*", b"s.>", b"nobody"))
+        before = keep = 0
+        if self._random.random() < 0.5:
+            before = self._random.randint(1, int(log.staged_seq) + 3)
+        else:
+            keep = self._random.randrange(4)
+        log.stage_purge(before, pattern, keep)
+        stream.staged(Purged(before, pattern, keep))
+
+    def _stage_limits(self, log: StreamLog, stream: StreamModel) -> None:
+        limits = (
+            self._random.choice((0, 0, 3, 8)),
+            self._random.choice((0, 0, 1500, 4000)),
+            self._random.choice((0, 0, 1, 2)),
+        )
+        document = b'{"n":%d}' % self._random.randrange(1000)
+        stream.documents.add(document)
+        # Something is staged first, so that the limits do not hold before they are in the log.
+        self._stage_message(log, stream)
+        stream.staged(limits)
+        log.set_limits(*limits)
+        stream.staged(limits)
+        log.stage_configuration(document)
 
     def _failed(self, log: StreamLog, stream: StreamModel, error: OSError) -> None:
-        group = {seq for seq in stream.possible if seq not in stream.acked} - stream.unsure
         failed_before = self._model.sync_failed
         # The system may show these bytes to the next process and lose them later all the same.
         self._model.sync_failed = True
-        stream.unsure |= group
         log.fail(error.errno in NO_SPACE)
         if not log.read_only:
-            # The file was cut back: none of them may ever be seen.
             self._model.sync_failed = failed_before
-            stream.unsure -= group
-            for seq in group:
-                del stream.possible[seq]
+        stream.failed(cut=not log.read_only)
 
     def _end(self) -> None:
         chance = self._random.random()

@@ -3,33 +3,40 @@
 The promises it checks (reliability.md 2): what was acknowledged is there, byte for byte; nothing
 is there that was never staged; sequences rise and none that anybody saw is used again; a stream
 that was made is there, one that was dropped is not; nothing is reported as damaged when nothing
-was damaged.
+was damaged. Removal and limits take out what they must and nothing else.
 """
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from jetspark.errors.storage import CorruptRecord
 from jetspark.store.log import StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
 from jetspark.store.recovery import Recovery
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
+from jetspark.testing.store_state import Change, Fate, Limited, Message, Published, State
+
+__all__ = ["Found", "Message", "Opened", "StoreModel", "StreamModel", "Violation", "messages"]
 
 ROOT: Final = Path("/store")
+# More changes than these that may be there or not have too many outcomes to try them all.
+OPEN_MAX: Final = 9
 
 
 class Violation(AssertionError):
     """A store broke a promise."""
 
 
-class Message(NamedTuple):
-    """What a publisher handed in."""
+class Found(NamedTuple):
+    """What a start found in one stream."""
 
-    subject: bytes
-    headers: bytes
-    body: bytes
+    messages: dict[int, Message]
+    limits: Limited
+    document: bytes
+    unsure: bool
 
 
 class StreamModel:
@@ -41,29 +48,92 @@ class StreamModel:
         self.created = False
         self.dropping = False
         self.dropped = False
-        self.acked: dict[int, Message] = {}
-        # What may be found: acknowledged, or staged and not known to be gone.
+        # What is certain, and the changes behind it, in their order. Those that were staged, or
+        # were and have failed, may be there or not.
+        self.base = State()
+        self.changes: list[tuple[Fate, Change]] = []
+        # Everything ever staged, for streams of which little is certain.
         self.possible: dict[int, set[Message]] = {}
-        # Sequences whose sync failed: they may be seen and still be gone later.
-        self.unsure: set[int] = set()
         # The highest sequence given out by this process, or seen by anybody in an earlier one.
         self.highest_seq = 0
+        # Documents of configurations that were staged; the one that was acknowledged last.
+        self.documents = {bytes(identity.config)}
+        self.document = bytes(identity.config)
+        # Everything older was taken out by age; whoever opens the stream does that again.
+        self.expired_before = 0
 
-    def staged(self, seq: int, message: Message) -> None:
-        """A message got a sequence."""
-        if seq <= self.highest_seq:
-            raise Violation(f"sequence {seq} was given out after {self.highest_seq}")
-        self.highest_seq = seq
-        self.possible.setdefault(seq, set()).add(message)
+    def staged(self, change: "Change") -> None:
+        """A change was staged, and may be found from now on."""
+        if isinstance(change, Published):
+            if change.seq <= self.highest_seq:
+                raise Violation(f"sequence {change.seq} was given out after {self.highest_seq}")
+            self.highest_seq = change.seq
+            self.possible.setdefault(change.seq, set()).add(change.message)
+        self.changes.append((Fate.STAGED, change))
 
-    def adopt(self, visible: dict[int, Message]) -> None:
-        """Readers see these after a start: from now on they count as acknowledged."""
+    def acknowledge(self, count: int) -> None:
+        """The oldest ``count`` changes that were staged and not acknowledged are durable."""
+        for n, (fate, change) in enumerate(self.changes):
+            if fate is Fate.STAGED and count:
+                self.changes[n] = (Fate.ACKED, change)
+                count -= 1
+        self._collapse()
+
+    def _collapse(self) -> None:
+        if all(fate is Fate.ACKED for fate, _ in self.changes):
+            for _, change in self.changes:
+                self.base.do(change)
+            self.changes = []
+
+    def failed(self, *, cut: bool) -> None:
+        """What was staged has failed. ``cut``: off the file, so nobody may ever see it."""
+        kept: list[tuple[Fate, Change]] = []
+        for fate, change in self.changes:
+            if fate is not Fate.STAGED:
+                kept.append((fate, change))
+            elif not cut:
+                kept.append((Fate.FAILED, change))
+            elif isinstance(change, Published):
+                self.possible[change.seq].discard(change.message)
+        self.changes = kept
+        self._collapse()
+
+    def states(self) -> "list[State]":
+        """Everything that may be found; empty when there are too many possibilities."""
+        if sum(fate is not Fate.ACKED for fate, _ in self.changes) > OPEN_MAX:
+            return []
+        states = [self.base]
+        for fate, change in self.changes:
+            after = [state.copy() for state in states]
+            for state in after:
+                state.do(change)
+            if fate is not Fate.ACKED:
+                after += states + [state.behind_a_hole() for state in states]
+            states = list({state.key: state for state in after}.values())
+        found = [state.copy() for state in states]
+        for state in found:
+            state.evict()
+        return found
+
+    def certain(self) -> set[int]:
+        """Sequences that everything that may be found has."""
+        states = self.states()
+        return set.intersection(*(set(state.messages) for state in states)) if states else set()
+
+    def adopt(self, found: "Found") -> None:
+        """Readers see this after a start: from now on it counts as acknowledged."""
         self.created = True
         self.dropping = False
-        self.possible = {seq: {message} for seq, message in visible.items()}
-        self.unsure &= visible.keys()
-        self.acked = {seq: m for seq, m in visible.items() if seq not in self.unsure}
-        self.highest_seq = max(visible, default=0)
+        if found.unsure:
+            self.failed(cut=False)
+        else:
+            self.base = State()
+            self.base.messages = dict(found.messages)
+            self.base.limits = found.limits
+            self.changes = []
+            self.possible = {seq: {message} for seq, message in found.messages.items()}
+        self.highest_seq = max(found.messages, default=0)
+        self.document = found.document
 
 
 class StoreModel:
@@ -74,8 +144,8 @@ class StoreModel:
         # A sync failed: bytes that looked written may be gone, and are then reported as damage.
         self.sync_failed = False
 
-    def check(self, opened: "Opened") -> dict[int, dict[int, Message]]:
-        """Compare what a start found with what may be there; the messages of every stream."""
+    def check(self, opened: "Opened") -> dict[int, Found]:
+        """Compare what a start found with what may be there; what every stream holds."""
         found = {log.identity.stream_id: log for log in opened.logs}
         for number, stream in self.streams.items():
             if stream.created and not stream.dropping and number not in found:
@@ -85,29 +155,51 @@ class StoreModel:
             known = self.streams.get(number)
             if known is None or known.dropped:
                 raise Violation(f"stream {log.identity.name} is there and should not be")
-            if log.identity != known.identity:
-                raise Violation(f"{log.identity} is there instead of {known.identity}")
+            self._check_identity(known, log)
             seen[number] = self._check_stream(known, log)
             self._check_report(opened.recoveries[number], opened.disturbed)
         return seen
 
-    def _check_stream(self, stream: StreamModel, log: StreamLog) -> dict[int, Message]:
+    def _check_identity(self, stream: StreamModel, log: StreamLog) -> None:
+        found, known = log.identity, stream.identity
+        if (found.stream_id, found.name, found.account, found.created_ns) != (
+            known.stream_id,
+            known.name,
+            known.account,
+            known.created_ns,
+        ):
+            raise Violation(f"{found} is there instead of {known}")
+        document = bytes(found.config)
+        if document not in stream.documents:
+            raise Violation(f"{document!r} was never its configuration")
+        if not stream.changes and not self.sync_failed and document != stream.document:
+            raise Violation(f"configuration {document!r} instead of {stream.document!r}")
+
+    def _check_stream(self, stream: StreamModel, log: StreamLog) -> Found:
+        log.expire_before(stream.expired_before)
         visible = messages(log)
         for seq, message in visible.items():
             if message not in stream.possible.get(seq, ()):
                 raise Violation(f"sequence {seq} of {stream.identity.name} was never staged so")
-        for seq, message in stream.acked.items():
-            if visible.get(seq) != message:
-                raise Violation(f"sequence {seq} of {stream.identity.name} was lost or changed")
-        if log.index.messages != len(visible):
-            raise Violation(f"{log.index.messages} messages counted, {len(visible)} are there")
-        highest = max((*stream.acked, *visible), default=0)
+        states = stream.states()
+        if states and not any(state.messages == visible for state in states):
+            raise Violation(
+                f"{stream.identity.name} has {sorted(visible)}, that is none of "
+                f"{[sorted(state.messages) for state in states]}; {stream.changes}"
+            )
+        check_counts(log, visible)
+        highest = max((*stream.certain(), *visible), default=0)
         if log.staged_seq < highest or log.index.last_seq > log.staged_seq:
             raise Violation(
                 f"the next sequence would be {log.staged_seq + 1}, {highest} is used and "
                 f"{log.index.last_seq} is shown"
             )
-        return visible
+        limits = (
+            int(log.limits.max_msgs),
+            int(log.limits.max_bytes),
+            int(log.limits.max_per_subject),
+        )
+        return Found(visible, limits, bytes(log.identity.config), self.sync_failed)
 
     def _check_report(self, recovery: Recovery, disturbed: bool) -> None:
         proven = [place for place in recovery.damaged if place not in recovery.doubtful]
@@ -116,7 +208,7 @@ class StoreModel:
         if recovery.notes and not (self.sync_failed or disturbed):
             raise Violation(f"notes where nothing went wrong: {recovery.notes}")
 
-    def adopt(self, seen: dict[int, dict[int, Message]]) -> None:
+    def adopt(self, seen: dict[int, Found]) -> None:
         """Go on with what a start found."""
         for number, stream in list(self.streams.items()):
             if number in seen:
@@ -156,21 +248,67 @@ def close_all(logs: Iterable[StreamLog]) -> None:
         log.close()
 
 
-def messages(log: StreamLog) -> dict[int, Message]:
-    """Every message of a log by its sequence, read as a consumer would."""
-    found = {}
-    index = log.index
-    seq = index.next_seq(1, b"")
-    time = 0
+def sequences(log: StreamLog) -> list[int]:
+    """Every sequence that has a message, without reading one."""
+    found = []
+    seq = log.index.next_seq(1, b"")
     while seq:
-        data, at = log.locate(seq)
-        found[int(seq)] = Message(
+        found.append(int(seq))
+        seq = log.index.next_seq(seq + 1, b"")
+    return found
+
+
+def messages(log: StreamLog, unreadable: set[int] | None = None) -> dict[int, Message]:
+    """Every message of a log by its sequence, read as a consumer would.
+
+    Those that cannot be read are added to ``unreadable``; without it they are an error.
+    """
+    found = {}
+    time = 0
+    for seq in sequences(log):
+        try:
+            data, at = log.locate(seq)
+        except CorruptRecord:
+            if unreadable is None:
+                raise
+            unreadable.add(seq)
+            continue
+        found[seq] = Message(
             data[at + FIXED : subject_end(data, at)],
             data[subject_end(data, at) : headers_end(data, at)],
             data[headers_end(data, at) : body_end(data, at)],
         )
-        if record_time(data, at) < time:
-            raise Violation(f"time goes back at sequence {seq}")
+        if record_time(data, at) <= time:
+            raise Violation(f"time does not go on at sequence {seq}")
         time = int(record_time(data, at))
-        seq = index.next_seq(seq + 1, b"")
     return found
+
+
+def check_counts(log: StreamLog, visible: dict[int, Message]) -> None:
+    """Compare everything the index counts with the messages that are there."""
+    index = log.index
+    last: dict[bytes, list[int]] = {}
+    for seq, message in visible.items():
+        last.setdefault(message.subject, []).append(seq)
+    counted = {
+        "messages": (index.messages, len(visible)),
+        "bytes": (index.bytes, sum(message.size for message in visible.values())),
+        "subjects": (index.subject_count, len(last)),
+        "first": (index.first_seq, min(visible, default=index.first_seq)),
+        "deleted": (index.deleted_count(), len(index.deleted(1, 10**6))),
+        "live": (sum(columns.live for columns in index.segments), len(visible)),
+    }
+    wrong = {name: pair for name, pair in counted.items() if pair[0] != pair[1]}
+    if wrong:
+        raise Violation(f"counted and there: {wrong}")
+    for subject, sequences in last.items():
+        entry = index.subjects[subject]
+        if (entry.count, entry.first, entry.last) != (
+            len(sequences),
+            sequences[0],
+            sequences[-1],
+        ):
+            raise Violation(f"{subject!r} has {sequences}, its entry says otherwise")
+        for seq, following in zip(sequences, [*sequences[1:], 0], strict=True):
+            if index.next_in_subject(seq) != following:
+                raise Violation(f"behind {seq} of {subject!r} comes {following}")

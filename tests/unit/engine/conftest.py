@@ -121,7 +121,11 @@ class Bench:
         return self.sent()
 
     def request(self, verb: bytes, body: bytes = b"") -> bytes:
+        """The answer to a request; one that waits for the disk gets it."""
         handle(self.engine, verb, body, b"_INBOX.1", self.now, self.outbox)
+        if not self.outbox.now:
+            self.submit()
+            self.land()
         (reply,) = self.sent()
         return reply[4]
 

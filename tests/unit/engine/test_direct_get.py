@@ -209,3 +209,48 @@ def test_a_contradictory_request_is_refused_before_the_gate(bench: Bench, stream
     (entry,) = bench.get(stream, b'{"seq":1,"last_by_subj":"a","min_last_seq":99}')
 
     assert entry[3] == b"NATS/1.0 408 Bad Request\r\n\r\n"
+
+
+@pytest.mark.parametrize("level", [b"6", b"x", b"99999999999999999999"])
+def test_a_request_that_needs_a_newer_server_is_refused(
+    bench: Bench, stream: Stream, level: bytes
+) -> None:
+    """wire-facts.md 4: status 412 on direct gets."""
+    headers = b"NATS/1.0\r\nNats-Required-Api-Level: %s\r\n\r\n" % level
+    for appended, body in ((b"", b'{"seq":1}'), (b"$KV.b.k0", b"")):
+        bench.engine.direct_get(stream, appended, body, b"r", bench.now, bench.outbox, headers)
+        (entry,) = bench.sent()
+        assert entry[3] == b"NATS/1.0 412 Required Api Level\r\n\r\n"
+
+
+def test_a_damaged_record_costs_only_itself(bench: Bench, stream: Stream) -> None:
+    """reliability.md 2: neighbours are served, and the damage is said."""
+    bench.restart()
+    stream = bench.engine.streams["KV_b"]
+    (segment,) = stream.log.folder.glob("*.seg")
+    data = segment.read_bytes()
+    segment.write_bytes(data.replace(b"v2\r\n", b"vX\r\n"))
+
+    bench.get(stream, b'{"seq":1,"batch":6}')
+    bench.engine.advance()
+
+    assert [entry[3] for entry in bench.outlet.written] == [b"v0", b"v1", b""]
+    assert bench.outlet.written[-1][2].startswith(b"NATS/1.0 500 ")
+    assert bench.get(stream, b'{"seq":3}')[0][3].startswith(b"NATS/1.0 500 ")
+    assert b'"code":500' in bench.request(b"STREAM.MSG.GET.KV_b", b'{"seq":3}')
+    assert bench.get(stream, b'{"seq":4}')[0][4] == b"v3"
+
+
+def test_keys_in_any_case_and_nulls_are_read(bench: Bench, stream: Stream) -> None:
+    """nats-server 2.15.1, observed; direct gets are not strict (contracts.md 3)."""
+    assert bench.get(stream, b'{"SEQ":2}')[0][4] == b"v1"
+    assert bench.get(stream, b'{"seq":null,"Last_By_Subj":"$KV.b.k1"}')[0][4] == b"v4"
+
+
+def test_a_batch_without_headers_still_proves_its_point(bench: Bench, stream: Stream) -> None:
+    """ADR-31 no_hdr, decisions.md: every reply to `min_last_seq` has the proof."""
+    bench.get(stream, b'{"seq":5,"batch":9,"no_hdr":true,"min_last_seq":6}')
+    bench.engine.advance()
+
+    proof = b"NATS/1.0\r\nNats-Min-Last-Sequence: 6\r\n\r\n"
+    assert [entry[2:] for entry in bench.outlet.written[:2]] == [(proof, b"v4"), (proof, b"v5")]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
-import pytest
-
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Bench
 
@@ -121,20 +119,6 @@ def test_any_other_disk_error_makes_the_stream_read_only(bench: Bench) -> None:
     assert [entry[0] for entry in replies] == [b"r.1", b"r.2"]
     assert all(b'"err_code":10077' in entry[4] for entry in replies)
     assert bench.get(stream, b'{"seq":1}')[0][4] == b"kept"
-
-
-@pytest.mark.parametrize("name", [b"Nats-Msg-Id", b"Nats-Expected-Stream", b"Nats-TTL"])
-def test_a_header_that_asks_for_something_is_refused_not_ignored(
-    bench: Bench, name: bytes
-) -> None:
-    stream = bench.create()
-
-    bench.publish(
-        stream, b"s.1", b"x", reply=b"r.1", headers=b"NATS/1.0\r\n" + name + b": 1\r\n\r\n"
-    )
-
-    assert b"not supported" in bench.sent()[0][4]
-    assert stream.log.staged_seq == 0
 
 
 def test_user_headers_are_stored_and_a_status_line_is_not(bench: Bench) -> None:

@@ -66,11 +66,12 @@ class FakeSession:
 class FakeConnection:
     client: FakeClient = field(default_factory=FakeClient)
     session: FakeSession = field(default_factory=FakeSession)
+    given: int = 1000
     waiting: int = 0
     cut: list[str] = field(default_factory=list)
 
-    def waiting_bytes(self) -> int:
-        return self.waiting
+    def taken_bytes(self) -> int:
+        return self.given - self.waiting
 
     def cut_off(self, reason: str) -> None:
         self.cut.append(reason)
@@ -156,19 +157,21 @@ def test_a_reader_that_makes_no_progress_is_cut_off(
     keepalive: Keepalive, clock: ManualClock
 ) -> None:
     """reliability.md 2, backpressure: stall, then disconnect with reason."""
-    stuck, slow, healthy = FakeConnection(), FakeConnection(), FakeConnection()
-    for connection in (stuck, slow, healthy):
+    stuck, slow, flooded, healthy = (FakeConnection() for _ in range(4))
+    for connection in (stuck, slow, flooded, healthy):
         connection.waiting = 1000
         connection.client.receiver.paused = True
         keepalive.expect_reading(real(connection))
     slow.waiting = 900
+    # It read two thousand bytes, and more than that came: what counts is that it reads.
+    flooded.given, flooded.waiting = 6000, 4000
     healthy.client.receiver.paused = False
 
     clock.now = 10 * SECOND
     keepalive.expire(clock.now)
 
     assert stuck.cut == ["write deadline exceeded"]
-    assert slow.cut == healthy.cut == []
+    assert slow.cut == flooded.cut == healthy.cut == []
     assert keepalive.next_deadline() == 20 * SECOND
 
 

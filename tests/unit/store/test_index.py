@@ -66,7 +66,8 @@ def test_totals_are_those_of_the_messages(plan: list[bytes | int | None]) -> Non
 
     assert index.messages == len(model)
     assert index.bytes == 30 * len(model)
-    assert index.first_seq == min(model, default=0)
+    # wire-facts.md 5: without messages the first sequence is the next one, 0 before any was used.
+    assert index.first_seq == min(model, default=index.last_seq + 1 if index.last_seq else 0)
     assert index.first_time == 10 * min(model, default=0)
     assert index.last_time == 10 * max(model, default=0)
     assert index.subject_count == len(set(model.values()))
@@ -79,7 +80,7 @@ def test_a_sequence_is_found_in_the_segment_that_holds_it(plan: list[bytes | int
         columns = index.segment_of(seq)
         if seq in model:
             assert columns is not None
-            assert columns.offsets[seq - columns.base] == 100 + seq
+            assert columns.offset_at(seq - columns.base) == 100 + seq
         else:
             assert columns is None or columns.offsets[seq - columns.base] == 0
 

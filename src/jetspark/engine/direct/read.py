@@ -1,16 +1,20 @@
-"""Answer direct gets from the log: one message, or a batch that goes on over several turns."""
+"""Answer direct gets from the log: one message, or a run of them that goes on over turns."""
+
+from typing import Final
 
 from mypy_extensions import i64
 
 from jetspark.engine.direct.timestamp import TimeText
 from jetspark.engine.outbox import Budget, Outbox, Outlet
 from jetspark.engine.stream.stream import Stream
+from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import append_lines
 from jetspark.headers.status import (
     END_OF_BATCH,
     EOB_TEXT,
     MESSAGE_NOT_FOUND_TEXT,
     NOT_FOUND,
+    SERVER_ERROR,
     status_block,
 )
 from jetspark.store.record import (
@@ -22,45 +26,227 @@ from jetspark.store.record import (
     subject_end,
 )
 
+# A record that the disk gave back damaged; its neighbours are served (reliability.md 2).
+UNREADABLE_TEXT: Final = b"Message Could Not Be Read"
+
+_QUOTE: Final = 0x22
+_BACKSLASH: Final = 0x5C
+_BLANK: Final = 0x20
+_COMMA: Final = 0x2C
+_COLON: Final = 0x3A
+_ZERO: Final = 0x30
+_NINE: Final = 0x39
+_OPEN: Final = 0x7B
+_CLOSE: Final = 0x7D
+_DELETE: Final = 0x7F
+_DIGITS_MAX: Final = 18  # any number of so many digits fits 64 signed bits
+
+
+class Selection:
+    """The few selections that nearly every request makes, read without a JSON parser."""
+
+    def __init__(self) -> None:
+        self.seq: i64 = 0
+        self.last_by: bytes = b""
+        self.next_by: bytes = b""
+
+    def parse(self, body: bytes) -> bool:
+        """Read ``{"seq":N}``, ``{"last_by_subj":"S"}``, ``{"next_by_subj":"S"[,"seq":N]}``.
+
+        False for everything else, good or bad: the slow reader judges it.
+        """
+        self.seq = 0
+        self.last_by = b""
+        self.next_by = b""
+        end: i64 = len(body)
+        if end < 9 or body[0] != _OPEN or body[end - 1] != _CLOSE:
+            return False
+        at: i64 = 1
+        while True:
+            if body[at : at + 6] == b'"seq":':
+                at = self.number(body, at + 6)
+            elif body[at : at + 16] == b'"last_by_subj":"' and not self.last_by:
+                stop = simple_text_end(body, at + 16)
+                self.last_by = body[at + 16 : stop]
+                at = stop + 1
+            elif body[at : at + 16] == b'"next_by_subj":"' and not self.next_by:
+                stop = simple_text_end(body, at + 16)
+                self.next_by = body[at + 16 : stop]
+                at = stop + 1
+            else:
+                return False
+            if at == end - 1:
+                break
+            if at <= 0 or at >= end or body[at] != _COMMA:
+                return False
+            at += 1
+        if self.last_by:
+            return self.seq == 0 and not self.next_by
+        return self.seq > 0 or len(self.next_by) > 0
+
+    def number(self, body: bytes, at: i64) -> i64:
+        """Read a plain positive number into ``seq``; where it ends, -1 when it is none."""
+        start = at
+        end: i64 = len(body)
+        value: i64 = 0
+        while at < end and _ZERO <= body[at] <= _NINE:
+            value = value * 10 + body[at] - _ZERO
+            at += 1
+        if at == start or at - start > _DIGITS_MAX or body[start] == _ZERO or self.seq != 0:
+            return -1
+        self.seq = value
+        return at
+
+
+def simple_text_end(body: bytes, at: i64) -> i64:
+    """Where a JSON text of printable ASCII without escapes ends; -2 when it is another one."""
+    end: i64 = len(body)
+    start = at
+    while at < end:
+        char: i64 = body[at]
+        if char == _QUOTE:
+            return at if at > start else -2
+        if char == _BACKSLASH or char <= _BLANK or char >= _DELETE:
+            return -2
+        at += 1
+    return -2
+
 
 class DirectReader:
     """Builds the replies of direct gets; one for all streams of an engine."""
 
     def __init__(self) -> None:
         self.times: TimeText = TimeText()
+        self.selection: Selection = Selection()
+        # The first lines of a reply, kept for the stream that was read last.
+        self.name: bytes = b""
+        self.head: bytes = b""
 
-    def head_lines(self, stream: Stream, data: bytes, at: i64) -> bytes:
-        """The header lines every reply has (ADR-31, response format)."""
-        return (
-            b"Nats-Stream: %b\r\nNats-Subject: %b\r\nNats-Sequence: %d\r\nNats-Time-Stamp: %b\r\n"
-            % (
-                stream.name,
-                data[at + FIXED : subject_end(data, at)],
-                int(record_sequence(data, at)),
+    def quick(
+        self, stream: Stream, appended: bytes, body: bytes, to: bytes, outbox: Outbox
+    ) -> bool:
+        """Answer a request of one of the common shapes; False: it is another one."""
+        index = stream.log.index
+        wanted = self.selection
+        seq: i64
+        if appended:
+            if body:
+                return False
+            seq = index.last_match(appended)
+        elif not wanted.parse(body):
+            return False
+        elif wanted.last_by:
+            seq = index.last_match(wanted.last_by)
+        elif wanted.next_by:
+            seq = index.next_seq(max(wanted.seq, i64(1)), index.mask_for(wanted.next_by))
+        else:
+            seq = wanted.seq
+        self.one(stream, seq, False, b"", to, outbox)
+        return True
+
+    def block(self, stream: Stream, data: bytes, at: i64, more: bytes) -> bytes:
+        """The headers of a reply: the user's, those of every reply (ADR-31), and more lines."""
+        if stream.name is not self.name:
+            self.name = stream.name
+            self.head = b"Nats-Stream: " + stream.name + b"\r\nNats-Subject: "
+        middle = subject_end(data, at)
+        end = headers_end(data, at)
+        if end == middle:
+            return b"NATS/1.0\r\n%b%b\r\nNats-Sequence: %b\r\nNats-Time-Stamp: %b\r\n%b\r\n" % (
+                self.head,
+                data[at + FIXED : middle],
+                b"%d" % int(record_sequence(data, at)),
                 self.times.format(record_time(data, at)),
+                more,
             )
+        lines = b"%b%b\r\nNats-Sequence: %b\r\nNats-Time-Stamp: %b\r\n%b" % (
+            self.head,
+            data[at + FIXED : middle],
+            b"%d" % int(record_sequence(data, at)),
+            self.times.format(record_time(data, at)),
+            more,
         )
+        return append_lines(data[middle:end], lines)
 
     def one(
         self, stream: Stream, seq: i64, no_headers: bool, proof: bytes, to: bytes, outbox: Outbox
     ) -> None:
         """Reply with the message of one sequence, or with 404. ``proof``: ADR-53's header line."""
-        data, at = stream.log.locate(seq) if seq > 0 else (b"", i64(0))
+        try:
+            data, at = stream.log.locate(seq) if seq > 0 else (b"", i64(0))
+        except CorruptRecord:
+            outbox.reply_status(to, status_block(SERVER_ERROR, UNREADABLE_TEXT, proof))
+            return
         if not data:
             outbox.reply_status(to, status_block(NOT_FOUND, MESSAGE_NOT_FOUND_TEXT, proof))
             return
         body = data[headers_end(data, at) : body_end(data, at)]
         if no_headers:
-            outbox.reply(to, body)
+            outbox.now.append((to, to, b"", bare_block(proof), body))
             return
-        block = append_lines(
-            data[subject_end(data, at) : headers_end(data, at)],
-            self.head_lines(stream, data, at) + proof,
+        outbox.now.append((to, to, b"", self.block(stream, data, at, proof), body))
+
+
+def bare_block(proof: bytes) -> bytes:
+    """The block of a reply that was asked for without headers: nothing but the proof, if any."""
+    return b"NATS/1.0\r\n" + proof + b"\r\n" if proof else b""
+
+
+class Run:
+    """Several messages for one request, sent as fast as the receiver takes them."""
+
+    def __init__(
+        self,
+        reader: DirectReader,
+        stream: Stream,
+        outlet: Outlet,
+        to: bytes,
+        max_bytes: i64,
+        proof: bytes,
+    ) -> None:
+        self.reader: DirectReader = reader
+        self.stream: Stream = stream
+        self.outlet: Outlet = outlet
+        self.to: bytes = to
+        self.proof: bytes = proof
+        self.no_headers: bool = False
+        self.pending: i64 = 0
+        self.bytes_left: i64 = max_bytes
+        self.last_sent: i64 = 0
+
+    def step(self, budget: Budget) -> bool:
+        """Send as much as this turn allows; True when the run is over."""
+        raise NotImplementedError
+
+    def send(self, data: bytes, at: i64, budget: Budget) -> None:
+        """Send one message of the run."""
+        self.pending -= 1
+        end = headers_end(data, at)
+        body = data[end : body_end(data, at)]
+        if self.no_headers:
+            block = bare_block(self.proof)
+        else:
+            block = self.reader.block(self.stream, data, at, self.counts())
+        self.outlet.write(self.to, b"", block, body)
+        self.last_sent = record_sequence(data, at)
+        size: i64 = end - at - FIXED + len(body)
+        self.bytes_left -= size
+        budget.spend(size)
+
+    def counts(self) -> bytes:
+        """What is left behind this message, what was sent before it, and the proof."""
+        return b"Nats-Num-Pending: %b\r\nNats-Last-Sequence: %b\r\n%b" % (
+            b"%d" % int(self.pending),
+            b"%d" % int(self.last_sent),
+            self.proof,
         )
-        outbox.now.append((to, to, b"", block, body))
+
+    def status(self, code: int, text: bytes, lines: bytes) -> None:
+        """End the run with a status."""
+        self.outlet.write(self.to, b"", status_block(code, text, lines), b"")
 
 
-class BatchRead:
+class BatchRead(Run):
     """A batched direct get under way."""
 
     def __init__(
@@ -75,18 +261,14 @@ class BatchRead:
         max_bytes: i64,
         proof: bytes,
     ) -> None:
-        self.reader: DirectReader = reader
-        self.stream: Stream = stream
-        self.outlet: Outlet = outlet
-        self.to: bytes = to
-        self.proof: bytes = proof
-        self.mask: bytes = stream.log.index.mask_for(pattern) if pattern else b""
-        self.seq: i64 = stream.log.index.next_seq(first, self.mask)
+        super().__init__(reader, stream, outlet, to, max_bytes, proof)
+        index = stream.log.index
+        self.mask: bytes = index.mask_for(pattern) if pattern else b""
+        self.seq: i64 = index.next_seq(first, self.mask)
         # Messages that become durable while the batch runs are not part of it.
-        self.pending: i64 = stream.log.index.count_from(self.seq, self.mask) if self.seq else 0
+        self.pending = index.count_from(self.seq, self.mask) if self.seq else 0
+        self.batch: i64 = batch
         self.left: i64 = batch
-        self.bytes_left: i64 = max_bytes
-        self.last_sent: i64 = 0
 
     def step(self, budget: Budget) -> bool:
         """Send as much as this turn allows; True when the batch is over."""
@@ -94,7 +276,7 @@ class BatchRead:
         while True:
             if self.outlet.gone() or self.stream.dropped:
                 return True
-            if self.seq == 0 or self.left == 0 or self.bytes_left <= 0 or self.pending == 0:
+            if self.seq == 0 or self.left <= 0 or self.bytes_left <= 0 or self.pending == 0:
                 self.finish()
                 return True
             if self.outlet.full() or not budget.left():
@@ -102,33 +284,14 @@ class BatchRead:
             data, at = self.stream.log.locate(self.seq)
             if data:
                 self.send(data, at, budget)
+                self.left -= 1
             self.seq = index.next_seq(self.seq + 1, self.mask)
-
-    def send(self, data: bytes, at: i64, budget: Budget) -> None:
-        """Send one message of the batch."""
-        self.pending -= 1
-        lines = self.reader.head_lines(self.stream, data, at)
-        lines += b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n" % (
-            int(self.pending),
-            int(self.last_sent),
-        )
-        stored = data[subject_end(data, at) : headers_end(data, at)]
-        body = data[headers_end(data, at) : body_end(data, at)]
-        self.outlet.write(self.to, b"", append_lines(stored, lines + self.proof), body)
-        self.last_sent = self.seq
-        self.left -= 1
-        size: i64 = subject_end(data, at) - at - FIXED + len(stored) + len(body)
-        self.bytes_left -= size
-        budget.spend(size)
 
     def finish(self) -> None:
         """Say that the batch is over; an empty one is a 404 (wire-facts.md 8)."""
-        if self.last_sent == 0:
-            block = status_block(NOT_FOUND, MESSAGE_NOT_FOUND_TEXT, self.proof)
+        if self.seq == 0:
+            self.pending = 0  # what was counted at the start may have been deleted meanwhile
+        if self.last_sent == 0 and self.batch > 0:
+            self.status(NOT_FOUND, MESSAGE_NOT_FOUND_TEXT, self.proof)
         else:
-            lines = b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n" % (
-                int(self.pending),
-                int(self.last_sent),
-            )
-            block = status_block(END_OF_BATCH, EOB_TEXT, lines + self.proof)
-        self.outlet.write(self.to, b"", block, b"")
+            self.status(END_OF_BATCH, EOB_TEXT, self.counts())

@@ -4,11 +4,17 @@ from typing import Final
 
 import msgspec
 
+from jetspark.api.base import timestamp_hook
+from jetspark.api.levels import API_LEVEL
 from jetspark.api.message import MsgGetRequest, decode_msg_get
+from jetspark.headers.block import find_value
+from jetspark.headers.names import REQUIRED_API_LEVEL
 from jetspark.headers.status import (
     BAD_REQUEST_TEXT,
     EMPTY_REQUEST_TEXT,
     MALFORMED_REQUEST_TEXT,
+    PRECONDITION_FAILED,
+    REQUIRED_API_LEVEL_TEXT,
     TIMEOUT,
     status_block,
 )
@@ -16,9 +22,22 @@ from jetspark.headers.status import (
 EMPTY: Final = status_block(TIMEOUT, EMPTY_REQUEST_TEXT)
 MALFORMED: Final = status_block(TIMEOUT, MALFORMED_REQUEST_TEXT)
 BAD: Final = status_block(TIMEOUT, BAD_REQUEST_TEXT)
-_NOT_YET: Final = status_block(
-    TIMEOUT, b"Bad Request - multi_last is not supported by this version of jetspark yet"
-)
+LEVEL_TOO_LOW: Final = status_block(PRECONDITION_FAILED, REQUIRED_API_LEVEL_TEXT)
+
+
+def needs_newer(headers: bytes) -> bool:
+    """Tell whether a request says that it needs a higher API level than this server has.
+
+    What is not a number is refused too (wire-facts.md 4).
+    """
+    if not headers:
+        return False
+    wanted = find_value(headers, REQUIRED_API_LEVEL)
+    if not wanted:
+        return False
+    text = wanted.decode("ascii", "replace")
+    digits = text[1:] if text[0] in "+-" else text
+    return not digits.isdecimal() or int(text) > API_LEVEL
 
 
 def parse_request(body: bytes, appended: str) -> MsgGetRequest | bytes:
@@ -31,15 +50,34 @@ def parse_request(body: bytes, appended: str) -> MsgGetRequest | bytes:
         return MsgGetRequest(last_by_subj=appended)
     if not body:
         return EMPTY
-    try:
-        request = decode_msg_get(body)
-    except msgspec.MsgspecError:
+    request = _decoded(body)
+    if request is None:
         return MALFORMED
     if appended:
         return (
             BAD if _selects(request) else msgspec.structs.replace(request, last_by_subj=appended)
         )
     return _refusal(request) or request
+
+
+def _decoded(body: bytes) -> MsgGetRequest | None:
+    try:
+        request = decode_msg_get(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        request = None
+    if request is not None and _selects(request):
+        return request
+    # What released servers read as well: keys in any case, and nulls for what is not set.
+    try:
+        fields = msgspec.json.decode(body)
+        if fields is None:
+            return MsgGetRequest()
+        if not isinstance(fields, dict):
+            return None
+        known = {key.lower(): value for key, value in fields.items() if value is not None}
+        return msgspec.convert(known, MsgGetRequest, dec_hook=timestamp_hook)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
 
 
 def _selects(request: MsgGetRequest) -> bool:
@@ -57,15 +95,18 @@ def _selects(request: MsgGetRequest) -> bool:
 
 def _refusal(request: MsgGetRequest) -> bytes | None:
     timed = request.start_time is not None
-    if request.up_to_seq and request.up_to_time is not None:
-        return BAD
-    if request.multi_last:
-        return BAD if request.last_by_subj or request.next_by_subj else _NOT_YET
-    if request.last_by_subj:
-        clash = request.seq or request.next_by_subj or request.batch or timed
-        return BAD if clash else None
-    if request.seq and timed:
-        return BAD
-    if not (request.seq or request.next_by_subj or timed or request.batch > 0):
-        return EMPTY
-    return None
+    last = bool(request.last_by_subj)
+    if not (request.seq or last or request.next_by_subj or request.multi_last or timed):
+        # ADR-31 lets a batch start at 1 by itself (decisions.md).
+        return None if request.batch > 0 else EMPTY
+    clash = (
+        (request.seq and last)
+        or (request.seq and timed)
+        or (timed and last)
+        or (last and request.next_by_subj)
+        or (last and request.batch > 0)
+        or (last and request.multi_last)
+        or (request.next_by_subj and request.multi_last)
+        or (request.up_to_seq and request.up_to_time is not None)
+    )
+    return BAD if clash else None

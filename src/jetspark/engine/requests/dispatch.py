@@ -1,44 +1,90 @@
 """``$JS.API`` subjects to handlers. A verb nobody knows gets silence, as in released servers."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
+from jetspark.api.account import ACCOUNT_INFO
+from jetspark.api.base import Response
+from jetspark.api.message import MSG_DELETE, MSG_GET
+from jetspark.api.stream import (
+    STREAM_CREATE,
+    STREAM_DELETE,
+    STREAM_INFO,
+    STREAM_LEADER_STEPDOWN,
+    STREAM_LIST,
+    STREAM_NAMES,
+    STREAM_PURGE,
+    STREAM_REMOVE_PEER,
+    STREAM_UPDATE,
+)
+from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Outbox
-from jetspark.engine.requests import account, streams
+from jetspark.engine.refusal import Refusal
+from jetspark.engine.requests import account, messages, streams
+from jetspark.engine.requests.request import Request
+from jetspark.errors.codes import ErrCode
 
-# A handler returns the finished reply. `rest` is what follows the verb in the subject.
-Handler = Callable[[Engine, str, bytes, int], bytes]
+# A handler returns the finished reply, or None when the reply waits for something. It may raise
+# Refusal, which becomes an error reply of its kind.
+Handler = Callable[[Engine, Request], bytes | None]
 
-_HANDLERS: Final[tuple[tuple[bytes, Handler], ...]] = (
-    (b"STREAM.CREATE.", streams.create),
-    (b"STREAM.INFO.", streams.info),
-    (b"STREAM.DELETE.", streams.delete),
-)
-_WHOLE: Final[dict[bytes, Handler]] = {
-    b"INFO": account.info,
-    b"STREAM.NAMES": streams.names,
-    b"STREAM.LIST": streams.listing,
+_NAMED: Final[dict[bytes, tuple[Handler, Response[Any]]]] = {
+    b"STREAM.CREATE": (streams.create, STREAM_CREATE),
+    b"STREAM.UPDATE": (streams.update, STREAM_UPDATE),
+    b"STREAM.INFO": (streams.info, STREAM_INFO),
+    b"STREAM.DELETE": (streams.delete, STREAM_DELETE),
+    b"STREAM.PURGE": (messages.purge, STREAM_PURGE),
+    b"STREAM.MSG.GET": (messages.get, MSG_GET),
+    b"STREAM.MSG.DELETE": (messages.delete, MSG_DELETE),
+    b"STREAM.LEADER.STEPDOWN": (streams.needs_cluster, STREAM_LEADER_STEPDOWN),
+    b"STREAM.PEER.REMOVE": (streams.needs_cluster, STREAM_REMOVE_PEER),
 }
+_WHOLE: Final[dict[bytes, tuple[Handler, Response[Any]]]] = {
+    b"INFO": (account.info, ACCOUNT_INFO),
+    b"STREAM.NAMES": (streams.names, STREAM_NAMES),
+    b"STREAM.LIST": (streams.listing, STREAM_LIST),
+}
+
+# Where an error stands in an answer: right behind its type.
+_ERROR: Final = b'_response","error":{'
+_ERROR_BEFORE: Final = 100
 
 
 def handle(
-    engine: Engine, verb: bytes, body: bytes, reply: bytes, now: int, outbox: Outbox
+    engine: Engine,
+    verb: bytes,
+    body: bytes,
+    reply: bytes,
+    now: int,
+    outbox: Outbox,
+    headers: bytes = b"",
 ) -> bool:
     """Answer one request; ``verb`` is what follows ``$JS.API.`` in its subject.
 
     False when it was refused or nobody knows it.
     """
-    rest = ""
-    handler = _WHOLE.get(verb)
-    if handler is None:
-        for prefix, known in _HANDLERS:
-            if verb.startswith(prefix):
-                rest = verb[len(prefix) :].decode(errors="replace")
-                handler = known if "." not in rest else None
-                break
-    if handler is None:
+    known = _WHOLE.get(verb)
+    name = b""
+    if known is None:
+        # A stream's name has no dots, so it is the last token.
+        head, _, name = verb.rpartition(b".")
+        known = _NAMED.get(head)
+    if known is None:
         return False
-    answer = handler(engine, rest, body, now)
-    outbox.reply(reply, answer)
-    return b'"error":{' not in answer[:200]
+    handler, kind = known
+    request = Request(name.decode(errors="replace"), body, reply, now, outbox)
+    answer: bytes | None
+    try:
+        if needs_newer(headers):
+            raise Refusal(ErrCode.REQUIRED_API_LEVEL)
+        answer = handler(engine, request)
+    except Refusal as refusal:
+        answer = kind.error(refusal.body)
+    if answer is not None:
+        outbox.reply(reply, answer)
+    failed = answer is not None and _ERROR in answer[:_ERROR_BEFORE]
+    engine.api_errors += failed
+    # Released servers do not count messages that were read, nor deletes of nothing as errors.
+    engine.api_total += failed or kind is not MSG_GET
+    return not failed

@@ -1,16 +1,19 @@
-"""STREAM.CREATE, INFO, DELETE, NAMES and LIST."""
+"""STREAM.CREATE, UPDATE, INFO, DELETE, NAMES and LIST."""
 
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import msgspec
 
-from jetspark.api.base import ApiStruct, Success, Timestamp
+from jetspark.api.base import Success, Timestamp
+from jetspark.api.levels import answered_metadata
 from jetspark.api.stream import (
     STREAM_CREATE,
     STREAM_DELETE,
     STREAM_INFO,
     STREAM_LIST,
     STREAM_NAMES,
+    STREAM_UPDATE,
+    ClusterInfo,
     StreamConfig,
     StreamCreateRequest,
     StreamCreateResponse,
@@ -22,38 +25,50 @@ from jetspark.api.stream import (
     StreamNamesResponse,
     StreamState,
 )
-from jetspark.api.strict import InvalidRequest, decode
 from jetspark.engine.engine import Engine
-from jetspark.engine.limits import LIST_PAGE, NAMES_PAGE
+from jetspark.engine.limits import LIST_PAGE, NAMES_PAGE, SUBJECTS_PAGE
 from jetspark.engine.refusal import Refusal
-from jetspark.engine.stream.config import prepared
+from jetspark.engine.requests.request import READ_ONLY, Request
+from jetspark.engine.stream.config import check_supported, checked, invalid
 from jetspark.engine.stream.stream import Stream
+from jetspark.engine.stream.update import updated
 from jetspark.errors.codes import ErrCode
-from jetspark.subjects.match import overlaps
+from jetspark.errors.storage import StoreReadOnly
+from jetspark.subjects.match import matches, overlaps
 
 _Info = TypeVar("_Info", bound=StreamInfo)
-_Request = TypeVar("_Request", bound=ApiStruct)
 
 
-def create(engine: Engine, name: str, body: bytes, now: int) -> bytes:
-    """Make a stream; repeating an identical request succeeds without ``did_create``."""
-    try:
-        request = _decoded(body, StreamCreateRequest)
-        if request.name != name:
-            raise Refusal(ErrCode.STREAM_MISMATCH)
-        config = prepared(request.config())
-        existing = engine.streams.get(name)
-        if existing is not None:
-            if existing.config != config:
-                raise Refusal(ErrCode.STREAM_NAME_IN_USE)
-            return STREAM_CREATE.ok(_info(existing, now, StreamCreateResponse))
-        if engine.overlapping(config) is not None:
-            raise Refusal(ErrCode.SUBJECTS_OVERLAP)
-        stream = _create(engine, config, now)
-    except Refusal as refusal:
-        return STREAM_CREATE.error(refusal.body)
-    answer = _info(stream, now, StreamCreateResponse)
+def create(engine: Engine, request: Request) -> bytes:
+    """Make a stream; repeating an identical request is answered as if it had made it.
+
+    (Released servers say ``did_create`` then, too.)
+    """
+    config = wanted_config(engine, request)
+    check_supported(config)
+    existing = engine.streams.get(request.name)
+    if existing is not None:
+        if existing.config != config:
+            raise Refusal(ErrCode.STREAM_NAME_IN_USE)
+    elif engine.overlapping(config) is not None:
+        raise Refusal(ErrCode.SUBJECTS_OVERLAP)
+    stream = existing or _create(engine, config, request.now)
+    answer = _info(stream, request.now, StreamCreateResponse)
     return STREAM_CREATE.ok(msgspec.structs.replace(answer, did_create=True))
+
+
+def wanted_config(engine: Engine, request: Request) -> StreamConfig:
+    """The configuration a STREAM.CREATE asks for, with its defaults, checked."""
+    wanted = request.decoded(StreamCreateRequest)
+    if wanted.name != request.name:
+        raise Refusal(ErrCode.STREAM_MISMATCH)
+    if "/" in wanted.name or "\\" in wanted.name:
+        raise Refusal(ErrCode.STREAM_NAME_HAS_SEPARATORS)
+    if wanted.sealed:
+        raise invalid("stream configuration for create can not be sealed")
+    if wanted.mirror_direct and wanted.mirror is None:
+        raise invalid("stream has no mirror but does have mirror direct")
+    return checked(wanted.config(), pedantic=wanted.pedantic, find=engine.find)
 
 
 def _create(engine: Engine, config: StreamConfig, now: int) -> Stream:
@@ -63,41 +78,69 @@ def _create(engine: Engine, config: StreamConfig, now: int) -> Stream:
         raise Refusal(ErrCode.STREAM_CREATE_FAILED, err=f"store: {error.strerror}") from error
 
 
-def info(engine: Engine, name: str, body: bytes, now: int) -> bytes:
+def update(engine: Engine, request: Request) -> bytes | None:
+    """Change a stream's configuration."""
+    wanted = request.decoded(StreamCreateRequest)
+    config = checked(wanted.config(), pedantic=wanted.pedantic, find=engine.find)
+    if config.name != request.name:
+        raise Refusal(ErrCode.STREAM_MISMATCH)
+    stream = request.stream(engine)
+    config = updated(stream.config, config)
+    check_supported(config)
+    if engine.overlapping(config) is not None:
+        raise Refusal(ErrCode.SUBJECTS_OVERLAP)
+    try:
+        engine.update_stream(stream, config)
+    except StoreReadOnly:
+        raise Refusal(ErrCode.STREAM_UPDATE_FAILED, err=READ_ONLY) from None
+    answer = STREAM_UPDATE.ok(_info(stream, request.now, StreamInfo))
+    request.hold(stream, answer, STREAM_UPDATE)
+    return None
+
+
+def info(engine: Engine, request: Request) -> bytes:
     """Describe a stream: its configuration and what is durable in it."""
-    try:
-        request = _decoded(body, StreamInfoRequest)
-        stream = _named(engine, name)
-        if request.deleted_details or request.subjects_filter:
-            raise Refusal(
-                ErrCode.STREAM_INVALID_CONFIG,
-                err="deleted_details and subjects_filter are not supported by this version yet",
-            )
-    except Refusal as refusal:
-        return STREAM_INFO.error(refusal.body)
-    answer = _info(stream, now, StreamInfo)
-    return STREAM_INFO.ok(msgspec.structs.replace(answer, total=0, offset=0, limit=0))
+    wanted = request.decoded_object(StreamInfoRequest)
+    stream = request.stream(engine)
+    answer = _info(stream, request.now, StreamInfo)
+    state = answer.state
+    total = offset = limit = 0
+    if wanted.deleted_details and state.num_deleted:
+        state = msgspec.structs.replace(state, deleted=_deleted(stream))
+    if wanted.subjects_filter:
+        counts = _subject_counts(stream, wanted.subjects_filter.encode())
+        total = len(counts)
+        if total:
+            offset, limit = max(wanted.offset, 0), SUBJECTS_PAGE
+            if offset or total > SUBJECTS_PAGE:
+                page = sorted(counts)[offset : offset + SUBJECTS_PAGE]
+                counts = {subject: counts[subject] for subject in page}
+            state = msgspec.structs.replace(state, subjects=counts or None)
+    cluster = ClusterInfo(leader=engine.leader) if engine.leader else None
+    return STREAM_INFO.ok(
+        msgspec.structs.replace(
+            answer, state=state, total=total, offset=offset, limit=limit, cluster=cluster
+        )
+    )
 
 
-def delete(engine: Engine, name: str, body: bytes, _now: int) -> bytes:
+def delete(engine: Engine, request: Request) -> bytes:
     """Remove a stream."""
+    if not request.is_empty():
+        raise Refusal(ErrCode.REQUEST_NOT_EMPTY)
+    stream = request.stream(engine)
     try:
-        if body:
-            raise Refusal(ErrCode.REQUEST_NOT_EMPTY)
-        engine.drop_stream(_named(engine, name))
-    except Refusal as refusal:
-        return STREAM_DELETE.error(refusal.body)
+        engine.drop_stream(stream)
+    except OSError as error:
+        raise Refusal(ErrCode.STREAM_DELETE_FAILED, err=f"store: {error.strerror}") from error
     return STREAM_DELETE.ok(Success(success=True))
 
 
-def names(engine: Engine, _rest: str, body: bytes, _now: int) -> bytes:
+def names(engine: Engine, request: Request) -> bytes:
     """List names, of the streams whose subjects collide with a subject if one is given."""
-    try:
-        request = _decoded(body, StreamNamesRequest)
-    except Refusal as refusal:
-        return STREAM_NAMES.error(refusal.body)
-    found = [stream.config.name for stream in _matching(engine, request)]
-    offset = min(max(request.offset, 0), len(found))
+    wanted = request.decoded_object(StreamNamesRequest)
+    found = [stream.config.name for stream in _matching(engine, wanted)]
+    offset = min(max(wanted.offset, 0), len(found))
     page = tuple(found[offset : offset + NAMES_PAGE])
     return STREAM_NAMES.ok(
         StreamNamesResponse(
@@ -106,37 +149,26 @@ def names(engine: Engine, _rest: str, body: bytes, _now: int) -> bytes:
     )
 
 
-def listing(engine: Engine, _rest: str, body: bytes, now: int) -> bytes:
+def listing(engine: Engine, request: Request) -> bytes:
     """List streams with everything about them."""
-    try:
-        request = _decoded(body, StreamListRequest)
-    except Refusal as refusal:
-        return STREAM_LIST.error(refusal.body)
-    found = _matching(engine, request)
-    offset = min(max(request.offset, 0), len(found))
+    wanted = request.decoded_object(StreamListRequest)
+    found = _matching(engine, wanted)
+    offset = min(max(wanted.offset, 0), len(found))
     page = found[offset : offset + LIST_PAGE]
     return STREAM_LIST.ok(
         StreamListResponse(
             total=len(found),
             offset=offset,
             limit=LIST_PAGE,
-            streams=tuple(_info(stream, now, StreamInfo) for stream in page),
+            # Released servers list configurations as they are stored, without additions.
+            streams=tuple(_info_with(s, s.config, request.now, StreamInfo) for s in page),
         )
     )
 
 
-def _decoded(body: bytes, model: type[_Request]) -> _Request:
-    try:
-        return decode(body, model)
-    except InvalidRequest as problem:
-        raise Refusal(ErrCode.INVALID_JSON, err=problem) from None
-
-
-def _named(engine: Engine, name: str) -> Stream:
-    stream = engine.streams.get(name)
-    if stream is None:
-        raise Refusal(ErrCode.STREAM_NOT_FOUND)
-    return stream
+def needs_cluster(_engine: Engine, _request: Request) -> NoReturn:
+    """Refuse what only the servers of a cluster can do."""
+    raise Refusal(ErrCode.CLUSTER_REQUIRED)
 
 
 def _matching(engine: Engine, request: StreamNamesRequest) -> list[Stream]:
@@ -148,16 +180,44 @@ def _matching(engine: Engine, request: StreamNamesRequest) -> list[Stream]:
     ]
 
 
+def _subject_counts(stream: Stream, pattern: bytes) -> dict[str, int]:
+    return {
+        entry.subject.decode("utf-8", "replace"): int(entry.count)
+        for entry in stream.log.index.entries
+        if entry.count > 0 and matches(entry.subject, pattern)
+    }
+
+
+def _deleted(stream: Stream) -> tuple[int, ...]:
+    """The sequences between the first and the last message that are not there."""
+    index = stream.log.index
+    gone: list[int] = []
+    at = int(index.first_seq)
+    while at <= index.last_seq:
+        found = int(index.next_seq(at, b"")) or int(index.last_seq) + 1
+        gone.extend(range(at, found))
+        at = found + 1
+    return tuple(gone)
+
+
 def _info(stream: Stream, now: int, model: type[_Info]) -> _Info:
+    """Everything about a stream, with the metadata that this server adds to its answers."""
+    metadata = answered_metadata(stream.config.metadata, durability="durable")
+    config = msgspec.structs.replace(stream.config, metadata=metadata)
+    return _info_with(stream, config, now, model)
+
+
+def _info_with(stream: Stream, config: StreamConfig, now: int, model: type[_Info]) -> _Info:
     index = stream.log.index
     holes = index.last_seq - index.first_seq + 1 - index.messages if index.messages else 0
     return model(
-        config=stream.config,
+        config=config,
         created=Timestamp(stream.created_ns),
         state=StreamState(
             messages=index.messages,
             bytes=index.bytes,
-            first_seq=index.first_seq,
+            # An empty stream that was told to begin at 1 says so, as in released servers.
+            first_seq=index.first_seq or min(config.first_seq, 1),
             first_ts=Timestamp(index.first_time),
             last_seq=index.last_seq,
             last_ts=Timestamp(index.last_time),

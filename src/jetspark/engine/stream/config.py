@@ -1,106 +1,164 @@
-"""Defaults and validation of a stream's configuration.
+"""What a stream's configuration becomes: defaults filled in, everything checked, or refused.
 
-What this version does not do yet is refused by name: a setting is never kept and ignored.
+The checks run in the order of the released server, because a configuration with two mistakes is
+answered with the first. What this version does not do yet is refused by name, after those checks:
+a setting is never kept and ignored.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from jetspark.api.base import decoder
-from jetspark.api.stream import StreamConfig
+from jetspark.api.levels import API_LEVEL, own_metadata, stored_metadata, stream_level
+from jetspark.api.stream import Placement, StreamConfig
 from jetspark.engine.refusal import Refusal
+from jetspark.engine.stream.copies import check_mirror, check_sources
+from jetspark.engine.stream.subject_rules import republished, with_subjects
+from jetspark.engine.stream.values import invalid, with_limits, with_window
 from jetspark.errors.codes import ErrCode
-from jetspark.subjects.match import overlaps
-from jetspark.subjects.tokens import is_valid_subject, stream_name_problem
-from jetspark.units import Nanoseconds
-from jetspark.version import NATS_VERSION
 
-API_LEVEL: Final = 5
-DUPLICATE_WINDOW: Final = Nanoseconds(120_000_000_000)
-DESCRIPTION_MAX: Final = 4096  # wire-facts.md 5
-METADATA_MAX: Final = 128 * 1024  # wire-facts.md 5
-# Zero and negative limits both mean none.
-_LIMITS: Final = (
-    "max_consumers",
-    "max_msgs",
-    "max_bytes",
-    "max_msgs_per_subject",
-    "max_msg_size",
-)
-# Fields this version honours; any other one must keep its default.
-_HONOURED: Final = frozenset({
-    "name", "description", "subjects", "allow_direct", "metadata", "duplicate_window",
-    "num_replicas", *_LIMITS,
-})  # fmt: skip
+__all__ = [
+    "API_LEVEL",
+    "NOT_YET",
+    "check_supported",
+    "checked",
+    "decode_config",
+    "invalid",
+    "prepared",
+]
+
+# Settings that this version refuses; whoever finishes one removes its row. Values are as they are
+# after the defaults were filled in.
+NOT_YET: Final[dict[str, object]] = {
+    "retention": "limits",
+    "max_consumers": -1,
+    "storage": "file",
+    "mirror": None,
+    "sources": (),
+    "compression": "none",
+    "mirror_direct": False,
+    "consumer_limits": StreamConfig().consumer_limits,
+    "allow_atomic": False,
+    "persist_mode": "default",
+    "allow_batched": False,
+}
+
+# Finds the configuration of a stream of the account by its name.
+Find = Callable[[str], StreamConfig | None]
 
 _decoder = decoder(StreamConfig)
 
 
-def prepared(config: StreamConfig) -> StreamConfig:
-    """Return the configuration with its defaults filled in; raise Refusal with what is wrong."""
-    problem = stream_name_problem(config.name)
-    if problem:
-        raise invalid(problem)
-    changes: dict[str, object] = {name: -1 for name in _LIMITS if getattr(config, name) <= 0}
-    if not config.subjects:
-        changes["subjects"] = (config.name,)
-    if config.num_replicas == 0:
-        changes["num_replicas"] = 1
-    if config.duplicate_window == 0:
-        changes["duplicate_window"] = DUPLICATE_WINDOW
-    changes["metadata"] = _server_metadata(config.metadata)
-    config = msgspec.structs.replace(config, **changes)
-    _check_supported(config)
-    _check_subjects(config)
-    if len(config.description) > DESCRIPTION_MAX:
-        raise invalid(f"stream description is too long, maximum allowed is {DESCRIPTION_MAX}")
-    if sum(len(k) + len(v) for k, v in config.metadata.items()) > METADATA_MAX:
-        raise invalid(f"stream metadata exceeds maximum size of {METADATA_MAX} bytes")
+def _nobody(_name: str) -> StreamConfig | None:
+    return None
+
+
+def prepared(
+    config: StreamConfig, *, pedantic: bool = False, find: Find = _nobody
+) -> StreamConfig:
+    """Return the configuration with its defaults filled in; raise Refusal with what is wrong.
+
+    ``pedantic`` refuses what would otherwise be adjusted.
+    """
+    config = checked(config, pedantic=pedantic, find=find)
+    check_supported(config)
     return config
+
+
+def checked(config: StreamConfig, *, pedantic: bool, find: Find) -> StreamConfig:
+    """Return the configuration with its defaults, whether or not this version can do it."""
+    config = with_limits(config, pedantic=pedantic)
+    config = with_window(config, pedantic=pedantic)
+    config = _with_flags(config, pedantic=pedantic)
+    if config.mirror is not None:
+        config = check_mirror(config, config.mirror, find, pedantic=pedantic)
+    check_sources(config, find)
+    config = with_subjects(config)
+    config = republished(config, pedantic=pedantic)
+    if config.placement == Placement():
+        config = msgspec.structs.replace(config, placement=None)
+    if config.placement is not None and config.placement.preferred:
+        raise invalid("preferred server not permitted in placement")
+    if config.num_replicas > 1:
+        raise Refusal(ErrCode.REPLICAS_NOT_SUPPORTED)
+    return _with_metadata(config)
 
 
 def decode_config(document: bytes) -> StreamConfig:
     """The configuration as it was stored."""
-    return _decoder.decode(document)
+    return _with_metadata(_decoder.decode(document))
 
 
-def invalid(reason: str) -> Refusal:
-    """The answer to a configuration that cannot be."""
-    return Refusal(ErrCode.STREAM_INVALID_CONFIG, err=reason)
-
-
-def _check_supported(config: StreamConfig) -> None:
-    plain = StreamConfig()
-    for name in StreamConfig.__struct_fields__:
-        if name not in _HONOURED and getattr(config, name) != getattr(plain, name):
+def check_supported(config: StreamConfig) -> None:
+    """Refuse by name what this version does not do yet."""
+    for name, plain in NOT_YET.items():
+        if getattr(config, name) != plain:
             raise invalid(f"{name} is not supported by this version of jetspark yet")
-    for name in _LIMITS:
-        if getattr(config, name) != -1:
-            raise invalid(f"{name} is not supported by this version of jetspark yet")
-    if config.num_replicas != 1:
-        raise Refusal(ErrCode.REPLICAS_NOT_SUPPORTED)
 
 
-def _check_subjects(config: StreamConfig) -> None:
-    subjects = [subject.encode() for subject in config.subjects]
-    for i, subject in enumerate(subjects):
-        if not is_valid_subject(subject):
-            raise invalid(f"invalid subject {config.subjects[i]!r}")
-        if overlaps(subject, b"$JS.>") or overlaps(subject, b"$SYS.>"):
-            raise invalid(
-                f"subject {config.subjects[i]!r} overlaps with the server's own $JS and $SYS"
-            )
-        for other in subjects[:i]:
-            if overlaps(subject, other):
-                raise invalid(f"subject {config.subjects[i]!r} overlaps with {other.decode()!r}")
+def _with_flags(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
+    if config.deny_purge and config.allow_rollup_hdrs:
+        raise invalid("roll-ups require the purge permission")
+    if config.allow_msg_counter:
+        _check_counter(config)
+    if config.discard_new_per_subject:
+        if config.discard != "new":
+            raise invalid("discard new per subject requires discard new policy to be set")
+        if config.max_msgs_per_subject <= 0:
+            raise invalid("discard new per subject requires max msgs per subject > 0")
+    config = _with_markers(config, pedantic=pedantic)
+    if config.allow_msg_schedules:
+        if config.discard == "new":
+            raise invalid("message scheduling cannot use discard new")
+        if not config.allow_rollup_hdrs:
+            if pedantic:
+                raise invalid("message scheduling cannot be set if roll-ups are disabled")
+            config = msgspec.structs.replace(config, allow_rollup_hdrs=True, deny_purge=False)
+    if config.persist_mode == "async":
+        if config.storage != "file":
+            raise invalid("async persist mode is only supported on file storage")
+        if config.num_replicas > 1:
+            raise invalid("async persist mode is not supported on replicated streams")
+        if config.allow_atomic:
+            raise invalid("async persist mode is not supported with atomic batch publish")
+    # ADR-31, over an explicit false too (decisions.md).
+    if config.max_msgs_per_subject > 0 and not config.allow_direct:
+        config = msgspec.structs.replace(config, allow_direct=True)
+    return config
 
 
-def _server_metadata(given: dict[str, str]) -> dict[str, str]:
-    kept = {k: v for k, v in given.items() if not k.startswith(("_nats.", "_jetspark."))}
-    return kept | {
-        "_jetspark.durability": "durable",
-        "_nats.level": str(API_LEVEL),
-        "_nats.req.level": "0",
-        "_nats.ver": NATS_VERSION,
-    }
+def _check_counter(config: StreamConfig) -> None:
+    if config.discard == "new":
+        raise invalid("counter stream cannot use discard new")
+    if config.allow_msg_ttl:
+        raise invalid("counter stream cannot use message TTLs")
+    if config.allow_msg_schedules:
+        raise invalid("counter stream cannot use message schedules")
+    if config.retention != "limits":
+        raise invalid("counter stream can only use limits retention")
+
+
+def _with_markers(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
+    ttl = config.subject_delete_marker_ttl
+    if ttl == 0:
+        return config
+    if ttl < 0:
+        raise invalid("subject delete marker TTL must not be negative")
+    if ttl < 1_000_000_000:
+        raise invalid("subject delete marker TTL must be at least 1 second")
+    if pedantic and not config.allow_msg_ttl:
+        raise invalid("subject delete marker cannot be set if message TTLs are disabled")
+    if pedantic and not config.allow_rollup_hdrs:
+        raise invalid("subject delete marker cannot be set if roll-ups are disabled")
+    changes: dict[str, bool] = {"allow_msg_ttl": True}
+    if not config.allow_rollup_hdrs:
+        changes |= {"allow_rollup_hdrs": True, "deny_purge": False}
+    return msgspec.structs.replace(config, **changes)
+
+
+def _with_metadata(config: StreamConfig) -> StreamConfig:
+    """Keep the user's part and the level the stream needs; answers add the rest (levels.py)."""
+    kept = stored_metadata(own_metadata(config.metadata), stream_level(config))
+    return msgspec.structs.replace(config, metadata=kept)

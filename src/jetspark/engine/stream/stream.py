@@ -1,109 +1,26 @@
-"""One stream: messages come in, are staged, and are acknowledged when the disk has them.
-
-Replies that stand on a decision wait for that decision (contracts.md 1). They are held with the
-group that carries it: ``filling`` while the group fills, ``flying`` while it is on its way.
-"""
+"""One stream: what becomes of its messages when the disk has answered, and as time passes."""
 
 from typing import Final
 
-import msgspec
 from mypy_extensions import i64
 
-from jetspark.api.stream import StreamConfig
-from jetspark.engine.limits import MESSAGE_HEADERS_MAX
-from jetspark.engine.outbox import Entry, Outbox
+from jetspark.engine.outbox import Outbox
+from jetspark.engine.stream.expiry import PER_TURN, marker_block
+from jetspark.engine.stream.held import Held
+from jetspark.engine.stream.intake import Intake
+from jetspark.engine.stream.schedules import fired
+from jetspark.engine.stream.ttl import SECOND
 from jetspark.errors.bodies import error_body
-from jetspark.headers.block import has_nats_headers, strip_status
-from jetspark.store.log import Group, StreamLog
+from jetspark.store.log import Group
 
 INSUFFICIENT_RESOURCES: Final = 10023
 STORE_FAILED: Final = 10077
-HEADER_TOO_LARGE: Final = 10097
-HEADERS_NOT_YET: Final = "Nats- headers are not supported by this version of jetspark yet"
 
 
-class Held:
-    """What goes out when one group is durable: acknowledgements as two columns, other replies."""
-
-    def __init__(self) -> None:
-        self.replies: list[bytes] = []
-        self.sequences: list[int] = []
-        self.entries: list[Entry] = []
-
-    def is_empty(self) -> bool:
-        """Say whether nothing waits."""
-        return not self.replies and not self.entries
-
-
-class Stream:
+class Stream(Intake):
     """A stream of one account."""
 
-    def __init__(self, config: StreamConfig, created_ns: int, log: StreamLog) -> None:
-        self.config: StreamConfig = config
-        self.created_ns: int = created_ns
-        self.log: StreamLog = log
-        self.allow_direct: bool = config.allow_direct
-        self.name: bytes = config.name.encode()
-        self.json_name: bytes = msgspec.json.encode(config.name)
-        self.ack_head: bytes = b'{"stream":' + self.json_name + b',"seq":'
-        self.filling: Held = Held()
-        self.flying: Held = Held()
-        self.dirty: bool = False
-        self.dropped: bool = False
-
-    def publish(
-        self,
-        data: bytes,
-        ss: i64,
-        se: i64,
-        rs: i64,
-        re: i64,
-        hs: i64,
-        ps: i64,
-        pe: i64,
-        now: i64,
-        outbox: Outbox,
-    ) -> bool:
-        """Take a message, by the parser's offsets; return whether something was staged."""
-        if self.log.read_only:
-            self.refuse(
-                data[rs:re],
-                outbox,
-                error_body(STORE_FAILED, err="stream is read-only after a disk error"),
-            )
-            return False
-        tail: bytes
-        headers_length: i64 = ps - hs
-        if headers_length > 0:
-            block = strip_status(data[hs:ps])
-            headers_length = len(block)
-            if headers_length > MESSAGE_HEADERS_MAX:
-                self.refuse(data[rs:re], outbox, error_body(HEADER_TOO_LARGE))
-                return False
-            if has_nats_headers(block):
-                # Each of these asks for something; storing it without doing it would be a lie.
-                self.refuse(
-                    data[rs:re],
-                    outbox,
-                    error_body(STORE_FAILED, err=HEADERS_NOT_YET),
-                )
-                return False
-            tail = block + data[ps : pe + 2]
-        else:
-            tail = data[ps : pe + 2]
-        seq = self.log.stage_message(data[ss:se], headers_length, tail, now)
-        if re > rs:
-            self.filling.replies.append(data[rs:re])
-            self.filling.sequences.append(int(seq))
-        return True
-
-    def refuse(self, reply: bytes, outbox: Outbox, error: bytes) -> None:
-        """Answer a publish with an error; it stands on no decision, so nothing is waited for."""
-        outbox.reply(reply, self.failure(error))
-
-    def failure(self, error: bytes) -> bytes:
-        """The body of a failed publish: the zero sequence is there in released servers too."""
-        return b'{"error":%s,"stream":%s,"seq":0}' % (error, self.json_name)
+    # Commit ------------------------------------------------------------------------------------
 
     def take_group(self) -> Group | None:
         """What the committer gets next; the replies that wait for it travel along."""
@@ -111,11 +28,14 @@ class Stream:
         if group is not None:
             self.flying = self.filling
             self.filling = Held()
+            self.flying_seq = self.log.staged_seq
+            self.checks.group_taken()
         return group
 
     def committed(self, outbox: Outbox) -> None:
         """The group on its way is durable: its replies go out."""
         self.log.commit()
+        self.checks.committed()
         held = self.flying
         self.flying = Held()
         head = self.ack_head
@@ -126,20 +46,122 @@ class Stream:
             outbox.now.append((to, to, b"", b"", head + b"%d}" % held.sequences[i]))
             i += 1
         outbox.now.extend(held.entries)
+        for answer in held.answers:
+            outbox.reply(answer[0], answer[1])
+        self.published.extend(held.messages)
 
     def failed(self, no_space: bool, outbox: Outbox) -> None:
         """The group on its way was not written, and what was staged behind it stands on it."""
         self.log.fail(no_space)
+        self.checks.failed()
+        self.expiry.start_again()
         if no_space:
-            body = self.failure(error_body(INSUFFICIENT_RESOURCES))
+            error = error_body(INSUFFICIENT_RESOURCES)
         else:
-            body = self.failure(
-                error_body(STORE_FAILED, err="the message could not be written to disk")
-            )
+            error = error_body(STORE_FAILED, err="the message could not be written to disk")
+        body = self.failure(error)
         for held in (self.flying, self.filling):
             for to in held.replies:
                 outbox.now.append((to, to, b"", b"", body))
             for entry in held.entries:
                 outbox.now.append((entry[0], entry[1], entry[2], b"", body))
+            for answer in held.answers:
+                outbox.reply(answer[0], answer[2](error))
         self.flying = Held()
         self.filling = Held()
+
+    # Time --------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> i64:
+        """When ``expire`` has something to do; 0 when there is nothing."""
+        deadline = self.expiry.next_deadline(self.rules)
+        window = self.checks.window
+        if window.due > 0:
+            # Ids are forgotten when they are asked for; this is for a stream that nobody asks.
+            idle = window.due + window.window
+            if deadline == 0 or idle < deadline:
+                deadline = idle
+        return deadline
+
+    def expire(self, now: i64, _outbox: Outbox) -> bool:
+        """Take out what is too old, some at a time; return whether something was staged."""
+        window = self.checks.window
+        if window.due > 0:
+            window.expire(now)
+        if self.log.read_only:
+            return False
+        expiry = self.expiry
+        if expiry.scanning(self.rules):
+            expiry.scan(now)
+            return False
+        staged = False
+        count: i64 = 0
+        while count < PER_TURN:
+            seq = expiry.next_message(now)
+            if seq == 0:
+                break
+            staged = self.end_message(seq, now) or staged
+            count += 1
+        if self.rules.allow_schedules:
+            staged = self.fire(now) or staged
+        if self.rules.max_age > 0:
+            staged = self.end_old(now) or staged
+        return staged
+
+    def fire(self, now: i64) -> bool:
+        """Send what the schedules that are due send."""
+        expiry = self.expiry
+        staged = False
+        count: i64 = 0
+        while count < PER_TURN:
+            seq = expiry.next_schedule(now)
+            if seq == 0:
+                break
+            count += 1
+            message = fired(self.log, seq, int(now))
+            if message is None:
+                continue
+            expiry.schedule(int(seq), message.next_due)
+            if self.checks.judge_fired(message.target, message.block, message.body):
+                self.store(message.target, b"", now)
+                staged = True
+            if message.next_due == 0:
+                self.log.stage_purge(0, message.scheduler, 0)
+                staged = True
+        return staged
+
+    def end_old(self, now: i64) -> bool:
+        """Take out what is older than ``max_age``."""
+        rules = self.rules
+        expiry = self.expiry
+        due = expiry.oldest_due(rules)
+        if due == 0 or due > now:
+            return False
+        if rules.marker_ttl <= 0 and not expiry.immortal:
+            # No record: the log says when each message came, and that is enough.
+            self.log.expire_before(now - rules.max_age + 1)
+            return False
+        staged = False
+        seq = expiry.next_mortal(0)
+        count: i64 = 0
+        while seq > 0 and count < PER_TURN and self.log.time_of(seq) + rules.max_age <= now:
+            staged = self.end_message(seq, now) or staged
+            seq = expiry.next_mortal(seq)
+            count += 1
+        return staged
+
+    def end_message(self, seq: i64, now: i64) -> bool:
+        """A message is over: take it out, or leave a marker when it was the subject's last."""
+        if self.rules.marker_ttl <= 0:
+            return self.log.stage_delete(seq)
+        expiry = self.expiry
+        subject = expiry.subject_to_mark(seq)
+        if len(subject) == 0:
+            return self.log.stage_delete(seq)
+        seconds = self.rules.marker_ttl // SECOND
+        block = marker_block(seconds)
+        marker = self.log.stage_message(subject, len(block), block + b"\r\n", now)
+        self.checks.last_id = b""
+        expiry.learn(int(marker), seconds, self.log.staged_time)
+        self.roll_up(subject, marker, seq, everything=False)
+        return True

@@ -1,0 +1,186 @@
+"""Direct gets and STREAM.MSG.GET of an engine: answered, held, or under way (ADR-31, ADR-53)."""
+
+from collections.abc import Callable
+
+from jetspark.api.message import MsgGetRequest
+from jetspark.engine.direct import message_get
+from jetspark.engine.direct.gate import Gate
+from jetspark.engine.direct.multi import MultiRead
+from jetspark.engine.direct.read import UNREADABLE_TEXT, BatchRead, DirectReader, Run
+from jetspark.engine.direct.request import LEVEL_TOO_LOW, needs_newer, parse_request
+from jetspark.engine.limits import (
+    DIRECT_GET_BYTES_MAX,
+    READ_BYTES_PER_TURN,
+    READ_RECORDS_PER_TURN,
+)
+from jetspark.engine.outbox import Budget, Outbox, Outlet
+from jetspark.engine.stream.stream import Stream
+from jetspark.errors.bodies import error_body
+from jetspark.errors.codes import ErrCode
+from jetspark.errors.storage import CorruptRecord
+from jetspark.headers.names import MIN_LAST_SEQUENCE
+from jetspark.headers.status import (
+    MIN_LAST_SEQUENCE_TEXT,
+    NO_RESULTS_TEXT,
+    NOT_FOUND,
+    PRECONDITION_FAILED,
+    SERVER_ERROR,
+    status_block,
+)
+
+
+class Gets:
+    """The reading half of an engine."""
+
+    def __init__(self, min_last_seq_wait_ns: int, held_reads_max: int) -> None:
+        self.work: list[Run] = []
+        # Set by the driver: finds the one receiver of a reply subject, or None.
+        self.outlet_for: Callable[[bytes], Outlet | None] = lambda _subject: None
+        self._reader = DirectReader()
+        self._gate = Gate(min_last_seq_wait_ns, held_reads_max)
+
+    def direct_get(
+        self,
+        stream: Stream,
+        appended: bytes,
+        body: bytes,
+        reply: bytes,
+        now: int,
+        outbox: Outbox,
+        headers: bytes = b"",
+    ) -> None:
+        """Answer a direct get, now or when its stream is new enough."""
+        if not reply:
+            return
+        if headers and needs_newer(headers):
+            outbox.reply_status(reply, LEVEL_TOO_LOW)
+            return
+        if self._reader.quick(stream, appended, body, reply, outbox):
+            return
+        request = parse_request(body, appended.decode(errors="replace"))
+        if isinstance(request, bytes):
+            outbox.reply_status(reply, request)
+        elif request.min_last_seq <= stream.log.index.last_seq:
+            self._read(stream, request, reply, outbox)
+        elif not self._gate.hold(stream, request, reply, now, direct=True):
+            self._refuse_stale(stream, request, reply, outbox, direct=True)
+
+    def message_get(
+        self, stream: Stream, request: MsgGetRequest, reply: bytes, now: int, outbox: Outbox
+    ) -> bytes | None:
+        """Answer STREAM.MSG.GET; None when it has to wait for its stream."""
+        if request.min_last_seq <= stream.log.index.last_seq:
+            return message_get.answer(stream, request)
+        if not self._gate.hold(stream, request, reply, now, direct=False):
+            self._refuse_stale(stream, request, reply, outbox, direct=False)
+        return None
+
+    def _read(self, stream: Stream, request: MsgGetRequest, reply: bytes, outbox: Outbox) -> None:
+        proof = proof_line(stream) if request.min_last_seq else b""
+        if request.multi_last:
+            self._read_multi(stream, request, reply, proof, outbox)
+        elif request.batch == 0:
+            seq = message_get.selected(stream, request)
+            self._reader.one(stream, seq, request.no_hdr, proof, reply, outbox)
+        elif (outlet := self.outlet_for(reply)) is not None:
+            first = request.seq
+            if request.start_time is not None:
+                first = stream.log.first_at(request.start_time)
+            batch = BatchRead(
+                self._reader,
+                stream,
+                outlet,
+                reply,
+                max(first, 1),
+                request.next_by_subj.encode(),
+                request.batch,
+                page_bytes(request.max_bytes),
+                proof,
+            )
+            batch.no_headers = request.no_hdr
+            self.work.append(batch)
+
+    def _read_multi(
+        self, stream: Stream, request: MsgGetRequest, reply: bytes, proof: bytes, outbox: Outbox
+    ) -> None:
+        index = stream.log.index
+        # Never beyond what is there: the next page asks for the same point in time again.
+        up_to = min(request.up_to_seq or index.last_seq, index.last_seq)
+        if request.up_to_time is not None:
+            # Inclusive (ADR-31, decisions.md): up to the last one that is not newer.
+            up_to = stream.log.first_at(request.up_to_time + 1) - 1
+            if up_to < max(index.first_seq, 1):
+                outbox.reply_status(reply, status_block(NOT_FOUND, NO_RESULTS_TEXT, proof))
+                return
+        outlet = self.outlet_for(reply)
+        if outlet is not None:
+            multi = MultiRead(
+                self._reader,
+                stream,
+                outlet,
+                reply,
+                request.seq,
+                [pattern.encode() for pattern in request.multi_last],
+                up_to,
+                request.batch,
+                page_bytes(request.max_bytes),
+                proof,
+            )
+            self.work.append(multi)
+
+    def _refuse_stale(
+        self,
+        stream: Stream,
+        request: MsgGetRequest,
+        reply: bytes,
+        outbox: Outbox,
+        *,
+        direct: bool,
+    ) -> None:
+        if direct:
+            block = status_block(PRECONDITION_FAILED, MIN_LAST_SEQUENCE_TEXT, proof_line(stream))
+            outbox.reply_status(reply, block)
+        else:
+            error = error_body(ErrCode.MIN_LAST_SEQUENCE)
+            outbox.reply(reply, message_get.refused(stream, request, error))
+
+    def advance(self) -> bool:
+        """Go on with the reads under way, within one turn's budget; True while some remain."""
+        if not self.work:
+            return False
+        budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)
+        # Rotated, so that one large read does not stop the others.
+        turn, self.work = self.work, []
+        for done, batch in enumerate(turn):
+            if not budget.left():
+                self.work = turn[done:] + self.work
+                break
+            try:
+                if not batch.step(budget):
+                    self.work.append(batch)
+            except CorruptRecord:
+                batch.status(SERVER_ERROR, UNREADABLE_TEXT, batch.proof)
+        return bool(self.work)
+
+    def answer_held(self, stream: Stream, outbox: Outbox) -> None:
+        """Answer the reads that waited for what a stream has now."""
+        for held in self._gate.released(stream):
+            if held.direct:
+                self._read(stream, held.request, held.reply, outbox)
+            else:
+                outbox.reply(held.reply, message_get.answer(stream, held.request))
+
+    def refuse_held(self, now: int, outbox: Outbox) -> None:
+        """Refuse the reads that waited long enough."""
+        for held in self._gate.expired(now):
+            self._refuse_stale(held.stream, held.request, held.reply, outbox, direct=held.direct)
+
+
+def page_bytes(max_bytes: int) -> int:
+    """How much a run may send; it ends behind the message that reaches this."""
+    return max(max_bytes, 1) if max_bytes else DIRECT_GET_BYTES_MAX
+
+
+def proof_line(stream: Stream) -> bytes:
+    """The header that proves how far the copy that answers is (decisions.md, ADR-53)."""
+    return b"%b: %d\r\n" % (MIN_LAST_SEQUENCE, stream.log.index.last_seq)

@@ -1,0 +1,69 @@
+"""STREAM.MSG.GET: a message as JSON (wire-facts.md 5), with read-after-write (ADR-53)."""
+
+from jetspark.api.base import Timestamp
+from jetspark.api.message import MSG_GET, MsgGetRequest, MsgGetResponse, StoredMessage
+from jetspark.engine.refusal import Refusal
+from jetspark.engine.stream.stream import Stream
+from jetspark.errors.bodies import error_body
+from jetspark.errors.codes import ErrCode
+from jetspark.errors.storage import CorruptRecord
+from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+
+
+def check_selection(request: MsgGetRequest) -> None:
+    """Refuse what is no selection of one message."""
+    timed = request.start_time is not None
+    last = bool(request.last_by_subj)
+    if (
+        request.batch > 0
+        or request.max_bytes > 0
+        or not (request.seq or last or request.next_by_subj or timed)
+        or (request.seq and last)
+        or (request.seq and timed)
+        or (timed and last)
+        or (last and request.next_by_subj)
+    ):
+        raise Refusal(ErrCode.BAD_REQUEST)
+
+
+def selected(stream: Stream, request: MsgGetRequest) -> int:
+    """The sequence of the one message a request selects; 0 or more than the last when none."""
+    index = stream.log.index
+    if request.last_by_subj:
+        return int(index.last_match(request.last_by_subj.encode()))
+    first = request.seq
+    if request.start_time is not None:
+        first = int(stream.log.first_at(request.start_time))
+    if request.next_by_subj:
+        return int(index.next_seq(max(first, 1), index.mask_for(request.next_by_subj.encode())))
+    return first
+
+
+def answer(stream: Stream, request: MsgGetRequest) -> bytes:
+    """The reply of STREAM.MSG.GET, when its stream is new enough."""
+    seq = selected(stream, request)
+    try:
+        data, at = stream.log.locate(seq) if seq > 0 else (b"", 0)
+    except CorruptRecord as problem:
+        return refused(stream, request, error_body(ErrCode.STREAM_GENERAL, err=str(problem)))
+    if not data:
+        return refused(stream, request, error_body(ErrCode.MESSAGE_NOT_FOUND))
+    middle = subject_end(data, at)
+    end = headers_end(data, at)
+    message = StoredMessage(
+        subject=data[at + FIXED : middle].decode("utf-8", "replace"),
+        seq=seq,
+        hdrs=b"" if request.no_hdr else data[middle:end],
+        data=data[end : body_end(data, at)],
+        time=Timestamp(record_time(data, at)),
+    )
+    proof = int(stream.log.index.last_seq) if request.min_last_seq else 0
+    return MSG_GET.ok(MsgGetResponse(message=message, min_last_seq=proof))
+
+
+def refused(stream: Stream, request: MsgGetRequest, error: bytes) -> bytes:
+    """An error reply; it carries the proof too, when the request asked for one."""
+    reply = MSG_GET.error(error)
+    if not request.min_last_seq:
+        return reply
+    return b'%s,"min_last_seq":%d}' % (reply[:-1], stream.log.index.last_seq)

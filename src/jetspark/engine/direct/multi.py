@@ -1,0 +1,141 @@
+"""The last message of each of several subjects, at one point in time (ADR-31, multi_last)."""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from jetspark.engine.direct.read import DirectReader, Run
+from jetspark.engine.outbox import Budget, Outlet
+from jetspark.engine.stream.stream import Stream
+from jetspark.headers.status import (
+    END_OF_BATCH,
+    EOB_TEXT,
+    NO_RESULTS_TEXT,
+    NOT_FOUND,
+    TOO_LARGE,
+    TOO_MANY_RESULTS_TEXT,
+)
+from jetspark.store.columns import NOWHERE, SubjectEntry
+from jetspark.store.index import StreamIndex
+from jetspark.subjects.match import matches
+from jetspark.subjects.sublist import Sublist
+from jetspark.subjects.tokens import is_literal
+
+SUBJECTS_MAX: Final = 1024  # ADR-31, multi-subject requests
+
+
+class MultiRead(Run):
+    """A multi_last get under way. ``batch`` 0 or less sends all there is."""
+
+    def __init__(
+        self,
+        reader: DirectReader,
+        stream: Stream,
+        outlet: Outlet,
+        to: bytes,
+        first: i64,
+        patterns: list[bytes],
+        up_to: i64,
+        batch: i64,
+        max_bytes: i64,
+        proof: bytes,
+    ) -> None:
+        super().__init__(reader, stream, outlet, to, max_bytes, proof)
+        self.up_to: i64 = up_to
+        index = stream.log.index
+        found = entries_of(index, patterns, up_to)
+        self.too_many: bool = len(found) > SUBJECTS_MAX
+        self.sequences: list[int] = []
+        if not self.too_many:
+            self.sequences = last_sequences(index, found, up_to)
+        self.none: bool = len(self.sequences) == 0
+        # ``seq`` in a request is the cursor: what lies before it was on an earlier page.
+        self.at: i64 = 0
+        while self.at < len(self.sequences) and self.sequences[self.at] < first:
+            self.at += 1
+        self.pending = len(self.sequences) - self.at
+        self.left: i64 = batch if batch > 0 else SUBJECTS_MAX
+
+    def step(self, budget: Budget) -> bool:
+        """Send as much as this turn allows; True when the run is over."""
+        while True:
+            if self.outlet.gone() or self.stream.dropped:
+                return True
+            if self.at == len(self.sequences) or self.left <= 0 or self.bytes_left <= 0:
+                self.finish()
+                return True
+            if self.outlet.full() or not budget.left():
+                return False
+            data, at = self.stream.log.locate(self.sequences[self.at])
+            self.at += 1
+            if data:
+                self.send(data, at, budget)
+                self.left -= 1
+            else:
+                self.pending -= 1  # deleted since the request came
+
+    def finish(self) -> None:
+        """Say that the run is over, and at which point in time it was taken."""
+        if self.too_many:
+            self.status(TOO_LARGE, TOO_MANY_RESULTS_TEXT, self.proof)
+        elif self.none:
+            self.status(NOT_FOUND, NO_RESULTS_TEXT, self.proof)
+        else:
+            lines = b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\nNats-UpTo-Sequence: %d\r\n"
+            counts = (int(self.pending), int(self.last_sent), int(self.up_to))
+            self.status(END_OF_BATCH, EOB_TEXT, lines % counts + self.proof)
+
+
+def entries_of(index: StreamIndex, patterns: list[bytes], up_to: i64) -> list[SubjectEntry]:
+    """The subjects that match any pattern and had a message by then; one too many at most."""
+    found: dict[bytes, SubjectEntry] = {}
+    wild: list[bytes] = []
+    for pattern in patterns:
+        if is_literal(pattern):
+            entry = index.subjects.get(pattern)
+            if entry is not None and entry.count > 0 and entry.first <= up_to:
+                found[pattern] = entry
+        else:
+            wild.append(pattern)
+    if wild:
+        # Many patterns cost as much as one: each subject goes once through a tree of them.
+        tree = Sublist()
+        for pattern in wild:
+            tree.insert(pattern, b"", pattern)
+        only = wild[0] if len(wild) == 1 else b""
+        for entry in index.entries:
+            if entry.count == 0 or entry.first > up_to:
+                continue
+            if matches(entry.subject, only) if only else tree.match_once(entry.subject).plain:
+                found[entry.subject] = entry
+                if len(found) > SUBJECTS_MAX:
+                    break
+    return list(found.values())
+
+
+def last_sequences(index: StreamIndex, found: list[SubjectEntry], up_to: i64) -> list[int]:
+    """The last sequence of each subject up to one, ascending; reads no record."""
+    sequences: list[int] = []
+    flags = bytearray(len(index.entries))
+    searched: i64 = 0
+    for entry in found:
+        if entry.last <= up_to:
+            sequences.append(int(entry.last))
+        else:
+            flags[int(entry.number)] = 1
+            searched += 1
+    # The others have newer messages: one walk back from there finds them all.
+    n: i64 = len(index.segments) - 1
+    while n >= 0 and searched > 0:
+        columns = index.segments[n]
+        n -= 1
+        i: i64 = min(i64(len(columns.offsets)) - 1, up_to - columns.base)
+        while i >= 0 and searched > 0:
+            number = columns.subjects[i]
+            if columns.offsets[i] != NOWHERE and flags[int(number)] != 0:
+                flags[int(number)] = 0
+                searched -= 1
+                sequences.append(int(columns.base + i))
+            i -= 1
+    sequences.sort()
+    return sequences

@@ -1,0 +1,76 @@
+"""STREAM.MSG.GET, and what removes messages."""
+
+from jetspark.api.base import Success
+from jetspark.api.message import MSG_DELETE, MsgDeleteRequest, MsgGetRequest
+from jetspark.api.stream import STREAM_PURGE, PurgeRequest, PurgeResponse
+from jetspark.engine.direct.message_get import check_selection
+from jetspark.engine.engine import Engine
+from jetspark.engine.refusal import Refusal
+from jetspark.engine.requests.request import READ_ONLY, Request
+from jetspark.engine.stream.stream import Stream
+from jetspark.errors.bodies import error_body
+from jetspark.errors.codes import ErrCode
+from jetspark.errors.storage import StoreReadOnly
+
+
+def get(engine: Engine, request: Request) -> bytes | None:
+    """Read one message; it waits when it asks for more than the stream has (ADR-53)."""
+    if request.is_empty():
+        raise Refusal(ErrCode.BAD_REQUEST)
+    wanted = request.decoded(MsgGetRequest)
+    check_selection(wanted)
+    stream = request.stream(engine)
+    return engine.message_get(stream, wanted, request.reply, request.now, request.outbox)
+
+
+def delete(engine: Engine, request: Request) -> bytes | None:
+    """Remove one message, durably."""
+    if request.is_empty():
+        raise Refusal(ErrCode.BAD_REQUEST)
+    wanted = request.decoded(MsgDeleteRequest)
+    stream = request.stream(engine)
+    if stream.config.sealed:
+        raise Refusal(ErrCode.STREAM_SEALED)
+    if stream.config.deny_delete:
+        raise Refusal(ErrCode.MESSAGE_DELETE_FAILED, err="message delete not permitted")
+    try:
+        found = stream.log.stage_delete(wanted.seq)
+    except StoreReadOnly:
+        raise Refusal(ErrCode.MESSAGE_DELETE_FAILED, err=READ_ONLY) from None
+    if found:
+        engine.mark_dirty(stream)
+        answer = MSG_DELETE.ok(Success(success=True))
+    else:
+        # It may be missing because of a delete that is on its way: then this waits for that.
+        answer = MSG_DELETE.error(_missing(stream, wanted.seq))
+    request.hold(stream, answer, MSG_DELETE)
+    return None
+
+
+def _missing(stream: Stream, seq: int) -> bytes:
+    """Why there is no such message, in the words of the released server."""
+    if seq < max(stream.log.index.first_seq, 1):
+        return error_body(ErrCode.MESSAGE_DELETE_FAILED, err="no message found")
+    if seq > stream.log.staged_seq:
+        return error_body(ErrCode.MESSAGE_DELETE_FAILED, err="stream store EOF")
+    return error_body(ErrCode.SEQUENCE_NOT_FOUND, seq=seq)
+
+
+def purge(engine: Engine, request: Request) -> bytes | None:
+    """Remove many messages, durably."""
+    wanted = request.decoded_object(PurgeRequest)
+    if wanted.seq > 0 and wanted.keep > 0:
+        raise Refusal(ErrCode.BAD_REQUEST)
+    stream = request.stream(engine)
+    if stream.config.sealed:
+        raise Refusal(ErrCode.STREAM_SEALED)
+    if stream.config.deny_purge:
+        raise Refusal(ErrCode.PURGE_FAILED, err="stream purge not permitted")
+    try:
+        purged = stream.log.stage_purge(wanted.seq, wanted.filter.encode(), wanted.keep)
+    except StoreReadOnly:
+        raise Refusal(ErrCode.PURGE_FAILED, err=READ_ONLY) from None
+    engine.mark_dirty(stream)
+    answer = STREAM_PURGE.ok(PurgeResponse(success=True, purged=int(purged)))
+    request.hold(stream, answer, STREAM_PURGE)
+    return None

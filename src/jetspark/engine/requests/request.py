@@ -1,0 +1,62 @@
+"""One ``$JS.API`` request on its way through a handler."""
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from jetspark.api.base import ApiStruct, Response
+from jetspark.api.strict import InvalidRequest, decode
+from jetspark.engine.engine import Engine
+from jetspark.engine.outbox import Outbox
+from jetspark.engine.refusal import Refusal
+from jetspark.engine.stream.stream import Stream
+from jetspark.errors.codes import ErrCode
+
+_Model = TypeVar("_Model", bound=ApiStruct)
+
+READ_ONLY: Final = "stream is read-only after a disk error"
+_BLANKS: Final = b" \t\r\n"
+
+
+@dataclass(slots=True)
+class Request:
+    """What a handler is given. ``name`` is the stream the subject names."""
+
+    name: str
+    body: bytes
+    reply: bytes
+    now: int
+    outbox: Outbox
+
+    def decoded(self, model: type[_Model]) -> _Model:
+        """The body, read strictly (contracts.md 3)."""
+        try:
+            return decode(self.body, model)
+        except InvalidRequest as problem:
+            raise Refusal(ErrCode.INVALID_JSON, err=problem) from None
+
+    def decoded_object(self, model: type[_Model]) -> _Model:
+        """The body, if it is an object or an array at all; other bodies are not looked at.
+
+        That is how the released server reads the requests whose body may be missing.
+        """
+        if self.body.lstrip(_BLANKS)[:1] in {b"{", b"["}:
+            return self.decoded(model)
+        return model()
+
+    def is_empty(self) -> bool:
+        """Say whether the body is missing or an object without fields."""
+        body = self.body.strip(_BLANKS)
+        return not self.body or (
+            body[:1] == b"{" and body[-1:] == b"}" and not body[1:-1].strip(_BLANKS)
+        )
+
+    def hold(self, stream: Stream, answer: bytes, kind: Response[Any]) -> None:
+        """Answer when what is staged in a stream is durable (contracts.md 1)."""
+        stream.hold_answer((self.reply, answer, kind.error), self.outbox)
+
+    def stream(self, engine: Engine) -> Stream:
+        """The stream the subject names."""
+        stream = engine.streams.get(self.name)
+        if stream is None:
+            raise Refusal(ErrCode.STREAM_NOT_FOUND)
+        return stream

@@ -1,0 +1,121 @@
+"""Counters: a message adds to the last value of its subject (``Nats-Incr``, wire-facts.md 6).
+
+The value on disk is the body ``{"val":"n"}``. Values of messages that are only staged are kept
+here, because decisions use staged state.
+"""
+
+from typing import Final
+
+import msgspec
+
+from jetspark.errors.storage import CorruptRecord
+from jetspark.headers.block import find_value
+from jetspark.headers.names import COUNTER_SOURCES
+from jetspark.store.log import StreamLog
+from jetspark.store.record import body_end, headers_end, subject_end
+
+# Python converts at most 4,300 digits at once; counters have no limit.
+CHUNK_DIGITS: Final = 4000
+CHUNK: Final = 10**CHUNK_DIGITS
+
+
+class CounterBroken(ValueError):
+    """The last message of a subject is no counter."""
+
+
+class Stored(msgspec.Struct):
+    """The body of a counter message."""
+
+    val: str = ""
+
+
+class Value:
+    """What a counter stands at; ``sources`` is the header with the shares of other streams."""
+
+    def __init__(self, seq: int, number: int, sources: bytes) -> None:
+        self.seq: int = seq
+        self.number: int = number
+        self.sources: bytes = sources
+
+
+class Counters:
+    """The counters of one stream."""
+
+    def __init__(self, log: StreamLog) -> None:
+        self.log: StreamLog = log
+        self.staged: dict[bytes, Value] = {}
+
+    def current(self, subject: bytes) -> Value:
+        """What a subject stands at; raises CounterBroken."""
+        entry = self.log.index.subjects.get(subject)
+        if entry is None or entry.staged_last == 0:
+            return Value(0, 0, b"")
+        staged = self.staged.get(subject)
+        if staged is not None and staged.seq == entry.staged_last:
+            return staged
+        try:
+            data, at = self.log.locate(entry.staged_last)
+        except CorruptRecord as error:
+            raise CounterBroken(str(error)) from error
+        if len(data) == 0:
+            return Value(0, 0, b"")
+        head = headers_end(data, at)
+        sources = find_value(data[subject_end(data, at) : head], COUNTER_SOURCES) or b""
+        try:
+            number = parse_integer(
+                msgspec.json.decode(data[head : body_end(data, at)], type=Stored).val.encode()
+            )
+            shares = msgspec.json.decode(sources or b"{}", type=dict[str, dict[str, str]])
+        except ValueError as error:
+            raise CounterBroken(str(error)) from error
+        kept = msgspec.json.encode(shares, order="sorted") if shares else b""
+        return Value(int(entry.staged_last), number, kept)
+
+    def stage(self, subject: bytes, value: Value) -> None:
+        """A subject stands at a value, once its message is durable."""
+        self.staged[subject] = value
+
+    def committed(self) -> None:
+        """What is on disk now is read from there."""
+        if self.staged:
+            last = int(self.log.index.last_seq)
+            self.staged = {k: v for k, v in self.staged.items() if v.seq > last}
+
+    def failed(self) -> None:
+        """Nothing that was staged is there."""
+        self.staged = {}
+
+
+def is_integer(text: bytes) -> bool:
+    """Say whether a text is a whole number, with or without a sign."""
+    digits = text[1:] if text.startswith((b"+", b"-")) else text
+    return digits.isdigit()
+
+
+def parse_integer(text: bytes) -> int:
+    """The number of a text of any length; an empty text is 0, as nats-server reads it."""
+    if not text:
+        return 0
+    if not is_integer(text):
+        raise ValueError(f"{text[:40]!r} is not a whole number")
+    digits = text.lstrip(b"+-")
+    number = 0
+    first = len(digits) % CHUNK_DIGITS
+    if first:
+        number = int(digits[:first])
+    for at in range(first, len(digits), CHUNK_DIGITS):
+        number = number * CHUNK + int(digits[at : at + CHUNK_DIGITS])
+    return -number if text.startswith(b"-") else number
+
+
+def format_integer(number: int) -> bytes:
+    """The digits of a number of any length."""
+    if number < 0:
+        return b"-" + format_integer(-number)
+    pieces: list[bytes] = []
+    while number >= CHUNK:
+        number, low = divmod(number, CHUNK)
+        pieces.append((b"%d" % low).rjust(CHUNK_DIGITS, b"0"))
+    pieces.append(b"%d" % number)
+    pieces.reverse()
+    return b"".join(pieces)

@@ -1,0 +1,123 @@
+"""Repeating schedules in cron's notation: second, minute, hour, day, month, day of the week.
+
+Written from the notation as nats-server 2.15 documents and answers it: lists, ranges, steps, names
+of months and days, ``*`` and ``?``. A day must match day and day of the week when one of them is a
+star, and either of them when both are given.
+"""
+
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import Final
+
+YEARS_AHEAD: Final = 5  # what does not come within five years is no schedule
+SECOND: Final = 1_000_000_000
+
+SHORTHANDS: Final = {
+    "@yearly": "0 0 0 1 1 *",
+    "@annually": "0 0 0 1 1 *",
+    "@monthly": "0 0 0 1 * *",
+    "@weekly": "0 0 0 * * 0",
+    "@daily": "0 0 0 * * *",
+    "@midnight": "0 0 0 * * *",
+    "@hourly": "0 0 * * * *",
+}
+_MONTHS: Final = {
+    name: number
+    for number, name in enumerate(
+        ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1
+    )
+}
+_DAYS: Final = {
+    name: n for n, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))
+}
+_BOUNDS: Final = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
+
+
+class Cron:
+    """A pattern that was understood; raises ValueError with the reason for one that is not."""
+
+    def __init__(self, pattern: str) -> None:
+        fields = SHORTHANDS.get(pattern, pattern).split()
+        if len(fields) != len(_BOUNDS):
+            raise ValueError(f"a pattern has {len(_BOUNDS)} fields, this one {len(fields)}")
+        sets = []
+        stars = []
+        for text, (low, high), names in zip(
+            fields, _BOUNDS, ({}, {}, {}, {}, _MONTHS, _DAYS), strict=True
+        ):
+            values, star = _field(text, low, high, names)
+            sets.append(values)
+            stars.append(star)
+        self._seconds, self._minutes, self._hours = (sorted(s) for s in sets[:3])
+        self._days, self._months, self._weekdays = sets[3:]
+        self._either = not (stars[3] or stars[5])
+
+    def following(self, after_ns: int, zone: tzinfo = UTC) -> int:
+        """The first time behind ``after_ns`` that matches; ValueError when it is too far."""
+        start = datetime.fromtimestamp(after_ns // SECOND, zone) + timedelta(seconds=1)
+        day = start.date()
+        end = day.replace(year=day.year + YEARS_AHEAD, month=12, day=31)
+        while day <= end:
+            if self._matches(day):
+                found = self._within(day, after_ns, zone)
+                if found:
+                    return found
+            day += timedelta(days=1)
+        raise ValueError(f"the pattern does not come within {YEARS_AHEAD} years")
+
+    def _matches(self, day: date) -> bool:
+        if day.month not in self._months:
+            return False
+        by_day = day.day in self._days
+        by_weekday = day.isoweekday() % 7 in self._weekdays
+        return by_day or by_weekday if self._either else by_day and by_weekday
+
+    def _within(self, day: date, after_ns: int, zone: tzinfo) -> int:
+        for hour in self._hours:
+            last = datetime.combine(day, time(hour, 59, 59), zone)
+            if int(last.timestamp()) * SECOND <= after_ns:
+                continue
+            for minute in self._minutes:
+                for second in self._seconds:
+                    moment = datetime.combine(day, time(hour, minute, second), zone)
+                    found = int(moment.timestamp())
+                    # A time that the clocks skip in spring does not exist.
+                    there = datetime.fromtimestamp(found, zone)
+                    if found * SECOND > after_ns and there.hour == hour:
+                        return found * SECOND
+        return 0
+
+
+def _field(text: str, low: int, high: int, names: dict[str, int]) -> tuple[set[int], bool]:
+    values: set[int] = set()
+    star = False
+    for part in text.split(","):
+        if part:
+            some, is_star = _range(part, low, high, names)
+            values |= some
+            star = star or is_star
+    return values, star
+
+
+def _range(text: str, low: int, high: int, names: dict[str, int]) -> tuple[set[int], bool]:
+    bounds, slash, step_text = text.partition("/")
+    first, hyphen, last = bounds.partition("-")
+    star = first in {"*", "?"}
+    start = low if star else _number(first, names)
+    end = high if star else (_number(last, names) if hyphen else start)
+    step = 1
+    if slash:
+        step = _number(step_text, {})
+        if not hyphen:
+            end = high
+    if start < low or end > high or start > end or step == 0:
+        raise ValueError(f"{text!r} is not within {low} to {high}")
+    return set(range(start, end + 1, step)), star and step == 1
+
+
+def _number(text: str, names: dict[str, int]) -> int:
+    named = names.get(text.lower())
+    if named is not None:
+        return named
+    if not (text.isascii() and text.removeprefix("+").isdigit()):
+        raise ValueError(f"{text!r} is not a number")
+    return int(text)

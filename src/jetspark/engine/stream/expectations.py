@@ -1,0 +1,60 @@
+"""What a publisher may expect of a stream, compared with its staged state (wire-facts.md 6)."""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from jetspark.store.log import StreamLog
+from jetspark.subjects.match import matches
+from jetspark.subjects.tokens import is_literal
+
+# What cannot be read as a number equals no sequence.
+NO_SEQUENCE: Final[i64] = -1
+_ZERO: Final = 0x30
+_NINE: Final = 0x39
+
+
+def expected_sequence(value: bytes) -> i64:
+    """The sequence a header names; NO_SEQUENCE for what is none, which then is a mismatch."""
+    size: i64 = len(value)
+    if size > 18:
+        value = value.lstrip(b"0")
+        size = len(value)
+        if size > 18:
+            return NO_SEQUENCE
+        if size == 0:
+            return 0
+    number: i64 = 0
+    i: i64 = 0
+    while i < size:
+        digit: i64 = value[i]
+        if digit < _ZERO or digit > _NINE:
+            return NO_SEQUENCE
+        number = number * 10 + digit - _ZERO
+        i += 1
+    return number
+
+
+def staged_last(log: StreamLog) -> i64:
+    """The last sequence of the stream as decisions see it.
+
+    After a failed group its numbers are used up, but no message has them: until the next one is
+    staged, the last sequence is what readers see, so that what they expect next holds.
+    """
+    if log.skip_needed:
+        return log.index.last_seq
+    return log.staged_seq
+
+
+def staged_last_of(log: StreamLog, subject: bytes) -> i64:
+    """The last sequence of a subject, which may have wildcards; 0 when it has no message."""
+    if is_literal(subject):
+        found = log.index.subjects.get(subject)
+        if found is None:
+            return 0
+        return found.staged_last
+    last: i64 = 0
+    for entry in log.index.entries:
+        if entry.staged_last > last and matches(entry.subject, subject):
+            last = entry.staged_last
+    return last

@@ -1,0 +1,169 @@
+"""What the headers of a publish ask for, read in one pass (speed.md 4.1, wire-facts.md 6)."""
+
+from mypy_extensions import i64
+
+from jetspark.headers.block import nats_pairs
+from jetspark.headers.names import (
+    BATCH_ID,
+    EXPECTED_LAST_MSG_ID,
+    EXPECTED_LAST_SEQUENCE,
+    EXPECTED_LAST_SUBJECT_SEQUENCE,
+    EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT,
+    EXPECTED_STREAM,
+    FAST_BATCH_ID,
+    INCR,
+    MSG_ID,
+    ROLLUP,
+    SCHEDULE,
+    SCHEDULE_NEXT,
+    SCHEDULE_ROLLUP,
+    SCHEDULE_SOURCE,
+    SCHEDULE_TARGET,
+    SCHEDULE_TIME_ZONE,
+    SCHEDULE_TTL,
+    SCHEDULER,
+    STREAM_SOURCE,
+    TTL,
+)
+
+
+class PublishHeaders:
+    """The headers of one message that a stream gives a meaning to; empty means absent.
+
+    One object serves all messages of a stream: ``read`` forgets what was there before.
+    """
+
+    def __init__(self) -> None:
+        self.msg_id: bytes = b""
+        self.expected_stream: bytes = b""
+        self.expected_last_seq: bytes = b""
+        self.expected_subject_seq: bytes = b""
+        self.expected_subject: bytes = b""
+        self.expected_last_id: bytes = b""
+        self.rollup: bytes = b""
+        self.ttl: bytes = b""
+        self.incr: bytes = b""
+        self.stream_source: bytes = b""
+        self.batch_id: bytes = b""
+        self.fast_batch_id: bytes = b""
+        # Any header whose name begins with `Nats-Schedule`, and what they say.
+        self.scheduling: bool = False
+        self.schedule: bytes = b""
+        self.schedule_target: bytes = b""
+        self.schedule_source: bytes = b""
+        self.schedule_ttl: bytes = b""
+        self.schedule_rollup: bytes = b""
+        self.schedule_next: bytes = b""
+        self.scheduler: bytes = b""
+        self.time_zone: bytes = b""
+        self.has_time_zone: bool = False
+
+    def read(self, block: bytes) -> bool:
+        """Read a block; False when no header in it is any business of the server."""
+        self.clear()
+        pairs = nats_pairs(block)
+        # The first of two headers counts, as in nats-server: so it is read last.
+        i: i64 = len(pairs) - 2
+        while i >= 0:
+            self.note(pairs[i], pairs[i + 1])
+            i -= 2
+        return len(pairs) > 0
+
+    def clear(self) -> None:
+        """Forget the message before."""
+        self.msg_id = b""
+        self.expected_stream = b""
+        self.expected_last_seq = b""
+        self.expected_subject_seq = b""
+        self.expected_subject = b""
+        self.expected_last_id = b""
+        self.rollup = b""
+        self.ttl = b""
+        self.incr = b""
+        self.stream_source = b""
+        self.batch_id = b""
+        self.fast_batch_id = b""
+        if self.scheduling or len(self.scheduler) > 0:
+            self.scheduling = False
+            self.schedule = b""
+            self.schedule_target = b""
+            self.schedule_source = b""
+            self.schedule_ttl = b""
+            self.schedule_rollup = b""
+            self.schedule_next = b""
+            self.scheduler = b""
+            self.time_zone = b""
+            self.has_time_zone = False
+
+    def note(self, name: bytes, value: bytes) -> None:
+        """Keep one header. The length of a name narrows it down to one or two."""
+        size: i64 = len(name)
+        if size == 11:
+            if name == MSG_ID:
+                self.msg_id = value
+            elif name == ROLLUP:
+                self.rollup = value
+        elif size == 35:
+            if name == EXPECTED_LAST_SUBJECT_SEQUENCE:
+                self.expected_subject_seq = value
+        elif size == 27:
+            if name == EXPECTED_LAST_SEQUENCE:
+                self.expected_last_seq = value
+        elif size == 8:
+            if name == TTL:
+                self.ttl = value
+        elif size == 43:
+            if name == EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT:
+                self.expected_subject = value
+        elif size == 25:
+            if name == EXPECTED_LAST_MSG_ID:
+                self.expected_last_id = value
+        elif size == 9:
+            if name == INCR:
+                self.incr = value
+        else:
+            self.note_rare(name, value)
+
+    def note_rare(self, name: bytes, value: bytes) -> None:
+        """Keep one of the headers that few messages have."""
+        if name.startswith(SCHEDULE):
+            self.note_schedule(name, value)
+        elif name == EXPECTED_STREAM:
+            self.expected_stream = value
+        elif name == STREAM_SOURCE:
+            self.stream_source = value
+        elif name == BATCH_ID:
+            self.batch_id = value
+        elif name == FAST_BATCH_ID:
+            self.fast_batch_id = value
+
+    def note_schedule(self, name: bytes, value: bytes) -> None:
+        """Keep one of the headers of scheduled messages."""
+        self.scheduling = True
+        if name == SCHEDULE:
+            self.schedule = value
+        elif name == SCHEDULE_TARGET:
+            self.schedule_target = value
+        elif name == SCHEDULE_SOURCE:
+            self.schedule_source = value
+        elif name == SCHEDULE_TTL:
+            self.schedule_ttl = value
+        elif name == SCHEDULE_ROLLUP:
+            self.schedule_rollup = value
+        elif name == SCHEDULE_NEXT:
+            self.schedule_next = value
+        elif name == SCHEDULER:
+            self.scheduler = value
+        elif name == SCHEDULE_TIME_ZONE:
+            self.time_zone = value
+            self.has_time_zone = True
+
+    def expects_anything(self) -> bool:
+        """Say whether one of the ``Nats-Expected-`` headers is there."""
+        return (
+            len(self.expected_stream) > 0
+            or len(self.expected_last_seq) > 0
+            or len(self.expected_subject_seq) > 0
+            or len(self.expected_subject) > 0
+            or len(self.expected_last_id) > 0
+        )

@@ -1,0 +1,26 @@
+"""What waits for a group to be durable, and goes out or is taken back with it (contracts.md 1)."""
+
+from collections.abc import Callable
+
+from jetspark.engine.outbox import Entry
+
+# A reply to a request: to whom, what, and what it becomes when an error takes its place.
+Answer = tuple[bytes, bytes, Callable[[bytes], bytes]]
+
+
+class Held:
+    """What goes out when one group is durable: acknowledgements as two columns, other replies."""
+
+    def __init__(self) -> None:
+        self.replies: list[bytes] = []
+        self.sequences: list[int] = []
+        # Replies that stand on the group: when it fails, they say so instead.
+        self.entries: list[Entry] = []
+        # Replies of `$JS.API` requests, which have errors of their own shape.
+        self.answers: list[Answer] = []
+        # Messages that exist only if the group does: when it fails, they never were.
+        self.messages: list[Entry] = []
+
+    def is_empty(self) -> bool:
+        """Say whether nothing waits."""
+        return not (self.replies or self.entries or self.answers or self.messages)

@@ -1,0 +1,250 @@
+"""How messages come into a stream: judged, staged, and answered when that may be said.
+
+Replies that stand on a decision wait for that decision (contracts.md 1). They are held with the
+group that carries it: ``filling`` while the group fills, ``flying`` while it is on its way.
+"""
+
+from typing import Final
+
+import msgspec
+from mypy_extensions import i64
+
+from jetspark.api.stream import StreamConfig
+from jetspark.engine.limits import DUPLICATE_IDS_MAX
+from jetspark.engine.outbox import Entry, Outbox
+from jetspark.engine.stream.checks import Checks
+from jetspark.engine.stream.counters import format_integer
+from jetspark.engine.stream.expectations import staged_last_of
+from jetspark.engine.stream.expiry import Expiry
+from jetspark.engine.stream.held import Answer, Held
+from jetspark.engine.stream.republish import published_again
+from jetspark.engine.stream.rules import Rules
+from jetspark.engine.stream.schedules import first_due
+from jetspark.engine.stream.ttl import NO_TTL
+from jetspark.errors.bodies import error_body
+from jetspark.errors.codes import ErrCode
+from jetspark.headers.block import strip_status
+from jetspark.store.log import StreamLog
+
+STORE_FAILED: Final = 10077
+# The reply subject of a fast batch ends so (wire-facts.md 11).
+FAST_BATCH_END: Final = b".$FI"
+_UPPER_I: Final = 0x49
+# A rollup deletes so many messages by their sequences; more of them are a purge.
+ROLLUP_BY_NAME_MAX: Final[i64] = 64
+
+
+class Intake:
+    """The part of a stream that publishers talk to."""
+
+    def __init__(self, config: StreamConfig, created_ns: int, log: StreamLog) -> None:
+        self.config: StreamConfig = config
+        self.created_ns: int = created_ns
+        self.log: StreamLog = log
+        self.allow_direct: bool = config.allow_direct
+        self.name: bytes = config.name.encode()
+        self.json_name: bytes = msgspec.json.encode(config.name)
+        self.ack_head: bytes = b'{"stream":' + self.json_name + b',"seq":'
+        self.rules: Rules = Rules(config, log.identity.stream_id)
+        self.checks: Checks = Checks(self.rules, log, DUPLICATE_IDS_MAX)
+        self.expiry: Expiry = Expiry(log)
+        self.filling: Held = Held()
+        self.flying: Held = Held()
+        # The deadline that the engine knows of; 0: none.
+        self.deadline: i64 = 0
+        # The last sequence that the group on its way carries.
+        self.flying_seq: i64 = 0
+        # Republished messages that became durable; the engine takes them.
+        self.published: list[Entry] = []
+        self.dirty: bool = False
+        self.dropped: bool = False
+        if config.first_seq > 1 and log.staged_seq == 0:
+            # Stands in the configuration, so it needs no record.
+            log.index.skip_to(config.first_seq - 1)
+            log.staged_seq = config.first_seq - 1
+        log.set_limits(config.max_msgs, config.max_bytes, config.max_msgs_per_subject)
+
+    def configure(self, config: StreamConfig) -> None:
+        """Go by another configuration from now on; messages judged before keep their verdict."""
+        self.config = config
+        self.allow_direct = config.allow_direct
+        self.rules = Rules(config, self.log.identity.stream_id)
+        self.checks.configure(self.rules)
+
+    # Publishing --------------------------------------------------------------------------------
+
+    def publish(
+        self,
+        data: bytes,
+        ss: i64,
+        se: i64,
+        rs: i64,
+        re: i64,
+        hs: i64,
+        ps: i64,
+        pe: i64,
+        now: i64,
+        outbox: Outbox,
+    ) -> bool:
+        """Take a message, by the parser's offsets; return whether something was staged."""
+        if (
+            ps > hs
+            or not self.rules.open
+            or self.log.read_only
+            or (re > rs and data[re - 1] == _UPPER_I)
+        ):
+            return self.publish_checked(
+                data[ss:se], data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
+            )
+        seq = self.log.stage_message(data[ss:se], 0, data[ps : pe + 2], now)
+        self.checks.last_id = b""
+        if re > rs:
+            self.filling.replies.append(data[rs:re])
+            self.filling.sequences.append(int(seq))
+        return True
+
+    def publish_checked(
+        self, subject: bytes, reply: bytes, block: bytes, body: bytes, now: i64, outbox: Outbox
+    ) -> bool:
+        """Take a message that has headers or meets a rule; ``body`` ends with its CRLF."""
+        rules = self.rules
+        if rules.no_ack:
+            reply = b""
+        if self.log.read_only:
+            error = error_body(STORE_FAILED, err="stream is read-only after a disk error")
+            outbox.reply(reply, self.failure(error))
+            return False
+        if rules.transform is not None:
+            mapped = rules.transform.apply(subject)
+            if mapped is not None:
+                subject = mapped
+        if reply.endswith(FAST_BATCH_END):
+            outbox.reply(reply, self.failure(error_body(ErrCode.FAST_DISABLED)))
+            return False
+        block = strip_status(block)
+        checks = self.checks
+        error = checks.judge(subject, block, body, now)
+        if len(error) > 0:
+            self.refuse(reply, self.failure(error), outbox)
+            return False
+        if checks.duplicate_of > 0:
+            self.acknowledge_duplicate(reply, checks.duplicate_of, outbox)
+            return False
+        self.store(subject, reply, now)
+        return True
+
+    def store(self, subject: bytes, reply: bytes, now: i64) -> None:
+        """Stage the message that the checks let pass, and what goes out with it."""
+        checks = self.checks
+        before: i64 = 0
+        if self.rules.republish is not None or len(checks.headers.rollup) > 0:
+            before = staged_last_of(self.log, subject)
+        headers_length: i64 = len(checks.block)
+        tail = checks.block + checks.body if headers_length > 0 else checks.body
+        seq = int(self.log.stage_message(subject, headers_length, tail, now))
+        checks.accepted(subject, seq, now)
+        if checks.ttl != NO_TTL:
+            self.expiry.learn(seq, checks.ttl, self.log.staged_time)
+        if checks.headers.scheduling:
+            self.note_schedule(seq, now)
+        if len(checks.headers.rollup) > 0:
+            self.roll_up(subject, seq, before, checks.headers.rollup.lower() == b"all")
+        if self.rules.republish is not None:
+            again = published_again(
+                self.rules,
+                subject,
+                checks.block,
+                checks.body[:-2],
+                seq,
+                int(before),
+                int(self.log.staged_time),
+            )
+            if again is not None:
+                self.filling.messages.append(again)
+        count = checks.count
+        if len(reply) == 0:
+            return
+        if count is None:
+            self.filling.replies.append(reply)
+            self.filling.sequences.append(seq)
+        else:
+            body = self.ack_head + b'%d,"val":"%b"}' % (seq, format_integer(count.number))
+            self.filling.entries.append((reply, reply, b"", b"", body))
+
+    def note_schedule(self, seq: int, now: i64) -> None:
+        """The message just staged is a schedule, or ends one."""
+        headers = self.checks.headers
+        if len(headers.schedule) > 0:
+            due = first_due(headers, int(self.log.staged_time), int(now))
+            self.expiry.schedule(seq, due)
+        if len(headers.schedule_next) > 0:
+            self.log.stage_purge(0, headers.scheduler, 0)
+
+    def roll_up(self, subject: bytes, seq: i64, before: i64, everything: bool) -> None:
+        """The message just staged takes the place of all before it, of its subject or at all.
+
+        ``before`` is the last one of its subject. A few durable messages are named one by one:
+        a purge looks through the whole stream.
+        """
+        index = self.log.index
+        entry = index.subjects.get(subject)
+        if (
+            everything
+            or before > index.last_seq
+            or entry is None
+            or entry.count > ROLLUP_BY_NAME_MAX
+        ):
+            self.log.stage_purge(seq, b"" if everything else subject, 0)
+            return
+        old = entry.first
+        while old > 0:
+            following = index.next_in_subject(old)
+            self.log.stage_delete(old)
+            old = following
+
+    def refuse(self, reply: bytes, body: bytes, outbox: Outbox) -> None:
+        """Answer a publish with an error: at once, or when what it stands on is durable."""
+        if len(reply) == 0:
+            return
+        if self.checks.on_state:
+            self.hold_newest((reply, reply, b"", b"", body), outbox)
+        else:
+            outbox.now.append((reply, reply, b"", b"", body))
+
+    def acknowledge_duplicate(self, reply: bytes, seq: i64, outbox: Outbox) -> None:
+        """Answer with the sequence of the first copy, once that copy is durable."""
+        if len(reply) == 0:
+            return
+        # The blank is there in released servers too.
+        body = self.ack_head + b'%d,"duplicate": true}' % int(seq)
+        entry = (reply, reply, b"", b"", body)
+        if seq <= self.log.index.last_seq:
+            outbox.now.append(entry)
+        elif seq <= self.flying_seq:
+            self.flying.entries.append(entry)
+        else:
+            self.filling.entries.append(entry)
+
+    def hold_newest(self, entry: Entry, outbox: Outbox) -> None:
+        """Send a reply when all that is staged is durable; at once when nothing is."""
+        log = self.log
+        if log.staged_position == log.durable_position:
+            outbox.now.append(entry)
+        elif log.in_flight is not None and log.in_flight.last_position == log.staged_position:
+            self.flying.entries.append(entry)
+        else:
+            self.filling.entries.append(entry)
+
+    def hold_answer(self, answer: Answer, outbox: Outbox) -> None:
+        """Answer a request when all that is staged is durable; at once when nothing is."""
+        log = self.log
+        if log.staged_position == log.durable_position:
+            outbox.reply(answer[0], answer[1])
+        elif log.in_flight is not None and log.in_flight.last_position == log.staged_position:
+            self.flying.answers.append(answer)
+        else:
+            self.filling.answers.append(answer)
+
+    def failure(self, error: bytes) -> bytes:
+        """The body of a failed publish: the zero sequence is there in released servers too."""
+        return b'{"error":%s,"stream":%s,"seq":0}' % (error, self.json_name)

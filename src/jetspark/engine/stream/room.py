@@ -1,0 +1,120 @@
+"""Whether a stream that discards new messages has room for one more (wire-facts.md 6).
+
+Counted on staged state: what is durable plus what is on its way to the disk. Limits with *discard
+old* are no decision: the store evicts when a message becomes durable.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from jetspark.engine.stream.rules import Rules
+from jetspark.errors.storage import CorruptRecord
+from jetspark.store.log import StreamLog
+from jetspark.store.record import body_end, headers_end, subject_end
+
+MESSAGES: Final = "maximum messages exceeded"
+BYTES: Final = "maximum bytes exceeded"
+PER_SUBJECT: Final = "maximum messages per subject exceeded"
+
+
+class Load:
+    """What one group brings that the counts of the store do not know yet."""
+
+    def __init__(self) -> None:
+        # Messages that take the place of another one of their subject.
+        self.replaced: i64 = 0
+        # How many more messages a subject has; negative after a rollup.
+        self.subjects: dict[bytes, int] = {}
+
+
+class Room:
+    """The limits of one stream, for the decision whether a new message is refused."""
+
+    def __init__(self, rules: Rules, log: StreamLog) -> None:
+        self.rules: Rules = rules
+        self.log: StreamLog = log
+        self.filling: Load = Load()
+        self.flying: Load = Load()
+        # The message asked about last takes the place of the oldest one of its subject.
+        self.replaces: bool = False
+
+    def problem(self, subject: bytes, headers_length: i64, body_length: i64, rollup: bool) -> str:
+        """Why a message is refused; empty when there is room. The order is nats-server's."""
+        rules = self.rules
+        self.replaces = False
+        if 0 < rules.max_per_subject <= self.count_of(subject):
+            # A rollup makes room for itself.
+            if rules.discard_new_per_subject and not rollup:
+                return PER_SUBJECT
+            self.replaces = True
+        messages = self.log.staged_messages - self.filling.replaced - self.flying.replaced
+        if 0 < rules.max_msgs <= messages and not self.replaces:
+            return MESSAGES
+        if rules.max_bytes > 0:
+            size = message_size(len(subject), headers_length, body_length)
+            if self.log.staged_bytes + size > rules.max_bytes and (
+                not self.replaces or self.oldest_size(subject) < size
+            ):
+                return BYTES
+        return ""
+
+    def count_of(self, subject: bytes) -> i64:
+        """How many messages a subject has, with those on their way."""
+        count: i64 = 0
+        entry = self.log.index.subjects.get(subject)
+        if entry is not None:
+            count = entry.count
+        count += self.filling.subjects.get(subject, 0)
+        count += self.flying.subjects.get(subject, 0)
+        return count
+
+    def oldest_size(self, subject: bytes) -> i64:
+        """What the oldest durable message of a subject counts; 0 when there is none."""
+        entry = self.log.index.subjects.get(subject)
+        if entry is None or entry.count == 0:
+            return 0
+        try:
+            data, at = self.log.locate(entry.first)
+        except CorruptRecord:
+            return 0
+        if len(data) == 0:
+            return 0
+        headers = headers_end(data, at) - subject_end(data, at)
+        return message_size(len(subject), headers, body_end(data, at) - headers_end(data, at))
+
+    def take(self, subject: bytes, rollup: bool) -> None:
+        """The message asked about last was staged; a rollup leaves it alone on its subject."""
+        load = self.filling
+        if self.rules.max_per_subject <= 0:
+            return
+        if rollup:
+            load.subjects[subject] = (
+                load.subjects.get(subject, 0) + 1 - int(self.count_of(subject))
+            )
+        elif self.replaces:
+            load.replaced += 1
+        else:
+            load.subjects[subject] = load.subjects.get(subject, 0) + 1
+
+    def group_taken(self) -> None:
+        """What was staged goes to the disk."""
+        self.flying = self.filling
+        self.filling = Load()
+
+    def committed(self) -> None:
+        """The group on its way counts as durable now."""
+        self.flying = Load()
+
+    def failed(self) -> None:
+        """Nothing that was staged is there."""
+        self.filling = Load()
+        self.flying = Load()
+
+
+def message_size(subject_length: i64, headers_length: i64, body_length: i64) -> i64:
+    """What a message counts in a file store (wire-facts.md 5)."""
+    size: i64 = 30 + subject_length + body_length
+    if headers_length > 0:
+        size += 4 + headers_length
+    return size

@@ -1,0 +1,240 @@
+"""Scheduled messages: what their headers may say, and when they are due (wire-facts.md 6)."""
+
+from datetime import UTC, tzinfo
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from mypy_extensions import i64
+
+from jetspark.engine.stream.cron import Cron
+from jetspark.engine.stream.expectations import staged_last_of
+from jetspark.engine.stream.headers import PublishHeaders
+from jetspark.engine.stream.rules import Rules
+from jetspark.engine.stream.ttl import INVALID, parse_ttl
+from jetspark.errors.codes import ErrCode
+from jetspark.errors.storage import CorruptRecord
+from jetspark.headers.block import (
+    append_lines,
+    find_value,
+    remove_header,
+    remove_headers_starting,
+)
+from jetspark.headers.names import (
+    EXPECTED_PREFIX,
+    MSG_ID,
+    ROLLUP,
+    SCHEDULE,
+    SCHEDULE_NEXT,
+    SCHEDULER,
+    TTL,
+)
+from jetspark.store.log import StreamLog
+from jetspark.store.record import FIXED, body_end, headers_end, subject_end
+from jetspark.subjects.match import matches
+from jetspark.subjects.tokens import is_valid_literal
+from jetspark.units import format_rfc3339, parse_duration, parse_rfc3339
+
+SECOND: Final = 1_000_000_000
+PURGE: Final = b"purge"
+ROLLUP_SUBJECT: Final = b"sub"
+
+
+class Due:
+    """When a schedule fires next, and whether it goes on after that."""
+
+    def __init__(self, time_ns: int, repeats: bool) -> None:
+        self.time_ns: int = time_ns
+        self.repeats: bool = repeats
+
+
+def due(pattern: bytes, zone_name: bytes | None, after_ns: int, now: int) -> Due:
+    """When a pattern fires for the first time after ``after_ns``, or ValueError.
+
+    What would have fired more than once meanwhile fires once: it skips ahead of ``now``.
+    """
+    text = pattern.decode(errors="replace")
+    for prefix in ("@at ", "@every "):
+        if text.startswith(prefix) and zone_name is not None:
+            raise ValueError(f"{prefix.strip()} takes no time zone")
+    if text.startswith("@at "):
+        if " " in text[4:]:
+            raise ValueError(f"{text[4:]!r} is not a time of RFC 3339")
+        return Due(parse_rfc3339(text[4:]), repeats=False)
+    if text.startswith("@every "):
+        every = parse_duration(text[7:])
+        if every < SECOND:
+            raise ValueError("a schedule repeats after a second at the earliest")
+        following = rounded(after_ns) + every
+        return Due(following if following >= now else rounded(now) + every, repeats=True)
+    cron = Cron(text)
+    zone = time_zone(zone_name)
+    found = cron.following(after_ns, zone)
+    return Due(found if found >= now else cron.following(rounded(now), zone), repeats=True)
+
+
+def rounded(time_ns: int) -> int:
+    """The nearest whole second."""
+    return (time_ns + SECOND // 2) // SECOND * SECOND
+
+
+def time_zone(name: bytes | None) -> tzinfo:
+    """The zone of that name; ValueError for one that nobody knows."""
+    if name is None:
+        return UTC
+    try:
+        return ZoneInfo(name.decode())
+    except (KeyError, OSError, ValueError) as error:
+        raise ValueError(f"{name!r} is no time zone") from error
+
+
+def schedule_problem(
+    headers: PublishHeaders, rules: Rules, log: StreamLog, subject: bytes, now: i64
+) -> int:
+    """The error code of what is wrong with the schedule headers of a publish; 0: nothing."""
+    problem = _pattern_problem(headers, int(now))
+    if problem != 0:
+        return problem if rules.allow_schedules else ErrCode.SCHEDULES_DISABLED
+    if headers.schedule:
+        if not rules.allow_schedules:
+            return ErrCode.SCHEDULES_DISABLED
+        problem = _terms_problem(headers, rules, subject)
+        if problem != 0:
+            return problem
+    return _end_problem(headers, rules, log, subject)
+
+
+def _pattern_problem(headers: PublishHeaders, now: int) -> int:
+    zone = headers.time_zone if headers.has_time_zone else None
+    try:
+        if headers.has_time_zone and not headers.time_zone:
+            return ErrCode.SCHEDULE_TIME_ZONE_INVALID
+        time_zone(zone)
+    except ValueError:
+        return ErrCode.SCHEDULE_TIME_ZONE_INVALID
+    if not headers.schedule:
+        return 0
+    try:
+        due(headers.schedule, zone, now, now)
+    except ValueError:
+        return ErrCode.SCHEDULE_PATTERN_INVALID
+    return 0
+
+
+def _terms_problem(headers: PublishHeaders, rules: Rules, subject: bytes) -> int:
+    """What a schedule says besides its pattern, in nats-server's order."""
+    target = headers.schedule_target
+    source = headers.schedule_source
+    if headers.schedule_ttl and parse_ttl(headers.schedule_ttl) == INVALID:
+        return ErrCode.SCHEDULE_TTL_INVALID
+    if headers.schedule_rollup and headers.schedule_rollup != ROLLUP_SUBJECT:
+        return ErrCode.SCHEDULE_ROLLUP_INVALID
+    if headers.schedule_ttl and not rules.allow_ttl:
+        return ErrCode.TTL_DISABLED
+    if not is_valid_literal(target) or target == subject:
+        return ErrCode.SCHEDULE_TARGET_INVALID
+    if source and (source in {target, subject} or not is_valid_literal(source)):
+        return ErrCode.SCHEDULE_SOURCE_INVALID
+    if not _is_ours(rules, target):
+        return ErrCode.SCHEDULE_TARGET_INVALID
+    if source and not _is_ours(rules, source):
+        return ErrCode.SCHEDULE_SOURCE_INVALID
+    if headers.rollup and headers.rollup.lower() != ROLLUP_SUBJECT:
+        return ErrCode.SCHEDULE_ROLLUP_INVALID
+    return 0
+
+
+def _end_problem(headers: PublishHeaders, rules: Rules, log: StreamLog, subject: bytes) -> int:
+    """A client may end a schedule, and nothing else that the scheduler does."""
+    scheduler = headers.scheduler
+    if not headers.schedule_next:
+        return ErrCode.SCHEDULE_SCHEDULER_INVALID if scheduler else 0
+    if headers.schedule_next != PURGE or scheduler == subject or not is_valid_literal(scheduler):
+        return ErrCode.SCHEDULE_SCHEDULER_INVALID
+    if not rules.allow_schedules:
+        return ErrCode.SCHEDULES_DISABLED
+    last = staged_last_of(log, scheduler)
+    if last > 0 and not has_schedule(log, last):
+        return ErrCode.SCHEDULE_SCHEDULER_INVALID
+    return 0
+
+
+class Fired:
+    """A message that a schedule sends, and when the schedule fires again (0: it is over)."""
+
+    def __init__(self, target: bytes, block: bytes, body: bytes, scheduler: bytes) -> None:
+        self.target: bytes = target
+        self.block: bytes = block
+        self.body: bytes = body
+        self.scheduler: bytes = scheduler
+        self.next_due: int = 0
+
+
+def fired(log: StreamLog, seq: i64, now: int) -> Fired | None:
+    """What the schedule with this sequence sends now; None when it is gone or makes no sense."""
+    found = _read(log, seq)
+    if found is None:
+        return None
+    scheduler, block, body = found
+    headers = PublishHeaders()
+    headers.read(block)
+    if not headers.schedule or not headers.schedule_target:
+        return None
+    try:
+        coming = due(
+            headers.schedule, headers.time_zone if headers.has_time_zone else None, now, now
+        )
+    except ValueError:
+        return None
+    if headers.schedule_source:
+        # The last message of another subject is sent, or else the schedule's own.
+        source = _read(log, log.index.last_match(headers.schedule_source))
+        if source is not None:
+            _, block, body = source
+    block = remove_headers_starting(block, SCHEDULE)
+    block = remove_headers_starting(block, EXPECTED_PREFIX)
+    for name in (MSG_ID, TTL, ROLLUP):
+        block = remove_header(block, name)
+    following = format_rfc3339(coming.time_ns).encode() if coming.repeats else PURGE
+    lines = b"%b: %b\r\n%b: %b\r\n" % (SCHEDULER, scheduler, SCHEDULE_NEXT, following)
+    if headers.schedule_ttl:
+        lines += b"%b: %b\r\n" % (TTL, headers.schedule_ttl)
+    if headers.schedule_rollup:
+        lines += b"%b: %b\r\n" % (ROLLUP, headers.schedule_rollup)
+    message = Fired(headers.schedule_target, append_lines(block, lines), body, scheduler)
+    if coming.repeats:
+        message.next_due = coming.time_ns
+    return message
+
+
+def first_due(headers: PublishHeaders, stored_ns: int, now: int) -> int:
+    """When the schedule that these headers describe fires first; 0 when it never does."""
+    try:
+        return due(
+            headers.schedule, headers.time_zone if headers.has_time_zone else None, stored_ns, now
+        ).time_ns
+    except ValueError:
+        return 0
+
+
+def _read(log: StreamLog, seq: i64) -> tuple[bytes, bytes, bytes] | None:
+    """Subject, headers and body (with its CRLF) of a durable message."""
+    try:
+        data, at = log.locate(seq)
+    except CorruptRecord:
+        return None
+    if len(data) == 0:
+        return None
+    start, head = subject_end(data, at), headers_end(data, at)
+    return data[at + FIXED : start], data[start:head], data[head : body_end(data, at) + 2]
+
+
+def has_schedule(log: StreamLog, seq: i64) -> bool:
+    """Say whether a message is a schedule; one that is not readable yet counts as one."""
+    if seq > log.index.last_seq:
+        return True
+    found = _read(log, seq)
+    return found is not None and bool(find_value(found[1], SCHEDULE))
+
+
+def _is_ours(rules: Rules, subject: bytes) -> bool:
+    return any(matches(subject, pattern) for pattern in rules.subjects)

@@ -1,0 +1,96 @@
+"""Names, texts, limits and times of a stream's configuration: their bounds and defaults."""
+
+import re
+from typing import Final
+
+import msgspec
+
+from jetspark.api.stream import StreamConfig
+from jetspark.engine.refusal import Refusal
+from jetspark.errors.codes import ErrCode
+from jetspark.subjects.tokens import NAME_LENGTH_MAX
+from jetspark.units import Nanoseconds
+
+DUPLICATE_WINDOW: Final = Nanoseconds(120_000_000_000)
+SHORTEST: Final = Nanoseconds(100_000_000)  # of max_age and the duplicate window
+DESCRIPTION_MAX: Final = 4096  # wire-facts.md 15
+METADATA_MAX: Final = 128 * 1024  # wire-facts.md 15
+REPLICAS_MAX: Final = 5
+# In the order in which the released server looks at them. Zero and negative both mean none.
+LIMITS: Final = (
+    "max_msgs",
+    "max_msgs_per_subject",
+    "max_bytes",
+    "max_msg_size",
+    "max_consumers",
+)
+
+_NOT_IN_NAMES: Final = re.compile(r"[ \t\r\n\f.*>\\/]")
+
+
+def invalid(reason: str) -> Refusal:
+    """The answer to a configuration that cannot be."""
+    return Refusal(ErrCode.STREAM_INVALID_CONFIG, err=reason)
+
+
+def adjusted(reason: str) -> Refusal:
+    """The answer to a pedantic request with something that would have to be adjusted."""
+    return Refusal(ErrCode.PEDANTIC, err=reason)
+
+
+def is_name(name: str) -> bool:
+    """Tell whether a stream can have this name; its length is another matter."""
+    return name != "" and _NOT_IN_NAMES.search(name) is None
+
+
+def with_limits(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
+    """Check name, texts and numbers; unset limits become -1."""
+    if not is_name(config.name):
+        raise invalid("stream name is required and can not contain '.', '*', '>', '\\', '/'")
+    if _size(config.name) > NAME_LENGTH_MAX:
+        raise invalid(f"stream name is too long, maximum allowed is {NAME_LENGTH_MAX}")
+    if _size(config.description) > DESCRIPTION_MAX:
+        raise invalid(f"stream description is too long, maximum allowed is {DESCRIPTION_MAX}")
+    if sum(_size(key) + _size(value) for key, value in config.metadata.items()) > METADATA_MAX:
+        raise invalid(f"stream metadata exceeds maximum size of {METADATA_MAX} bytes")
+    if config.num_replicas > REPLICAS_MAX:
+        raise invalid(f"maximum replicas is {REPLICAS_MAX}")
+    if config.num_replicas < 0:
+        raise Refusal(ErrCode.REPLICAS_NEGATIVE)
+    changes: dict[str, int] = {}
+    for name in LIMITS:
+        value = getattr(config, name)
+        if pedantic and value < -1:
+            raise adjusted(f"{name} must be set to -1")
+        if value <= 0:
+            changes[name] = -1
+    if config.num_replicas == 0:
+        changes["num_replicas"] = 1
+    return msgspec.structs.replace(config, **changes)
+
+
+def with_window(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
+    """Check the age limit and the duplicate window; an unset window gets its default."""
+    age = config.max_age
+    if age < 0:
+        raise invalid("max age can not be negative")
+    if 0 < age < SHORTEST:
+        raise invalid("max age needs to be >= 100ms")
+    window = config.duplicate_window
+    if window == 0 and config.mirror is None and not config.sources:
+        window = DUPLICATE_WINDOW
+        if 0 < age < window:
+            if pedantic:
+                raise adjusted("duplicate window cannot be bigger than max age")
+            window = age
+    if window < 0:
+        raise invalid("duplicates window can not be negative")
+    if 0 < age < window:
+        raise invalid("duplicates window can not be larger then max age")
+    if 0 < window < SHORTEST:
+        raise invalid("duplicates window needs to be >= 100ms")
+    return msgspec.structs.replace(config, duplicate_window=window)
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))

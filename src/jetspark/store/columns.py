@@ -1,0 +1,193 @@
+"""The rows of an index, and finding messages in them.
+
+Per message 20 bytes: where it lies and what it counts, the number of its subject, and the next
+sequence of the same subject (speed.md 4.6). ``Search`` answers what readers ask; ``index.py``
+keeps the rows.
+"""
+
+from typing import Final
+
+from librt.vecs import append, vec
+from mypy_extensions import i32, i64
+
+from jetspark.subjects.match import matches
+from jetspark.subjects.tokens import is_literal
+
+NOWHERE: Final[i64] = 0  # no record lies at offset 0: the head of the segment does
+# No segment is longer than 64 GiB, no message counts 128 MiB (record.py): one word holds both.
+OFFSET_BITS: Final[i64] = 36
+OFFSET_MASK: Final[i64] = (1 << 36) - 1
+# More skipped sequences than these begin new columns instead of a long run of holes.
+HOLES_MAX: Final[i64] = 1024
+
+
+class Times:
+    """Who can say when a durable message was stored (the log, which can read it)."""
+
+    def time_of(self, seq: i64) -> i64:
+        """When a message was stored; -1 when that cannot be read."""
+        raise NotImplementedError
+
+
+class SubjectEntry:
+    """One subject of a stream."""
+
+    def __init__(self, subject: bytes, number: i64) -> None:
+        self.subject: bytes = subject
+        self.number: i64 = number
+        self.count: i64 = 0
+        self.first: i64 = 0
+        self.last: i64 = 0
+        self.staged_last: i64 = 0
+
+
+class Columns:
+    """The rows of messages that lie one behind the other in one segment."""
+
+    def __init__(self, handle: i64, base: i64, start: i64, name: str) -> None:
+        self.handle: i64 = handle
+        self.base: i64 = base
+        # Where the file begins in the whole log: the lengths of all segments before it.
+        self.start: i64 = start
+        self.name: str = name
+        self.live: i64 = 0
+        # Bytes in it are damaged: the file stays for whoever wants to look.
+        self.pinned: bool = False
+        # Offset in the file and, above OFFSET_BITS, what the message counts; or NOWHERE.
+        self.offsets: vec[i64] = vec[i64]()
+        self.subjects: vec[i32] = vec[i32]()
+        self.nexts: vec[i64] = vec[i64]()
+
+    def add(self, seq: i64, offset: i64, subject_number: i64, size: i64) -> None:
+        """Append a message; sequences that were skipped before it become holes."""
+        while len(self.offsets) < seq - self.base:
+            self.offsets = append(self.offsets, NOWHERE)
+            self.subjects = append(self.subjects, i32(-1))
+            self.nexts = append(self.nexts, i64(0))
+        self.offsets = append(self.offsets, offset | (size << OFFSET_BITS))
+        self.subjects = append(self.subjects, i32(subject_number))
+        self.nexts = append(self.nexts, i64(0))
+        self.live += 1
+
+    def offset_at(self, i: i64) -> i64:
+        """Where the record of a row lies in the file; NOWHERE when its message is gone."""
+        return self.offsets[i] & OFFSET_MASK
+
+    def size_at(self, i: i64) -> i64:
+        """What the message of a row counts; 0 when it is gone."""
+        return self.offsets[i] >> OFFSET_BITS
+
+    def forget(self, base: i64) -> None:
+        """Drop all rows; the next message has at least this sequence."""
+        self.live = 0
+        self.base = base
+        self.offsets = vec[i64]()
+        self.subjects = vec[i32]()
+        self.nexts = vec[i64]()
+
+
+class Search:
+    """Finds messages by sequence and subject; everything in it is durable."""
+
+    def __init__(self) -> None:
+        self.subjects: dict[bytes, SubjectEntry] = {}
+        # By number; a number that nobody has holds the blank entry.
+        self.entries: list[SubjectEntry] = []
+        self.segments: list[Columns] = []
+        self.messages: i64 = 0
+        self.first_seq: i64 = 0
+        self.last_seq: i64 = 0
+
+    def segment_at(self, seq: i64) -> i64:
+        """Number of the last segment that begins at or before a sequence; -1 when none does.
+
+        Segments without messages share their base with the one behind them: the last one counts.
+        """
+        low: i64 = 0
+        high: i64 = len(self.segments)
+        while low < high:
+            middle = (low + high) // 2
+            if self.segments[middle].base <= seq:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1
+
+    def segment_of(self, seq: i64) -> Columns | None:
+        """The segment a sequence lies in, if it is one the index knows."""
+        i = self.segment_at(seq)
+        if i < 0:
+            return None
+        columns = self.segments[i]
+        if seq - columns.base < len(columns.offsets):
+            return columns
+        return None
+
+    def next_seq(self, seq: i64, mask: bytes) -> i64:
+        """First message at or after ``seq`` whose subject the mask has; 0 when there is none.
+
+        An empty mask stands for every subject.
+        """
+        seq = max(seq, self.first_seq)
+        number_of_segments: i64 = len(self.segments)
+        n: i64 = max(i64(0), self.segment_at(seq))
+        while n < number_of_segments:
+            columns = self.segments[n]
+            n += 1
+            i: i64 = max(i64(0), seq - columns.base)
+            end: i64 = len(columns.offsets)
+            while i < end:
+                if columns.offsets[i] != NOWHERE:
+                    number = i64(columns.subjects[i])
+                    if not mask or (number < len(mask) and mask[number] != 0):
+                        return columns.base + i
+                i += 1
+        return 0
+
+    def count_from(self, seq: i64, mask: bytes) -> i64:
+        """How many messages at or after ``seq`` have a subject of the mask."""
+        if not mask and self.messages == self.last_seq - self.first_seq + 1:
+            if seq <= self.first_seq:
+                return self.messages
+            return max(i64(0), self.last_seq - seq + 1)
+        count: i64 = 0
+        number_of_segments: i64 = len(self.segments)
+        n: i64 = max(i64(0), self.segment_at(seq))
+        while n < number_of_segments:
+            columns = self.segments[n]
+            n += 1
+            i: i64 = max(i64(0), seq - columns.base)
+            end: i64 = len(columns.offsets)
+            while i < end:
+                if columns.offsets[i] != NOWHERE:
+                    number = i64(columns.subjects[i])
+                    if not mask or (number < len(mask) and mask[number] != 0):
+                        count += 1
+                i += 1
+        return count
+
+    def mask_for(self, pattern: bytes) -> bytes:
+        """One byte per subject number: 1 where the subject matches; never empty."""
+        if is_literal(pattern):
+            found = self.subjects.get(pattern)
+            if found is None or found.count == 0:
+                return b"\0"
+            return b"\0" * int(found.number) + b"\1"
+        flags = bytearray(max(1, len(self.entries)))
+        for entry in self.entries:
+            if entry.count > 0 and matches(entry.subject, pattern):
+                flags[int(entry.number)] = 1
+        return bytes(flags)
+
+    def last_match(self, pattern: bytes) -> i64:
+        """Sequence of the newest message whose subject matches; 0 when there is none."""
+        if is_literal(pattern):
+            found = self.subjects.get(pattern)
+            if found is None or found.count == 0:
+                return 0
+            return found.last
+        last: i64 = 0
+        for entry in self.entries:
+            if entry.count > 0 and entry.last > last and matches(entry.subject, pattern):
+                last = entry.last
+        return last

@@ -1,0 +1,206 @@
+"""Condensed segments: what a start must know of a segment, without the messages themselves.
+
+Beside a segment lies ``<segment>.idx``: its records in their order, each message as sixteen bytes
+(where it lies, what it counts, its subject), every other record whole. Replaying it does to the
+index what replaying the segment does, limits and removals included, so nothing in it is ever out
+of date and nothing has to be written again when messages go: it is made once, from the file, when
+a segment is full, and for the newest one when enough was written. A start reads it and then the
+rest of the segment. When it is missing or does not check, the segment itself is read.
+
+The file: a frame (``manifest.py``, magic ``JSI1``), entries, and the xxh3-64 digest of all before,
+seeded with the stream's id. An entry is two 64-bit words and what they announce::
+
+    place | sequence step << 32 + subject     a message; places as in ``columns.py``
+    -1 | length                               a subject follows: the next number of this file
+    -2 | length                               a record follows that is not a message
+    -3 | sequence                             the next message counts from here
+    -4 | time                                 the end; when the last message was stored
+
+It is made in steps of a bounded size, by whoever has the time (``StreamLog.maintain``).
+"""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from mypy_extensions import i64
+from xxhash import xxh3_64
+
+from jetspark.store.columns import OFFSET_BITS
+from jetspark.store.files import Files
+from jetspark.store.manifest import frame
+from jetspark.store.record import (
+    FIXED,
+    MESSAGE,
+    SKIP,
+    Codec,
+    headers_in,
+    kind_in,
+    record_lengths,
+    record_sequence,
+    record_time,
+    stored_size,
+    subject_end,
+)
+
+MAGIC: Final = b"JSI1"
+SUFFIX: Final = ".idx"
+VERSION: Final = 1
+SUBJECT: Final[i64] = -1
+RECORD: Final[i64] = -2
+FROM: Final[i64] = -3
+END: Final[i64] = -4
+STEP_MAX: Final[i64] = 0x7FFFFFFF
+# What one step reads at least, and writes at most before it goes on: well under 2 ms (speed.md 7).
+STEP_READ: Final[i64] = 256 * 1024
+STEP_WRITE: Final[i64] = 128 * 1024
+
+
+class CondensedHead(msgspec.Struct, frozen=True, kw_only=True):
+    """Which part of which segment this is."""
+
+    version: int
+    stream_id: int
+    segment: str
+    first_offset: int
+    covered: int
+
+
+class Condenser:
+    """Makes the condensed form of one segment, up to a durable end, step by step."""
+
+    def __init__(
+        self, files: Files, folder: Path, codec: Codec, handle: i64, name: str, end: i64
+    ) -> None:
+        self.files: Files = files
+        self.codec: Codec = codec
+        self.path: Path = folder / (name + SUFFIX)
+        self.handle: i64 = handle
+        self.at: i64 = 0
+        self.end: i64 = end
+        self.name: str = name
+        self.hasher: xxh3_64 = xxh3_64(seed=self.codec.seed)
+        self.subjects: dict[bytes, int] = {}
+        self.last_seq: i64 = 0
+        self.last_time: i64 = 0
+        self.output: int = -1
+        self.written: i64 = 0
+        self.pieces: BytesWriter = BytesWriter()
+        self.failed: bool = False
+
+    def step(self) -> bool:
+        """Do a bounded piece of the work; True when it is done, or has failed for good.
+
+        Raises OSError when the disk refuses; then nothing of it counts.
+        """
+        if self.at == 0:
+            self.read_head()
+            return self.failed
+        if self.at < self.end and len(self.pieces) < STEP_WRITE:
+            self.read()
+            return self.failed
+        if self.output < 0:
+            self.begin()
+        if self.at >= self.end and len(self.pieces) <= STEP_WRITE:
+            self.put(END, self.last_time)
+            self.write()
+            self.files.write_synced(self.output, [self.hasher.digest()], int(self.written))
+            self.close()
+            self.files.rename(self.path.with_name(self.path.name + ".tmp"), self.path)
+            return True
+        self.write()
+        return False
+
+    def begin(self) -> None:
+        """Make the file; what an earlier attempt left is in the way."""
+        temporary = self.path.with_name(self.path.name + ".tmp")
+        try:
+            self.output = self.files.open(temporary, create=True)
+        except FileExistsError:
+            self.files.remove(temporary)
+            self.output = self.files.open(temporary, create=True)
+
+    def read_head(self) -> None:
+        """Find out where the records begin, and begin with the frame of the file."""
+        data = self.files.read(int(self.handle), 0, 8)
+        self.failed = len(data) < 8
+        if self.failed:
+            return
+        first: i64 = 16 + (read_i64_le(data, 0) >> 32)
+        head = CondensedHead(
+            version=VERSION,
+            stream_id=self.codec.seed,
+            segment=self.name,
+            first_offset=int(first),
+            covered=int(self.end),
+        )
+        self.pieces.write(frame(MAGIC, msgspec.json.encode(head)))
+        self.at = first
+
+    def read(self) -> None:
+        """Condense the next records of the segment."""
+        length = min(STEP_READ, self.end - self.at)
+        data = self.files.read(int(self.handle), int(self.at), int(length))
+        if len(data) >= FIXED and self.codec.framed_length(data, 0) > len(data):
+            total = self.codec.framed_length(data, 0)
+            data = self.files.read(int(self.handle), int(self.at), int(total))
+        at: i64 = 0
+        while at < len(data):
+            total = self.codec.examine(data, at)
+            if total <= 0 or not self.condense(data, at, total):
+                break
+            at += total
+        # A segment with bytes that do not check, or do not fit, is always read itself.
+        self.failed = at == 0
+        self.at += at
+
+    def condense(self, data: bytes, at: i64, total: i64) -> bool:
+        """Add one record that checks; False when it does not belong behind the others."""
+        lengths = record_lengths(data, at)
+        kind = kind_in(lengths)
+        if kind != MESSAGE:
+            if kind != SKIP and read_i64_le(data, at + FIXED) < self.last_seq:
+                return False
+            self.put(RECORD, total)
+            self.pieces.write(data[at : at + total])
+            return True
+        seq = record_sequence(data, at)
+        if seq <= self.last_seq:
+            return False
+        subject = data[at + FIXED : subject_end(data, at)]
+        number = self.subjects.get(subject, -1)
+        if number < 0:
+            number = len(self.subjects)
+            self.subjects[subject] = number
+            self.put(SUBJECT, len(subject))
+            self.pieces.write(subject)
+        if seq - self.last_seq > STEP_MAX:
+            self.put(FROM, seq - 1)
+            self.last_seq = seq - 1
+        size = stored_size(total, headers_in(lengths))
+        step = seq - self.last_seq
+        self.put((self.at + at) | (size << OFFSET_BITS), (step << 32) | number)
+        self.last_seq = seq
+        self.last_time = record_time(data, at)
+        return True
+
+    def put(self, first: i64, second: i64) -> None:
+        """Add two words."""
+        write_i64_le(self.pieces, first)
+        write_i64_le(self.pieces, second)
+
+    def write(self) -> None:
+        """Write what was collected."""
+        piece = self.pieces.getvalue()
+        self.files.write_synced(self.output, [piece], int(self.written))
+        self.hasher.update(piece)
+        self.written += len(piece)
+        self.pieces = BytesWriter()
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self.output >= 0:
+            handle = self.output
+            self.output = -1
+            self.files.close(handle)

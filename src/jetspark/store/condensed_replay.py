@@ -1,0 +1,80 @@
+"""Replaying condensed segments (``condensed.py``) when a stream is opened."""
+
+from typing import Final
+
+import msgspec
+from librt.strings import read_i64_le
+from mypy_extensions import i64
+from xxhash import xxh3_64_digest
+
+from jetspark.store.columns import OFFSET_BITS, OFFSET_MASK, SubjectEntry
+from jetspark.store.condensed import (
+    FROM,
+    MAGIC,
+    RECORD,
+    SUBJECT,
+    SUFFIX,
+    VERSION,
+    CondensedHead,
+)
+from jetspark.store.log import StreamLog
+from jetspark.store.manifest import unframe
+from jetspark.store.recovery import apply
+
+_LOW: Final[i64] = 0xFFFFFFFF
+_decoder: Final = msgspec.json.Decoder(CondensedHead)
+
+
+def read_condensed(log: StreamLog, name: str, size: int) -> tuple[CondensedHead, bytes] | None:
+    """Return the condensed form of a segment of this length; None when it is no use."""
+    try:
+        data = log.files.read_file(log.folder / (name + SUFFIX))
+    except OSError:
+        return None
+    document = unframe(MAGIC, data)
+    if document is None or xxh3_64_digest(data[:-8], log.codec.seed) != data[-8:]:
+        return None
+    try:
+        head = _decoder.decode(document)
+    except ValueError:
+        return None
+    if head.version != VERSION or head.stream_id != log.codec.seed or head.segment != name:
+        return None
+    return (head, data) if head.first_offset <= head.covered <= size else None
+
+
+def replay_condensed(log: StreamLog, data: bytes) -> i64:
+    """Apply the entries of a condensed segment to the newest segment added; how many records."""
+    at: i64 = 16 + ((read_i64_le(data, 0) >> 32) & _LOW)
+    index = log.index
+    entries: list[SubjectEntry] = []
+    seq: i64 = 0
+    records: i64 = 0
+    last_time = index.last_time
+    while True:
+        word = read_i64_le(data, at)
+        second = read_i64_le(data, at + 8)
+        at += 16
+        if word > 0:
+            seq += second >> 32
+            entry = entries[second & _LOW]
+            index.add_message(seq, entry, word & OFFSET_MASK, 0, word >> OFFSET_BITS)
+            if log.limits.any:
+                log.limits.evict(index, entry)
+            records += 1
+        elif word == SUBJECT:
+            entries.append(index.entry(data[at : at + second]))
+            at += second
+        elif word == RECORD:
+            apply(log, data, at)
+            at += second
+            records += 1
+        elif word == FROM:
+            seq = second
+        else:
+            break
+    index.last_time = max(last_time, second)
+    # Times were not read: the first one is looked up when somebody asks.
+    index.first_time_of = -1
+    log.durable_position += records
+    return records

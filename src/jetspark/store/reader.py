@@ -1,0 +1,125 @@
+"""Reading one stream: from the blobs last written, or from the disk, checked.
+
+Only what is durable is found. A record that the disk gives back changed is an error that names
+it, and costs no neighbour.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from mypy_extensions import i64
+
+from jetspark.errors.storage import CorruptRecord
+from jetspark.store.cache import BlobCache
+from jetspark.store.columns import NOWHERE, Columns, Times
+from jetspark.store.files import Files
+from jetspark.store.index import StreamIndex
+from jetspark.store.record import FIXED, Codec, record_sequence, record_time
+
+# A single get reads one page, a run of gets reads ahead (speed.md 4.5).
+SINGLE_READ: Final[i64] = 4 * 1024
+RUN_READ: Final[i64] = 256 * 1024
+
+
+class LogReader(Times):
+    """The segments of one stream, open for reading."""
+
+    def __init__(self, files: Files, folder: Path, stream_id: int, cache_budget: int) -> None:
+        self.files: Files = files
+        self.folder: Path = folder
+        self.codec: Codec = Codec(stream_id)
+        self.index: StreamIndex = StreamIndex()
+        self.index.times = self
+        self.cache: BlobCache = BlobCache(cache_budget)
+        self.page: bytes = b""
+        self.page_where: i64 = 0
+        self.last_read: i64 = 0
+        # The newest segment, and its durable end: whatever lies behind it is nobody's yet.
+        self.handle: i64 = -1
+        self.end: i64 = 0
+
+    def locate(self, seq: i64) -> tuple[bytes, i64]:
+        """Find a durable message: bytes and the offset of its record in them; ``b""`` if none.
+
+        Raises CorruptRecord when the disk gives back something else than was written, or nothing.
+        """
+        columns = self.index.segment_of(seq)
+        if columns is None:
+            return b"", 0
+        offset = columns.offset_at(seq - columns.base)
+        if offset == NOWHERE:
+            return b"", 0
+        where = columns.start + offset
+        if self.cache.find(where):
+            return self.cache.blob, where - self.cache.blob_start
+        at = where - self.page_where
+        if not (0 <= at < len(self.page)) or self.codec.examine(self.page, at) <= 0:
+            # The record is not on the page, ends behind it, or is worth a second look.
+            self.read_page(columns, offset, seq)
+            at = 0
+            if self.codec.examine(self.page, 0) <= 0:
+                raise self.corrupt(columns, offset, seq, "does not check")
+        self.last_read = seq
+        if record_sequence(self.page, at) != seq:
+            raise self.corrupt(columns, offset, seq, "is the record of another sequence")
+        return self.page, at
+
+    def read_page(self, columns: Columns, offset: i64, seq: i64) -> None:
+        """Read a page that begins with the whole record at ``offset``."""
+        handle = int(columns.handle)
+        length = RUN_READ if seq == self.last_read + 1 else SINGLE_READ
+        if columns.handle == self.handle:
+            # Behind the durable end a group may be on its way: no page may remember half of it.
+            length = min(length, self.end - offset)
+        try:
+            data = self.files.read(handle, int(offset), int(length))
+            if len(data) >= FIXED and self.codec.framed_length(data, 0) > len(data):
+                data = self.files.read(handle, int(offset), int(self.codec.framed_length(data, 0)))
+        except OSError as error:
+            raise self.corrupt(
+                columns, offset, seq, f"cannot be read: {error.strerror}"
+            ) from error
+        self.page = data
+        self.page_where = columns.start + offset
+
+    def corrupt(self, columns: Columns, offset: i64, seq: i64, problem: str) -> CorruptRecord:
+        """The error for a record that cannot be served."""
+        return CorruptRecord(
+            str(self.folder),
+            int(offset),
+            f"the record of sequence {int(seq)} in the segment from {int(columns.base)} on "
+            f"{problem}",
+        )
+
+    def first_at(self, time_ns: i64) -> i64:
+        """Sequence of the first message stored at or after a time.
+
+        One past the last sequence when all are older. Times never decrease along a stream, so
+        this is a binary search that reads records. A record that cannot be read is passed over:
+        its neighbours tell as much.
+        """
+        low = self.index.first_seq
+        high = self.index.last_seq + 1
+        while low < high:
+            middle = (low + high) // 2
+            found = self.index.next_seq(middle, b"")
+            time = self.time_of(found)
+            while time < 0 and 0 < found < high:
+                found = self.index.next_seq(found + 1, b"")
+                time = self.time_of(found)
+            if found == 0 or found >= high or time >= time_ns:
+                high = middle
+            else:
+                low = found + 1
+        found = self.index.next_seq(low, b"")
+        return found if found > 0 else self.index.last_seq + 1
+
+    def time_of(self, seq: i64) -> i64:
+        """When a message was stored; -1 when it is not there or cannot be read."""
+        if seq == 0:
+            return -1
+        try:
+            data, at = self.locate(seq)
+        except CorruptRecord:
+            return -1
+        return record_time(data, at)

@@ -1,0 +1,127 @@
+"""Deleting and purging: the records, what they do to an index, and what decisions see of them.
+
+Bodies, in 64-bit words. The first word of each is the last sequence given out when the record was
+staged: a copy of an old record that turns up elsewhere does not fit there (``recovery.py``).
+
+- delete range: as of, first sequence, last sequence
+- purge: as of, before sequence (0: no bound), how many to keep, pattern (the rest; may be empty)
+
+Both are applied at commit, and again at recovery. Until then they are an *overlay*: what is
+doomed counts for nobody who decides something, and still shows to everybody who reads.
+"""
+
+from librt.strings import BytesWriter, write_i64_le
+from mypy_extensions import i64
+
+from jetspark.store.columns import NOWHERE
+from jetspark.store.index import StreamIndex
+from jetspark.subjects.match import matches
+
+
+def delete_body(as_of: i64, first: i64, last: i64) -> bytes:
+    """The body of a delete range record, with its CRLF."""
+    body = BytesWriter()
+    write_i64_le(body, as_of)
+    write_i64_le(body, first)
+    write_i64_le(body, last)
+    body.write(b"\r\n")
+    return body.getvalue()
+
+
+def purge_body(as_of: i64, before: i64, keep: i64, pattern: bytes) -> bytes:
+    """The body of a purge record, with its CRLF."""
+    body = BytesWriter()
+    write_i64_le(body, as_of)
+    write_i64_le(body, before)
+    write_i64_le(body, keep)
+    body.write(pattern)
+    body.write(b"\r\n")
+    return body.getvalue()
+
+
+def is_everything(pattern: bytes) -> bool:
+    """Say whether a purge has no filter (nats-server takes a full wildcard for none)."""
+    return pattern == b"" or pattern == b">"  # noqa: PLR1714 - a set would be boxed
+
+
+def delete_range(index: StreamIndex, first: i64, last: i64) -> None:
+    """Take out every message from ``first`` to ``last``."""
+    seq = index.next_seq(first, b"")
+    while 0 < seq <= last:
+        index.remove(seq)
+        seq = index.next_seq(seq + 1, b"")
+
+
+def purge(index: StreamIndex, before: i64, keep: i64, pattern: bytes) -> None:
+    """Take out what matches: everything below ``before``, but the newest ``keep``."""
+    mask = b""
+    if not is_everything(pattern):
+        mask = index.mask_for(pattern)
+    end: i64 = before if before > 0 else index.last_seq + 1
+    if keep > 0:
+        end = min(end, keep_from(index, mask, keep, Doomed()))
+    elif len(mask) == 0 and end > index.last_seq:
+        index.clear()
+        index.skip_to(end - 1)
+        return
+    seq = index.next_seq(1, mask)
+    while 0 < seq < end:
+        index.remove(seq)
+        seq = index.next_seq(seq + 1, mask)
+
+
+class Doomed:
+    """What staged deletes and purges will take out; few at a time, and gone with their commit."""
+
+    def __init__(self) -> None:
+        self.any: bool = False
+        self.deletes: dict[int, int] = {}  # sequence -> position of the record
+        self.purges: list[tuple[int, int, bytes]] = []  # position, everything below, pattern
+
+    def delete(self, position: i64, seq: i64) -> None:
+        """A message goes with the record at a position."""
+        self.any = True
+        self.deletes[int(seq)] = int(position)
+
+    def purge(self, position: i64, end: i64, pattern: bytes) -> None:
+        """Matching messages below ``end`` go with the record at a position."""
+        self.any = True
+        self.purges.append((int(position), int(end), pattern))
+
+    def has(self, seq: i64, subject: bytes) -> bool:
+        """Say whether a message is about to go."""
+        if int(seq) in self.deletes:
+            return True
+        for _, end, pattern in self.purges:
+            if seq < end and (is_everything(pattern) or matches(subject, pattern)):
+                return True
+        return False
+
+    def settle(self, position: i64) -> None:
+        """Records up to a position were applied."""
+        self.deletes = {seq: at for seq, at in self.deletes.items() if at > position}
+        self.purges = [doom for doom in self.purges if doom[0] > position]
+        self.any = len(self.deletes) > 0 or len(self.purges) > 0
+
+
+def keep_from(index: StreamIndex, mask: bytes, keep: i64, doomed: Doomed) -> i64:
+    """Sequence of the oldest of the newest ``keep`` matching messages; 0 when they are fewer.
+
+    Messages that are doomed do not count.
+    """
+    n: i64 = len(index.segments) - 1
+    while n >= 0:
+        columns = index.segments[n]
+        i: i64 = len(columns.offsets) - 1
+        while i >= 0:
+            if columns.offsets[i] != NOWHERE:
+                number = i64(columns.subjects[i])
+                if (len(mask) == 0 or (number < len(mask) and mask[number] != 0)) and not (
+                    doomed.any and doomed.has(columns.base + i, index.entries[number].subject)
+                ):
+                    keep -= 1
+                    if keep == 0:
+                        return columns.base + i
+            i -= 1
+        n -= 1
+    return 0

@@ -1,0 +1,126 @@
+"""What a stream holds, kept in the simplest way that could be right, for the store's campaigns."""
+
+from enum import Enum
+from typing import NamedTuple
+
+from jetspark.subjects.match import matches
+
+
+class Message(NamedTuple):
+    """What a publisher handed in."""
+
+    subject: bytes
+    headers: bytes
+    body: bytes
+
+    @property
+    def size(self) -> int:
+        """What it counts in a file store (wire-facts.md 5)."""
+        headers = 4 + len(self.headers) if self.headers else 0
+        return 30 + len(self.subject) + len(self.body) + headers
+
+
+class Fate(Enum):
+    """What is known of a change."""
+
+    STAGED = 1
+    ACKED = 2
+    FAILED = 3
+
+
+class Published(NamedTuple):
+    """A message came."""
+
+    seq: int
+    message: Message
+
+
+class Deleted(NamedTuple):
+    """A message goes."""
+
+    seq: int
+
+
+class Purged(NamedTuple):
+    """Messages go, as STREAM.PURGE says."""
+
+    before: int
+    pattern: bytes
+    keep: int
+
+
+Limited = tuple[int, int, int]
+Change = Published | Deleted | Purged | Limited
+
+
+class State:
+    """What one stream holds, kept in the simplest way that could be right."""
+
+    def __init__(self) -> None:
+        self.messages: dict[int, Message] = {}
+        self.limits = (0, 0, 0)
+        # Behind bytes that do not check nothing is evicted until a record says the limits.
+        self.holed = False
+
+    def copy(self) -> "State":
+        """The same, to go another way from here."""
+        other = State()
+        other.messages = dict(self.messages)
+        other.limits = self.limits
+        other.holed = self.holed
+        return other
+
+    def behind_a_hole(self) -> "State":
+        """The same when a change behind it was lost."""
+        other = self.copy()
+        other.holed = any(self.limits)
+        return other
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal when two states are."""
+        return (frozenset(self.messages.items()), self.limits, self.holed)
+
+    def do(self, change: "Change") -> None:
+        """Make one change, and drop what the limits do not allow."""
+        if isinstance(change, Published):
+            self.messages[change.seq] = change.message
+        elif isinstance(change, Deleted):
+            self.messages.pop(change.seq, None)
+        elif isinstance(change, Purged):
+            self._purge(change)
+        else:
+            self.limits = change
+            self.holed = False
+        if not self.holed:
+            self.evict()
+
+    def _purge(self, change: "Purged") -> None:
+        hit = [
+            seq
+            for seq, message in self.messages.items()
+            if not change.pattern or matches(message.subject, change.pattern)
+        ]
+        if change.keep:
+            hit = hit[: -change.keep]
+        for seq in hit:
+            if not change.before or seq < change.before:
+                del self.messages[seq]
+
+    def evict(self) -> None:
+        """Take out what the limits do not allow."""
+        max_msgs, max_bytes, max_per_subject = self.limits
+        if max_per_subject:
+            for subject in {message.subject for message in self.messages.values()}:
+                own = [seq for seq, m in self.messages.items() if m.subject == subject]
+                for seq in own[:-max_per_subject]:
+                    del self.messages[seq]
+        while (max_msgs and len(self.messages) > max_msgs) or (
+            max_bytes and self.size > max_bytes
+        ):
+            del self.messages[min(self.messages)]
+
+    @property
+    def size(self) -> int:
+        """What the messages count (wire-facts.md 5)."""
+        return sum(message.size for message in self.messages.values())

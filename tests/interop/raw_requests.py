@@ -1,0 +1,99 @@
+"""One raw connection that asks a server and keeps the replies as they came."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import socket
+from dataclasses import dataclass
+
+CONNECT = (
+    b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"protocol":1}'
+    b"\r\n"
+)
+SILENCE_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One message: its header block (empty if none) and payload."""
+
+    headers: bytes
+    payload: bytes
+
+    @property
+    def is_status(self) -> bool:
+        return self.headers.startswith(b"NATS/1.0 ")
+
+
+class RawClient:
+    """Speaks just enough of the protocol to make requests."""
+
+    def __init__(self, address: str, options: str = "") -> None:
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=SILENCE_SECONDS)
+        self._buffer = b""
+        self._numbers = itertools.count(1)
+        self._inbox = f"_INBOX.{secrets.token_hex(8)}.".encode()
+        self._line()  # INFO
+        self._socket.sendall(CONNECT.replace(b"{", b"{" + options.encode(), 1))
+        self._socket.sendall(b"SUB %s* 1\r\n" % self._inbox)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def ask(
+        self, subject: str, body: bytes = b"", headers: bytes = b"", *, many: bool = False
+    ) -> list[Reply]:
+        """Send a request; its reply, or with ``many`` all up to the first status.
+
+        An error of the protocol is a reply as well.
+        """
+        inbox = self._inbox + b"%d" % next(self._numbers)
+        if headers:
+            line = b"HPUB %s %s %d %d\r\n" % (
+                subject.encode(), inbox, len(headers), len(headers) + len(body),
+            )  # fmt: skip
+        else:
+            line = b"PUB %s %s %d\r\n" % (subject.encode(), inbox, len(body))
+        self._socket.sendall(line + headers + body + b"\r\n")
+        replies: list[Reply] = []
+        while True:
+            to, reply = self._message()
+            if to not in {inbox, b""}:
+                continue
+            replies.append(reply)
+            if not many or reply.is_status:
+                return replies
+
+    def _message(self) -> tuple[bytes, Reply]:
+        while True:
+            words = self._line().split(b" ")
+            if words[0] == b"PING":
+                self._socket.sendall(b"PONG\r\n")
+            elif words[0] == b"-ERR":
+                return b"", Reply(b"", b" ".join(words))
+            elif words[0] == b"MSG":
+                return words[1], Reply(b"", self._bytes(int(words[-1])))
+            elif words[0] == b"HMSG":
+                size, total = int(words[-2]), int(words[-1])
+                block = self._bytes(total)
+                return words[1], Reply(block[:size], block[size:])
+
+    def _line(self) -> bytes:
+        while b"\r\n" not in self._buffer:
+            self._fill()
+        line, _, self._buffer = self._buffer.partition(b"\r\n")
+        return line
+
+    def _bytes(self, count: int) -> bytes:
+        while len(self._buffer) < count + 2:
+            self._fill()
+        data, self._buffer = self._buffer[:count], self._buffer[count + 2 :]
+        return data
+
+    def _fill(self) -> None:
+        data = self._socket.recv(65536)
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        self._buffer += data

@@ -1,0 +1,90 @@
+"""The duplicate window alone, with virtual time (wire-facts.md 6)."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jetspark.engine.stream.dedupe import COMPACT_AFTER, DuplicateWindow
+
+
+def test_an_id_is_due_exactly_when_its_window_is_over() -> None:
+    window = DuplicateWindow(100, 10)
+    window.add(b"a", 1, 1000)
+
+    assert window.due == 1100
+    assert window.find(b"a", 1099) == 1
+    assert window.find(b"a", 1100) == 0
+    assert window.due == 0
+
+
+def test_a_full_window_says_so_and_forgets_nothing() -> None:
+    window = DuplicateWindow(100, 2)
+    window.add(b"a", 1, 0)
+    window.add(b"b", 2, 50)
+    assert window.is_full()
+    assert window.find(b"a", 99) == 1
+
+    window.expire(100)
+    assert not window.is_full()
+    assert window.find(b"b", 100) == 2
+
+
+def test_a_long_queue_gives_its_front_back() -> None:
+    window = DuplicateWindow(100, 1_000_000)
+    count = int(COMPACT_AFTER) + 10
+    for n in range(count):
+        window.add(b"%d" % n, n + 1, n)
+
+    window.expire(count + 90)
+
+    assert len(window.queue) == 9
+    assert window.find(b"%d" % (count - 1), count + 90) == count
+    window.forget_after(count - 3)
+    assert [window.find(b"%d" % n, count + 90) for n in range(count - 4, count)] == [
+        count - 3, 0, 0, 0,
+    ]  # fmt: skip
+
+
+def test_a_shorter_window_counts_at_once() -> None:
+    window = DuplicateWindow(100, 10)
+    window.add(b"a", 1, 0)
+
+    window.configure(50)
+
+    assert window.due == 50
+    assert window.find(b"a", 50) == 0
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["publish", "publish", "publish", "commit", "fail"]),
+            st.integers(0, 4),
+            st.integers(0, 30),
+        ),
+        max_size=60,
+    )
+)
+def test_the_window_agrees_with_a_plain_model(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    window = DuplicateWindow(50, 1000)
+    model: dict[bytes, tuple[int, int]] = {}
+    now = seq = durable = 0
+    for action, number, pause in steps:
+        now += pause
+        msg_id = b"%d" % number
+        if action == "publish":
+            known = model.get(msg_id)
+            expected = known[0] if known and now - known[1] < 50 else 0
+            assert window.find(msg_id, now) == expected
+            if not expected:
+                seq += 1
+                window.add(msg_id, seq, now)
+                model[msg_id] = (seq, now)
+        elif action == "commit":
+            durable = seq
+        else:
+            window.forget_after(durable)
+            model = {k: v for k, v in model.items() if v[0] <= durable}

@@ -1,0 +1,96 @@
+"""The gate of read-after-write: bounded, in order, and cheap for streams nobody waits for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jetspark.api.message import MsgGetRequest
+from jetspark.engine.direct.gate import Gate
+
+if TYPE_CHECKING:
+    from tests.unit.engine.conftest import Bench
+
+    from jetspark.engine.stream.stream import Stream
+
+WAIT = 500
+
+
+@pytest.fixture
+def streams(bench: Bench) -> tuple[Stream, Stream]:
+    return bench.create("A", "a"), bench.create("B", "b")
+
+
+def wanting(sequence: int) -> MsgGetRequest:
+    return MsgGetRequest(seq=1, min_last_seq=sequence)
+
+
+def reply_of(gate: Gate, stream: Stream) -> list[bytes]:
+    return [held.reply for held in gate.released(stream)]
+
+
+def test_only_the_reads_that_are_met_go_on(bench: Bench, streams: tuple[Stream, Stream]) -> None:
+    a, b = streams
+    gate = Gate(WAIT, 10)
+    for n, (stream, sequence) in enumerate([(a, 3), (a, 1), (b, 1), (a, 2)]):
+        assert gate.hold(stream, wanting(sequence), b"%d" % n, n, direct=True)
+
+    bench.store(a, b"a", b"x")
+    assert reply_of(gate, a) == [b"1"]
+    bench.store(a, b"a", b"x")
+    bench.store(a, b"a", b"x")
+    assert reply_of(gate, a) == [b"3", b"0"]
+    assert reply_of(gate, b) == []
+    assert gate.next_deadline() == 2 + WAIT
+
+
+def test_reads_of_the_same_minimum_keep_their_order(
+    bench: Bench, streams: tuple[Stream, Stream]
+) -> None:
+    a, _ = streams
+    gate = Gate(WAIT, 10)
+    for n in range(4):
+        gate.hold(a, wanting(1), b"%d" % n, 0, direct=True)
+    bench.store(a, b"a", b"x")
+
+    assert reply_of(gate, a) == [b"0", b"1", b"2", b"3"]
+    assert gate.next_deadline() is None
+
+
+def test_too_many_reads_are_not_held(bench: Bench, streams: tuple[Stream, Stream]) -> None:
+    """decisions.md, held reads; what is answered or over makes room again."""
+    a, b = streams
+    gate = Gate(WAIT, 2)
+    assert gate.hold(a, wanting(1), b"1", 0, direct=True)
+    assert gate.hold(b, wanting(1), b"2", 10, direct=True)
+    assert not gate.hold(a, wanting(1), b"3", 10, direct=True)
+
+    bench.store(a, b"a", b"x")
+    assert reply_of(gate, a) == [b"1"]
+    assert gate.hold(a, wanting(5), b"4", 20, direct=True)
+    assert [held.reply for held in gate.expired(10 + WAIT)] == [b"2"]
+    assert gate.hold(b, wanting(1), b"5", 30, direct=True)
+
+
+def test_reads_that_are_over_leave_nothing_behind(streams: tuple[Stream, Stream]) -> None:
+    """A minimum that is never reached must not keep memory."""
+    a, _ = streams
+    gate = Gate(WAIT, 10)
+    for n in range(100):
+        assert gate.hold(a, wanting(10**6 + n), b"r", n * WAIT, direct=True)
+        assert len(gate.expired((n + 1) * WAIT)) == 1
+
+    assert gate._by_stream == {}
+    assert not gate._by_deadline
+
+
+def test_a_read_beyond_the_bound_is_refused_at_once(bench: Bench) -> None:
+    """decisions.md, held reads: 412 at once."""
+    stream = bench.create()
+    bench.engine._gate = Gate(WAIT, 1)
+    bench.get(stream, b'{"seq":1,"min_last_seq":1}')
+
+    (entry,) = bench.get(stream, b'{"seq":1,"min_last_seq":1}')
+
+    assert entry[3] == b"NATS/1.0 412 Min Last Sequence\r\nNats-Min-Last-Sequence: 0\r\n\r\n"

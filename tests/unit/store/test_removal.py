@@ -1,0 +1,345 @@
+"""Deleting and purging: what goes, what decisions see at once, and that a restart agrees.
+
+wire-facts.md 5 (PURGE, MSG.DELETE), contracts.md 1 (staged and durable state).
+"""
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jetspark.errors.storage import StoreReadOnly
+from jetspark.store.index import StreamIndex
+from jetspark.testing.disk import Operation, SimulatedDisk
+from jetspark.testing.store_model import check_counts, messages, sequences
+
+if TYPE_CHECKING:
+    from tests.unit.store.conftest import Bench
+
+SUBJECTS = [b"a", b"b", b"c.d"]
+
+
+def commit(bench: "Bench") -> None:
+    bench.write()
+    bench.log.commit()
+
+
+def settled(bench: "Bench") -> list[int]:
+    """What is there, after checking that the counts agree and that a restart finds the same."""
+    check_counts(bench.log, messages(bench.log))
+    before = messages(bench.log)
+    first, last = bench.log.index.first_seq, bench.log.index.last_seq
+    size, time = bench.log.index.bytes, bench.log.index.first_time
+    bench.reopen()
+    assert messages(bench.log) == before
+    check_counts(bench.log, before)
+    assert (bench.log.index.first_seq, bench.log.index.last_seq) == (first, last)
+    assert (bench.log.index.bytes, bench.log.index.first_time) == (size, time)
+    assert bench.recovery.damaged == []
+    return list(before)
+
+
+# The index --------------------------------------------------------------------------------------
+
+plans = st.lists(
+    st.one_of(st.sampled_from(SUBJECTS), st.integers(1, 60), st.none()), min_size=1, max_size=80
+)
+
+
+@given(plan=plans)
+def test_an_index_counts_right_whatever_goes(plan: list[bytes | int | None]) -> None:
+    """A message of a subject, the removal of a sequence, or a new segment."""
+    index = StreamIndex()
+    index.add_segment(3, 1, 0)
+    model: dict[int, bytes] = {}
+    seq = 0
+    for step in plan:
+        if isinstance(step, bytes):
+            seq += 1
+            index.add_message(seq, index.entry(step), 100 + seq, seq, 31)
+            model[seq] = step
+        elif isinstance(step, int):
+            assert index.remove(step) == (model.pop(step, None) is not None)
+        else:
+            index.add_segment(4 + seq, seq + 1, 0)
+        assert (index.messages, index.bytes) == (len(model), 31 * len(model))
+        assert index.first_seq == min(model, default=seq + 1 if seq else 0)
+    present = sorted(model)
+    gone = [s for s in range(index.first_seq, seq + 1) if s not in model] if model else []
+    assert index.deleted_count() == len(gone)
+    assert index.deleted(1, 1000) == gone
+    assert index.deleted(5, 2) == [s for s in gone if s >= 5][:2]
+    for subject in SUBJECTS:
+        own = [s for s in present if model[s] == subject]
+        entry = index.entry(subject)
+        assert (entry.count, entry.first, entry.last) == (
+            len(own),
+            min(own, default=0),
+            max(own, default=0),
+        )
+        assert entry.staged_last == entry.last
+        for seq_of, following in zip(own, [*own[1:], 0], strict=False):
+            assert index.next_in_subject(seq_of) == following
+    assert index.next_in_subject(999) == 0
+
+
+def test_a_long_gap_takes_no_memory() -> None:
+    """A purge may move the end by any number (wire-facts.md 5)."""
+    index = StreamIndex()
+    index.add_segment(3, 1, 0)
+    index.add_message(1, index.entry(b"a"), 100, 1, 30)
+    index.skip_to(10**15)
+    index.add_message(10**15 + 1, index.entry(b"a"), 200, 2, 30)
+
+    assert sum(len(columns.offsets) for columns in index.segments) == 2
+    assert index.next_seq(2, b"") == 10**15 + 1
+    assert index.next_in_subject(1) == 10**15 + 1
+    assert index.deleted_count() == 10**15 - 1
+    assert index.remove(1)
+    assert index.first_seq == 10**15 + 1
+
+
+def test_subjects_without_messages_give_their_numbers_back() -> None:
+    """A stream of ever new subjects whose messages go does not grow for ever."""
+    index = StreamIndex()
+    index.add_segment(3, 1, 0)
+    for seq in range(1, 30_001):
+        index.add_message(seq, index.entry(b"s.%d" % seq), 100 + seq, seq, 30)
+        if seq > 10:
+            index.remove(seq - 10)
+        if index.wants_recycling():
+            before = index.generation
+            index.recycle([])
+            assert index.generation > before
+
+    assert len(index.entries) < 10_000
+    assert len(index.subjects) < 10_000
+    assert [index.subjects[b"s.%d" % seq].last for seq in range(29_991, 30_001)] == list(
+        range(29_991, 30_001)
+    )
+    mask = index.mask_for(b"s.29995")
+    assert index.next_seq(1, mask) == 29_995
+
+
+def test_a_number_on_its_way_is_kept() -> None:
+    index = StreamIndex()
+    staged = index.entry(b"staged")
+    index.entry(b"gone")
+    index.recycle([staged])
+
+    assert list(index.subjects) == [b"staged"]
+    assert index.entry(b"staged") is staged
+
+
+# Delete -----------------------------------------------------------------------------------------
+
+
+def test_a_delete_shows_when_it_is_durable(bench: "Bench") -> None:
+    bench.publish(b"one", b"two", b"three")
+
+    assert bench.log.stage_delete(2)
+    assert sequences(bench.log) == [1, 2, 3]
+    commit(bench)
+
+    assert settled(bench) == [1, 3]
+    assert bench.log.locate(2) == (b"", 0)
+    assert bench.log.index.deleted_count() == 1
+    assert bench.publish(b"four") == [4]
+
+
+def test_what_is_not_there_cannot_be_deleted(bench: "Bench") -> None:
+    bench.publish(b"one", b"two")
+
+    assert not bench.log.stage_delete(3)
+    assert not bench.log.stage_delete(0)
+    assert bench.log.stage_delete(1)
+    assert not bench.log.stage_delete(1), "it is about to go"
+    commit(bench)
+    assert not bench.log.stage_delete(1), "it is gone"
+    assert bench.log.take_group() is None
+
+
+def test_a_message_that_is_only_staged_can_be_deleted(bench: "Bench") -> None:
+    bench.publish(b"one")
+    bench.stage(b"two", b"three")
+    assert bench.log.stage_delete(2)
+    assert bench.log.index.entry(b"a.b").staged_last == 3
+    assert bench.log.stage_delete(3)
+    assert bench.log.index.entry(b"a.b").staged_last == 1
+    commit(bench)
+
+    assert settled(bench) == [1]
+
+
+def test_decisions_see_the_last_message_that_stays(bench: "Bench") -> None:
+    bench.publish(b"one", b"two", b"three")
+    entry = bench.log.index.entry(b"a.b")
+    bench.log.stage_delete(3)
+    assert (entry.staged_last, entry.last) == (2, 3)
+    bench.log.stage_delete(1)
+    bench.log.stage_delete(2)
+    assert (entry.staged_last, entry.last) == (0, 3)
+    assert (bench.log.staged_messages, bench.log.staged_bytes) == (0, 0)
+    commit(bench)
+
+    assert (entry.staged_last, entry.last, entry.count) == (0, 0, 0)
+    assert (bench.log.index.first_seq, bench.log.index.first_time) == (4, 0)
+    assert settled(bench) == []
+    assert bench.log.index.last_time > 0
+
+
+def test_a_delete_that_fails_was_never_decided(bench: "Bench") -> None:
+    bench.publish(b"one", b"two")
+    bench.log.stage_delete(2)
+    bench.log.stage_purge(0, b"", 0)
+    bench.disk.fail(1, errno.ENOSPC)
+    with pytest.raises(OSError, match="No space"):
+        bench.write()
+    bench.log.fail(no_space=True)
+
+    assert bench.log.index.entry(b"a.b").staged_last == 2
+    assert bench.log.staged_messages == 2
+    assert bench.log.stage_delete(2)
+    commit(bench)
+    assert settled(bench) == [1]
+
+
+def test_a_read_only_log_deletes_nothing(bench: "Bench") -> None:
+    bench.publish(b"one")
+    bench.log.fail(no_space=False)
+
+    for change in (
+        lambda: bench.log.stage_delete(1),
+        lambda: bench.log.stage_purge(0, b"", 0),
+        lambda: bench.log.stage_configuration(b"{}"),
+    ):
+        with pytest.raises(StoreReadOnly):
+            change()
+    assert sequences(bench.log) == [1]
+
+
+# Purge ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mixed(bench: "Bench") -> "Bench":
+    """Sequences 1 to 9 of the subjects x.0, x.1, x.2 in turn."""
+    for number in range(9):
+        bench.publish(b"%d" % number, subject=b"x.%d" % (number % 3))
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("before", "pattern", "keep", "left", "count"),
+    [
+        (0, b"", 0, [], 9),
+        (0, b">", 0, [], 9),
+        (4, b"", 0, [4, 5, 6, 7, 8, 9], 3),
+        (1, b"", 0, list(range(1, 10)), 0),
+        (10, b"", 0, [], 9),
+        (0, b"", 2, [8, 9], 7),
+        (0, b"", 50, list(range(1, 10)), 0),
+        (0, b"x.1", 0, [1, 3, 4, 6, 7, 9], 3),
+        (0, b"x.1", 1, [1, 3, 4, 6, 7, 8, 9], 2),
+        (6, b"x.1", 0, [1, 3, 4, 6, 7, 8, 9], 2),
+        (0, b"x.*", 4, [6, 7, 8, 9], 5),
+        (0, b"nobody", 0, list(range(1, 10)), 0),
+        (100, b"x.1", 0, [1, 3, 4, 6, 7, 9], 3),
+    ],
+)
+def test_a_purge_takes_what_it_says(
+    mixed: "Bench", before: int, pattern: bytes, keep: int, left: list[int], count: int
+) -> None:
+    """wire-facts.md 5: seq = everything below, keep = newest n of the filter."""
+    assert mixed.log.stage_purge(before, pattern, keep) == count
+    assert mixed.log.staged_messages == len(left)
+    commit(mixed)
+
+    assert mixed.log.staged_messages == len(left)
+    assert mixed.log.staged_bytes == mixed.log.index.bytes
+    assert settled(mixed) == left
+    assert mixed.log.index.last_seq == 9
+    assert mixed.log.index.first_seq == (left[0] if left else 10)
+    assert mixed.publish(b"next") == [10]
+    assert settled(mixed) == [*left, 10]
+
+
+def test_a_purge_beyond_the_end_moves_the_end(mixed: "Bench") -> None:
+    """wire-facts.md 5: first_seq = seq, last_seq = seq - 1."""
+    assert mixed.log.stage_purge(1_000, b"", 0) == 9
+    commit(mixed)
+
+    assert (mixed.log.index.first_seq, mixed.log.index.last_seq) == (1_000, 999)
+    assert settled(mixed) == []
+    assert mixed.publish(b"next") == [1_000]
+    assert settled(mixed) == [1_000]
+
+
+def test_a_purge_counts_what_is_on_its_way(mixed: "Bench") -> None:
+    mixed.stage(b"ten", subject=b"x.1")
+    group = mixed.log.take_group()
+    assert group is not None
+    mixed.stage(b"eleven", subject=b"x.1")
+    mixed.log.stage_delete(2)
+
+    assert mixed.log.stage_purge(0, b"x.1", 1) == 3
+    assert mixed.log.index.entry(b"x.1").staged_last == 11
+    assert mixed.log.stage_purge(0, b"x.1", 0) == 1
+    assert mixed.log.index.entry(b"x.1").staged_last == 0
+    assert mixed.log.index.entry(b"x.2").staged_last == 9
+    mixed.stage(b"twelve", subject=b"x.1")
+    mixed.disk.write_synced(int(group.handle), [group.blob], int(group.offset))
+    mixed.log.commit()
+    assert 10 in sequences(mixed.log)
+    commit(mixed)
+    assert settled(mixed) == [1, 3, 4, 6, 7, 9, 12]
+
+
+def test_a_torn_purge_did_not_happen(mixed: "Bench") -> None:
+    """Every byte at which its write can be cut short."""
+    mixed.log.stage_purge(0, b"x.*", 3)
+    images: list[SimulatedDisk] = []
+
+    def look(operation: Operation) -> None:
+        if operation.kind == "sync":
+            images.extend(mixed.disk.prefixes())
+
+    mixed.disk.before_step = look
+    mixed.write()
+    for image in images[:-1]:
+        mixed.reopen(image)
+        assert sequences(mixed.log) == list(range(1, 10))
+        assert mixed.recovery.damaged == []
+    mixed.reopen(images[-1])
+    assert sequences(mixed.log) == [7, 8, 9]
+
+
+@pytest.mark.parametrize("kind", ["delete", "purge", "configuration"])
+def test_an_old_removal_that_turns_up_again_is_not_believed(mixed: "Bench", kind: str) -> None:
+    """A copy of a record behind newer messages names an older end than is there."""
+    path = mixed.segments()[-1]
+    before = mixed.disk.paths()[path]
+    if kind == "delete":
+        mixed.log.stage_delete(1)
+    elif kind == "purge":
+        mixed.log.stage_purge(0, b"", 0)
+    else:
+        mixed.log.set_limits(1, 0, 0)
+        mixed.log.stage_configuration(b'{"old":1}')
+    commit(mixed)
+    copy = mixed.disk.read_file(path)[before:]
+    mixed.log.set_limits(0, 0, 0)
+    mixed.log.stage_configuration(b'{"new":1}')
+    commit(mixed)
+    mixed.publish(b"ten", b"eleven")
+    left = sequences(mixed.log)
+    mixed.log.close()
+    mixed.store.close()
+    mixed.disk.put(path, mixed.disk.read_file(path) + copy)
+    mixed.reopen(mixed.disk)
+
+    assert sequences(mixed.log) == left
+    assert len(mixed.recovery.damaged) == 1
+    assert bytes(mixed.log.identity.config) == b'{"new":1}'

@@ -22,7 +22,6 @@ HOT = [
     "subjects/match.py",
     "subjects/sublist.py",
     "subjects/tokens.py",
-    "subjects/transform.py",
     "subjects/trie.py",
     "headers/block.py",
     "headers/names.py",

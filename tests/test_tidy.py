@@ -84,10 +84,9 @@ def code_lines(text: str) -> int:
         if token.type not in {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER}
         and token.type not in {tokenize.INDENT, tokenize.DEDENT}
     }
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef
     for node in ast.walk(ast.parse(text)):
-        first = (
-            node.body[0] if isinstance(getattr(node, "body", None), list) and node.body else None
-        )
+        first = node.body[0] if isinstance(node, documented) and node.body else None
         if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
             seen -= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
     return len(seen)

@@ -16,7 +16,7 @@ from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, Target
 from jetspark.server.router import Router
-from jetspark.store.committer import Committer
+from jetspark.store.committer import Committer, Housekeeper
 
 log = logging.getLogger("jetspark.server")
 
@@ -32,8 +32,10 @@ class EngineDriver:
         clock: Clock,
         committer: Committer,
         flush: Callable[[Router], object],
+        housekeeper: Housekeeper | None = None,
     ) -> None:
         self.engine = engine
+        self._housekeeper = housekeeper
         self._router = router
         self._outbox = outbox
         self._clock = clock
@@ -104,6 +106,7 @@ class EngineDriver:
         self._in_flight -= 1
         if error is None:
             self.engine.committed(stream, self._outbox)
+            self._keep_house(stream)
         else:
             log.error(
                 "Writing stream %r failed: %s; nothing of it was acknowledged",
@@ -117,6 +120,19 @@ class EngineDriver:
             self._idle.set()
         self._flush(self._router)
         self._rearm()
+
+    def _keep_house(self, stream: Stream) -> None:
+        """Have segments condensed or removed, beside the loop."""
+        if self._housekeeper is None:
+            return
+        chore = stream.log.take_chore()
+        if chore is not None:
+            self._housekeeper.start(chore, lambda failed: self._chore_done(stream, failed))
+
+    def _chore_done(self, stream: Stream, failed: bool) -> None:
+        stream.log.end_chore(failed)
+        if not failed:
+            self._keep_house(stream)
 
     def _rearm(self) -> None:
         deadline = self.engine.next_deadline()

@@ -14,7 +14,7 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.server.accounts import Account
 from jetspark.server.driver import EngineDriver
 from jetspark.server.router import Router
-from jetspark.store.committer import ThreadCommitter
+from jetspark.store.committer import Housekeeper, ThreadCommitter
 from jetspark.store.files import OsFiles
 from jetspark.store.manifest import Identity
 from jetspark.store.recovery import Recovery
@@ -40,6 +40,7 @@ class JetStreamRuntime:
             asyncio.get_running_loop().call_soon_threadsafe,
             clock.monotonic_ns,
         )
+        self._housekeeper = Housekeeper(asyncio.get_running_loop().call_soon_threadsafe)
 
     def open(self, accounts: Iterable[Account], flush: Callable[[Router], object]) -> None:
         """Recover every stream and give each account its engine."""
@@ -71,7 +72,13 @@ class JetStreamRuntime:
             leader=self._leader,
         )
         driver = EngineDriver(
-            engine, account.router, account.outbox, self._clock, self._committer, flush
+            engine,
+            account.router,
+            account.outbox,
+            self._clock,
+            self._committer,
+            flush,
+            self._housekeeper,
         )
         account.driver = driver
         self._drivers.append(driver)
@@ -92,6 +99,7 @@ class JetStreamRuntime:
     async def close(self) -> None:
         """Put everything staged on disk, then close the store."""
         await self.settle()
+        self._housekeeper.close()
         for driver in self._drivers:
             driver.close()
         self._committer.close()

@@ -13,13 +13,18 @@ and reported in the order in which they were submitted.
 """
 
 import errno
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
 from typing import Final, Protocol
 
 from jetspark.errors.storage import StoreClosed
 from jetspark.store.files import Files
+
+log = logging.getLogger("jetspark.store")
 
 INLINE_BYTES_MAX: Final = 16 * 1024
 INLINE_AVERAGE_MAX_NS: Final = 300_000
@@ -228,6 +233,84 @@ class _Worker:
             owner, work = task
             error = write(self._files, work)
             self._done(self, owner, error)
+
+
+class Steps(Protocol):
+    """Work that can be done in steps (``store.condensed.Chore`` is such)."""
+
+    def step(self) -> bool:
+        """Do a bounded piece of it; True when it is done."""
+        ...
+
+
+class Housekeeper:
+    """Does the chores of logs in one thread, one after the other; nothing waits for them.
+
+    A chore that compiled code does holds the interpreter lock for one step at most, and gives it
+    away whenever it reads or writes. ``start`` and ``close`` belong to the thread in which
+    ``hand_back`` runs what it is given.
+    """
+
+    def __init__(self, hand_back: Callable[[Callable[[], None]], object]) -> None:
+        self._hand_back = hand_back
+        self._queue: SimpleQueue[_Task | None] = SimpleQueue()
+        self._open: list[_Task] = []
+        self._thread: threading.Thread | None = None
+        self._closing = False
+
+    def start(self, chore: Steps, done: Callable[[bool], None]) -> None:
+        """Do a chore; ``done(failed)`` is called once when it has ended."""
+        if self._closing:
+            done(True)  # noqa: FBT003 - a callback has no names
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name="jetspark-housekeeper", daemon=True
+            )
+            self._thread.start()
+        task = _Task(chore, done)
+        self._open.append(task)
+        self._queue.put(task)
+
+    def close(self) -> None:
+        """Stop after the step under way; chores that are not done count as failed."""
+        self._closing = True
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+        while self._open:
+            self._finish(self._open[0])
+
+    def _run(self) -> None:
+        while (task := self._queue.get()) is not None:
+            task.failed = not self._do(task.chore)
+            self._hand_back(partial(self._finish, task))
+
+    def _do(self, chore: Steps) -> bool:
+        try:
+            while not self._closing:
+                if chore.step():
+                    return True
+        except Exception:
+            # Nothing depends on a chore, so nothing stops because of it; the next start of the
+            # stream does without.
+            log.exception("housekeeping of a stream failed")
+        return False
+
+    def _finish(self, task: "_Task") -> None:
+        if task in self._open:
+            self._open.remove(task)
+            task.done(task.failed)
+
+
+class _Task:
+    """A chore that was started."""
+
+    def __init__(self, chore: Steps, done: Callable[[bool], None]) -> None:
+        self.chore = chore
+        self.done = done
+        self.failed = True
 
 
 def write(files: Files, work: Work) -> OSError | None:

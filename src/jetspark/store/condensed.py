@@ -67,16 +67,33 @@ class CondensedHead(msgspec.Struct, frozen=True, kw_only=True):
     covered: int
 
 
-class Condenser:
+class Chore:
+    """Work beside a log: its steps touch nothing that the log changes, so any thread can do them.
+
+    ``handle`` is a file of the log that it needs until it is done.
+    """
+
+    def __init__(self, files: Files, handle: i64) -> None:
+        self.files: Files = files
+        self.handle: i64 = handle
+
+    def step(self) -> bool:
+        """Do a bounded piece of the work; True when it is done."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Give back what it opened itself."""
+
+
+class Condenser(Chore):
     """Makes the condensed form of one segment, up to a durable end, step by step."""
 
     def __init__(
         self, files: Files, folder: Path, codec: Codec, handle: i64, name: str, end: i64
     ) -> None:
-        self.files: Files = files
+        super().__init__(files, handle)
         self.codec: Codec = codec
         self.path: Path = folder / (name + SUFFIX)
-        self.handle: i64 = handle
         self.at: i64 = 0
         self.end: i64 = end
         self.name: str = name

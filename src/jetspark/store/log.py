@@ -53,7 +53,6 @@ class StreamLog(Segments):
     ) -> None:
         super().__init__(files, folder, identity, segment_size, cache_budget)
         self.manifest_due: bool = False
-        self.closed: bool = False
         self.adopt_limits(identity)
 
     # Writing -----------------------------------------------------------------------------------
@@ -253,13 +252,7 @@ class StreamLog(Segments):
         flying: i64 = -1
         if self.in_flight is not None:
             flying = self.in_flight.handle
-        last: i64 = -1
-        for columns in self.index.segments:
-            if columns.handle != last and columns.handle != flying:  # noqa: PLR1714
-                self.close_handle(columns.handle)
-            last = columns.handle
-        self.abandon()
-        self.index.segments = []
+        self.close_segments(flying)
         self.handle = -1
         self.read_only = True
         self.closed = True

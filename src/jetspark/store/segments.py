@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mypy_extensions import i64
 
-from jetspark.store.condensed import SUFFIX, Condenser
+from jetspark.store.condensed import SUFFIX, Chore, Condenser
 from jetspark.store.files import Files
 from jetspark.store.manifest import Identity
 from jetspark.store.segment import create_segment, segment_name
@@ -28,7 +28,13 @@ class Segments(Staging):
         self.roll_due: bool = False
         # How much of each segment is condensed on disk; the one that is being condensed.
         self.condensed: dict[str, int] = {}
-        self.condenser: Condenser | None = None
+        # The chore under way, and whether somebody else does it; a removal to be tried again.
+        self.chore: Chore | None = None
+        self.chore_is_out: bool = False
+        self.unremoved: Chore | None = None
+        self.chores_due: bool = True
+        self.condense_at: i64 = 0
+        self.closed: bool = False
 
     def roll(self) -> None:
         """Go on in a new segment; when that fails, nothing is written before it was repeated.
@@ -57,11 +63,96 @@ class Segments(Staging):
         self.first_offset = offset
         self.end = offset
         self.roll_due = False
+        self.chores_due = True
+        self.condense_at = self.segment_size // 2
+
+    # Chores ------------------------------------------------------------------------------------
+
+    def take_chore(self) -> Chore | None:
+        """Hand out a piece of housekeeping whose steps may be done in another thread, or None.
+
+        ``end_chore`` follows. There is one at a time, and nothing waits for it.
+        """
+        if self.chore is None and not self.read_only and self.has_chore():
+            self.chore = self.next_chore()
+            self.chore_is_out = self.chore is not None
+            return self.chore
+        return None
+
+    def end_chore(self, failed: bool) -> None:
+        """The chore that was handed out is done, or has failed."""
+        chore = self.chore
+        assert chore is not None, "no chore was handed out"
+        self.chore = None
+        self.chore_is_out = False
+        with suppress(OSError):
+            chore.close()
+        if isinstance(chore, Condenser):
+            # What failed is not tried again before there is more of it.
+            self.condensed[chore.name] = int(chore.end)
+        elif failed:
+            self.unremoved = chore
+        if self.closed and (failed or isinstance(chore, Condenser)):
+            # The log was closed meanwhile and left the file to the chore.
+            self.unremoved = None
+            if self.in_flight is None or self.in_flight.handle != chore.handle:
+                self.close_handle(chore.handle)
+
+    def maintain(self) -> bool:
+        """Do one step of housekeeping here and now; True while there is more to do."""
+        if self.chore_is_out or self.read_only:
+            return False
+        if self.chore is None and self.has_chore():
+            self.chore = self.next_chore()
+        chore = self.chore
+        if chore is None:
+            return False
+        failed = False
+        try:
+            done = chore.step()
+        except OSError:
+            failed = True
+            done = True
+        if done:
+            self.end_chore(failed)
+        return not (failed and isinstance(chore, Removal))
 
     def drop_segment(self) -> bool:
-        """Remove the oldest segment if nothing in it is left; True when one was removed.
+        """Remove the oldest segment if nothing in it is left; True when one was removed."""
+        if self.chore is not None or not self.is_front_dead():
+            return False
+        self.chore = self.next_chore()
+        return self.maintain()
 
-        Oldest first, each removal synced before the next: what a later segment says about an
+    def has_chore(self) -> bool:
+        """Say whether it is worth looking for a chore; asked after each commit."""
+        return self.chores_due or self.end >= self.condense_at or self.is_front_dead()
+
+    def is_front_dead(self) -> bool:
+        """Say whether the oldest segment may have nothing left."""
+        if self.unremoved is not None:
+            return True
+        segments = self.index.segments
+        return len(segments) > 1 and segments[0].live == 0 and not segments[0].pinned
+
+    def next_chore(self) -> Chore | None:
+        """Find something to do."""
+        chore: Chore | None = self.unremoved
+        self.unremoved = None
+        if chore is None:
+            chore = self.detach()
+        if chore is None:
+            chore = self.next_condenser()
+        if chore is None:
+            self.chores_due = False
+            done: i64 = self.condensed.get(self.index.segments[-1].name, 0)
+            self.condense_at = done + self.segment_size // 2
+        return chore
+
+    def detach(self) -> "Removal | None":
+        """Take the oldest segment out of the index if nothing in it is left.
+
+        Oldest first, each removal durable before the next: what a later segment says about an
         earlier one must not go before it (a message that was deleted would be back). Nothing
         needs to be written for it: a crash before leaves a segment that replays to nothing.
         """
@@ -69,59 +160,14 @@ class Segments(Staging):
         count: i64 = 0
         while count < len(segments) and segments[count].handle == segments[0].handle:
             if segments[count].live > 0 or segments[count].pinned:
-                return False
+                return None
             count += 1
         if count == len(segments):
-            return False
-        name = segments[0].name
-        if self.condenser is not None and self.condenser.name == name:
-            self.abandon()
-        try:
-            if not self.unlink(name):
-                self.files.sync_folder(self.folder)
-        except OSError:
-            return False
-        self.close_handle(segments[0].handle)
+            return None
+        columns = segments[0]
         self.index.segments = segments[int(count) :]
-        if self.condensed.pop(name, 0) > 0:
-            with suppress(OSError):
-                self.unlink(name + SUFFIX)
-        return True
-
-    def unlink(self, name: str) -> bool:
-        """Remove a file; False when an earlier attempt did that and could not confirm it."""
-        try:
-            self.files.remove(self.folder / name)
-        except FileNotFoundError:
-            return False
-        return True
-
-    # Housekeeping ------------------------------------------------------------------------------
-
-    def maintain(self) -> bool:
-        """Do one bounded piece of housekeeping, well under 2 ms; True while there is more.
-
-        For whoever has the time: nothing waits for it, and it may end at any point.
-        """
-        if self.read_only:
-            return False
-        if self.condenser is None:
-            if self.drop_segment():
-                return True
-            self.condenser = self.next_condenser()
-        condenser = self.condenser
-        if condenser is None:
-            return False
-        try:
-            done = condenser.step()
-        except OSError:
-            condenser.failed = True
-            done = True
-        if done:
-            # What failed is not tried again before there is more of it.
-            self.condensed[condenser.name] = int(condenser.end)
-            self.abandon()
-        return True
+        self.condensed.pop(columns.name, 0)
+        return Removal(self.files, self.folder, columns.handle, columns.name)
 
     def next_condenser(self) -> Condenser | None:
         """The next segment to condense: one that is full, or a newest one that grew enough."""
@@ -143,15 +189,51 @@ class Segments(Staging):
                 )
         return None
 
-    def abandon(self) -> None:
-        """Stop condensing."""
-        condenser = self.condenser
-        self.condenser = None
-        if condenser is not None:
+    def close_segments(self, flying: i64) -> None:
+        """Close every file but those that somebody else still has in hand."""
+        out: i64 = -1
+        chore = self.chore
+        if chore is not None and self.chore_is_out:
+            out = chore.handle
+        elif chore is not None:
+            self.chore = None
             with suppress(OSError):
-                condenser.close()
+                chore.close()
+            if isinstance(chore, Removal):
+                self.close_handle(chore.handle)
+        if self.unremoved is not None:
+            self.close_handle(self.unremoved.handle)
+            self.unremoved = None
+        kept = {-1, int(flying), int(out)}
+        for columns in self.index.segments:
+            if int(columns.handle) not in kept:
+                self.close_handle(columns.handle)
+                kept.add(int(columns.handle))
+        self.index.segments = []
 
     def close_handle(self, handle: i64) -> None:
         """Give one file back. What was written is synced, so an error here says nothing more."""
         with suppress(OSError):
             self.files.close(int(handle))
+
+
+class Removal(Chore):
+    """Removes one segment file, and its condensed form."""
+
+    def __init__(self, files: Files, folder: Path, handle: i64, name: str) -> None:
+        super().__init__(files, handle)
+        self.folder: Path = folder
+        self.name: str = name
+
+    def step(self) -> bool:
+        """Remove the file, durably; raises OSError when that is not certain."""
+        try:
+            self.files.remove(self.folder / self.name)
+        except FileNotFoundError:
+            # An earlier attempt did that and could not confirm it.
+            self.files.sync_folder(self.folder)
+        with suppress(OSError):
+            self.files.remove(self.folder / (self.name + SUFFIX))
+        with suppress(OSError):
+            self.files.close(int(self.handle))
+        return True

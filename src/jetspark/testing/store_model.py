@@ -17,7 +17,15 @@ from jetspark.store.record import FIXED, body_end, headers_end, record_time, sub
 from jetspark.store.recovery import Recovery
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
-from jetspark.testing.store_state import Change, Fate, Limited, Message, Published, State
+from jetspark.testing.store_state import (
+    Change,
+    Fate,
+    Limited,
+    Message,
+    Published,
+    State,
+    is_limited,
+)
 
 __all__ = ["Found", "Message", "Opened", "StoreModel", "StreamModel", "Violation", "messages"]
 
@@ -99,8 +107,15 @@ class StreamModel:
         self._collapse()
 
     def states(self) -> "list[State]":
-        """Everything that may be found; empty when there are too many possibilities."""
-        if sum(fate is not Fate.ACKED for fate, _ in self.changes) > OPEN_MAX:
+        """Everything that may be found; empty when there are too many possibilities.
+
+        That is so too when a sync failed under limits: a message that was seen, and then lost by
+        the disk, may have taken older ones with it for good.
+        """
+        limited = any(self.base.limits) or any(is_limited(change) for _, change in self.changes)
+        failed = any(fate is Fate.FAILED for fate, _ in self.changes)
+        open_changes = sum(fate is not Fate.ACKED for fate, _ in self.changes)
+        if open_changes > OPEN_MAX or (failed and limited):
             return []
         states = [self.base]
         for fate, change in self.changes:
@@ -177,17 +192,21 @@ class StoreModel:
 
     def _check_stream(self, stream: StreamModel, log: StreamLog) -> Found:
         log.expire_before(stream.expired_before)
-        visible = messages(log)
+        unreadable: set[int] = set()
+        visible = messages(log, unreadable)
+        if unreadable and not self.sync_failed:
+            raise Violation(f"{unreadable} cannot be read, and nothing was damaged")
         for seq, message in visible.items():
             if message not in stream.possible.get(seq, ()):
                 raise Violation(f"sequence {seq} of {stream.identity.name} was never staged so")
-        states = stream.states()
+        states = stream.states() if not unreadable else []
         if states and not any(state.messages == visible for state in states):
             raise Violation(
                 f"{stream.identity.name} has {sorted(visible)}, that is none of "
                 f"{[sorted(state.messages) for state in states]}; {stream.changes}"
             )
-        check_counts(log, visible)
+        if not unreadable:
+            check_counts(log, visible)
         highest = max((*stream.certain(), *visible), default=0)
         if log.staged_seq < highest or log.index.last_seq > log.staged_seq:
             raise Violation(
@@ -278,8 +297,8 @@ def messages(log: StreamLog, unreadable: set[int] | None = None) -> dict[int, Me
             data[subject_end(data, at) : headers_end(data, at)],
             data[headers_end(data, at) : body_end(data, at)],
         )
-        if record_time(data, at) <= time:
-            raise Violation(f"time does not go on at sequence {seq}")
+        if record_time(data, at) < time:
+            raise Violation(f"time goes back at sequence {seq}")
         time = int(record_time(data, at))
     return found
 

@@ -53,6 +53,11 @@ Limited = tuple[int, int, int]
 Change = Published | Deleted | Purged | Limited
 
 
+def is_limited(change: Change) -> bool:
+    """Say whether a change is one of limits."""
+    return not isinstance(change, Published | Deleted | Purged)
+
+
 class State:
     """What one stream holds, kept in the simplest way that could be right."""
 

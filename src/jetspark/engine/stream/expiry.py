@@ -24,6 +24,9 @@ from jetspark.units import format_duration
 # What one call may look at: the same bound as reads have in one turn (contracts.md 1).
 PER_TURN: Final[i64] = 1000
 
+# Deadlines are 64-bit nanoseconds; a later one never comes.
+FOREVER: Final = 2**63 - 1
+
 
 class Expiry:
     """The ends of one stream's messages."""
@@ -46,7 +49,7 @@ class Expiry:
         if ttl == NEVER:
             self.immortal.add(seq)
         elif ttl > 0:
-            heappush(self.heap, (int(time_ns) + int(ttl) * SECOND, seq))
+            heappush(self.heap, (min(int(time_ns) + int(ttl) * SECOND, FOREVER), seq))
 
     def start_again(self) -> None:
         """A group failed: what was learned or taken with it is read from the log again."""

@@ -1,0 +1,174 @@
+"""Chores beside the loop: done once, reported once, and stopped at any point."""
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jetspark.store.committer import Housekeeper
+from jetspark.testing.store_model import messages
+
+if TYPE_CHECKING:
+    from tests.unit.store.conftest import Bench
+
+
+class Chore:
+    """So many steps; may wait for a gate, or raise in the last one."""
+
+    def __init__(self, steps: int, gate: threading.Event | None = None, error: str = "") -> None:
+        self.left = steps
+        self.gate = gate
+        self.error = error
+        self.begun = threading.Event()
+
+    def step(self) -> bool:
+        self.begun.set()
+        if self.gate is not None:
+            self.gate.wait(10)
+        self.left -= 1
+        if self.left == 0 and self.error:
+            raise OSError(self.error)
+        return self.left == 0
+
+
+class Loop:
+    """Where hand_back leads: runs what it was given when the test says so."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+        self.came = threading.Condition()
+
+    def hand_back(self, call: Callable[[], None]) -> None:
+        with self.came:
+            self.calls.append(call)
+            self.came.notify_all()
+
+    def run(self, count: int) -> None:
+        with self.came:
+            assert self.came.wait_for(lambda: len(self.calls) >= count, 10)
+            calls, self.calls = self.calls, []
+        for call in calls:
+            call()
+
+
+def test_a_chore_is_done_to_its_end_and_reported_once() -> None:
+    loop, ended = Loop(), []
+    keeper = Housekeeper(loop.hand_back)
+    chore = Chore(5)
+    keeper.start(chore, ended.append)
+    keeper.start(Chore(1), ended.append)
+    loop.run(2)
+    keeper.close()
+
+    assert chore.left == 0
+    assert ended == [False, False]
+
+
+def test_an_error_ends_the_chore_and_not_the_thread(caplog: pytest.LogCaptureFixture) -> None:
+    loop, ended = Loop(), []
+    keeper = Housekeeper(loop.hand_back)
+    keeper.start(Chore(2, error="no disk"), ended.append)
+    keeper.start(Chore(1), ended.append)
+    loop.run(2)
+    keeper.close()
+
+    assert ended == [True, False]
+    assert "housekeeping of a stream failed" in caplog.text
+
+
+def test_closing_stops_after_the_step_under_way() -> None:
+    loop, ended, gate = Loop(), [], threading.Event()
+    keeper = Housekeeper(loop.hand_back)
+    chore = Chore(1_000_000, gate)
+    keeper.start(chore, ended.append)
+    keeper.start(Chore(1), ended.append)
+    assert chore.begun.wait(10)
+    threading.Timer(0, gate.set).start()
+    keeper.close()
+    keeper.close()
+
+    assert chore.left > 0
+    assert ended == [True, True]
+    # What was handed back before comes too late.
+    for call in loop.calls:
+        call()
+    assert ended == [True, True]
+    keeper.start(Chore(1), ended.append)
+    assert ended == [True, True, True]
+
+
+def test_a_closed_housekeeper_that_had_nothing_to_do_has_no_thread() -> None:
+    before = threading.active_count()
+    Housekeeper(Loop().hand_back).close()
+
+    assert threading.active_count() == before
+
+
+def test_a_log_closes_when_its_chore_comes_back(bench: "Bench") -> None:
+    """A file that a chore reads must not be somebody else's meanwhile."""
+    for _ in range(30):
+        bench.publish(b"x" * 1_000)
+    chore = bench.log.take_chore()
+    assert chore is not None
+    assert bench.log.take_chore() is None
+    assert not bench.log.maintain()
+    chore.step()
+    chore.step()
+    bench.log.close()
+    bench.store.close()
+    assert bench.disk.open_handles > 0
+    while not chore.step():
+        pass
+    bench.log.end_chore(failed=False)
+
+    assert bench.disk.open_handles == 0
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_removal_comes_back_too(bench: "Bench", failed: bool) -> None:
+    for _ in range(30):
+        bench.publish(b"x" * 1_000)
+    bench.log.stage_purge(30, b"", 0)
+    bench.write()
+    bench.log.commit()
+    chore = bench.log.take_chore()
+    assert chore is not None
+    bench.log.close()
+    bench.store.close()
+    if not failed:
+        chore.step()
+    bench.log.end_chore(failed=failed)
+
+    assert bench.disk.open_handles == 0
+    bench.reopen(bench.disk)
+    assert list(messages(bench.log)) == [30]
+
+
+def test_chores_are_done_while_the_log_is_written(bench: "Bench") -> None:
+    """The steps run in a thread, the log goes on, and a start finds everything."""
+    loop = Loop()
+    keeper = Housekeeper(loop.hand_back)
+    ended = 0
+
+    def done(failed: bool) -> None:
+        nonlocal ended
+        ended += not failed
+        bench.log.end_chore(failed)
+
+    bench.log.set_limits(20, 0, 0)
+    waiting = 0
+    for _ in range(100):
+        bench.publish(b"x" * 1_000)
+        chore = bench.log.take_chore()
+        if chore is not None:
+            keeper.start(chore, done)
+            waiting += 1
+            loop.run(1)
+    keeper.close()
+    before = messages(bench.log)
+    bench.reopen()
+
+    assert ended == waiting > 10
+    assert messages(bench.log) == before
+    assert len(bench.segments()) < 6

@@ -7,8 +7,10 @@ import time
 from typing import Final
 
 from jetspark.server.config import Settings
+from jetspark.server.trace import TRACE
 
 _LEVELS: Final = {
+    TRACE: "TRC",
     logging.DEBUG: "DBG",
     logging.INFO: "INF",
     logging.WARNING: "WRN",
@@ -50,7 +52,8 @@ def set_up_log(settings: Settings) -> None:
         handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(NatsFormatter(with_time=settings.logtime, utc=settings.logtime_utc))
     logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG if settings.debug else logging.INFO)
+    level = logging.DEBUG if settings.debug else logging.INFO
+    logger.setLevel(TRACE if settings.trace or settings.trace_verbose else level)
     logger.propagate = False
 
 

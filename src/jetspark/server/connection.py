@@ -16,6 +16,7 @@ from jetspark.server.client import ClientHandler
 from jetspark.server.session import Session
 from jetspark.server.tls import TlsRuntime
 from jetspark.server.tls_channel import TlsChannel
+from jetspark.server.trace import Tracer
 
 if TYPE_CHECKING:
     from jetspark.server.server import Server
@@ -46,6 +47,7 @@ class Connection(asyncio.BufferedProtocol):
         self._tls: TlsChannel | None = None
         self._handshake_timer: asyncio.TimerHandle | None = None
         self._fallback_timer: asyncio.TimerHandle | None = None
+        self._tracer: Tracer | None = None
         self.stalls = 0
         self.handshake_first = False
         client.receiver.connection = self
@@ -60,6 +62,9 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         refusal = self._server.joined(self)
         self.session.begin(transport.get_extra_info("peername"))
+        settings = self._server.settings
+        if settings.trace or settings.trace_verbose:
+            self._tracer = Tracer(self.session, settings.max_traced_msg_len, settings.max_payload)
         tls = self._server.tls
         if tls is None or not tls.handshake_first:
             self.client.receiver.queue(self.session.info())
@@ -127,6 +132,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send(self, data: bytes) -> None:
         """Write to the client, encrypted where TLS is spoken."""
+        if self._tracer is not None:
+            self._tracer.got(data)
         if self._tls is not None:
             self._tls.write(data)
         elif self._transport is not None:
@@ -168,6 +175,8 @@ class Connection(asyncio.BufferedProtocol):
         data = self._buffer[:nbytes]
         if self._tls is not None:
             data = memoryview(self._decrypted(bytes(data)))
+        if self._tracer is not None:
+            self._tracer.sent(bytes(data))
         behind = False
         for start in range(0, len(data), CHUNK):
             self.client.parser.feed(bytes(data[start : start + CHUNK]))

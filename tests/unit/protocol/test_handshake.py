@@ -51,7 +51,6 @@ def test_info_always_has_the_fields_clients_read() -> None:
         "server_name": "",
         "version": "",
         "proto": 0,
-        "go": "",
         "host": "",
         "port": 0,
         "headers": False,

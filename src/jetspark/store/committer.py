@@ -261,7 +261,7 @@ class Housekeeper:
     def start(self, chore: Steps, done: Callable[[bool], None]) -> None:
         """Do a chore; ``done(failed)`` is called once when it has ended."""
         if self._closing:
-            done(True)  # noqa: FBT003 - a callback has no names
+            done(True)
             return
         if self._thread is None:
             self._thread = threading.Thread(

@@ -1,7 +1,6 @@
 """What a stream's configuration means for a publish, as plain fields (speed.md 5)."""
 
-from random import Random
-
+from librt.random import Random
 from mypy_extensions import i64
 
 from jetspark.api.enums import Discard
@@ -34,8 +33,8 @@ class Rules:
         self.allow_schedules: bool = config.allow_msg_schedules
         self.subjects: list[bytes] = [subject.encode() for subject in config.subjects]
         self.transform: SubjectTransform | None = None
-        # Spreads messages; nothing is kept secret by it.
-        random_below = Random(seed).randrange  # noqa: S311
+        # Spreads messages, the same way for the same seed; nothing is kept secret by it.
+        random_below = Random(seed & 0x7FFFFFFFFFFFFFFF).randrange
         transform = config.subject_transform
         if transform is not None and transform.dest:
             self.transform = SubjectTransform(

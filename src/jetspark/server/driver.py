@@ -58,9 +58,10 @@ class EngineDriver:
         self.follow_streams()
 
     def follow_streams(self) -> None:
-        """Streams came or went: routes made before are no longer good."""
+        """Streams came or went: routes made before are no longer good, deadlines may be new."""
         self._router.generation = self.engine.generation
         self._router.stores_inboxes = self.engine.wants_inboxes()
+        self._schedule_turn()
 
     def _request(self, target: Target, reply: bytes, headers: bytes, body: bytes) -> None:
         now = self._clock.now_ns()

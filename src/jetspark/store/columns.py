@@ -58,12 +58,16 @@ class Columns:
         self.subjects: vec[i32] = vec[i32]()
         self.nexts: vec[i64] = vec[i64]()
 
-    def add(self, seq: i64, offset: i64, subject_number: i64, size: i64) -> None:
-        """Append a message; sequences that were skipped before it become holes."""
-        while len(self.offsets) < seq - self.base:
+    def add_holes(self, count: i64) -> None:
+        """Append rows of sequences that were skipped."""
+        while count > 0:
             self.offsets = append(self.offsets, NOWHERE)
             self.subjects = append(self.subjects, i32(-1))
             self.nexts = append(self.nexts, i64(0))
+            count -= 1
+
+    def add(self, offset: i64, subject_number: i64, size: i64) -> None:
+        """Append the next message."""
         self.offsets = append(self.offsets, offset | (size << OFFSET_BITS))
         self.subjects = append(self.subjects, i32(subject_number))
         self.nexts = append(self.nexts, i64(0))

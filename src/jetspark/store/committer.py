@@ -54,6 +54,11 @@ class Work(Protocol):
         """What to write."""
         ...
 
+    @property
+    def filler(self) -> bytes:
+        """What to write behind it; nothing depends on that."""
+        ...
+
 
 Report = Callable[[object, OSError | None], None]
 
@@ -319,8 +324,9 @@ def write(files: Files, work: Work) -> OSError | None:
     An error that is not the disk's is a mistake of ours, but it is one write that failed like any
     other: its owner has to hear of it, and a thread must not die of it with nobody the wiser.
     """
+    blobs = [work.blob, work.filler] if work.filler else [work.blob]
     try:
-        files.write_synced(work.handle, [work.blob], work.offset)
+        files.write_synced(work.handle, blobs, work.offset)
     except OSError as error:
         return error
     except Exception as error:  # noqa: BLE001 - reported, never swallowed

@@ -60,10 +60,13 @@ class StreamIndex(Search):
     ) -> None:
         """A message became durable."""
         columns = self.segments[-1]
-        if seq - columns.base - len(columns.offsets) > HOLES_MAX:
+        skipped: i64 = seq - columns.base - len(columns.offsets)
+        if skipped > HOLES_MAX:
             self.add_segment(columns.handle, seq, columns.start, columns.name)
             columns = self.segments[-1]
-        columns.add(seq, offset, entry.number, size)
+        elif skipped > 0:
+            columns.add_holes(skipped)
+        columns.add(offset, entry.number, size)
         if self.messages == 0:
             self.first_seq = seq
             self.first_time_of = seq

@@ -71,8 +71,14 @@ class StreamLog(Segments):
 
     def seal_group(self) -> Group:
         """Make what is staged the group on its way, at the end of the newest segment."""
+        blob = self.writer.getvalue()
         group = Group(
-            self.handle, self.end, self.writer.getvalue(), self.entries, self.staged_position
+            self.handle,
+            self.end,
+            blob,
+            self.entries,
+            self.staged_position,
+            self.filler_behind(len(blob)),
         )
         self.writer = BytesWriter()
         self.entries = []
@@ -97,6 +103,7 @@ class StreamLog(Segments):
         self.apply_group(group)
         self.cache.add(self.index.segments[-1].start + group.offset, group.blob)
         self.end = group.offset + len(group.blob)
+        self.filled_to = max(self.filled_to, self.end + len(group.filler))
         self.durable_position = group.last_position
         self.flying_messages = 0
         self.flying_bytes = 0
@@ -117,6 +124,7 @@ class StreamLog(Segments):
         entries = group.entries
         index = self.index
         offset = group.offset
+        limits = self.limits
         at: i64 = 0
         end: i64 = len(blob)
         n: i64 = 0
@@ -133,10 +141,11 @@ class StreamLog(Segments):
                     record_time(blob, at),
                     stored_size(total, headers_in(lengths)),
                 )
-                if self.limits.any:
-                    self.limits.evict(index, entry)
+                if limits.any:
+                    limits.evict(index, entry)
             else:
                 self.apply_other(blob, at)
+                limits = self.limits
             at += total
 
     def fail(self, no_space: bool) -> None:
@@ -155,6 +164,9 @@ class StreamLog(Segments):
         if not no_space:
             self.read_only = True
             return
+        # What does not fit with filler may fit without it.
+        self.filler = b""
+        self.filled_to = self.end
         try:
             self.files.truncate(int(self.handle), int(self.end))
         except OSError:

@@ -1,7 +1,10 @@
 """Segment files: their names, and the head each one begins with.
 
 A head is a framed document (see ``manifest.py``, magic ``JSS1``): the stream's identity and where
-in the stream this segment begins. Records follow it directly, up to the end of the file.
+in the stream this segment begins. Records follow it directly. Behind the last one there may be
+*filler*: syncing into bytes that are there already costs a third less than growing the file each
+time (speed.md 7), so a small group that reaches the end of the file takes some filler with it.
+Filler is no record, and it is not zero: zeros are what damage and unwritten sectors look like.
 """
 
 import errno
@@ -24,6 +27,11 @@ from jetspark.store.manifest import (
 SEGMENT_MAGIC: Final = b"JSS1"
 SUFFIX: Final = ".seg"
 SEGMENT_SIZE: Final = 32 * 1024 * 1024
+
+FILLER: Final = b"\xa5"
+FILLER_SIZE: Final = 256 * 1024
+# Large groups gain little and would write everything twice.
+FILLED_GROUP_MAX: Final = 16 * 1024
 
 _NAME: Final = re.compile(r"(\d{20})-(\d{20})\.seg")
 
@@ -123,3 +131,8 @@ def read_head(data: bytes) -> tuple[SegmentHead, int] | None:
 def identity_of(head: SegmentHead) -> Identity:
     """The identity a segment carries."""
     return decode_identity(bytes(head.identity))
+
+
+def without_filler(data: bytes, good: int) -> bytes:
+    """The content of a segment up to the filler behind it; ``good`` bytes are records."""
+    return data[: max(good, len(data.rstrip(FILLER)))]

@@ -12,7 +12,13 @@ from mypy_extensions import i64
 from jetspark.store.condensed import SUFFIX, Chore, Condenser
 from jetspark.store.files import Files
 from jetspark.store.manifest import Identity
-from jetspark.store.segment import create_segment, segment_name
+from jetspark.store.segment import (
+    FILLED_GROUP_MAX,
+    FILLER,
+    FILLER_SIZE,
+    create_segment,
+    segment_name,
+)
 from jetspark.store.staging import Staging
 
 
@@ -25,6 +31,10 @@ class Segments(Staging):
         super().__init__(files, folder, identity, cache_budget)
         self.segment_size: i64 = segment_size
         self.first_offset: i64 = 0
+        # Up to where the newest segment has bytes already, records or filler.
+        self.filled_to: i64 = 0
+        self.filler_size: int = min(FILLER_SIZE, segment_size // 8)
+        self.filler: bytes = FILLER * self.filler_size
         self.roll_due: bool = False
         # How much of each segment is condensed on disk; the one that is being condensed.
         self.condensed: dict[str, int] = {}
@@ -43,6 +53,7 @@ class Segments(Staging):
         and an attempt that failed may have left the successor there.
         """
         self.roll_due = True
+        self.cut_filler()
         first_seq = self.index.last_seq + 1
         position = int(self.durable_position) + 1
         handle, offset = create_segment(
@@ -62,9 +73,28 @@ class Segments(Staging):
         self.handle = handle
         self.first_offset = offset
         self.end = offset
+        self.filled_to = offset
+        self.filler = FILLER * self.filler_size
         self.roll_due = False
         self.chores_due = True
         self.condense_at = self.segment_size // 2
+
+    def filler_behind(self, size: i64) -> bytes:
+        """What to write behind a group of this size; empty when that gains nothing."""
+        end = self.end + size
+        if size > FILLED_GROUP_MAX or end <= self.filled_to:
+            return b""
+        if end + len(self.filler) > self.segment_size:
+            return b""
+        return self.filler
+
+    def cut_filler(self) -> None:
+        """Cut the filler off the newest segment. When that fails, recovery passes over it."""
+        if self.handle >= 0 and self.filled_to > self.end:
+            with suppress(OSError):
+                if self.files.size(int(self.handle)) > self.end:
+                    self.files.truncate(int(self.handle), int(self.end))
+            self.filled_to = self.end
 
     # Chores ------------------------------------------------------------------------------------
 

@@ -45,10 +45,13 @@ class Group:
         blob: bytes,
         entries: list[SubjectEntry],
         last_position: i64,
+        filler: bytes = b"",
     ) -> None:
         self.handle: i64 = handle
         self.offset: i64 = offset
         self.blob: bytes = blob
+        # Written behind the blob, in the same write (segment.py).
+        self.filler: bytes = filler
         self.entries: list[SubjectEntry] = entries
         self.last_position: i64 = last_position
 
@@ -294,7 +297,7 @@ class Staging(LogReader):
         self.stage_current(document)
 
     def stage_current(self, document: bytes) -> None:
-        """Stage a configuration record: see ``configuration.py`` of its body."""
+        """Stage a configuration record; ``StreamLog.apply_configuration`` says what is in it."""
         self.limits_due = False
         self.staged_limits = self.wanted_limits
         self.staged_document = document

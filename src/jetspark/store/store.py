@@ -5,7 +5,7 @@
     STORE                          format version and its check; locked while a process uses it
     acct-<hex>/stream-<hex>/       ids, never names: no name becomes a path
         manifest.a manifest.b
-        <first-seq>-<position>.seg
+        <first-seq>-<position>.seg and, made beside, .seg.idx (condensed.py)
 
 A stream is made in a folder called ``new-...`` and renamed when it is whole, and dropped by
 renaming it to ``dropped-...`` first: a crash in between leaves nothing but litter, which the

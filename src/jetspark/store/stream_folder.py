@@ -12,7 +12,8 @@ from typing import Final
 
 from jetspark.errors.storage import CorruptRecord
 from jetspark.store.condensed import SUFFIX, CondensedHead
-from jetspark.store.condensed_replay import read_condensed, replay_condensed
+from jetspark.store.condensed_file import read_condensed
+from jetspark.store.condensed_replay import replay_condensed
 from jetspark.store.files import NO_SPACE, Files
 from jetspark.store.limits import Limits
 from jetspark.store.log import StreamLog
@@ -29,7 +30,6 @@ from jetspark.store.recovery import (
     TORN,
     BadRange,
     Recovery,
-    Tail,
     replay_segment,
 )
 from jetspark.store.removal import delete_range
@@ -39,7 +39,9 @@ from jetspark.store.segment import (
     identity_of,
     parse_segment_name,
     read_head,
+    without_filler,
 )
+from jetspark.store.tail import Tail
 
 TEMPORARY: Final = ".tmp"  # what `Files.replace` was about to rename
 
@@ -151,6 +153,7 @@ class StreamFolder:
         if newest:
             self._sync(log, recovery)
         size = self._files.size(handle)
+        log.filled_to = size
         condensed = read_condensed(log, name, size)
         if condensed is not None:
             ready = self._replay_condensed(log, handle, size, condensed, recovery)
@@ -165,6 +168,7 @@ class StreamFolder:
         if head:
             self._believe(log, head[0])
         good = int(replay_segment(log, data, log.first_offset, recovery))
+        data = without_filler(data, good)
         if newest and head is None and good == 0:
             fresh = encode_head(log.identity, first_seq, first_position)
             if len(data) <= len(fresh):
@@ -193,7 +197,8 @@ class StreamFolder:
         recovery.bytes_read += first_offset + len(condensed[1]) + len(rest)
         # Nobody looks at what is condensed; the rest must lie where it does in the file.
         data = bytes(covered) + rest
-        return data, int(replay_segment(log, data, covered, recovery))
+        good = int(replay_segment(log, data, covered, recovery))
+        return without_filler(data, good), good
 
     def _believe(self, log: StreamLog, head: SegmentHead) -> None:
         """Take over what the head of a segment says about all before it."""
@@ -284,6 +289,7 @@ class StreamFolder:
     def _cut(self, log: StreamLog, recovery: Recovery) -> None:
         try:
             self._files.truncate(int(log.handle), int(log.end))
+            log.filled_to = log.end
         except OSError as error:
             log.read_only = True
             recovery.notes.append(f"the stream is read-only, its tail cannot be cut: {error}")

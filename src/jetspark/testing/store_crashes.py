@@ -147,7 +147,9 @@ class _Life:
             if group is None:
                 raise Violation("something was staged and there is no group")
             behind = self._stage(log, stream) if self._random.random() < 0.2 else 0
-            self.disk.write_synced(int(group.handle), [group.blob], int(group.offset))
+            self.disk.write_synced(
+                int(group.handle), [group.blob, group.filler], int(group.offset)
+            )
         except OSError as error:
             self._failed(log, stream, error)
             return
@@ -164,7 +166,9 @@ class _Life:
             group = log.take_group()
             if group is None:
                 raise Violation("something was staged and there is no group")
-            self.disk.write_synced(int(group.handle), [group.blob], int(group.offset))
+            self.disk.write_synced(
+                int(group.handle), [group.blob, group.filler], int(group.offset)
+            )
         except OSError as error:
             self._failed(log, stream, error)
             return

@@ -289,6 +289,8 @@ def _short_life(
                 opened.store.drop(opened.store.create(_identity(2)))
             for turn in range(first_turn, first_turn + 8):
                 _publish_checked(disk, opened.logs[0], turn, acked, staged)
+                opened.logs[0].maintain()
+                opened.logs[0].maintain()
         finally:
             opened.close()
 

@@ -53,7 +53,8 @@ class Loop:
 
 
 def test_a_chore_is_done_to_its_end_and_reported_once() -> None:
-    loop, ended = Loop(), []
+    loop = Loop()
+    ended: list[bool] = []
     keeper = Housekeeper(loop.hand_back)
     chore = Chore(5)
     keeper.start(chore, ended.append)
@@ -66,7 +67,8 @@ def test_a_chore_is_done_to_its_end_and_reported_once() -> None:
 
 
 def test_an_error_ends_the_chore_and_not_the_thread(caplog: pytest.LogCaptureFixture) -> None:
-    loop, ended = Loop(), []
+    loop = Loop()
+    ended: list[bool] = []
     keeper = Housekeeper(loop.hand_back)
     keeper.start(Chore(2, error="no disk"), ended.append)
     keeper.start(Chore(1), ended.append)
@@ -78,7 +80,8 @@ def test_an_error_ends_the_chore_and_not_the_thread(caplog: pytest.LogCaptureFix
 
 
 def test_closing_stops_after_the_step_under_way() -> None:
-    loop, ended, gate = Loop(), [], threading.Event()
+    loop, gate = Loop(), threading.Event()
+    ended: list[bool] = []
     keeper = Housekeeper(loop.hand_back)
     chore = Chore(1_000_000, gate)
     keeper.start(chore, ended.append)

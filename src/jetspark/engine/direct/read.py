@@ -263,6 +263,8 @@ class BatchRead(Run):
     ) -> None:
         super().__init__(reader, stream, outlet, to, max_bytes, proof)
         index = stream.log.index
+        self.pattern: bytes = pattern
+        self.generation: i64 = index.generation
         self.mask: bytes = index.mask_for(pattern) if pattern else b""
         self.seq: i64 = index.next_seq(first, self.mask)
         # Messages that become durable while the batch runs are not part of it.
@@ -273,6 +275,10 @@ class BatchRead(Run):
     def step(self, budget: Budget) -> bool:
         """Send as much as this turn allows; True when the batch is over."""
         index = self.stream.log.index
+        if self.pattern and self.generation != index.generation:
+            # Since the last turn a number may have gone from one subject to another.
+            self.generation = index.generation
+            self.mask = index.mask_for(self.pattern)
         while True:
             if self.outlet.gone() or self.stream.dropped:
                 return True

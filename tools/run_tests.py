@@ -54,8 +54,8 @@ PARTS = (
     Part("engine and store simulation", 80, ("tests/simulation",)),
     Part("interop", 80, ("tests/interop", "tests/integration")),
     Part("client", 100, ("tests/client",)),
-    # One JVM serves the whole part, and which of its sessions is active depends on what ran before:
-    # in a fixed order a failure can be looked into.
+    # One JVM serves the whole part, and which of its sessions is active depends on what ran
+    # before: in a fixed order a failure can be looked into.
     Part("spark", 120, ("tests/spark",), arguments=("-p", "no:randomly")),
     Part("browser", 40, ("tests/browser",)),
     Part("docs", 20, ("tests/docs",)),

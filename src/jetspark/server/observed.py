@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jetspark.api.base import Timestamp
 from jetspark.api.consumer import ConsumerInfo
 from jetspark.api.stream import StreamConfig, StreamSourceInfo, StreamState
+from jetspark.engine.requests.streams import stream_state
 from jetspark.engine.stream.config import API_LEVEL
 from jetspark.engine.stream.stream import Stream
 from jetspark.server.accounts import Account
@@ -92,19 +92,8 @@ class ObservedStream:
         self.write_error = "read-only after a disk error" if stream.log.read_only else ""
 
     def state(self) -> StreamState:
-        """What it holds."""
-        index = self._stream.log.index
-        holes = index.last_seq - index.first_seq + 1 - index.messages if index.messages else 0
-        return StreamState(
-            messages=index.messages,
-            bytes=index.bytes,
-            first_seq=index.first_seq,
-            first_ts=Timestamp(index.first_time),
-            last_seq=index.last_seq,
-            last_ts=Timestamp(index.last_time),
-            num_subjects=index.subject_count,
-            num_deleted=holes,
-        )
+        """What it holds, as STREAM.INFO says it."""
+        return stream_state(self._stream)
 
     def consumers(self, now_ns: int) -> Sequence[ConsumerInfo]:
         """Streams of this version have none."""

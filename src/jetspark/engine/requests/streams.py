@@ -208,21 +208,26 @@ def _info(stream: Stream, now: int, model: type[_Info]) -> _Info:
 
 
 def _info_with(stream: Stream, config: StreamConfig, now: int, model: type[_Info]) -> _Info:
-    index = stream.log.index
-    holes = index.last_seq - index.first_seq + 1 - index.messages if index.messages else 0
     return model(
         config=config,
         created=Timestamp(stream.created_ns),
-        state=StreamState(
-            messages=index.messages,
-            bytes=index.bytes,
-            # An empty stream that was told to begin at 1 says so, as in released servers.
-            first_seq=index.first_seq or min(config.first_seq, 1),
-            first_ts=Timestamp(index.first_time),
-            last_seq=index.last_seq,
-            last_ts=Timestamp(index.last_time),
-            num_subjects=index.subject_count,
-            num_deleted=holes,
-        ),
+        state=stream_state(stream),
         ts=Timestamp(now),
+    )
+
+
+def stream_state(stream: Stream) -> StreamState:
+    """What is durable in a stream, without lists of subjects or deletes."""
+    index = stream.log.index
+    holes = index.last_seq - index.first_seq + 1 - index.messages if index.messages else 0
+    return StreamState(
+        messages=index.messages,
+        bytes=index.bytes,
+        # An empty stream that was told to begin at 1 says so, as in released servers.
+        first_seq=index.first_seq or min(stream.config.first_seq, 1),
+        first_ts=Timestamp(index.first_time),
+        last_seq=index.last_seq,
+        last_ts=Timestamp(index.last_time),
+        num_subjects=index.subject_count,
+        num_deleted=holes,
     )

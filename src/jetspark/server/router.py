@@ -18,7 +18,8 @@ from jetspark.engine.direct.read import DirectReader
 from jetspark.engine.outbox import Outbox, Outlet
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import PUBLISH, Target
-from jetspark.protocol.encoder import write_hmsg, write_msg, write_number
+from jetspark.headers.numbers import digits, write_number
+from jetspark.protocol.encoder import write_hmsg, write_msg
 from jetspark.server.receiver import Receiver, Subscription, Traffic
 from jetspark.subjects.sublist import Match, Sublist
 
@@ -358,15 +359,6 @@ class ClientOutlet(Outlet):
     def gone(self) -> bool:
         """Say whether nobody listens any more."""
         return self._subscription.closed
-
-
-def digits(number: i64) -> i64:
-    """How many decimal digits a number that is not negative has."""
-    count: i64 = 1
-    while number >= 10:
-        number //= 10
-        count += 1
-    return count
 
 
 def is_compact(data: bytes, se: i64, rs: i64, re: i64, hs: i64, ps: i64) -> bool:

@@ -75,9 +75,8 @@ class Intake:
 
     def publish(
         self,
+        subject: bytes,
         data: bytes,
-        ss: i64,
-        se: i64,
         rs: i64,
         re: i64,
         hs: i64,
@@ -94,9 +93,9 @@ class Intake:
             or (re > rs and data[re - 1] == _UPPER_I)
         ):
             return self.publish_checked(
-                data[ss:se], data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
+                subject, data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
             )
-        seq = self.log.stage_message(data[ss:se], 0, data[ps : pe + 2], now)
+        seq = self.log.stage_message(subject, 0, data[ps : pe + 2], now)
         self.checks.last_id = b""
         if re > rs:
             self.filling.replies.append(data[rs:re])

@@ -95,6 +95,8 @@ class StreamFolder:
             log.close()
             raise
         log.opening = False
+        log.synced_end = log.end
+        log.sequence_floor = manifest.sequence_floor if manifest else 0
         return log, recovery
 
     def _log(self, identity: Identity) -> StreamLog:

@@ -12,6 +12,7 @@ import msgspec
 
 from jetspark.api.base import encode
 from jetspark.api.stream import StreamConfig
+from jetspark.engine import tending
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gets import Gets
 from jetspark.engine.limits import HELD_READS_MAX, MIN_LAST_SEQ_WAIT_NS
@@ -77,7 +78,9 @@ class Engine(Gets):
             max_bytes=evicting(config)[1],
             max_per_subject=evicting(config)[2],
         )
-        stream = Stream(config, now, self._store.create(identity))
+        in_memory = config.storage == "memory"
+        create = self._store.create_in_memory if in_memory else self._store.create
+        stream = Stream(config, now, create(identity))
         self._add(stream)
         return stream
 
@@ -124,6 +127,8 @@ class Engine(Gets):
         return None
 
     def _add(self, stream: Stream) -> None:
+        asked = "async" if stream.config.persist_mode == "async" else ""
+        self._store.choose_level(stream.log, asked)
         self.streams[stream.config.name] = stream
         self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
         for subject in stream.config.subjects:
@@ -192,6 +197,8 @@ class Engine(Gets):
             stream.log.commit()  # gives the file back that the group was written to
             return
         stream.committed(outbox)
+        if stream.tend_at == 0 and stream.log.unsynced:
+            stream.tend_at = tending.SOON
         self._deadlines.note(stream)
         if stream.published:
             self._publish_again(stream, outbox)
@@ -218,12 +225,19 @@ class Engine(Gets):
             stream.log.fail(no_space)
             return
         stream.failed(no_space, outbox)
+        tending.failed(stream, self._store, no_space=no_space)
+        self._deadlines.note(stream)
         # A configuration that was staged is not the stream's.
         durable = decode_config(bytes(stream.log.identity.config))
         if durable != stream.config:
             log = stream.log
             log.set_limits(*evicting(durable))
             self._configure(stream, durable)
+
+    def reopened(self, stream: Stream) -> None:
+        """The log of a stream that had failed was verified and takes writes again."""
+        stream.tend_at = 0
+        self._deadlines.note(stream)
 
     # Time --------------------------------------------------------------------------------------
 
@@ -240,6 +254,8 @@ class Engine(Gets):
         self.refuse_held(now, outbox)
         due = self._deadlines.due(now)
         for stream in due:
+            if 0 < stream.tend_at <= now:
+                tending.tend(stream, self._store, now)
             if stream.expire(now, outbox):
                 # What is on its way is still there to be seen: asked again when it is durable.
                 self.mark_dirty(stream)

@@ -44,7 +44,6 @@ from jetspark.store.record import (
     record_lengths,
     record_sequence,
     record_time,
-    stored_size,
     subject_end,
 )
 
@@ -206,7 +205,7 @@ class Condenser(Chore):
         if seq - self.last_seq > STEP_MAX:
             self.put(FROM, seq - 1)
             self.last_seq = seq - 1
-        size = stored_size(total, headers_in(lengths))
+        size = self.codec.size_of(total, headers_in(lengths))
         step = seq - self.last_seq
         self.put((self.at + at) | (size << OFFSET_BITS), (step << 32) | number)
         self.last_seq = seq

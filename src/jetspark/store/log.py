@@ -37,7 +37,6 @@ from jetspark.store.record import (
     record_lengths,
     record_sequence,
     record_time,
-    stored_size,
 )
 from jetspark.store.removal import delete_range, purge
 from jetspark.store.segments import Segments
@@ -161,7 +160,7 @@ class StreamLog(Segments):
                     entry,
                     offset + at,
                     record_time(blob, at),
-                    stored_size(total, headers_in(lengths)),
+                    self.codec.size_of(total, headers_in(lengths)),
                 )
                 if limits.any:
                     limits.evict(index, entry)
@@ -194,7 +193,7 @@ class StreamLog(Segments):
             entry,
             offset,
             record_time(data, at),
-            stored_size(record_length(data, at), headers_in(record_lengths(data, at))),
+            self.codec.size_of(record_length(data, at), headers_in(record_lengths(data, at))),
         )
         if self.limits.any:
             self.limits.evict(self.index, entry)

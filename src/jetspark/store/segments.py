@@ -50,6 +50,8 @@ class Segments(Removing):
         self.closed: bool = False
         # While a stream is recovered nothing is staged that nobody would write.
         self.opening: bool = False
+        # Gone with the process: no start will read it.
+        self.in_memory: bool = False
         # Somebody wants a log that failed to be opened again.
         self.reopen_due: bool = False
         # It is time to sync what was acknowledged before it was on disk.
@@ -238,7 +240,7 @@ class Segments(Removing):
     def next_condenser(self) -> Condenser | None:
         """The next segment to condense: one that is full, or a newest one that grew enough."""
         segments = self.index.segments
-        n: i64 = 0
+        n: i64 = len(segments) if self.in_memory else 0
         while n < len(segments):
             columns = segments[n]
             while n < len(segments) and segments[n].handle == columns.handle:

@@ -27,6 +27,7 @@ from jetspark.store.record import (
     FIXED,
     MESSAGE,
     PURGE,
+    SEGMENT_DROP,
     SKIP,
     body_end,
     headers_in,
@@ -39,6 +40,7 @@ from jetspark.store.record import (
     stored_size,
 )
 from jetspark.store.removal import delete_range, purge
+from jetspark.store.rewriting import apply_drop
 from jetspark.store.segments import Segments
 from jetspark.store.staging import Group
 
@@ -192,6 +194,8 @@ class StreamLog(Segments):
             )
         elif kind == CONFIGURATION:
             apply_configuration(self, data, at)
+        elif kind == SEGMENT_DROP:
+            apply_drop(self.index, data[body + 8 : body_end(data, at)])
         elif CONSUMER <= kind <= FAST_BATCH:
             segment = self.index.segments[-1].name
             self.ledger.apply(int(kind), data[body : body_end(data, at)], segment)

@@ -122,4 +122,4 @@ class LogReader(Times):
             data, at = self.locate(seq)
         except CorruptRecord:
             return -1
-        return record_time(data, at)
+        return record_time(data, at) if len(data) > 0 else i64(-1)

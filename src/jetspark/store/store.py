@@ -26,7 +26,8 @@ from jetspark.store.log import CACHE_BUDGET, StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.recovery import Recovery
 from jetspark.store.segment import SEGMENT_SIZE
-from jetspark.store.stream_folder import StreamFolder
+from jetspark.store.stream_folder import PLAIN, StreamFolder
+from jetspark.store.upkeep import Upkeep
 
 MARK: Final = b"jetspark-store 1\n"
 # Behind the mark: with it, a flipped bit in the version is not taken for another version.
@@ -43,11 +44,13 @@ class FileStore:
         *,
         segment_size: int = SEGMENT_SIZE,
         cache_budget: int = CACHE_BUDGET,
+        upkeep: Upkeep = PLAIN,
     ) -> None:
         self._files = files
         self._folder = folder
         self._segment_size = segment_size
         self._cache_budget = cache_budget
+        self._upkeep = upkeep
         self._lock = -1
 
     def open(self, report: Callable[[Identity, Recovery], None]) -> list[StreamLog]:
@@ -184,7 +187,9 @@ class FileStore:
         return self._folder / f"acct-{hashlib.sha256(account.encode()).hexdigest()[:16]}"
 
     def _stream(self, folder: Path) -> StreamFolder:
-        return StreamFolder(self._files, folder, self._segment_size, self._cache_budget)
+        return StreamFolder(
+            self._files, folder, self._segment_size, self._cache_budget, self._upkeep
+        )
 
     def _discard(self, folder: Path) -> None:
         with suppress(OSError):

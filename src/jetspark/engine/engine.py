@@ -92,6 +92,7 @@ class Engine(Gets):
         for subject in stream.config.subjects:
             self._subjects.remove(subject.encode(), b"", stream)
         stream.configure(config)
+        stream.log.packing = config.compression == "s2"
         self._deadlines.note(stream)
         for subject in config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
@@ -123,6 +124,7 @@ class Engine(Gets):
 
     def _add(self, stream: Stream) -> None:
         self.streams[stream.config.name] = stream
+        stream.log.packing = stream.config.compression == "s2"
         for subject in stream.config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1

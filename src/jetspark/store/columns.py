@@ -55,9 +55,10 @@ class Columns:
         # What its messages count: those that are there, and all that lie in the file.
         self.weight: i64 = 0
         self.held: i64 = 0
-        # Length of a file that is full, and how often it was rewritten.
+        # Length of a file that is full, how often it was rewritten, and whether compressed.
         self.length: i64 = 0
         self.generation: i64 = 0
+        self.packed: bool = False
         # Messages lie in the file before these rows, and are gone.
         self.forgotten: bool = False
         # Bytes in it are damaged: the file stays for whoever wants to look.

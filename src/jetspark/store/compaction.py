@@ -22,7 +22,8 @@ run was chosen; it never comes back.
   obeyed it then.
 - Records of consumers and fast batches that newer ones behind the run replace (``keeps``).
 
-Atomic batches lose their flags: all of a full segment was acknowledged.
+Atomic batches lose their flags: all of a full segment was acknowledged. Messages are copied as
+they are, or with their body compressed when the stream wants that (``compression.py``).
 """
 
 import zlib
@@ -83,6 +84,7 @@ class Compactor(Chore):
         self.first_seq, self.last_seq = sequences
         self.keeper = keeper
         self.generation = 0
+        self.packed = False
         self.number = 0
         self.output = -1
         self.written = 0

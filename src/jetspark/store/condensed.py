@@ -38,13 +38,12 @@ from jetspark.store.record import (
     MESSAGE,
     SKIP,
     Codec,
-    headers_in,
     kind_in,
+    message_size,
     record_flags,
     record_lengths,
     record_sequence,
     record_time,
-    stored_size,
     subject_end,
 )
 
@@ -228,7 +227,7 @@ class Condenser(Chore):
         if seq - self.last_seq > STEP_MAX:
             self.put(FROM, seq - 1)
             self.last_seq = seq - 1
-        size = stored_size(total, headers_in(lengths))
+        size = message_size(data, at)
         step = seq - self.last_seq
         self.put((self.at + at) | (size << OFFSET_BITS), (step << 32) | number)
         self.last_seq = seq

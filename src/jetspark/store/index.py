@@ -71,10 +71,11 @@ class StreamIndex(Search):
         columns = self.segments[-1]
         skipped: i64 = seq - columns.base - len(columns.offsets)
         if skipped > HOLES_MAX:
-            generation = columns.generation
+            before = columns
             self.add_segment(columns.handle, seq, columns.start, columns.name)
             columns = self.segments[-1]
-            columns.generation = generation
+            columns.generation = before.generation
+            columns.packed = before.packed
         elif skipped > 0:
             columns.add_holes(skipped)
         columns.add(offset, entry.number, size)

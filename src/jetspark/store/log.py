@@ -32,6 +32,7 @@ from jetspark.store.record import (
     body_end,
     headers_in,
     kind_in,
+    message_size,
     record_kind,
     record_length,
     record_lengths,
@@ -169,7 +170,7 @@ class StreamLog(Segments):
             entry,
             offset,
             record_time(data, at),
-            stored_size(record_length(data, at), headers_in(record_lengths(data, at))),
+            message_size(data, at),
         )
         if self.limits.any:
             self.limits.evict(self.index, entry)

@@ -18,6 +18,9 @@ that is how recovery tells damage from the rest of an interrupted write (``recov
 An atomic batch is a run of records in one synced write: each has ``BATCH_MEMBER``, the first
 ``BATCH_FIRST``, the last ``BATCH_LAST``.
 
+``COMPRESSED``: instead of the body stand its length, as a 64-bit word, and its zlib stream
+(``compression.py``); the check covers what is stored. Only rewritten segments have such records.
+
 Two 32-bit fields are always written and read as one 64-bit word: that is one native call.
 """
 
@@ -213,4 +216,14 @@ def stored_size(total: i64, headers_length: i64) -> i64:
     size: i64 = total - OVERHEAD + 30
     if headers_length > 0:
         size += 4
+    return size
+
+
+def message_size(data: bytes, at: i64) -> i64:
+    """What a message counts, by its record, compressed or not."""
+    lengths = read_i64_le(data, at + 24)
+    size = stored_size(record_length(data, at), headers_in(lengths))
+    if (lengths >> 24) & COMPRESSED:
+        body = headers_end(data, at)
+        size += read_i64_le(data, body) - (body_end(data, at) - body)
     return size

@@ -71,7 +71,7 @@ from jetspark.store.verdicts import (
 
 __all__ = ["Recovery", "replay_segment"]
 
-KNOWN_FLAGS: Final[i64] = 1 | 2 | 8 | 16  # of batches, and GROUP_FIRST
+KNOWN_FLAGS: Final[i64] = 1 | 2 | 4 | 8 | 16  # of batches, COMPRESSED and GROUP_FIRST
 
 
 def replay_segment(

@@ -7,12 +7,13 @@ from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from jetspark.store.columns import HOLES_MAX, NOWHERE, Columns
+from jetspark.store.compression import pack
 from jetspark.store.index import StreamIndex
 from jetspark.store.record import (
+    BATCH_MEMBER,
     CONSUMER,
     FAST_BATCH,
     FIXED,
-    GROUP_FIRST,
     MESSAGE,
     Codec,
     headers_in,
@@ -38,6 +39,7 @@ class Source:
         # Where the messages are in the new file, in the same order.
         self.moved: vec[i64] = vec[i64]()
         self.last_time: i64 = 0
+        self.packing: bool = False
 
     def note(self, columns: Columns) -> None:
         """Take up the messages of some rows."""
@@ -64,7 +66,8 @@ class Source:
                 if k < len(self.offsets) and self.offsets[k] == self.at + at:
                     self.moved = append(self.moved, written + len(writer))
                     self.last_time = record_time(data, at)
-                    copy_message(codec, data, at, total, writer)
+                    if not self.packing or not pack(codec, data, int(at), writer):
+                        copy_message(codec, data, at, total, writer)
                     k += 1
             elif CONSUMER <= kind <= FAST_BATCH:
                 break
@@ -75,7 +78,7 @@ class Source:
 def copy_message(codec: Codec, data: bytes, at: i64, total: i64, writer: BytesWriter) -> None:
     """Copy one message; a member of an atomic batch is one no longer."""
     flags = record_flags(data, at)
-    if flags == 0 or flags == GROUP_FIRST:  # noqa: PLR1714 - a set would be boxed
+    if flags & BATCH_MEMBER == 0:
         writer.write(data[at : at + total])
         return
     end = subject_end(data, at)

@@ -32,6 +32,8 @@ def next_compactor(log: "Segments") -> Compactor | None:
         return None
     files = segment_files(log)
     run = find_run(files[:-2], int(log.segment_size))
+    if not run and log.packing:
+        run = [file for file in files[:-1] if not (file.rows[0].packed or file.pinned)][:1]
     return compactor(log, files, run) if run else None
 
 
@@ -70,6 +72,7 @@ def compactor(
             return None
         source = Source(file.handle, file.name, file.length)
         source.at = its_head[1]
+        source.packing = log.packing
         for columns in file.rows:
             source.note(columns)
         sources.append(source)
@@ -79,6 +82,7 @@ def compactor(
         first_live=int(log.index.first_seq),
         generation=generation,
         through=behind.name_parts()[1],
+        packed=log.packing,
         consumer_number=after[0].consumer_number,
         identity=after[0].identity,
     )
@@ -94,6 +98,7 @@ def compactor(
     )
     chore.rate = log.upkeep.compaction_rate
     chore.generation = generation
+    chore.packed = log.packing
     return chore
 
 
@@ -149,6 +154,7 @@ def compacted(log: "Segments", chore: Compactor) -> None:
     for columns in rows:
         columns.length = chore.written
         columns.generation = chore.generation
+        columns.packed = chore.packed
     chore.output = -1
     log.index.segments = [*segments[:first], *rows, *segments[first + len(old) :]]
     for name in names:

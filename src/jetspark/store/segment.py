@@ -36,7 +36,7 @@ FILLED_GROUP_MAX: Final = 16 * 1024
 _NAME: Final = re.compile(r"(\d{20})-(\d{20})\.seg")
 
 
-class SegmentHead(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a segment stands in its stream, and what older segments may not be there to say."""
 
     first_seq: int
@@ -48,6 +48,8 @@ class SegmentHead(msgspec.Struct, frozen=True, kw_only=True):
     # (``compaction.py``); 0: it is the original.
     generation: int = 0
     through: int = 0
+    # Its messages were compressed where that gained something.
+    packed: bool = False
     # The highest number that a consumer had until then.
     consumer_number: int = 0
     identity: msgspec.Raw

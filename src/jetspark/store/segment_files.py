@@ -73,6 +73,13 @@ def segment_files(log: "Segments") -> list[SegmentFile]:
     return found
 
 
+def disk_bytes(log: "Segments") -> int:
+    """How long the segments of a log are, all together."""
+    files = segment_files(log)
+    newest = max(int(log.end), int(log.filled_to)) if files else 0
+    return newest + sum(file.length for file in files[:-1])
+
+
 def head_of(files: Files, handle: int) -> tuple[SegmentHead, int] | None:
     """Read the head of a file and where its records begin; None when that cannot be."""
     try:

@@ -26,6 +26,7 @@ from jetspark.store.segment import (
     FILLER,
     FILLER_SIZE,
 )
+from jetspark.store.segment_files import disk_bytes
 from jetspark.store.upkeep import Upkeep
 
 
@@ -58,6 +59,8 @@ class Segments(Removing):
         # After a failure, trying again is worth it from here on.
         self.compact_after: i64 = 0
         self.upkeep: Upkeep = Upkeep()
+        # Compress what is rewritten, and rewrite what is full (``compression.py``).
+        self.packing: bool = False
         self.closed: bool = False
         # While a stream is recovered nothing is staged that nobody would write.
         self.opening: bool = False
@@ -86,6 +89,11 @@ class Segments(Removing):
                 if self.files.size(int(self.handle)) > self.end:
                     self.files.truncate(int(self.handle), int(self.end))
             self.filled_to = self.end
+
+    @property
+    def disk_bytes(self) -> int:
+        """How long the segments are, all together."""
+        return disk_bytes(self)
 
     # Chores ------------------------------------------------------------------------------------
 

@@ -232,6 +232,7 @@ class StreamFolder:
             log.manifest_due = True
         self._through = max(self._through, head.through)
         log.index.segments[-1].generation = head.generation
+        log.index.segments[-1].packed = head.packed
         log.index.last_time = max(log.index.last_time, head.last_time)
         log.ledger.consumer_number = max(log.ledger.consumer_number, head.consumer_number)
         delete_range(log.index, 1, head.first_live - 1)

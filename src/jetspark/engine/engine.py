@@ -96,6 +96,7 @@ class Engine(Gets):
         for subject in stream.config.subjects:
             self._subjects.remove(subject.encode(), b"", stream)
         stream.configure(config)
+        stream.log.packing = config.compression == "s2"
         self._deadlines.note(stream)
         for subject in config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
@@ -131,6 +132,7 @@ class Engine(Gets):
         self._store.choose_level(stream.log, asked)
         self.streams[stream.config.name] = stream
         self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
+        stream.log.packing = stream.config.compression == "s2"
         for subject in stream.config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1

@@ -51,7 +51,9 @@ class JetStreamRuntime:
             asyncio.get_running_loop().call_soon_threadsafe,
             clock.monotonic_ns,
         )
-        self._housekeeper = Housekeeper(asyncio.get_running_loop().call_soon_threadsafe)
+        self._housekeeper = Housekeeper(
+            asyncio.get_running_loop().call_soon_threadsafe, clock.monotonic_ns
+        )
 
     def open(self, accounts: Iterable[Account], flush: Callable[[Router], object]) -> None:
         """Recover every stream and give each account its engine."""

@@ -28,6 +28,7 @@ from jetspark.store.record import (
     GROUP_FIRST,
     MESSAGE,
     PURGE,
+    SEGMENT_DROP,
     SKIP,
     body_end,
     headers_in,
@@ -39,6 +40,7 @@ from jetspark.store.record import (
     record_time,
 )
 from jetspark.store.removal import delete_range, purge
+from jetspark.store.rewriting import apply_drop
 from jetspark.store.segments import Segments
 from jetspark.store.staging import Group
 from jetspark.store.syncing import prepare, set_durability, settle
@@ -193,7 +195,7 @@ class StreamLog(Segments):
             entry,
             offset,
             record_time(data, at),
-            self.codec.size_of(record_length(data, at), headers_in(record_lengths(data, at))),
+            self.codec.message_size(data, at),
         )
         if self.limits.any:
             self.limits.evict(self.index, entry)
@@ -218,6 +220,8 @@ class StreamLog(Segments):
             )
         elif kind == CONFIGURATION:
             apply_configuration(self, data, at)
+        elif kind == SEGMENT_DROP:
+            apply_drop(self.index, data[body + 8 : body_end(data, at)])
         elif CONSUMER <= kind <= FAST_BATCH:
             segment = self.index.segments[-1].name
             self.ledger.apply(int(kind), data[body : body_end(data, at)], segment)

@@ -18,6 +18,9 @@ that is how recovery tells damage from the rest of an interrupted write (``recov
 An atomic batch is a run of records in one synced write: each has ``BATCH_MEMBER``, the first
 ``BATCH_FIRST``, the last ``BATCH_LAST``.
 
+``COMPRESSED``: instead of the body stand its length, as a 64-bit word, and its zlib stream
+(``compression.py``); the check covers what is stored. Only rewritten segments have such records.
+
 Two 32-bit fields are always written and read as one 64-bit word: that is one native call.
 """
 
@@ -77,6 +80,15 @@ class Codec:
         """Count messages as nats-server does in a memory store."""
         self.message_cost = 16
         self.headers_cost = 0
+
+    def message_size(self, data: bytes, at: i64) -> i64:
+        """What a message counts, by its record, compressed or not."""
+        lengths = read_i64_le(data, at + 24)
+        size = self.size_of(record_length(data, at), headers_in(lengths))
+        if (lengths >> 24) & COMPRESSED:
+            body = headers_end(data, at)
+            size += read_i64_le(data, body) - (body_end(data, at) - body)
+        return size
 
     def size_of(self, total: i64, headers_length: i64) -> i64:
         """What a message counts whose record has this length."""

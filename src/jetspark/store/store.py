@@ -30,8 +30,9 @@ from jetspark.store.recovery import Recovery
 from jetspark.store.reserve import NAME as RESERVE
 from jetspark.store.reserve import RESERVE_SIZE, Reserve
 from jetspark.store.segment import SEGMENT_SIZE
-from jetspark.store.stream_folder import StreamFolder
+from jetspark.store.stream_folder import PLAIN, StreamFolder
 from jetspark.store.syncing import SYNC_PERIOD_NS
+from jetspark.store.upkeep import Upkeep
 
 MARK: Final = b"jetspark-store 1\n"
 # Behind the mark: with it, a flipped bit in the version is not taken for another version.
@@ -51,11 +52,13 @@ class FileStore:
         durability: str = "durable",
         sync_period_ns: int = SYNC_PERIOD_NS,
         reserve_size: int = RESERVE_SIZE,
+        upkeep: Upkeep = PLAIN,
     ) -> None:
         self._files = files
         self._folder = folder
         self._segment_size = segment_size
         self._cache_budget = cache_budget
+        self._upkeep = upkeep
         self._lock = -1
         # The level of streams that do not ask for another one, and its period.
         self.durability = durability
@@ -216,7 +219,9 @@ class FileStore:
         return self._folder / f"acct-{hashlib.sha256(account.encode()).hexdigest()[:16]}"
 
     def _stream(self, folder: Path) -> StreamFolder:
-        return StreamFolder(self._files, folder, self._segment_size, self._cache_budget)
+        return StreamFolder(
+            self._files, folder, self._segment_size, self._cache_budget, self._upkeep
+        )
 
     def _discard(self, folder: Path) -> None:
         with suppress(OSError):

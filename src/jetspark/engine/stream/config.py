@@ -37,7 +37,6 @@ NOT_YET: Final[dict[str, object]] = {
     "storage": "file",
     "mirror": None,
     "sources": (),
-    "compression": "none",
     "mirror_direct": False,
     "consumer_limits": StreamConfig().consumer_limits,
     "allow_atomic": False,

@@ -122,3 +122,15 @@ def test_a_log_that_is_closed_while_it_is_verified_gives_its_file_back(bench: "B
     bench.log.end_chore(failed=False)
 
     assert bench.disk.open_handles == 0
+
+
+def test_a_segment_without_records_is_gone_on_with(bench: "Bench") -> None:
+    bench.publish(b"one")
+    bench.log.roll()
+    bench.stage(b"never")
+    fail_sync(bench)
+    assert bench.log.reopen()
+    bench.publish(b"two")
+
+    assert len(bench.segments()) == len(bench.log.index.segments) == 2
+    assert set(bodies_after_start(bench).values()) == {b"one", b"two"}

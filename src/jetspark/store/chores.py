@@ -162,7 +162,9 @@ def close_segments(log: "Segments", flying: int) -> None:
 
 def next_chore(log: "Segments") -> Chore | None:
     """Find something to do."""
-    garbage = log.is_front_dead() or log.index.removed_bytes >= log.compact_at
+    garbage = log.is_front_dead() or (
+        len(log.index.segments) > 1 and log.index.removed_bytes >= log.compact_at
+    )
     if log.unsynced and (log.sync_due or garbage):
         # Nothing is removed before what stands in its place is on disk.
         return Syncing(log)

@@ -34,13 +34,11 @@ __all__ = [
 NOT_YET: Final[dict[str, object]] = {
     "retention": "limits",
     "max_consumers": -1,
-    "storage": "file",
     "mirror": None,
     "sources": (),
     "mirror_direct": False,
     "consumer_limits": StreamConfig().consumer_limits,
     "allow_atomic": False,
-    "persist_mode": "default",
     "allow_batched": False,
 }
 

@@ -169,6 +169,8 @@ def next_chore(log: "Segments") -> Chore | None:
         # Nothing is removed before what stands in its place is on disk.
         return Syncing(log)
     log.sync_due = False
+    if log.full:
+        give_way(log)
     chore: Chore | None = log.unremoved
     log.unremoved = None
     if chore is None:
@@ -183,6 +185,14 @@ def next_chore(log: "Segments") -> Chore | None:
         log.condense_at = done + log.segment_size // 2
         log.compact_at = log.index.removed_bytes + log.segment_size // LOOK_PART
     return chore
+
+
+def give_way(log: "Segments") -> None:
+    """On a full disk, go on in a new segment when nothing in the newest one is left."""
+    newest = segment_files(log)[-1]
+    if newest.live == 0 and log.end > log.first_offset and log.in_flight is None:
+        with suppress(OSError):
+            roll(log)
 
 
 def detach(log: "Segments") -> "Removal | None":

@@ -50,8 +50,12 @@ def prepare(log: "StreamLog") -> None:
 
 
 def sync_now(log: "Segments") -> None:
-    """Put everything that was acknowledged on the disk."""
-    log.files.sync(int(log.handle))
+    """Put everything that was acknowledged on the disk; a log that failed so must stop."""
+    try:
+        log.files.sync(int(log.handle))
+    except OSError as error:
+        log.sync_error = error
+        raise
     synced(log, int(log.end))
 
 

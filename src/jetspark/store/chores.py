@@ -188,9 +188,10 @@ def next_chore(log: "Segments") -> Chore | None:
 
 
 def give_way(log: "Segments") -> None:
-    """On a full disk, go on in a new segment when nothing in the newest one is left."""
+    """On a full disk, go on in a new segment when no message of the newest one is left."""
     newest = segment_files(log)[-1]
-    if newest.live == 0 and log.end > log.first_offset and log.in_flight is None:
+    held = any(columns.held > 0 for columns in newest.rows)
+    if held and newest.live == 0 and log.in_flight is None:
         with suppress(OSError):
             roll(log)
 

@@ -45,7 +45,10 @@ def prepare(log: "StreamLog") -> None:
     if log.durable:
         # The level was lower before: what stands on a group must be on disk with it.
         sync_now(log)
-    elif log.staged_seq > log.sequence_floor:
+        return
+    if not log.unsynced:
+        log.synced_first = log.index.first_seq
+    if log.staged_seq > log.sequence_floor:
         raise_floor(log, int(log.staged_seq) + log.sequences_ahead)
 
 

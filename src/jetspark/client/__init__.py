@@ -2,6 +2,13 @@
 
 from jetspark.client.client import Client, connect
 from jetspark.client.core import ClientStats
+from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata
+from jetspark.client.jetstream.consumer.consume import Consumption
+from jetspark.client.jetstream.consumer.endless import MessageIterator
+from jetspark.client.jetstream.consumer.handle import Consumer
+from jetspark.client.jetstream.consumer.message import JetStreamMessage
+from jetspark.client.jetstream.consumer.ordered_handle import OrderedConsumer
+from jetspark.client.jetstream.consumer.pull import PullGroup
 from jetspark.client.jetstream.context import JetStream
 from jetspark.client.jetstream.publish import AckFuture, Expect
 from jetspark.client.jetstream.scan import ScanChunk
@@ -15,10 +22,17 @@ __all__ = [
     "AckFuture",
     "Client",
     "ClientStats",
+    "Consumer",
+    "Consumption",
     "Expect",
     "JetStream",
+    "JetStreamMessage",
     "Message",
+    "MessageIterator",
+    "MessageMetadata",
+    "OrderedConsumer",
     "Pager",
+    "PullGroup",
     "ScanChunk",
     "Stream",
     "StreamMessage",

@@ -10,6 +10,8 @@ from typing import Final
 import msgspec
 
 from jetspark.api.base import Timestamp
+from jetspark.api.consumer import CONSUMER_DELETE, ConsumerConfig, ConsumerInfo
+from jetspark.api.enums import ConsumerAction
 from jetspark.api.message import MSG_DELETE, MsgDeleteRequest
 from jetspark.api.stream import (
     STREAM_INFO,
@@ -20,8 +22,19 @@ from jetspark.api.stream import (
     StreamInfoRequest,
 )
 from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.consumer.create import (
+    check_consumer_name,
+    consumer_info,
+    consumer_name_pages,
+    consumer_pages,
+    create_consumer,
+    ordered_config,
+)
+from jetspark.client.jetstream.consumer.handle import Consumer
+from jetspark.client.jetstream.consumer.ordered_handle import OrderedConsumer
 from jetspark.client.jetstream.direct_get import StreamReader, make_request
 from jetspark.client.jetstream.high_water import HighWater
+from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.client.jetstream.scan import (
     BATCH_BYTES,
     BATCH_SIZE,
@@ -34,6 +47,7 @@ from jetspark.client.jetstream.scan import (
     check_filters,
 )
 from jetspark.client.jetstream.stored import StreamMessage
+from jetspark.client.jetstream.stored_pages import message_pages
 from jetspark.client.pager import Pager
 
 GET_BATCH_SIZE: Final = 1000  # messages per page of get_batch
@@ -203,7 +217,9 @@ class Stream:
             timeout=self._api.seconds(timeout),
         )
         start = None if start_time is None else Timestamp(to_nanoseconds(start_time))
-        return Pager(self._message_pages(reader, max(seq, 1), start, limit))
+        return Pager(
+            message_pages(reader, self._name, self._high_water, max(seq, 1), start, limit)
+        )
 
     async def scan(
         self,
@@ -252,45 +268,68 @@ class Stream:
                 async for chunk in chunks:
                     yield chunk
 
-    async def _message_pages(
-        self, reader: RangeReader, first: int, start: Timestamp | None, limit: int
-    ) -> AsyncGenerator[list[StreamMessage], None]:
-        left = limit or NO_END
-        async with aclosing(reader.chunks(first, start)) as chunks:
-            async for chunk in chunks:
-                page = self._messages(chunk)
-                self._high_water.note(self._name, page[-1].seq)
-                yield page[:left]
-                left -= len(page)
-                if left <= 0:
-                    return
+    # Consumers.
 
-    def _messages(self, chunk: ScanChunk) -> list[StreamMessage]:
-        columns = (chunk.sequences, chunk.times, chunk.subjects, chunk.payloads, chunk.headers)
-        return [
-            StreamMessage(
-                stream=self._name,
-                subject=subject,
-                seq=seq,
-                time_ns=time_ns,
-                data=data,
-                header_block=block,
-            )
-            for seq, time_ns, subject, data, block in zip(*columns, strict=True)
-        ]
+    async def create_consumer(
+        self, config: ConsumerConfig, *, timeout: float | None = None
+    ) -> Consumer:
+        """Create a consumer. The same configuration again is no error.
 
+        ``durable_name`` or ``name`` name it, else a name is made up. Mind ``ack_policy``, which
+        is *none* unless you say otherwise. Raises ConsumerExists when the name is taken with
+        another configuration, ApiError for a refused one.
+        """
+        return await self._make_consumer(config, ConsumerAction.CREATE, timeout)
 
-def to_nanoseconds(moment: datetime | int) -> int:
-    """Nanoseconds since 1970 of a datetime that knows its zone, or of such a number itself."""
-    if isinstance(moment, int):
-        return moment
-    if moment.tzinfo is None:
-        raise ValueError(
-            f"{moment!r} has no time zone: use datetime(..., tzinfo=UTC) or nanoseconds since 1970"
+    async def update_consumer(
+        self, config: ConsumerConfig, *, timeout: float | None = None
+    ) -> Consumer:
+        """Change a consumer; ConsumerNotFound when there is none of that name."""
+        return await self._make_consumer(config, ConsumerAction.UPDATE, timeout)
+
+    async def create_or_update_consumer(
+        self, config: ConsumerConfig, *, timeout: float | None = None
+    ) -> Consumer:
+        """Create a consumer, or change the one of that name."""
+        return await self._make_consumer(config, ConsumerAction.CREATE_OR_UPDATE, timeout)
+
+    async def consumer(self, name: str, *, timeout: float | None = None) -> Consumer:
+        """A handle to an existing consumer; ConsumerNotFound when there is none."""
+        return Consumer(
+            self._api, await consumer_info(self._api, self._name, name, timeout=timeout)
         )
-    # timestamp() is a float: its whole seconds are exact, its fraction is not.
-    whole = int(moment.replace(microsecond=0).timestamp())
-    return whole * 1_000_000_000 + moment.microsecond * 1000
+
+    async def delete_consumer(self, name: str, *, timeout: float | None = None) -> None:
+        """Delete a consumer; ConsumerNotFound when there is none."""
+        verb = f"CONSUMER.DELETE.{self._name}.{check_consumer_name(name)}"
+        await self._api.call(verb, None, CONSUMER_DELETE, timeout=timeout)
+
+    def consumers(self, *, timeout: float | None = None) -> Pager[ConsumerInfo]:
+        """Iterate over the consumers of the stream."""
+        return Pager(consumer_pages(self._api, self._name, timeout))
+
+    def consumer_names(self, *, timeout: float | None = None) -> Pager[str]:
+        """Iterate over the names of the consumers of the stream."""
+        return Pager(consumer_name_pages(self._api, self._name, timeout))
+
+    def ordered_consumer(
+        self, config: ConsumerConfig | None = None, *, push: bool = False
+    ) -> OrderedConsumer:
+        """Read the stream in order without acknowledgements; nothing is asked before you read.
+
+        ``config`` says where to start and what to filter (``deliver_policy``, ``opt_start_seq``,
+        ``opt_start_time``, ``filter_subjects``, ``headers_only``, ``replay_policy``,
+        ``min_last_seq``). ``push`` lets the server send at its own pace instead of on request.
+        """
+        return OrderedConsumer(
+            self._api, self._name, ordered_config(config or ConsumerConfig()), push=push
+        )
+
+    async def _make_consumer(
+        self, config: ConsumerConfig, action: ConsumerAction, timeout: float | None
+    ) -> Consumer:
+        info = await create_consumer(self._api, self._name, config, action, timeout=timeout)
+        return Consumer(self._api, info)
 
 
 def check_page(batch: int, max_bytes: int) -> None:

@@ -14,6 +14,8 @@ from jetspark.client.jetstream.publish import AckFuture, Expect
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
+from jetspark.client.jetstream.subscribe.pull_subscription import PullSubscription
+from jetspark.client.jetstream.subscribe.push_subscription import PushSubscription
 from jetspark.client.message import Message
 from jetspark.client.pager import Pager
 from jetspark.client.subscription import Subscription
@@ -33,6 +35,8 @@ __all__ = [
     "OrderedConsumer",
     "Pager",
     "PullGroup",
+    "PullSubscription",
+    "PushSubscription",
     "ScanChunk",
     "Stream",
     "StreamMessage",

@@ -259,6 +259,7 @@ class MessageIterator:
     def __init__(self, source: ChunkSource) -> None:
         self._source = source
         self._items: deque[JetStreamMessage] = deque()
+        self.ended: Final = asyncio.Event()
 
     def __aiter__(self) -> Self:
         return self
@@ -268,6 +269,7 @@ class MessageIterator:
         if not items:
             items.extend(await self._source.next_chunk(CHUNK_MAX))
             if not items:
+                self.ended.set()
                 raise StopAsyncIteration
         return items.popleft()
 
@@ -276,7 +278,10 @@ class MessageIterator:
         items = self._items
         if items:
             return [items.popleft() for _ in range(min(count, len(items)))]
-        return await self._source.next_chunk(count)
+        chunk = await self._source.next_chunk(count)
+        if not chunk:
+            self.ended.set()
+        return chunk
 
     async def drain(self) -> None:
         """Ask for nothing more; the iteration ends when what has arrived was taken."""
@@ -285,6 +290,7 @@ class MessageIterator:
     async def stop(self) -> None:
         """End now and give up what was not taken: it is delivered again after ack_wait."""
         self._items.clear()
+        self.ended.set()
         await self._source.stop()
         with contextlib.suppress(Error):
             while await self._source.next_chunk(CHUNK_MAX):

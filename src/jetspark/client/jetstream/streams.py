@@ -34,6 +34,7 @@ from jetspark.client.jetstream.consumer.handle import Consumer
 from jetspark.client.jetstream.consumer.ordered_handle import OrderedConsumer
 from jetspark.client.jetstream.direct_get import StreamReader, make_request
 from jetspark.client.jetstream.high_water import HighWater
+from jetspark.client.jetstream.last_many import LastMany, check_last_many
 from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.client.jetstream.scan import (
     BATCH_BYTES,
@@ -220,6 +221,40 @@ class Stream:
         return Pager(
             message_pages(reader, self._name, self._high_water, max(seq, 1), start, limit)
         )
+
+    def get_last_many(
+        self,
+        subjects: Sequence[str],
+        *,
+        up_to_seq: int = 0,
+        up_to_time: datetime | int | None = None,
+        batch: int = 0,
+        max_bytes: int = 0,
+        min_last_seq: int = 0,
+        copies: Copies | None = None,
+        timeout: float | None = None,
+    ) -> Pager[StreamMessage]:
+        """Iterate over the last message of each of ``subjects`` (wildcards allowed; ADR-31).
+
+        All of them as of one moment: now, ``up_to_seq``, or ``up_to_time`` (a datetime with a
+        time zone, or ns since 1970), for which the stream must hold enough history. Pages (of
+        ``batch`` messages, 0: the server's choice) and requests that match more than 1024
+        subjects are followed and split by themselves. ``min_last_seq`` and ``copies`` as in
+        ``get_batch``.
+        """
+        chosen = check_last_many(subjects, up_to_seq, up_to_time, batch, max_bytes)
+        proof = max(min_last_seq, self._high_water.wanted(self._name))
+        reader = LastMany(
+            self._reader,
+            up_to_seq=up_to_seq,
+            up_to_time=None if up_to_time is None else Timestamp(to_nanoseconds(up_to_time)),
+            batch=batch,
+            max_bytes=max_bytes,
+            min_last_seq=proof,
+            copies=copies or ("stream" if proof else "any"),
+            timeout=self._api.seconds(timeout),
+        )
+        return Pager(reader.pages(chosen))
 
     async def scan(
         self,

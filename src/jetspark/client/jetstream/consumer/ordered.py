@@ -73,6 +73,11 @@ class OrderedReader:
         self.info: ConsumerInfo | None = None
         self.restarts = 0
 
+    @property
+    def expected(self) -> int:
+        """The consumer sequence that is due next."""
+        return self._expected
+
     async def start(self, *, timeout: float | None = None) -> ConsumerInfo:
         """Make the consumer; raises what the server says against it."""
         source: EndlessPull | PushSource

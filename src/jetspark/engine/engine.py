@@ -43,14 +43,14 @@ class Engine(Gets):
         min_last_seq_wait_ns: int = MIN_LAST_SEQ_WAIT_NS,
         held_reads_max: int = HELD_READS_MAX,
         leader: str = "",
-        next_id: Callable[[], str] = Nuid().next,
+        next_id: Callable[[], str] | None = None,
     ) -> None:
         super().__init__(min_last_seq_wait_ns, held_reads_max)
         self.streams: dict[str, Stream] = {}
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader
         self.generation = 0
-        self.advisories = Advisories(self.publish_own, next_id, server=leader)
+        self.advisories = Advisories(self.publish_own, next_id or Nuid().next, server=leader)
         # `$JS.API` answers so far, and those that were errors; direct gets are none.
         self.api_total = 0
         self.api_errors = 0

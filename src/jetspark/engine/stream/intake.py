@@ -12,7 +12,7 @@ from mypy_extensions import i64
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.limits import DUPLICATE_IDS_MAX
 from jetspark.engine.outbox import Entry, Outbox
-from jetspark.engine.stream.checks import Checks
+from jetspark.engine.stream.checks import Checks, Quota
 from jetspark.engine.stream.counters import format_integer
 from jetspark.engine.stream.expectations import staged_last_of
 from jetspark.engine.stream.expiry import Expiry
@@ -68,7 +68,13 @@ class Intake:
         """Go by another configuration from now on; messages judged before keep their verdict."""
         self.config = config
         self.allow_direct = config.allow_direct
-        self.rules = Rules(config, self.log.identity.stream_id)
+        self.guard(self.checks.quota)
+
+    def guard(self, quota: Quota | None) -> None:
+        """Have every message pass a quota from now on, or none."""
+        self.checks.quota = quota
+        self.rules = Rules(self.config, self.log.identity.stream_id)
+        self.rules.open = self.rules.open and quota is None
         self.checks.configure(self.rules)
 
     # Publishing --------------------------------------------------------------------------------

@@ -62,7 +62,6 @@ class Intake:
             # Stands in the configuration, so it needs no record.
             log.index.skip_to(config.first_seq - 1)
             log.staged_seq = config.first_seq - 1
-        log.set_limits(config.max_msgs, config.max_bytes, config.max_msgs_per_subject)
 
     def configure(self, config: StreamConfig) -> None:
         """Go by another configuration from now on; messages judged before keep their verdict."""
@@ -81,9 +80,8 @@ class Intake:
 
     def publish(
         self,
+        subject: bytes,
         data: bytes,
-        ss: i64,
-        se: i64,
         rs: i64,
         re: i64,
         hs: i64,
@@ -100,9 +98,9 @@ class Intake:
             or (re > rs and data[re - 1] == _UPPER_I)
         ):
             return self.publish_checked(
-                data[ss:se], data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
+                subject, data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
             )
-        seq = self.log.stage_message(data[ss:se], 0, data[ps : pe + 2], now)
+        seq = self.log.stage_message(subject, 0, data[ps : pe + 2], now)
         self.checks.last_id = b""
         if re > rs:
             self.filling.replies.append(data[rs:re])

@@ -14,13 +14,16 @@ from jetspark.api.base import encode
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.advisories import Advisories
 from jetspark.engine.deadlines import Deadlines
+from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.direct.gets import Gets
 from jetspark.engine.ledger import AccountLedger
-from jetspark.engine.limits import HELD_READS_MAX, MIN_LAST_SEQ_WAIT_NS
 from jetspark.engine.outbox import Entry, Outbox
+from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.config import decode_config
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, PUBLISH, REQUEST, Target
+from jetspark.errors.bodies import error_body
+from jetspark.errors.codes import ErrCode
 from jetspark.ids import Nuid
 from jetspark.store.log import Group, StreamLog
 from jetspark.store.manifest import Identity
@@ -41,13 +44,14 @@ class Engine(Gets):
         *,
         account: str,
         random_id: Callable[[], int],
-        min_last_seq_wait_ns: int = MIN_LAST_SEQ_WAIT_NS,
-        held_reads_max: int = HELD_READS_MAX,
+        settings: EngineSettings | None = None,
+        held_reads: HeldReads | None = None,
         leader: str = "",
         next_id: Callable[[], str] | None = None,
         ledger: AccountLedger | None = None,
     ) -> None:
-        super().__init__(min_last_seq_wait_ns, held_reads_max)
+        self.settings = settings or EngineSettings()
+        super().__init__(self.settings.min_last_seq_wait, held_reads or HeldReads())
         self.streams: dict[str, Stream] = {}
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader
@@ -104,13 +108,18 @@ class Engine(Gets):
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
 
+    def change_settings(self, settings: EngineSettings) -> None:
+        """Go by other settings from now on."""
+        self.settings = settings
+        self._gate.wait_ns = settings.min_last_seq_wait
+
     def find(self, name: str) -> StreamConfig | None:
         """The configuration of a stream of the account."""
         stream = self.streams.get(name)
         return None if stream is None else stream.config
 
-    def drop_stream(self, stream: Stream) -> None:
-        """Remove a stream and all its messages, durably."""
+    def drop_stream(self, stream: Stream, outbox: Outbox) -> None:
+        """Remove a stream and all its messages, durably; what waits for it hears that."""
         for subject in stream.config.subjects:
             self._subjects.remove(subject.encode(), b"", stream)
         del self.streams[stream.config.name]
@@ -118,6 +127,8 @@ class Engine(Gets):
         stream.dropped = True
         self.generation += 1
         self._store.drop(stream.log)
+        stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
+        self.refuse_dropped(stream, outbox)
 
     def overlapping(self, config: StreamConfig) -> Stream | None:
         """Another stream that wants some of the subjects."""

@@ -70,7 +70,14 @@ class EngineDriver:
         if target.kind == DIRECT_GET:
             assert target.stream is not None
             self.engine.direct_get(
-                target.stream, target.subject, body, reply, now, self._outbox, headers
+                target.stream,
+                target.subject,
+                body,
+                reply,
+                now,
+                self._outbox,
+                headers,
+                self._asker(),
             )
         else:
             self.api_total += 1

@@ -25,6 +25,7 @@ from jetspark.server.auth.users import Directory, build_directory
 from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
 from jetspark.server.client import ClientHandler
 from jetspark.server.config import ConfigProblem, ConfigRefused, plan_reload
+from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
 from jetspark.server.connection import Connection
 from jetspark.server.jetstream import JetStreamRuntime
@@ -143,11 +144,11 @@ class Server:
         """Recover the store and listen."""
         raise_open_files_limit()
         if self.settings.jetstream.enabled:
-            folder = self.settings.jetstream.store_dir
-            self._jetstream = JetStreamRuntime(
-                Path(folder) if folder else None, self.clock, self.server_name
+            self._jetstream = JetStreamRuntime(self.settings, self.clock, self.server_name)
+            granted = self._granted()
+            self._jetstream.open(
+                [(self.accounts[name], granted[name]) for name in granted], self.flush
             )
-            self._jetstream.open(self._accounts_with_streams(), self.flush)
         try:
             self._listener = await asyncio.get_running_loop().create_server(
                 self._accept, self.settings.host, max(self.settings.port, 0), backlog=BACKLOG
@@ -184,9 +185,13 @@ class Server:
         """Where monitoring is; empty when it is off."""
         return self._monitor.url if self._monitor is not None else ""
 
-    def _accounts_with_streams(self) -> list[Account]:
-        granted = self.directory.accounts
-        return [a for a in self.accounts.values() if granted[a.name].jetstream is not None]
+    def _granted(self) -> dict[str, AccountJetStream]:
+        """The accounts that have streams, with what they may store."""
+        return {
+            name: account.jetstream
+            for name, account in self.directory.accounts.items()
+            if account.jetstream is not None
+        }
 
     def stop_listening(self) -> None:
         """Take no new connections."""
@@ -294,9 +299,12 @@ class Server:
         self.tls = tls
         for name in directory.accounts.keys() - self.accounts.keys():
             account = self.accounts[name] = Account(name)
-            if self._jetstream is not None and directory.accounts[name].jetstream is not None:
-                self._jetstream.serve(account, self.flush)
+            granted = directory.accounts[name].jetstream
+            if self._jetstream is not None and granted is not None:
+                self._jetstream.serve(account, granted, self.flush)
         self._change_directory(directory, before)
+        if self._jetstream is not None:
+            self._jetstream.change(settings, self._granted())
         self.keepalive.follow(
             ping_interval_ns=settings.ping_interval,
             ping_max=settings.ping_max,

@@ -72,7 +72,16 @@ def wanted_config(engine: Engine, request: Request) -> StreamConfig:
         raise invalid("stream configuration for create can not be sealed")
     if wanted.mirror_direct and wanted.mirror is None:
         raise invalid("stream has no mirror but does have mirror direct")
-    return checked(wanted.config(), pedantic=wanted.pedantic, find=engine.find)
+    return _checked(engine, wanted)
+
+
+def _checked(engine: Engine, wanted: StreamCreateRequest) -> StreamConfig:
+    return checked(
+        wanted.config(),
+        pedantic=wanted.pedantic,
+        find=engine.find,
+        window_max=engine.settings.duplicate_window_max,
+    )
 
 
 def _create(engine: Engine, config: StreamConfig, request: Request) -> Stream:
@@ -88,7 +97,7 @@ def _create(engine: Engine, config: StreamConfig, request: Request) -> Stream:
 def update(engine: Engine, request: Request) -> bytes | None:
     """Change a stream's configuration."""
     wanted = request.decoded(StreamCreateRequest)
-    config = checked(wanted.config(), pedantic=wanted.pedantic, find=engine.find)
+    config = _checked(engine, wanted)
     if config.name != request.name:
         raise Refusal(ErrCode.STREAM_MISMATCH)
     stream = request.stream(engine)
@@ -140,7 +149,7 @@ def delete(engine: Engine, request: Request) -> bytes:
         raise Refusal(ErrCode.REQUEST_NOT_EMPTY)
     stream = request.stream(engine)
     try:
-        engine.drop_stream(stream)
+        engine.drop_stream(stream, request.outbox)
     except OSError as error:
         raise Refusal(ErrCode.STREAM_DELETE_FAILED, err=f"store: {error.strerror}") from error
     done = StreamActed(stream=stream.config.name, action=Action.DELETE)

@@ -12,6 +12,7 @@ from jetspark.api.enums import Storage
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.ledger import AccountLedger, ServerLedger
 from jetspark.engine.refusal import Refusal
+from jetspark.units import ByteCount
 
 CREATE = b'{"name":"S","subjects":["s.>"]%s}'
 
@@ -95,14 +96,14 @@ def test_a_server_over_its_budget_stops_every_account(bench: Bench) -> None:
     assert refused(bench, b"s.a", b"x") == 0
 
 
-def test_what_an_account_may_take_is_promised_by_the_server(bench: Bench) -> None:
+def test_what_an_account_may_take_is_promised_by_the_server() -> None:
     server = ServerLedger(max_storage=1000)
     AccountLedger(AccountLimits(max_storage=900), server)
     other = AccountLedger(server=server)
 
-    other.admit(StreamConfig(name="A", max_bytes=100))
+    other.admit(StreamConfig(name="A", max_bytes=ByteCount(100)))
     with pytest.raises(Refusal) as refusal:
-        other.admit(StreamConfig(name="A", max_bytes=101))
+        other.admit(StreamConfig(name="A", max_bytes=ByteCount(101)))
 
     assert b"10047" in refusal.value.body
 

@@ -89,6 +89,7 @@ class JetStreamRuntime:
             self.ledger.limits[Storage.FILE] = budget(NO_LIMIT, storage_budget(self.folder, used))
         for driver in self._drivers.values():
             driver.follow_streams()
+            driver.keep_house()
 
     def serve(
         self, account: Account, granted: AccountJetStream, flush: Callable[[Router], object]

@@ -7,21 +7,25 @@ groups of dirty streams once per loop turn, and reports what became of them. ``n
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
 from jetspark.api.base import encode
-from jetspark.api.stream import StreamConfig
+from jetspark.api.stream import STREAM_CREATE, StreamConfig, StreamCreateResponse
 from jetspark.engine.advisories import Advisories
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.direct.gets import Gets
 from jetspark.engine.ledger import AccountLedger
 from jetspark.engine.outbox import Entry, Outbox
+from jetspark.engine.restore import is_marked
 from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.config import decode_config
+from jetspark.engine.stream.state import stream_info
 from jetspark.engine.stream.stream import Stream
-from jetspark.engine.target import DIRECT_GET, PUBLISH, REQUEST, Target
+from jetspark.engine.target import DIRECT_GET, PUBLISH, REQUEST, TRANSFER, Target
+from jetspark.engine.transfers import Transfers
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.ids import Nuid
@@ -32,6 +36,7 @@ from jetspark.subjects.match import overlaps
 from jetspark.subjects.sublist import Sublist
 
 API_PREFIX = b"$JS.API."
+TRANSFER_PREFIX = b"$JS.SNAPSHOT."
 DIRECT_PREFIX = b"$JS.API.DIRECT.GET."
 
 
@@ -56,7 +61,9 @@ class Engine(Gets):
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader
         self.generation = 0
-        self.advisories = Advisories(self.publish_own, next_id or Nuid().next, server=leader)
+        self.next_id = next_id or Nuid().next
+        self.advisories = Advisories(self.publish_own, self.next_id, server=leader)
+        self.transfers = Transfers(self)
         # `$JS.API` answers so far, and those that were errors; direct gets are none.
         self.api_total = 0
         self.api_errors = 0
@@ -70,13 +77,23 @@ class Engine(Gets):
 
     # Streams -----------------------------------------------------------------------------------
 
-    def adopt(self, log: StreamLog) -> None:
-        """Take over a stream that was recovered from the store."""
+    def adopt(self, log: StreamLog) -> bool:
+        """Take over a stream that was recovered; False: it never was whole, and is removed."""
+        if is_marked(bytes(log.identity.config)):
+            self._store.drop(log)
+            return False
         config = decode_config(bytes(log.identity.config))
         self._add(Stream(config, log.identity.created_ns, log))
+        return True
 
     def create_stream(self, config: StreamConfig, now: int) -> Stream:
         """Make a stream, durably, from a prepared configuration."""
+        stream = self.hidden_stream(config, now)
+        self._add(stream)
+        return stream
+
+    def hidden_stream(self, config: StreamConfig, now: int) -> Stream:
+        """Make a stream, durably, that nobody sees; raises OSError."""
         identity = Identity(
             stream_id=self._random_id(),
             account=self._account,
@@ -87,9 +104,20 @@ class Engine(Gets):
             max_bytes=evicting(config)[1],
             max_per_subject=evicting(config)[2],
         )
-        stream = Stream(config, now, self._store.create(identity))
-        self._add(stream)
-        return stream
+        return Stream(config, now, self._store.create(identity))
+
+    def reveal(self, config: StreamConfig, stream: Stream, now: int) -> bytes:
+        """Show a stream that was restored; the answer to who restored it."""
+        shown = Stream(config, stream.created_ns, stream.log)
+        self._add(shown)
+        return STREAM_CREATE.ok(stream_info(shown, now, StreamCreateResponse))
+
+    def discard(self, stream: Stream) -> None:
+        """Remove a stream that nobody has seen."""
+        stream.dropped = True
+        with suppress(OSError):
+            # What cannot be removed now carries its mark, and is removed by the next start.
+            self._store.drop(stream.log)
 
     def update_stream(self, stream: Stream, config: StreamConfig) -> None:
         """Decide that a stream has another configuration; raises StoreReadOnly."""
@@ -158,6 +186,8 @@ class Engine(Gets):
             if stream is None or not stream.allow_direct:
                 return None
             return Target(DIRECT_GET, stream, appended)
+        if subject.startswith(TRANSFER_PREFIX) and self.transfers.knows(subject):
+            return Target(TRANSFER, None, subject)
         if subject.startswith(API_PREFIX):
             return Target(REQUEST, None, subject[len(API_PREFIX) :])
         found = self._subjects.match(subject).plain
@@ -208,6 +238,8 @@ class Engine(Gets):
             stream.log.commit()  # gives the file back that the group was written to
             return
         stream.committed(outbox)
+        if self.transfers.committed(stream, outbox):
+            return
         self.ledger.note(stream)
         self._deadlines.note(stream)
         if stream.published:
@@ -234,6 +266,8 @@ class Engine(Gets):
             stream.log.fail(no_space)
             return
         stream.failed(no_space, outbox)
+        if self.transfers.failed(stream, outbox):
+            return
         self.ledger.note(stream)
         # A configuration that was staged is not the stream's.
         durable = decode_config(bytes(stream.log.identity.config))
@@ -246,15 +280,17 @@ class Engine(Gets):
 
     def next_deadline(self) -> int | None:
         """When ``expire`` has something to do."""
-        held = self._gate.next_deadline()
-        stream = self._deadlines.next()
-        if held is None or stream is None:
-            return stream if held is None else held
-        return min(held, stream)
+        known = (
+            self._gate.next_deadline(),
+            self._deadlines.next(),
+            self.transfers.next_deadline(),
+        )
+        return min((each for each in known if each is not None), default=None)
 
     def expire(self, now: int, outbox: Outbox) -> list[Stream]:
         """Do what is due; the streams that had something."""
         self.refuse_held(now, outbox)
+        self.transfers.expire(now, outbox)
         due = self._deadlines.due(now)
         for stream in due:
             if stream.expire(now, outbox):
@@ -267,6 +303,7 @@ class Engine(Gets):
 
     def close(self) -> None:
         """Close the files of all streams."""
+        self.transfers.close()
         for stream in self.streams.values():
             stream.log.close()
 

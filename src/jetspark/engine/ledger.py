@@ -101,6 +101,13 @@ class AccountLedger:
             return
         raise Refusal(ErrCode.MEMORY_EXCEEDED if in_memory else ErrCode.STORAGE_EXCEEDED)
 
+    def check_room(self, storage: Storage, size: int) -> None:
+        """Raise Refusal if the account or the server has no room for so many bytes more."""
+        if self._server.is_over(storage):
+            raise Refusal(ErrCode.INSUFFICIENT_RESOURCES)
+        if 0 <= self.limit(storage) < self.used[storage] + size:
+            raise Refusal(ErrCode.ACCOUNT_RESOURCES_EXCEEDED)
+
     def reserved(self, storage: Storage) -> int:
         """What the streams of the account may grow to, as far as they say."""
         return sum(

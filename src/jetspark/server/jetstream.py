@@ -82,8 +82,11 @@ class JetStreamRuntime:
                     stream_log.identity.account,
                 )
                 stream_log.close()
-            else:
-                owner.engine.adopt(stream_log)
+            elif not owner.engine.adopt(stream_log):
+                log.warning(
+                    "Stream %r was being restored when the server ended: removed, restore again",
+                    stream_log.identity.name,
+                )
         if self.ledger.limits[Storage.FILE] == NO_LIMIT:
             used = self.ledger.used[Storage.FILE]
             self.ledger.limits[Storage.FILE] = budget(NO_LIMIT, storage_budget(self.folder, used))

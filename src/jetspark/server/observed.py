@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from jetspark.api.consumer import ConsumerInfo
 from jetspark.api.enums import Storage
 from jetspark.api.stream import StreamConfig, StreamSourceInfo, StreamState
-from jetspark.engine.requests.streams import stream_state
 from jetspark.engine.stream.config import API_LEVEL
+from jetspark.engine.stream.state import stream_state
 from jetspark.engine.stream.stream import Stream
 from jetspark.server.accounts import Account
 from jetspark.server.config.jetstream import JetStream as JetStreamSettings

@@ -54,6 +54,10 @@ class Stream(Intake):
             error = error_body(INSUFFICIENT_RESOURCES)
         else:
             error = error_body(STORE_FAILED, err="the message could not be written to disk")
+        self.refuse_held(error, outbox)
+
+    def refuse_held(self, error: bytes, outbox: Outbox) -> None:
+        """Answer everything that waits with an error: what it stands on will never be durable."""
         body = self.failure(error)
         for held in (self.flying, self.filling):
             for to in held.replies:

@@ -126,6 +126,21 @@ def nats_server(tmp_path: Path) -> Iterator[Callable[..., ServerProcess]]:
 
 
 @pytest.fixture
+def server_process() -> Iterator[Callable[..., ServerProcess]]:
+    """Start servers as the test likes; all of them end with it."""
+    started: list[ServerProcess] = []
+
+    def start(kind: str, folder: Path, *arguments: str, port: str = "-1") -> ServerProcess:
+        running = ServerProcess(kind, folder, *arguments, port=port)
+        started.append(running)
+        return running
+
+    yield start
+    for running in started:
+        running.kill()
+
+
+@pytest.fixture
 def client(server: ServerProcess, request: pytest.FixtureRequest) -> Connect:
     """Opens connections to the server of this run, for ``async with``."""
     # A verb that a server lacks is answered with silence: do not wait long for it.

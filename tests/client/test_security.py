@@ -6,11 +6,11 @@ import ipaddress
 import ssl
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
-from jetspark.client import connect
+from jetspark.client import TlsFiles, connect
 from jetspark.errors import AuthorizationFailed, ConnectFailed, PermissionsViolation
 
 x509 = pytest.importorskip("cryptography.x509", reason="makes the certificates of these tests")
@@ -174,3 +174,43 @@ async def test_a_context_of_the_wrong_host_name_is_refused(
         await connect(server.url, tls=context, tls_hostname="elsewhere.example")
     async with await connect(server.url, tls=context, tls_hostname="127.0.0.1") as nc:
         await asyncio.wait_for(nc.flush(), 5)
+
+
+async def test_a_client_certificate_by_files(nats_server: Start, tmp_path: Path) -> None:
+    """Options that name files pickle; an SSL context does not."""
+    cert_file, key_file = make_certificate(tmp_path)
+    server = nats_server(
+        f'tls {{ cert_file: "{cert_file}", key_file: "{key_file}", ca_file: "{cert_file}", '
+        "verify: true }"
+    )
+    files = TlsFiles(
+        ca_file=str(cert_file), certificate_file=str(cert_file), key_file=str(key_file)
+    )
+    async with await connect(server.url, tls=files) as nc:
+        await nc.flush()
+
+    with pytest.raises(ConnectFailed):
+        await connect(server.url, tls=TlsFiles(ca_file=str(cert_file)))
+    with pytest.raises(ConnectFailed, match="No such file"):
+        await connect(server.url, tls=TlsFiles(ca_file="missing.pem"))
+
+
+async def test_tls_goes_on_after_a_reconnect(
+    tmp_path: Path, server_process: Callable[..., Any]
+) -> None:
+    cert_file, key_file = make_certificate(tmp_path)
+    arguments = ("--tls", "--tlscert", str(cert_file), "--tlskey", str(key_file))
+    server = server_process("nats-server", tmp_path / "store", *arguments)
+    async with await connect(
+        server.url, tls=TlsFiles(ca_file=str(cert_file)), reconnect_wait=0.01
+    ) as nc:
+        subscription = await nc.subscribe("a")
+        await asyncio.to_thread(server.kill)
+        port = server.address.rpartition(":")[2]
+        await asyncio.to_thread(
+            server_process, "nats-server", tmp_path / "store", *arguments, port=port
+        )
+        await nc.flush(timeout=20)
+        nc.publish("a", b"x")
+
+        assert (await subscription.next_msg()).data == b"x"

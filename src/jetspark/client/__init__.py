@@ -1,20 +1,25 @@
 """The asyncio client: ``connect`` and what it leads to."""
 
-from jetspark.client.client import Client, connect
-from jetspark.client.core import ClientStats
+from jetspark.client.client import Client, connect, connect_with
+from jetspark.client.connect_arguments import ConnectArguments
 from jetspark.client.jetstream.context import JetStream
 from jetspark.client.jetstream.publish import AckFuture, Expect
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
 from jetspark.client.message import Message
+from jetspark.client.options import ClientOptions
 from jetspark.client.pager import Pager
+from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import Subscription
+from jetspark.client.tls import TlsFiles
 
 __all__ = [
     "AckFuture",
     "Client",
+    "ClientOptions",
     "ClientStats",
+    "ConnectArguments",
     "Expect",
     "JetStream",
     "Message",
@@ -23,5 +28,7 @@ __all__ = [
     "Stream",
     "StreamMessage",
     "Subscription",
+    "TlsFiles",
     "connect",
+    "connect_with",
 ]

@@ -20,7 +20,8 @@ from jetspark.client.receive import Receiver
 from jetspark.client.server_errors import dial_problem, error_of_line, is_survivable
 from jetspark.client.server_pool import ServerAddress
 from jetspark.client.tls import tls_context
-from jetspark.errors import ConnectFailed, ConnectionClosed, ProtocolViolation
+from jetspark.client.websocket import WebSocketFraming
+from jetspark.errors import ConnectFailed, ConnectionClosed, Error, ProtocolViolation
 from jetspark.protocol.client_parser import ClientParser
 from jetspark.protocol.encoder import PING, PONG
 from jetspark.protocol.handshake import ServerInfo, decode_info
@@ -54,7 +55,7 @@ class ConnectionOwner(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One TCP or TLS connection to a server."""
+    """One connection to a server: TCP, TLS or WebSocket."""
 
     def __init__(
         self,
@@ -71,6 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         self._parser = ClientParser(receiver, CLIENT_CONTROL_LINE_MAX, PENDING_MAX)
         self._buffer = memoryview(bytearray(READ_BUFFER_SIZE))
         self._transport: asyncio.Transport | None = None
+        self._framing: WebSocketFraming | None = None
         self._info = ServerInfo()
         self._greeted: asyncio.Future[None] = self._loop.create_future()
         self._gone: asyncio.Future[None] = self._loop.create_future()
@@ -119,7 +121,10 @@ class Connection(asyncio.BufferedProtocol):
         if context is None and address.tls:
             context = ssl.create_default_context()
         hostname = options.tls_hostname or address.tls_name or address.host
-        early = context if options.tls_first else None
+        if address.websocket:
+            # TLS is the business of wss:// here, below the WebSocket.
+            context = (context or ssl.create_default_context()) if address.tls else None
+        early = context if options.tls_first or address.websocket else None
         await self._loop.create_connection(
             lambda: self,
             address.host,
@@ -128,7 +133,8 @@ class Connection(asyncio.BufferedProtocol):
             server_hostname=hostname if early is not None else None,
         )
         await self._greeted
-        if early is None and (context is not None or self._info.tls_required):
+        plain = early is None and not address.websocket
+        if plain and (context is not None or self._info.tls_required):
             await self._start_tls(context or ssl.create_default_context(), hostname)
         first_pong: asyncio.Future[None] = self._loop.create_future()
         self._pongs.append(first_pong)
@@ -166,6 +172,8 @@ class Connection(asyncio.BufferedProtocol):
         self._stop_keepalive()
         if self._transport is None:
             return
+        if self._framing is not None:
+            self._framing.close()
         self._transport.close()
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT):
@@ -219,6 +227,14 @@ class Connection(asyncio.BufferedProtocol):
         """Take the transport of the dialled socket."""
         # uvloop's transports have the methods without being subclasses.
         self._take_transport(cast("asyncio.Transport", transport))
+        if self._address.websocket:
+            assert self._transport is not None
+            try:
+                self._framing = WebSocketFraming(
+                    self._transport, self._address, self._options.websocket_headers
+                )
+            except ConnectFailed as error:
+                self._fail(error)
 
     def _take_transport(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -228,7 +244,7 @@ class Connection(asyncio.BufferedProtocol):
     def _wire(self) -> WriteTransport:
         """What NATS bytes are written to."""
         assert self._transport is not None
-        return self._transport
+        return self._framing or self._transport
 
     def _write(self, frame: bytes) -> None:
         """Send a control operation, behind the messages that were queued before it."""
@@ -244,7 +260,14 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Parse one chunk, wake each sink once, then look after control operations."""
         receiver = self._receiver
-        self._parser.feed(bytes(self._buffer[:nbytes]))
+        data = bytes(self._buffer[:nbytes])
+        if self._framing is not None:
+            try:
+                data = self._framing.receive(data)
+            except Error as error:
+                self._fail(error)
+                return
+        self._parser.feed(data)
         if receiver.woken:
             woken, receiver.woken = receiver.woken, []
             for sink in woken:

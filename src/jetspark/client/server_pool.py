@@ -17,7 +17,7 @@ DEFAULT_PORT = 4222  # what nats-server listens on
 DEFAULT_URL = "nats://127.0.0.1:4222"
 AUTH_FAILURES_MAX: Final = 2  # nats.go too: the same refusal twice will not change by itself
 
-_SCHEMES = ("nats", "tls")
+_PORTS = {"nats": DEFAULT_PORT, "tls": DEFAULT_PORT, "ws": 80, "wss": 443}
 
 
 class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +26,9 @@ class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     port: int
     tls: bool = False
+    websocket: bool = False
+    # Path and query of a WebSocket URL, for proxies that route by it.
+    path: str = ""
     user: str = ""
     password: str = ""
     token: str = ""
@@ -194,11 +197,16 @@ def parse_servers(servers: str | Sequence[str]) -> list[ServerAddress]:
 
 
 def parse_server(text: str) -> ServerAddress:
-    """Read ``nats://``, ``tls://`` or a bare ``host[:port]``; ValueError says what is wrong."""
-    scheme, separator, _ = text.partition("://")
-    if separator and scheme.lower() not in _SCHEMES:
+    """Read ``nats://``, ``tls://``, ``ws://``, ``wss://`` or a bare ``host[:port]``.
+
+    ValueError says what is wrong.
+    """
+    head, separator, _ = text.partition("://")
+    scheme = head.lower() if separator else "nats"
+    if scheme not in _PORTS:
         raise ValueError(
-            f"server {_hide(text)!r}: scheme {scheme!r} is not supported, use nats:// or tls://"
+            f"server {_hide(text)!r}: scheme {head!r} is not supported, use nats:// or tls://, "
+            "or ws:// or wss:// for WebSocket"
         )
     # urlsplit reads a bare "host:port" as scheme "host", so it always gets a full URL.
     parts = urlsplit(text if separator else f"nats://{text}")
@@ -212,15 +220,19 @@ def parse_server(text: str) -> ServerAddress:
         raise ValueError(f"server {_hide(text)!r}: the port must be a number from 1 to 65535")
     if not parts.hostname or any(char.isspace() for char in parts.hostname):
         raise ValueError(f"server {_hide(text)!r}: no host, expected nats://host:4222")
-    if parts.path not in {"", "/"} or parts.query or parts.fragment:
+    websocket = scheme in {"ws", "wss"}
+    path = parts.path + (f"?{parts.query}" if parts.query else "")
+    if parts.fragment or (path not in {"", "/"} and not websocket):
         raise ValueError(
             f"server {_hide(text)!r}: expected nats://host:port with nothing after it"
         )
     user, password, token = _credentials(parts.username, parts.password)
     return ServerAddress(
         host=parts.hostname,
-        port=DEFAULT_PORT if port is None else port,
-        tls=scheme.lower() == "tls" and bool(separator),
+        port=_PORTS[scheme] if port is None else port,
+        tls=scheme in {"tls", "wss"},
+        websocket=websocket,
+        path=path if websocket else "",
         user=user,
         password=password,
         token=token,

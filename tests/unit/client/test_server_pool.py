@@ -19,6 +19,19 @@ from jetspark.errors import AuthorizationFailed, ConnectFailed
         ("host", ServerAddress(host="host", port=4222)),
         ("127.0.0.1:1", ServerAddress(host="127.0.0.1", port=1)),
         ("tls://host", ServerAddress(host="host", port=4222, tls=True)),
+        ("ws://host", ServerAddress(host="host", port=80, websocket=True)),
+        (
+            "wss://ann:pw@host/nats?a=b",
+            ServerAddress(
+                host="host",
+                port=443,
+                tls=True,
+                websocket=True,
+                path="/nats?a=b",
+                user="ann",
+                password="pw",
+            ),
+        ),
         ("NATS://HOST/", ServerAddress(host="host", port=4222)),
         ("nats://[::1]:4223", ServerAddress(host="::1", port=4223)),
         (
@@ -38,7 +51,8 @@ def test_addresses_of_all_shapes_are_read(text: str, expected: ServerAddress) ->
     ("text", "reason"),
     [
         ("http://host", "scheme 'http' is not supported, use nats:// or tls://"),
-        ("ws://host", "scheme 'ws'"),
+        ("ws://", "no host"),
+        ("nats://host name", "no host"),
         ("nats://host:port", "the port must be a number"),
         ("nats://host:0", "the port must be a number"),
         ("nats://host:70000", "the port must be a number"),

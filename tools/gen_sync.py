@@ -74,7 +74,13 @@ SKIP = {
     "AckFuture": {"on_reply", "renew", "fail", "failed_unseen"},
 }
 # Callable from any thread: no need to visit the loop.
-THREAD_SAFE = {"Client.publish", "AckFuture.done", "AckFuture.result", "AckFuture.exception"}
+THREAD_SAFE = {
+    "Client.publish",
+    "Client.new_inbox",
+    "AckFuture.done",
+    "AckFuture.result",
+    "AckFuture.exception",
+}
 # Takes from what the iterator of the same object has fetched but not handed out.
 AFTER_ITEMS = {"Subscription.next_msg"}
 

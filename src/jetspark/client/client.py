@@ -114,6 +114,10 @@ class Client:
             publish_async_max=publish_async_max,
         )
 
+    def new_inbox(self) -> str:
+        """A reply subject that nobody else uses; permissions for ``inbox_prefix`` cover it."""
+        return self._core.new_inbox()
+
     def publish(
         self, subject: str, payload: bytes = b"", *, reply: str = "", headers: HeaderInput = None
     ) -> None:

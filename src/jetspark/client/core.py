@@ -103,6 +103,10 @@ class ClientCore:
         """The timeout of a call: its own, or the default of this client."""
         return self.options.timeout if timeout is None else timeout
 
+    def new_inbox(self) -> str:
+        """A reply subject that nobody else uses."""
+        return new_inbox(self._nuid, self.options.inbox_prefix)
+
     def stats(self) -> ClientStats:
         """Counters of messages and bytes, and what is pending now."""
         return ClientStats(

@@ -187,6 +187,10 @@ class Client:
             ),
         )
 
+    def new_inbox(self) -> str:
+        """A reply subject that nobody else uses; permissions for ``inbox_prefix`` cover it."""
+        return self._inner.new_inbox()
+
     def publish(
         self, subject: str, payload: bytes = b"", *, reply: str = "", headers: HeaderInput = None
     ) -> None:

@@ -1,4 +1,4 @@
-"""Headers over a real server: nothing is lost, and what cannot be sent is refused (clients.md 4)."""
+"""Headers over a real server: nothing is lost, what cannot be sent is refused (clients.md 4)."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager

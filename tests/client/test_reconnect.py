@@ -19,7 +19,7 @@ from jetspark.errors import (
     RequestTimeout,
 )
 
-QUICK: dict[str, Any] = {
+QUICK: Any = {
     "reconnect_wait": 0.01,
     "reconnect_wait_max": 0.05,
     "reconnect_jitter": 0.0,
@@ -271,7 +271,7 @@ async def test_a_server_that_throws_out_at_once_is_not_dialled_in_a_hurry() -> N
         await asyncio.sleep(0.02)
         writer.close()
 
-    options = QUICK | {"reconnect_wait": 0.1, "reconnect_wait_max": 0.1}
+    options: Any = {"reconnect_wait": 0.1, "reconnect_wait_max": 0.1}
     async with scripted(bouncer) as address, await connect(address, **options):
         await asyncio.sleep(0.45)
 

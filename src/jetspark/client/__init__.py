@@ -1,7 +1,7 @@
 """The asyncio client: ``connect`` and what it leads to."""
 
-from jetspark.client.client import Client, connect
-from jetspark.client.core import ClientStats
+from jetspark.client.client import Client, connect, connect_with
+from jetspark.client.connect_arguments import ConnectArguments
 from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata
 from jetspark.client.jetstream.consumer.consume import Consumption
 from jetspark.client.jetstream.consumer.endless import MessageIterator
@@ -24,8 +24,11 @@ from jetspark.client.jetstream.streams import Stream
 from jetspark.client.jetstream.subscribe.pull_subscription import PullSubscription
 from jetspark.client.jetstream.subscribe.push_subscription import PushSubscription
 from jetspark.client.message import Message
+from jetspark.client.options import ClientOptions
 from jetspark.client.pager import Pager
+from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import Subscription
+from jetspark.client.tls import TlsFiles
 
 __all__ = [
     "AckFuture",
@@ -34,7 +37,9 @@ __all__ = [
     "Base64Keys",
     "BucketStatus",
     "Client",
+    "ClientOptions",
     "ClientStats",
+    "ConnectArguments",
     "Consumer",
     "Consumption",
     "Entry",
@@ -58,5 +63,7 @@ __all__ = [
     "Stream",
     "StreamMessage",
     "Subscription",
+    "TlsFiles",
     "connect",
+    "connect_with",
 ]

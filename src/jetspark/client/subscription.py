@@ -19,7 +19,7 @@ from typing import Final, Protocol, Self
 from jetspark.client.message import Message, Publisher
 from jetspark.client.receive import MessageQueue, Receiver
 from jetspark.client.thread_callback import ThreadCallback
-from jetspark.errors import Error, RequestTimeout, SlowConsumer
+from jetspark.errors import ConnectionClosed, Error, RequestTimeout, SlowConsumer
 
 PENDING_MSGS_MAX: Final = 512 * 1024  # what nats-py and nats.go allow by default
 PENDING_BYTES_MAX: Final = 128 * 1024 * 1024
@@ -69,6 +69,7 @@ class Subscription:
         self._pending = MessageQueue(receiver, owner, pending_msgs, pending_bytes, self._on_wake)
         self._reported = 0
         self._closed = False
+        self._draining = False
         self._error: Exception | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._idle: asyncio.Future[None] | None = None
@@ -119,6 +120,17 @@ class Subscription:
     def is_closed(self) -> bool:
         """Whether no further message will arrive; pending ones can still be read."""
         return self._closed
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether it was told to stop and takes what is still on its way."""
+        return self._draining
+
+    @property
+    def deliveries_left(self) -> int:
+        """Messages until it ends by itself; 0 when it does not."""
+        pending = self._pending
+        return pending.delivered_max - pending.delivered if pending.delivered_max else 0
 
     def __aiter__(self) -> Self:
         return self
@@ -191,8 +203,11 @@ class Subscription:
         try:
             async with asyncio.timeout(seconds):
                 if not self._closed:
+                    self._draining = True
                     self._owner.send_unsubscribe(self._sid, 0)
-                    await self._owner.flush(timeout=seconds)
+                    # When the connection breaks, nothing is on its way any more.
+                    with contextlib.suppress(ConnectionClosed):
+                        await self._owner.flush(timeout=seconds)
                     self.end(None)
                 await self._wait_idle()
         except TimeoutError:

@@ -70,7 +70,14 @@ TARGETS = (
 
 # Public for other parts of the client, not for users.
 SKIP = {
-    "Subscription": {"sink", "end", "next_chunk"},
+    "Subscription": {
+        "sink",
+        "end",
+        "next_chunk",
+        "callback_task",
+        "is_draining",
+        "deliveries_left",
+    },
     "AckFuture": {"on_reply", "renew", "fail", "failed_unseen"},
 }
 # Callable from any thread: no need to visit the loop.
@@ -256,7 +263,11 @@ class Writer:
             expression = self.in_thread(expression)
         lines = []
         if f"{owner}.{name}" in AFTER_ITEMS:
-            lines += ["if self._items.ready:", "    return next(self._items)"]
+            lines += [
+                "ready = self._items.take_ready()",
+                "if ready is not None:",
+                "    return ready",
+            ]
         if result in TWINS:
             expression = f"{result}(self._portal, {expression})"
         lines.append(expression if result == "None" else f"return {expression}")

@@ -1,7 +1,7 @@
 """The asyncio client: ``connect`` and what it leads to."""
 
 from jetspark.client.client import Client, connect, connect_with
-from jetspark.client.connect_arguments import ConnectArguments
+from jetspark.client.connect_arguments import ConnectArguments, client_options
 from jetspark.client.jetstream.context import JetStream
 from jetspark.client.jetstream.publish import AckFuture, Expect
 from jetspark.client.jetstream.scan import ScanChunk
@@ -29,6 +29,7 @@ __all__ = [
     "StreamMessage",
     "Subscription",
     "TlsFiles",
+    "client_options",
     "connect",
     "connect_with",
 ]

@@ -85,6 +85,11 @@ class Subscription:
         return self._pending
 
     @property
+    def callback_task(self) -> asyncio.Task[None] | None:
+        """What runs the callback; None for a subscription that is read."""
+        return self._task
+
+    @property
     def subject(self) -> str:
         """The subject asked for, wildcards included."""
         return self._subject

@@ -6,7 +6,7 @@ from the asyncio ones by tools/gen_sync.py.
 
 from typing import TYPE_CHECKING, Any
 
-from jetspark.client.connect_arguments import ConnectArguments
+from jetspark.client.connect_arguments import ConnectArguments, client_options
 from jetspark.client.jetstream.publish import Expect
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
@@ -35,6 +35,7 @@ __all__ = [
     "StreamMessage",
     "Subscription",
     "TlsFiles",
+    "client_options",
     "connect",
     "connect_with",
 ]

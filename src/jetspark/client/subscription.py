@@ -74,6 +74,8 @@ class Subscription:
         self._waiters: list[asyncio.Future[None]] = []
         self._idle: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
+        # What JetStream has to do once the subscription is drained and removed (ADR-15).
+        self.on_drained: Callable[[], Awaitable[None]] | None = None
         if callback is not None:
             self._task = asyncio.get_running_loop().create_task(
                 self._run(callback), name=f"jetspark callback {subject}"
@@ -218,6 +220,10 @@ class Subscription:
                 f"drain of {self._subject!r}: {self.pending_msgs} messages were not taken within "
                 f"{seconds} s; read them, or call unsubscribe() to give them up"
             ) from None
+        finally:
+            on_drained, self.on_drained = self.on_drained, None
+            if on_drained is not None:
+                await on_drained()
 
     async def __aenter__(self) -> Self:
         return self

@@ -10,11 +10,12 @@ import logging
 from collections.abc import Callable
 
 from jetspark.clock import Clock
+from jetspark.engine.advisories import NOBODY, Asker
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
-from jetspark.engine.target import DIRECT_GET, Target
+from jetspark.engine.target import DIRECT_GET, TRANSFER, Target
 from jetspark.server.router import Router
 from jetspark.store.committer import Committer, Housekeeper
 
@@ -52,10 +53,16 @@ class EngineDriver:
         self._idle = asyncio.Event()
 
         engine.outlet_for = router.outlet
+        engine.advisories.wanted = router.listens
         router.resolve = engine.resolve
         router.request = self._request
         router.mark_dirty = self._mark_dirty
         self.follow_streams()
+
+    def keep_house(self) -> None:
+        """Look after all streams: a start finds what the process before it left undone."""
+        for stream in self.engine.streams.values():
+            self._keep_house(stream)
 
     def follow_streams(self) -> None:
         """Streams came or went: routes made before are no longer good, deadlines may be new."""
@@ -63,21 +70,52 @@ class EngineDriver:
         self._router.stores_inboxes = self.engine.wants_inboxes()
         self._schedule_turn()
 
+    def _follow_if_needed(self) -> None:
+        if self._router.generation != self.engine.generation:
+            self.follow_streams()
+
     def _request(self, target: Target, reply: bytes, headers: bytes, body: bytes) -> None:
         now = self._clock.now_ns()
         if target.kind == DIRECT_GET:
             assert target.stream is not None
             self.engine.direct_get(
-                target.stream, target.subject, body, reply, now, self._outbox, headers
+                target.stream,
+                target.subject,
+                body,
+                reply,
+                now,
+                self._outbox,
+                headers,
+                self._asker(),
             )
+        elif target.kind == TRANSFER:
+            self.engine.transfers.handle(target.subject, body, reply, now, self._outbox)
+            self._follow_if_needed()
+            self._schedule_turn()
         else:
             self.api_total += 1
-            if not handle(self.engine, target.subject, body, reply, now, self._outbox, headers):
+            outbox = self._outbox
+            if not handle(
+                self.engine, target.subject, body, reply, now, outbox, headers, self._asker()
+            ):
                 self.api_errors += 1
-            if self._router.generation != self.engine.generation:
-                self.follow_streams()
-        if self.engine.work or self.engine.dirty or self.engine.next_deadline() != self._timer_at:
+            self._follow_if_needed()
+        if self._has_work() or self.engine.next_deadline() != self._timer_at:
             self._schedule_turn()
+
+    def _has_work(self) -> bool:
+        """Say whether something waits for the next turn."""
+        engine = self.engine
+        return bool(engine.dirty or engine.work) or engine.transfers.may_send()
+
+    def _asker(self) -> Asker:
+        """Who sent the request that is being handled."""
+        receiver = self._router.asking
+        if receiver is None:
+            return NOBODY
+        asker = receiver.connection.session
+        assert isinstance(asker, Asker)
+        return asker
 
     def _mark_dirty(self, stream: Stream) -> None:
         self.engine.mark_dirty(stream)
@@ -97,7 +135,8 @@ class EngineDriver:
                 continue
             self._in_flight += 1
             self._committer.submit((self, stream), group)
-        if self.engine.advance():
+        more = self.engine.transfers.advance(self._router.now, self._outbox)
+        if self.engine.advance() or more:
             self._schedule_turn()
         self._flush(self._router)
         self._rearm()
@@ -108,6 +147,7 @@ class EngineDriver:
         if error is None:
             self.engine.committed(stream, self._outbox)
             self._keep_house(stream)
+            self._follow_if_needed()
         else:
             log.error(
                 "Writing stream %r failed: %s; nothing of it was acknowledged",
@@ -115,7 +155,7 @@ class EngineDriver:
                 error,
             )
             self.engine.failed(stream, error, self._outbox)
-        if self.engine.dirty or self.engine.work:
+        if self._has_work():
             self._schedule_turn()
         elif self._in_flight == 0:
             self._idle.set()
@@ -126,7 +166,11 @@ class EngineDriver:
         """Have segments condensed or removed, beside the loop."""
         if self._housekeeper is None:
             return
+        staged = stream.log.staged_position
         chore = stream.log.take_chore()
+        if stream.log.staged_position > staged:
+            # A segment can go when what it says of consumers is durable elsewhere.
+            self._mark_dirty(stream)
         if chore is not None:
             self._housekeeper.start(chore, lambda failed: self._chore_done(stream, failed))
 
@@ -151,8 +195,10 @@ class EngineDriver:
         self._timer = None
         self._timer_at = None
         self._router.now = self._clock.now_ns()
-        self.engine.expire(self._router.now, self._outbox)
-        if self.engine.dirty:
+        for stream in self.engine.expire(self._router.now, self._outbox):
+            self._keep_house(stream)
+        self._follow_if_needed()
+        if self._has_work():
             self._schedule_turn()
         self._flush(self._router)
         self._rearm()

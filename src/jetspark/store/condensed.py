@@ -24,19 +24,23 @@ from typing import Final
 
 import msgspec
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 from xxhash import xxh3_64
 
 from jetspark.store.columns import OFFSET_BITS
 from jetspark.store.files import Files
 from jetspark.store.manifest import frame
 from jetspark.store.record import (
+    BATCH_FIRST,
+    BATCH_LAST,
+    BATCH_MEMBER,
     FIXED,
     MESSAGE,
     SKIP,
     Codec,
     headers_in,
     kind_in,
+    record_flags,
     record_lengths,
     record_sequence,
     record_time,
@@ -67,6 +71,7 @@ class CondensedHead(msgspec.Struct, frozen=True, kw_only=True):
     covered: int
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # chores that come once need no compiler
 class Chore:
     """Work beside a log: its steps touch nothing that the log changes, so any thread can do them.
 
@@ -105,6 +110,8 @@ class Condenser(Chore):
         self.written: i64 = 0
         self.pieces: BytesWriter = BytesWriter()
         self.failed: bool = False
+        # Inside an atomic batch: a segment with one that is not whole is always read itself.
+        self.in_batch: bool = False
 
     def step(self) -> bool:
         """Do a bounded piece of the work; True when it is done, or has failed for good.
@@ -176,6 +183,10 @@ class Condenser(Chore):
         """Add one record that checks; False when it does not belong behind the others."""
         lengths = record_lengths(data, at)
         kind = kind_in(lengths)
+        flags = record_flags(data, at)
+        if self.in_batch != (flags & (BATCH_MEMBER | BATCH_FIRST) == BATCH_MEMBER):
+            return False
+        self.in_batch = flags & BATCH_MEMBER != 0 and flags & BATCH_LAST == 0
         if kind != MESSAGE:
             if kind != SKIP and read_i64_le(data, at + FIXED) < self.last_seq:
                 return False

@@ -14,6 +14,7 @@ from jetspark.errors.storage import CorruptRecord
 from jetspark.store.condensed import SUFFIX, CondensedHead
 from jetspark.store.condensed_file import read_condensed
 from jetspark.store.condensed_replay import replay_condensed
+from jetspark.store.configuration import adopt_limits
 from jetspark.store.files import NO_SPACE, Files
 from jetspark.store.limits import Limits
 from jetspark.store.log import StreamLog
@@ -25,15 +26,10 @@ from jetspark.store.manifest import (
     write_manifest,
     write_manifests,
 )
-from jetspark.store.recovery import (
-    DAMAGED,
-    TORN,
-    BadRange,
-    Recovery,
-    replay_segment,
-)
+from jetspark.store.recovery import replay_segment
 from jetspark.store.removal import delete_range
 from jetspark.store.segment import (
+    FILLER,
     SegmentHead,
     encode_head,
     identity_of,
@@ -42,6 +38,7 @@ from jetspark.store.segment import (
     without_filler,
 )
 from jetspark.store.tail import Tail
+from jetspark.store.verdicts import CHECK_SIZE, DAMAGED, TORN, BadRange, Recovery, last_group
 
 TEMPORARY: Final = ".tmp"  # what `Files.replace` was about to rename
 
@@ -74,19 +71,21 @@ class StreamFolder:
         manifest, damaged = read_manifests(self._files, self._folder)
         identity = manifest.identity if manifest else self._rescued_identity(segments)
         log = self._log(identity)
+        log.opening = True
         recovery = Recovery()
         try:
             self._replay_all(log, segments, recovery)
             floor = manifest.sequence_floor if manifest else 0
             log.staged_seq = max(log.staged_seq, log.index.last_seq, floor)
             log.skip_needed = log.staged_seq > log.index.last_seq
-            log.adopt_limits(log.identity)
+            adopt_limits(log, log.identity)
             log.limits.enforce(log.index)
             if log.limits.any and segments and self._is_holed(log, recovery):
                 # Its replay goes without limits from the hole on: what comes from now on goes
                 # to a segment whose head says them.
                 log.roll_due = True
             self._pin(log, recovery)
+            self._open_ledger(log, recovery)
             self._tidy(names, manifest, log, damaged, recovery)
             # First what a killed process left undone: removals are durable in their order.
             self._files.sync_folder(self._folder)
@@ -95,6 +94,7 @@ class StreamFolder:
         except BaseException:
             log.close()
             raise
+        log.opening = False
         return log, recovery
 
     def _log(self, identity: Identity) -> StreamLog:
@@ -150,26 +150,26 @@ class StreamFolder:
         log.durable_position = max(log.durable_position, first_position - 1)
         log.index.add_segment(handle, log.index.last_seq + 1, start, name)
         log.handle = handle
-        if newest:
-            self._sync(log, recovery)
         size = self._files.size(handle)
         log.filled_to = size
         condensed = read_condensed(log, name, size)
         if condensed is not None:
-            ready = self._replay_condensed(log, handle, size, condensed, recovery)
+            ready = self._replay_condensed(log, condensed, recovery, newest=newest)
             if ready is not None:
                 return ready
         data = self._files.read(handle, 0, size)
         recovery.bytes_read += size
         head = read_head(data)
+        if newest:
+            data = self._proven(log, data, head[1] if head else 0, recovery)
         # A damaged head costs nothing but itself: the name says where the segment begins, and
         # records are found by their magic.
         log.first_offset = head[1] if head else 0
         if head:
             self._believe(log, head[0])
-        good = int(replay_segment(log, data, log.first_offset, recovery))
+        good = int(replay_segment(log, data, log.first_offset, recovery, sealed=not newest))
         data = without_filler(data, good)
-        if newest and head is None and good == 0:
+        if newest and head is None and good == 0 and not log.read_only:
             fresh = encode_head(log.identity, first_seq, first_position)
             if len(data) <= len(fresh):
                 return self._renewed(log, data, fresh, recovery)
@@ -178,13 +178,14 @@ class StreamFolder:
     def _replay_condensed(
         self,
         log: StreamLog,
-        handle: int,
-        size: int,
         condensed: tuple[CondensedHead, bytes],
         recovery: Recovery,
+        *,
+        newest: bool,
     ) -> tuple[bytes, int] | None:
         """Replay what was condensed and read the rest; None when the segment's head is damaged."""
         covered, first_offset = condensed[0].covered, condensed[0].first_offset
+        handle, size = int(log.handle), int(log.filled_to)
         begin = self._files.read(handle, 0, first_offset)
         head = read_head(begin)
         if head is None:
@@ -197,6 +198,8 @@ class StreamFolder:
         recovery.bytes_read += first_offset + len(condensed[1]) + len(rest)
         # Nobody looks at what is condensed; the rest must lie where it does in the file.
         data = bytes(covered) + rest
+        if newest:
+            data = self._proven(log, data, covered, recovery)
         good = int(replay_segment(log, data, covered, recovery))
         return without_filler(data, good), good
 
@@ -207,6 +210,7 @@ class StreamFolder:
             log.identity = identity
             log.manifest_due = True
         log.index.last_time = max(log.index.last_time, head.last_time)
+        log.ledger.consumer_number = max(log.ledger.consumer_number, head.consumer_number)
         delete_range(log.index, 1, head.first_live - 1)
         log.limits = Limits(identity.max_msgs, identity.max_bytes, identity.max_per_subject)
         log.limits.enforce(log.index)
@@ -218,6 +222,16 @@ class StreamFolder:
                 if columns.start <= where:
                     columns.pinned = True
                     break
+
+    def _open_ledger(self, log: StreamLog, recovery: Recovery) -> None:
+        """Report consumers of which only the state is left, and let decisions begin there."""
+        for number in log.ledger.drop_nameless():
+            if recovery.damaged:
+                recovery.notes.append(
+                    f"the configuration of consumer number {number} was in a damaged range; "
+                    "the consumer is lost and must be created again"
+                )
+        log.staged_ledger = log.ledger.copy()
 
     def _is_holed(self, log: StreamLog, recovery: Recovery) -> bool:
         """Say whether the newest segment has bytes that do not check, and records."""
@@ -243,12 +257,28 @@ class StreamFolder:
             recovery.notes.append(f"that failed, so the stream is read-only: {error}")
         return fresh, len(fresh)
 
-    def _sync(self, log: StreamLog, recovery: Recovery) -> None:
+    def _proven(self, log: StreamLog, data: bytes, covered: int, recovery: Recovery) -> bytes:
+        """Put the last group on the disk once more; what of the segment is certainly there.
+
+        A process that was killed, or whose sync failed, leaves bytes that the system shows to
+        the next one and loses with the power all the same: after a failed sync no later one is
+        for them. Only writing them again is. What that refuses nobody sees: it may have been
+        acknowledged, so it stays where it is for a start on a disk that works.
+        """
+        begin = last_group(log.codec, data, covered)
+        end = min(len(data), len(data.rstrip(FILLER)) + CHECK_SIZE)
         try:
+            if begin < end:
+                self._files.write_synced(int(log.handle), [data[begin:end]], begin)
             self._files.sync(int(log.handle))
         except OSError as error:
             log.read_only = True
-            recovery.notes.append(f"the stream is read-only, its file cannot be synced: {error}")
+            recovery.notes.append(
+                f"the stream is read-only and its last {len(data) - begin} bytes are not served "
+                f"until a start can write them: {error}"
+            )
+            return data[:begin]
+        return data
 
     def _add_pending(
         self, log: StreamLog, first: int, end: int, recovery: Recovery, last_seq: int = 0

@@ -303,7 +303,7 @@ class Subscription:
             else:
                 await self._run_here(callback)
 
-    async def _run_in_thread(self, callback: ThreadCallback) -> None:
+    async def _run_in_thread(self, callback: ThreadCallback[Message]) -> None:
         try:
             while await self._wait():
                 taken = self._pending.take_many(CALLBACK_RUN)

@@ -82,7 +82,7 @@ class Subscription:
         Raises RequestTimeout when none comes within ``timeout`` seconds (default: the client's),
         and ConnectionClosed or ValueError when none can come any more.
         """
-        ready = self._items.take_ready()
+        ready = self._items.take_ready(None)
         if ready is not None:
             return ready
         return self._portal.call(self._inner.next_msg(timeout=timeout))
@@ -102,6 +102,7 @@ class Subscription:
         self._portal.call(self._inner.drain(timeout=timeout))
 
     def __enter__(self) -> Self:
+        self._portal.call(self._inner.__aenter__())
         return self
 
     def __exit__(
@@ -245,7 +246,7 @@ class Client:
         subject: str,
         *,
         queue: str = "",
-        callback: Callable[[Message], None] | None = None,
+        callback: Callable[[Message], object] | None = None,
         pending_msgs: int = PENDING_MSGS_MAX,
         pending_bytes: int = PENDING_BYTES_MAX,
     ) -> Subscription:
@@ -297,6 +298,7 @@ class Client:
         self._portal.call(self._inner.close())
 
     def __enter__(self) -> Self:
+        self._portal.call(self._inner.__aenter__())
         return self
 
     def __exit__(

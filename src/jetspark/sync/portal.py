@@ -19,6 +19,14 @@ SIGNAL_CHECK_INTERVAL: Final = 0.5  # seconds after which Ctrl-C is noticed at t
 STOP_TIMEOUT: Final = 2.0  # seconds that the loop may take to end when the process exits
 
 T = TypeVar("T")
+D = TypeVar("D")
+
+
+class _Missing:
+    """Stands for no item: an item may be None."""
+
+
+_MISSING: Final = _Missing()
 
 
 class Chunked(Protocol[T]):
@@ -162,16 +170,16 @@ class Items(Iterator[T]):
         self._source = source
         self._ready: deque[T] = deque()
 
-    def take_ready(self) -> T | None:
-        """An item that is here already, or None."""
+    def take_ready(self, default: D) -> T | D:
+        """An item that is here already, or ``default``."""
         try:
             return self._ready.popleft()
         except IndexError:  # another thread may have been faster, so looking first is no use
-            return None
+            return default
 
     def __next__(self) -> T:
-        ready = self.take_ready()
-        if ready is not None:
+        ready = self.take_ready(_MISSING)
+        if not isinstance(ready, _Missing):
             return ready
         chunk = self._portal.call(self._source.next_chunk(CHUNK_SIZE))
         if not chunk:

@@ -10,7 +10,20 @@ import pytest
 from jetspark import client, sync
 
 ROOT = Path(__file__).resolve().parents[3]
-TWINS = ["AckFuture", "Client", "JetStream", "Stream", "Subscription"]
+TWINS = [
+    "AckFuture",
+    "Client",
+    "Consumer",
+    "Consumption",
+    "JetStream",
+    "JetStreamMessage",
+    "MessageIterator",
+    "OrderedConsumer",
+    "PullSubscription",
+    "PushSubscription",
+    "Stream",
+    "Subscription",
+]
 # Public for other parts of the client only (tools/gen_sync.py, SKIP).
 INTERNAL = {
     "Subscription": {
@@ -22,6 +35,9 @@ INTERNAL = {
         "deliveries_left",
     },
     "AckFuture": {"on_reply", "renew", "fail", "failed_unseen"},
+    "Consumer": {"label", "next_subject", "check_exists"},
+    "MessageIterator": {"next_chunk"},
+    "PushSubscription": {"next_chunk"},
 }
 
 

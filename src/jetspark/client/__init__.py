@@ -1,7 +1,7 @@
 """The asyncio client: ``connect`` and what it leads to."""
 
 from jetspark.client.client import Client, connect, connect_with
-from jetspark.client.connect_arguments import ConnectArguments
+from jetspark.client.connect_arguments import ConnectArguments, client_options
 from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata
 from jetspark.client.jetstream.consumer.consume import Consumption
 from jetspark.client.jetstream.consumer.endless import MessageIterator
@@ -64,6 +64,7 @@ __all__ = [
     "StreamMessage",
     "Subscription",
     "TlsFiles",
+    "client_options",
     "connect",
     "connect_with",
 ]

@@ -19,6 +19,7 @@ from jetspark.api.stream import (
 from jetspark.client.core import ClientCore
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient, api_prefix
+from jetspark.client.jetstream.consumer.consume import MessageCallback
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.bucket import KeyValue
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
@@ -45,10 +46,7 @@ from jetspark.client.jetstream.stream_lists import stream_name_pages, stream_pag
 from jetspark.client.jetstream.streams import Stream
 from jetspark.client.jetstream.subscribe.plan import Wanted, settle
 from jetspark.client.jetstream.subscribe.pull_subscription import PullSubscription
-from jetspark.client.jetstream.subscribe.push_subscription import (
-    MessageCallback,
-    PushSubscription,
-)
+from jetspark.client.jetstream.subscribe.push_subscription import PushSubscription
 from jetspark.client.jetstream.subscribe.workflow import Attached, Workflow
 from jetspark.client.pager import Pager
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX

@@ -2,7 +2,6 @@
 
 # Every call has a timeout argument (design.md, "The client").
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final
 
@@ -22,7 +21,7 @@ from jetspark.api.enums import AckPolicy
 from jetspark.api.message import MsgGetRequest
 from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.consumer.consume import Consumption
+from jetspark.client.jetstream.consumer.consume import Consumption, MessageCallback
 from jetspark.client.jetstream.consumer.endless import EndlessPull, MessageIterator
 from jetspark.client.jetstream.consumer.explain import Explanation, explain
 from jetspark.client.jetstream.consumer.fetch import Fetch
@@ -37,8 +36,6 @@ EXPIRES: Final = 30.0  # seconds that their requests last
 HEARTBEAT: Final = 5.0  # seconds between the server's signs of life
 THRESHOLD: Final = 0.5  # of the prefetch: below it more is asked for
 ALARM_INTERVALS: Final = 3  # ADR-15: heartbeats missed before the alarm
-
-MessageCallback = Callable[[JetStreamMessage], Awaitable[None] | None]
 
 
 class Consumer:

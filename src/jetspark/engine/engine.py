@@ -73,6 +73,7 @@ class Engine(Gets):
         self._account = account
         self._random_id = random_id
         self._subjects = Sublist()
+        self._targets: dict[str, Target] = {}
         self._deadlines = Deadlines()
 
     # Streams -----------------------------------------------------------------------------------
@@ -152,6 +153,7 @@ class Engine(Gets):
             self._subjects.remove(subject.encode(), b"", stream)
         del self.streams[stream.config.name]
         self.ledger.remove(stream)
+        del self._targets[stream.config.name]
         stream.dropped = True
         self.generation += 1
         self._store.drop(stream.log)
@@ -171,6 +173,7 @@ class Engine(Gets):
     def _add(self, stream: Stream) -> None:
         self.streams[stream.config.name] = stream
         self.ledger.add(stream)
+        self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
         for subject in stream.config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
@@ -190,12 +193,13 @@ class Engine(Gets):
             return Target(TRANSFER, None, subject)
         if subject.startswith(API_PREFIX):
             return Target(REQUEST, None, subject[len(API_PREFIX) :])
-        found = self._subjects.match(subject).plain
+        # Once: the server keeps the answer.
+        found = self._subjects.match_once(subject).plain
         if not found:
             return None
         wanting = found[0]
         assert isinstance(wanting, Stream)
-        return Target(PUBLISH, wanting, b"")
+        return self._targets[wanting.config.name]
 
     def wants_inboxes(self) -> bool:
         """Say whether a stream has subjects that begin with an underscore, as inboxes do."""

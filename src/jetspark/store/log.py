@@ -25,6 +25,7 @@ from jetspark.store.record import (
     DELETE_RANGE,
     FAST_BATCH,
     FIXED,
+    GROUP_FIRST,
     MESSAGE,
     PURGE,
     SKIP,
@@ -41,6 +42,7 @@ from jetspark.store.record import (
 from jetspark.store.removal import delete_range, purge
 from jetspark.store.segments import Segments
 from jetspark.store.staging import Group
+from jetspark.store.syncing import prepare, set_durability, settle
 
 __all__ = ["CACHE_BUDGET", "Group", "StreamLog"]
 
@@ -55,7 +57,17 @@ class StreamLog(Segments):
     ) -> None:
         super().__init__(files, folder, identity, segment_size, cache_budget)
         self.manifest_due: bool = False
+        self.level: str = "durable"
         adopt_limits(self, identity)
+
+    @property
+    def durability(self) -> str:
+        """What an acknowledgement means: ``durable``, ``interval`` or ``async``."""
+        return self.level
+
+    @durability.setter
+    def durability(self, level: str) -> None:
+        set_durability(self, level)
 
     # Writing -----------------------------------------------------------------------------------
 
@@ -67,6 +79,8 @@ class StreamLog(Segments):
         size: i64 = len(self.writer)
         if size == 0 or self.in_flight is not None or self.batch_flags != 0:
             return None
+        if not self.durable or self.unsynced:
+            prepare(self)
         if self.roll_due or (self.end + size > self.segment_size and self.end > self.first_offset):
             self.roll()
         return self.seal_group()
@@ -81,7 +95,10 @@ class StreamLog(Segments):
             self.entries,
             self.staged_position,
             self.filler_behind(len(blob)),
+            self.durable,
         )
+        if not self.durable:
+            self.group_flag = 0
         self.writer = BytesWriter()
         self.entries = []
         self.flying_messages = self.filling_messages
@@ -105,6 +122,9 @@ class StreamLog(Segments):
         self.apply_group(group)
         self.cache.add(self.index.segments[-1].start + group.offset, group.blob)
         self.end = group.offset + len(group.blob)
+        if group.synced:
+            self.synced_end = self.end
+            self.group_flag = GROUP_FIRST
         self.filled_to = max(self.filled_to, self.end + len(group.filler))
         self.durable_position = group.last_position
         self.flying_messages = 0
@@ -157,6 +177,13 @@ class StreamLog(Segments):
         until it was reopened and verified, because nobody knows what the disk holds now.
         """
         failure.fail(self, no_space)
+
+    def reopen(self) -> bool:
+        """Verify a log whose write failed and let it write again; False when it still cannot.
+
+        Here and now; ``take_chore`` hands the same out when ``reopen_due`` is set.
+        """
+        return failure.reopen(self)
 
     # Applying ----------------------------------------------------------------------------------
 
@@ -213,6 +240,8 @@ class StreamLog(Segments):
         A group on its way keeps its file: its writer would otherwise meet a handle that belongs
         to somebody else by then. ``commit`` or ``fail`` closes it.
         """
+        if not self.durable and not self.read_only:
+            settle(self)
         flying: i64 = -1
         if self.in_flight is not None:
             flying = self.in_flight.handle

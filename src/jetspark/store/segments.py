@@ -14,6 +14,7 @@ from jetspark.store.files import Files
 from jetspark.store.ledger import restate
 from jetspark.store.manifest import Identity
 from jetspark.store.removing import Removing
+from jetspark.store.reopening import Reopening
 from jetspark.store.segment import (
     FILLED_GROUP_MAX,
     FILLER,
@@ -21,6 +22,7 @@ from jetspark.store.segment import (
     create_segment,
     segment_name,
 )
+from jetspark.store.syncing import Syncing, sync_now
 
 
 class Segments(Removing):
@@ -48,6 +50,11 @@ class Segments(Removing):
         self.closed: bool = False
         # While a stream is recovered nothing is staged that nobody would write.
         self.opening: bool = False
+        # Somebody wants a log that failed to be opened again.
+        self.reopen_due: bool = False
+        # It is time to sync what was acknowledged before it was on disk.
+        self.sync_due: bool = False
+        self.sync_error: OSError | None = None
 
     def roll(self) -> None:
         """Go on in a new segment; when that fails, nothing is written before it was repeated.
@@ -56,6 +63,9 @@ class Segments(Removing):
         and an attempt that failed may have left the successor there.
         """
         self.roll_due = True
+        if self.unsynced:
+            # A segment that has a successor is durable to its end.
+            sync_now(self)
         self.cut_filler()
         first_seq = self.index.last_seq + 1
         position = int(self.durable_position) + 1
@@ -77,6 +87,7 @@ class Segments(Removing):
         self.handle = handle
         self.first_offset = offset
         self.end = offset
+        self.synced_end = offset
         self.filled_to = offset
         self.filler = FILLER * self.filler_size
         self.roll_due = False
@@ -109,9 +120,13 @@ class Segments(Removing):
         """
         if self.chore is None and not self.read_only and self.has_chore():
             self.chore = self.next_chore()
-            self.chore_is_out = self.chore is not None
-            return self.chore
-        return None
+        elif self.chore is None and self.reopen_due and not self.closed:
+            self.chore = Reopening(self)
+        else:
+            return None
+        self.reopen_due = False
+        self.chore_is_out = self.chore is not None
+        return self.chore
 
     def end_chore(self, failed: bool) -> None:
         """The chore that was handed out is done, or has failed."""
@@ -119,6 +134,9 @@ class Segments(Removing):
         assert chore is not None, "no chore was handed out"
         self.chore = None
         self.chore_is_out = False
+        if isinstance(chore, (Reopening, Syncing)):
+            chore.end(self, failed)
+            return
         with suppress(OSError):
             chore.close()
         if isinstance(chore, Condenser):
@@ -160,7 +178,12 @@ class Segments(Removing):
 
     def has_chore(self) -> bool:
         """Say whether it is worth looking for a chore; asked after each commit."""
-        return self.chores_due or self.end >= self.condense_at or self.is_front_dead()
+        return (
+            self.chores_due
+            or self.sync_due
+            or self.end >= self.condense_at
+            or self.is_front_dead()
+        )
 
     def is_front_dead(self) -> bool:
         """Say whether the oldest segment may have nothing left."""
@@ -171,6 +194,10 @@ class Segments(Removing):
 
     def next_chore(self) -> Chore | None:
         """Find something to do."""
+        if self.unsynced and (self.sync_due or self.is_front_dead()):
+            # Nothing is removed before what stands in its place is on disk.
+            return Syncing(self)
+        self.sync_due = False
         chore: Chore | None = self.unremoved
         self.unremoved = None
         if chore is None:
@@ -220,7 +247,7 @@ class Segments(Removing):
             if n < len(segments):
                 end = segments[n].start - columns.start
             else:
-                end = self.end
+                end = self.synced_end
                 done += self.segment_size // 2
             if done < end:
                 return Condenser(

@@ -27,6 +27,7 @@ from jetspark.store.manifest import Identity
 from jetspark.store.recovery import Recovery
 from jetspark.store.segment import SEGMENT_SIZE
 from jetspark.store.stream_folder import StreamFolder
+from jetspark.store.syncing import SYNC_PERIOD_NS
 
 MARK: Final = b"jetspark-store 1\n"
 # Behind the mark: with it, a flipped bit in the version is not taken for another version.
@@ -43,12 +44,17 @@ class FileStore:
         *,
         segment_size: int = SEGMENT_SIZE,
         cache_budget: int = CACHE_BUDGET,
+        durability: str = "durable",
+        sync_period_ns: int = SYNC_PERIOD_NS,
     ) -> None:
         self._files = files
         self._folder = folder
         self._segment_size = segment_size
         self._cache_budget = cache_budget
         self._lock = -1
+        # The level of streams that do not ask for another one, and its period.
+        self.durability = durability
+        self._sync_period_ns = sync_period_ns
 
     def open(self, report: Callable[[Identity, Recovery], None]) -> list[StreamLog]:
         """Lock the store, recover every stream in it; ``report`` hears what each one had.
@@ -87,6 +93,7 @@ class FileStore:
                     self._files.remove_folder(account / name)
             elif name.startswith("stream-"):
                 log, recovery = self._stream(account / name).open()
+                self.choose_level(log)
                 logs.append(log)
                 report(log.identity, recovery)
 
@@ -112,7 +119,13 @@ class FileStore:
             self._discard(final)
             raise
         log.folder = final
+        self.choose_level(log)
         return log
+
+    def choose_level(self, log: StreamLog, level: str = "") -> None:
+        """Give a stream the level it asks for, or the store's own."""
+        log.durability = level or self.durability
+        log.sync_period = self._sync_period_ns if log.durability == "interval" else SYNC_PERIOD_NS
 
     def drop(self, log: StreamLog) -> None:
         """Remove a stream and everything it held; raises OSError when the disk refuses.

@@ -19,6 +19,7 @@ from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.direct.gets import Gets
 from jetspark.engine.ledger import AccountLedger
 from jetspark.engine.outbox import Entry, Outbox
+from jetspark.engine.purges import Purges
 from jetspark.engine.restore import is_marked
 from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.config import decode_config
@@ -64,6 +65,7 @@ class Engine(Gets):
         self.next_id = next_id or Nuid().next
         self.advisories = Advisories(self.publish_own, self.next_id, server=leader)
         self.transfers = Transfers(self)
+        self.purges = Purges(self.mark_dirty)
         # `$JS.API` answers so far, and those that were errors; direct gets are none.
         self.api_total = 0
         self.api_errors = 0
@@ -78,13 +80,20 @@ class Engine(Gets):
 
     # Streams -----------------------------------------------------------------------------------
 
-    def adopt(self, log: StreamLog) -> bool:
-        """Take over a stream that was recovered; False: it never was whole, and is removed."""
+    def adopt(self, log: StreamLog, now: int = 0) -> bool:
+        """Take over a stream that was recovered; False: it never was whole, and is removed.
+
+        What grew too old while the server was down is not shown once more.
+        """
         if is_marked(bytes(log.identity.config)):
             self._store.drop(log)
             return False
         config = decode_config(bytes(log.identity.config))
-        self._add(Stream(config, log.identity.created_ns, log))
+        stream = Stream(config, log.identity.created_ns, log)
+        if config.max_age > 0 and not config.allow_msg_ttl:
+            # With TTLs some may be there for ever: those streams are read first (expiry.py).
+            log.expire_before(now - config.max_age + 1)
+        self._add(stream)
         return True
 
     def create_stream(self, config: StreamConfig, now: int) -> Stream:
@@ -158,6 +167,7 @@ class Engine(Gets):
         self.generation += 1
         self._store.drop(stream.log)
         stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
+        self.purges.end(stream)
         self.refuse_dropped(stream, outbox)
 
     def overlapping(self, config: StreamConfig) -> Stream | None:
@@ -250,6 +260,7 @@ class Engine(Gets):
             entries, stream.published = stream.published, []
             self.publish_own(entries, int(stream.log.index.last_time), outbox)
         self.answer_held(stream, outbox)
+        self.purges.go_on(stream)
 
     def publish_own(self, entries: list[Entry], now: int, outbox: Outbox) -> None:
         """Send messages of the engine's own, to subscribers and to streams that want them."""
@@ -273,6 +284,7 @@ class Engine(Gets):
         if self.transfers.failed(stream, outbox):
             return
         self.ledger.note(stream)
+        self.purges.end(stream)
         # A configuration that was staged is not the stream's.
         durable = decode_config(bytes(stream.log.identity.config))
         if durable != stream.config:

@@ -82,7 +82,7 @@ class JetStreamRuntime:
                     stream_log.identity.account,
                 )
                 stream_log.close()
-            elif not owner.engine.adopt(stream_log):
+            elif not owner.engine.adopt(stream_log, self._clock.now_ns()):
                 log.warning(
                     "Stream %r was being restored when the server ended: removed, restore again",
                     stream_log.identity.name,

@@ -20,6 +20,7 @@ from jetspark.store.record import (
 )
 from jetspark.store.removal import delete_body, is_everything, keep_from, purge_body
 from jetspark.store.staging import Staging
+from jetspark.store.subject_purge import rare_entry, stage_purge_subject
 from jetspark.subjects.match import matches
 
 
@@ -87,6 +88,9 @@ class Removing(Staging):
         on their way to the disk count, and so do those that they will evict. A bound beyond the
         end, without a pattern, moves the end there.
         """
+        rare = rare_entry(self.index, pattern)
+        if rare is not None:
+            return stage_purge_subject(self, rare, int(before_seq), int(keep))
         self.stage_prelude()
         everything = is_everything(pattern)
         mask = b"" if everything else self.index.mask_for(pattern)

@@ -30,9 +30,10 @@ from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.headers.names import COUNTER_SOURCES, MSG_ID, ROLLUP, TTL
 from jetspark.store.log import StreamLog
-from jetspark.store.record import headers_end, record_time, subject_end
+from jetspark.store.record import SUBJECT_MAX, headers_end, record_time, subject_end
 
 ALLOWED: Final = b""
+SUBJECT_TOO_LONG: Final = f"subject exceeds maximum of {int(SUBJECT_MAX)} bytes"
 
 
 class Quota(Protocol):
@@ -112,6 +113,8 @@ class Checks:
     def judge_sizes(self, subject: bytes) -> bytes:
         """What is about to be stored is not larger than stream, account and server allow."""
         headers_length: i64 = len(self.block)
+        if len(subject) > SUBJECT_MAX:
+            return error_body(ErrCode.STORE_FAILED, err=SUBJECT_TOO_LONG)
         if 0 <= self.rules.max_msg_size < headers_length + len(self.body) - 2:
             return error_body(ErrCode.MESSAGE_TOO_LARGE)
         if headers_length > MESSAGE_HEADERS_MAX:

@@ -25,6 +25,7 @@ from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.block import strip_status
 from jetspark.store.log import StreamLog
+from jetspark.store.record import SUBJECT_MAX
 
 STORE_FAILED: Final = 10077
 # The reply subject of a fast batch ends so (wire-facts.md 11).
@@ -93,6 +94,7 @@ class Intake:
         """Take a message, by the parser's offsets; return whether something was staged."""
         if (
             ps > hs
+            or len(subject) > SUBJECT_MAX
             or not self.rules.open
             or self.log.read_only
             or (re > rs and data[re - 1] == _UPPER_I)

@@ -12,6 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from jetspark.api.base import encode
+from jetspark.api.enums import PersistMode
 from jetspark.api.stream import STREAM_CREATE, StreamConfig, StreamCreateResponse
 from jetspark.engine.advisories import Advisories
 from jetspark.engine.deadlines import Deadlines
@@ -182,6 +183,8 @@ class Engine(Gets):
 
     def _add(self, stream: Stream) -> None:
         self.streams[stream.config.name] = stream
+        asynchronous = stream.config.persist_mode is PersistMode.ASYNC
+        self._store.choose_level(stream.log, "async" if asynchronous else "")
         self.ledger.add(stream)
         self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
         for subject in stream.config.subjects:

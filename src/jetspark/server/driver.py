@@ -34,6 +34,7 @@ class EngineDriver:
         committer: Committer,
         flush: Callable[[Router], object],
         housekeeper: Housekeeper | None = None,
+        commit_delay_ns: int = 0,
     ) -> None:
         self.engine = engine
         self._housekeeper = housekeeper
@@ -44,6 +45,10 @@ class EngineDriver:
         self._flush = flush
         self._loop = asyncio.get_running_loop()
         self._turn_due = False
+        # How long a group may wait for company before it goes to the disk (decisions.md).
+        self.commit_delay_ns = commit_delay_ns
+        self._delayed: asyncio.TimerHandle | None = None
+        self._closing = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: int | None = None
         self._in_flight = 0
@@ -129,17 +134,34 @@ class EngineDriver:
     def _turn(self) -> None:
         self._turn_due = False
         self._router.now = self._clock.now_ns()
+        if self.engine.dirty and not self._waits():
+            self._commit()
+        more = self.engine.transfers.advance(self._router.now, self._outbox)
+        if self.engine.advance() or more:
+            self._schedule_turn()
+        self._flush(self._router)
+        self._rearm()
+
+    def _waits(self) -> bool:
+        """Say whether the groups that fill wait for more to come."""
+        if self.commit_delay_ns <= 0 or self._closing:
+            return False
+        if self._delayed is None:
+            self._delayed = self._loop.call_later(self.commit_delay_ns / 1e9, self._waited)
+        return True
+
+    def _waited(self) -> None:
+        self._delayed = None
+        self._commit()
+        self._flush(self._router)
+
+    def _commit(self) -> None:
         for stream, group in self.engine.take_groups():
             if isinstance(group, OSError):
                 self.engine.failed(stream, group, self._outbox)
                 continue
             self._in_flight += 1
             self._committer.submit((self, stream), group)
-        more = self.engine.transfers.advance(self._router.now, self._outbox)
-        if self.engine.advance() or more:
-            self._schedule_turn()
-        self._flush(self._router)
-        self._rearm()
 
     def report(self, stream: Stream, error: OSError | None) -> None:
         """The committer is done with the group of a stream."""
@@ -157,7 +179,7 @@ class EngineDriver:
             self.engine.failed(stream, error, self._outbox)
         if self._has_work():
             self._schedule_turn()
-        elif self._in_flight == 0:
+        if self._in_flight == 0:
             self._idle.set()
         self._flush(self._router)
         self._rearm()
@@ -205,6 +227,7 @@ class EngineDriver:
 
     async def settle(self) -> None:
         """Wait until everything staged is on disk and acknowledged."""
+        self._closing = True
         while self._turn_due or self._in_flight or self.engine.dirty:
             self._idle.clear()
             self._schedule_turn()
@@ -214,6 +237,7 @@ class EngineDriver:
 
     def close(self) -> None:
         """Stop the timer and close the streams."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._delayed):
+            if timer is not None:
+                timer.cancel()
         self.engine.close()

@@ -50,7 +50,13 @@ class JetStreamRuntime:
         self._held_reads = HeldReads(settings.jetspark.held_reads_max)
         self._clock = clock
         self._files = OsFiles()
-        self._store = FileStore(self._files, self.folder)
+        self._store = FileStore(
+            self._files,
+            self.folder,
+            durability=settings.jetstream.durability.value,
+            sync_period_ns=settings.jetstream.sync_interval,
+        )
+        self._commit_delay = settings.jetspark.commit_delay
         self._drivers: dict[str, EngineDriver] = {}
         self._committer = ThreadCommitter(
             self._files,
@@ -115,6 +121,7 @@ class JetStreamRuntime:
             self._committer,
             flush,
             self._housekeeper,
+            self._commit_delay,
         )
         account.driver = driver
         self._drivers[account.name] = driver
@@ -124,6 +131,7 @@ class JetStreamRuntime:
         """Take over the settings that may change while streams are open (config/reload.py)."""
         self._settings = engine_settings(settings)
         self._held_reads.most = settings.jetspark.held_reads_max
+        self._commit_delay = settings.jetspark.commit_delay
         for storage, size in (
             (Storage.MEMORY, settings.jetstream.max_mem),
             (Storage.FILE, settings.jetstream.max_file),
@@ -132,6 +140,7 @@ class JetStreamRuntime:
                 self.ledger.limits[storage] = size
         for name, driver in self._drivers.items():
             driver.engine.change_settings(self._settings)
+            driver.commit_delay_ns = self._commit_delay
             if name in granted:
                 driver.engine.ledger.change(account_limits(granted[name]))
 

@@ -14,7 +14,7 @@ _Info = TypeVar("_Info", bound=StreamInfo)
 
 def stream_info(stream: Stream, now: int, model: type[_Info]) -> _Info:
     """Everything about a stream, with the metadata that this server adds to its answers."""
-    metadata = answered_metadata(stream.config.metadata, durability="durable")
+    metadata = answered_metadata(stream.config.metadata, durability=stream.log.level)
     config = msgspec.structs.replace(stream.config, metadata=metadata)
     return stream_info_with(stream, config, now, model)
 

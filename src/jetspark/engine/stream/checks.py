@@ -4,7 +4,7 @@ Decisions use staged state (contracts.md 1). A refusal that stands on such state
 its reply waits like an acknowledgement does.
 """
 
-from typing import Final, Protocol
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -20,6 +20,7 @@ from jetspark.engine.stream.counters import (
 from jetspark.engine.stream.dedupe import DuplicateWindow
 from jetspark.engine.stream.expectations import expected_sequence, staged_last, staged_last_of
 from jetspark.engine.stream.headers import PublishHeaders
+from jetspark.engine.stream.quota import Quota
 from jetspark.engine.stream.room import Room
 from jetspark.engine.stream.rules import Rules
 from jetspark.engine.stream.schedules import schedule_problem
@@ -34,14 +35,6 @@ from jetspark.store.record import SUBJECT_MAX, headers_end, record_time, subject
 
 ALLOWED: Final = b""
 SUBJECT_TOO_LONG: Final = f"subject exceeds maximum of {int(SUBJECT_MAX)} bytes"
-
-
-class Quota(Protocol):
-    """What may refuse a message because of what others have stored (engine/ledger.py)."""
-
-    def problem(self, subject: bytes, headers_length: int, body_length: int) -> bytes:
-        """The error for a message; empty when it may be stored."""
-        ...
 
 
 class Checks:

@@ -12,11 +12,12 @@ from mypy_extensions import i64
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.limits import DUPLICATE_IDS_MAX
 from jetspark.engine.outbox import Entry, Outbox
-from jetspark.engine.stream.checks import Checks, Quota
+from jetspark.engine.stream.checks import Checks
 from jetspark.engine.stream.counters import format_integer
 from jetspark.engine.stream.expectations import staged_last_of
 from jetspark.engine.stream.expiry import Expiry
 from jetspark.engine.stream.held import Answer, Held
+from jetspark.engine.stream.quota import Quota
 from jetspark.engine.stream.republish import published_again
 from jetspark.engine.stream.rules import Rules
 from jetspark.engine.stream.schedules import first_due

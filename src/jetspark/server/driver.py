@@ -17,6 +17,7 @@ from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, TRANSFER, Target
 from jetspark.server.router import Router
+from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Committer, Housekeeper
 
 log = logging.getLogger("jetspark.server")
@@ -35,7 +36,9 @@ class EngineDriver:
         flush: Callable[[Router], object],
         housekeeper: Housekeeper | None = None,
         commit_delay_ns: int = 0,
+        counts: CommitCounts | None = None,
     ) -> None:
+        self.counts = counts or CommitCounts()
         self.engine = engine
         self._housekeeper = housekeeper
         self._router = router
@@ -161,6 +164,7 @@ class EngineDriver:
                 self.engine.failed(stream, group, self._outbox)
                 continue
             self._in_flight += 1
+            self.counts.submitted(len(group.entries))
             self._committer.submit((self, stream), group)
 
     def report(self, stream: Stream, error: OSError | None) -> None:

@@ -22,6 +22,7 @@ from jetspark.server.config.settings import Settings
 from jetspark.server.driver import EngineDriver
 from jetspark.server.monitor.machine import memory_budget, storage_budget
 from jetspark.server.router import Router
+from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Housekeeper, ThreadCommitter
 from jetspark.store.files import OsFiles
 from jetspark.store.manifest import Identity
@@ -58,11 +59,13 @@ class JetStreamRuntime:
         )
         self._commit_delay = settings.jetspark.commit_delay
         self._drivers: dict[str, EngineDriver] = {}
+        self.counts = CommitCounts()
         self._committer = ThreadCommitter(
             self._files,
             self._report,
             asyncio.get_running_loop().call_soon_threadsafe,
             clock.monotonic_ns,
+            counts=self.counts,
         )
         self._housekeeper = Housekeeper(asyncio.get_running_loop().call_soon_threadsafe)
 
@@ -122,6 +125,7 @@ class JetStreamRuntime:
             flush,
             self._housekeeper,
             self._commit_delay,
+            self.counts,
         )
         account.driver = driver
         self._drivers[account.name] = driver

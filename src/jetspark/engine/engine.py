@@ -14,6 +14,7 @@ import msgspec
 from jetspark.api.base import encode
 from jetspark.api.enums import PersistMode
 from jetspark.api.stream import STREAM_CREATE, StreamConfig, StreamCreateResponse
+from jetspark.engine import tending
 from jetspark.engine.advisories import Advisories
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gate import HeldReads
@@ -115,7 +116,9 @@ class Engine(Gets):
             max_bytes=evicting(config)[1],
             max_per_subject=evicting(config)[2],
         )
-        return Stream(config, now, self._store.create(identity))
+        in_memory = config.storage == "memory"
+        create = self._store.create_in_memory if in_memory else self._store.create
+        return Stream(config, now, create(identity))
 
     def reveal(self, config: StreamConfig, stream: Stream, now: int) -> bytes:
         """Show a stream that was restored; the answer to who restored it."""
@@ -142,6 +145,7 @@ class Engine(Gets):
         for subject in stream.config.subjects:
             self._subjects.remove(subject.encode(), b"", stream)
         stream.configure(config)
+        stream.log.packing = config.compression == "s2"
         self._deadlines.note(stream)
         for subject in config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
@@ -182,11 +186,12 @@ class Engine(Gets):
         return None
 
     def _add(self, stream: Stream) -> None:
+        asked = "async" if stream.config.persist_mode is PersistMode.ASYNC else ""
+        self._store.choose_level(stream.log, asked)
         self.streams[stream.config.name] = stream
-        asynchronous = stream.config.persist_mode is PersistMode.ASYNC
-        self._store.choose_level(stream.log, "async" if asynchronous else "")
         self.ledger.add(stream)
         self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
+        stream.log.packing = stream.config.compression == "s2"
         for subject in stream.config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
@@ -258,6 +263,8 @@ class Engine(Gets):
         if self.transfers.committed(stream, outbox):
             return
         self.ledger.note(stream)
+        if stream.tend_at == 0 and stream.log.unsynced:
+            stream.tend_at = tending.SOON
         self._deadlines.note(stream)
         if stream.published:
             entries, stream.published = stream.published, []
@@ -288,12 +295,19 @@ class Engine(Gets):
             return
         self.ledger.note(stream)
         self.purges.end(stream)
+        tending.failed(stream, self._store, no_space=no_space)
+        self._deadlines.note(stream)
         # A configuration that was staged is not the stream's.
         durable = decode_config(bytes(stream.log.identity.config))
         if durable != stream.config:
             log = stream.log
             log.set_limits(*evicting(durable))
             self._configure(stream, durable)
+
+    def reopened(self, stream: Stream) -> None:
+        """The log of a stream that had failed was verified and takes writes again."""
+        stream.tend_at = 0
+        self._deadlines.note(stream)
 
     # Time --------------------------------------------------------------------------------------
 
@@ -312,6 +326,8 @@ class Engine(Gets):
         self.transfers.expire(now, outbox)
         due = self._deadlines.due(now)
         for stream in due:
+            if 0 < stream.tend_at <= now:
+                tending.tend(stream, self._store, now)
             if stream.expire(now, outbox):
                 # What is on its way is still there to be seen: asked again when it is durable.
                 self.mark_dirty(stream)

@@ -67,7 +67,9 @@ class JetStreamRuntime:
             clock.monotonic_ns,
             counts=self.counts,
         )
-        self._housekeeper = Housekeeper(asyncio.get_running_loop().call_soon_threadsafe)
+        self._housekeeper = Housekeeper(
+            asyncio.get_running_loop().call_soon_threadsafe, clock.monotonic_ns
+        )
 
     def open(
         self,

@@ -12,7 +12,7 @@ from jetspark.api.enums import Storage
 from jetspark.api.stream import StreamConfig, StreamSourceInfo, StreamState
 from jetspark.engine.limits import DUPLICATE_IDS_MAX
 from jetspark.engine.stream.config import API_LEVEL
-from jetspark.engine.stream.state import stream_state
+from jetspark.engine.stream.state import durability, stream_state
 from jetspark.engine.stream.stream import Stream
 from jetspark.server.accounts import Account
 from jetspark.server.config.jetstream import JetStream as JetStreamSettings
@@ -116,7 +116,7 @@ class ObservedStream:
         window = self._stream.checks.window
         return StreamStore(
             kind=str(self.config.storage.value),
-            durability=log.durability,
+            durability=durability(self._stream),
             segments=len(segments),
             # The newest begins where all before it end; what was before the oldest is gone.
             file_bytes=int(segments[-1].start + log.end - segments[0].start),

@@ -18,7 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
 from jetspark.errors.storage import StoreClosed
@@ -267,19 +267,31 @@ class Steps(Protocol):
         """Do a bounded piece of it; True when it is done."""
         ...
 
+    def pause_ns(self) -> int:
+        """How long to wait before the next step: it must not use up the disk."""
+        ...
+
 
 class Housekeeper:
     """Does the chores of logs in one thread, one after the other; nothing waits for them.
 
     A chore that compiled code does holds the interpreter lock for one step at most, and gives it
-    away whenever it reads or writes. ``start`` and ``close`` belong to the thread in which
+    away whenever it reads or writes. One that must go slowly lets others pass meanwhile; without
+    ``monotonic_ns`` nothing waits. ``start`` and ``close`` belong to the thread in which
     ``hand_back`` runs what it is given.
     """
 
-    def __init__(self, hand_back: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(
+        self,
+        hand_back: Callable[[Callable[[], None]], object],
+        monotonic_ns: Callable[[], int] | None = None,
+    ) -> None:
         self._hand_back = hand_back
+        self._monotonic_ns = monotonic_ns
         self._queue: SimpleQueue[_Task | None] = SimpleQueue()
         self._open: list[_Task] = []
+        # Chores that wait, the one that goes on next first; only the thread looks at them.
+        self._slow: deque[_Task] = deque()
         self._thread: threading.Thread | None = None
         self._closing = False
 
@@ -308,20 +320,38 @@ class Housekeeper:
             self._finish(self._open[0])
 
     def _run(self) -> None:
-        while (task := self._queue.get()) is not None:
-            task.failed = not self._do(task.chore)
-            self._hand_back(partial(self._finish, task))
+        while (task := self._next()) is not None:
+            if self._do(task):
+                self._hand_back(partial(self._finish, task))
+            else:
+                self._slow.append(task)
 
-    def _do(self, chore: Steps) -> bool:
+    def _next(self) -> "_Task | None":
+        """The next task: one that came, or else the one that has waited long enough."""
+        if not self._slow or self._monotonic_ns is None:
+            return self._queue.get()
+        wait = self._slow[0].resume_ns - self._monotonic_ns()
+        try:
+            return self._queue.get(timeout=wait / 1e9) if wait > 0 else self._queue.get_nowait()
+        except Empty:
+            return self._slow.popleft()
+
+    def _do(self, task: "_Task") -> bool:
+        """Do steps of a chore; True when it has ended, False when it has to wait."""
         try:
             while not self._closing:
-                if chore.step():
+                if task.chore.step():
+                    task.failed = False
                     return True
+                pause = task.chore.pause_ns()
+                if pause > 0 and self._monotonic_ns is not None:
+                    task.resume_ns = self._monotonic_ns() + pause
+                    return False
         except Exception:
             # Nothing depends on a chore, so nothing stops because of it; the next start of the
             # stream does without.
             log.exception("housekeeping of a stream failed")
-        return False
+        return True
 
     def _finish(self, task: "_Task") -> None:
         if task in self._open:
@@ -336,6 +366,7 @@ class _Task:
         self.chore = chore
         self.done = done
         self.failed = True
+        self.resume_ns = 0
 
 
 def write(files: Files, work: Work) -> OSError | None:

@@ -28,6 +28,7 @@ from jetspark.store.record import (
     GROUP_FIRST,
     MESSAGE,
     PURGE,
+    SEGMENT_DROP,
     SKIP,
     body_end,
     headers_in,
@@ -37,9 +38,9 @@ from jetspark.store.record import (
     record_lengths,
     record_sequence,
     record_time,
-    stored_size,
 )
 from jetspark.store.removal import delete_range, purge
+from jetspark.store.rewriting import apply_drop
 from jetspark.store.segments import Segments
 from jetspark.store.staging import Group
 from jetspark.store.subject_purge import purge_subject, rare_entry
@@ -162,7 +163,7 @@ class StreamLog(Segments):
                     entry,
                     offset + at,
                     record_time(blob, at),
-                    stored_size(total, headers_in(lengths)),
+                    self.codec.size_of(total, headers_in(lengths)),
                 )
                 if limits.any:
                     limits.evict(index, entry)
@@ -195,7 +196,7 @@ class StreamLog(Segments):
             entry,
             offset,
             record_time(data, at),
-            stored_size(record_length(data, at), headers_in(record_lengths(data, at))),
+            self.codec.message_size(data, at),
         )
         if self.limits.any:
             self.limits.evict(self.index, entry)
@@ -221,6 +222,8 @@ class StreamLog(Segments):
                 purge(self.index, before, keep, pattern)
         elif kind == CONFIGURATION:
             apply_configuration(self, data, at)
+        elif kind == SEGMENT_DROP:
+            apply_drop(self.index, data[body + 8 : body_end(data, at)])
         elif CONSUMER <= kind <= FAST_BATCH:
             segment = self.index.segments[-1].name
             self.ledger.apply(int(kind), data[body : body_end(data, at)], segment)

@@ -27,7 +27,7 @@ class Reopening(Chore):
     """Verifies the newest segment of a log and cuts it to what was acknowledged."""
 
     def __init__(self, log: "Segments") -> None:
-        super().__init__(log.files, -1)
+        super().__init__(log.files, [])
         newest = log.index.segments[-1]
         self._path = log.folder / newest.name
         self._codec = log.codec

@@ -33,7 +33,6 @@ from jetspark.store.record import (
     GROUP_FIRST,
     MESSAGE,
     SKIP,
-    stored_size,
 )
 from jetspark.store.removal import Doomed
 
@@ -157,7 +156,7 @@ class Staging(LogReader):
         self.staged_seq = seq
         self.staged_position += 1
         self.filling_messages += 1
-        self.filling_bytes += stored_size(total, headers_length)
+        self.filling_bytes += self.codec.size_of(total, headers_length)
         return seq
 
     def stage_prelude(self) -> None:

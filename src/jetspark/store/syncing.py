@@ -87,14 +87,14 @@ class Syncing(Chore):
     """Syncs the newest segment, beside the loop."""
 
     def __init__(self, log: "Segments") -> None:
-        super().__init__(log.files, log.handle)
+        super().__init__(log.files, [int(log.handle)])
         self._end = int(log.end)
         self._error: OSError | None = None
 
     def step(self) -> bool:
         """Sync; raises OSError when the disk refuses."""
         try:
-            self.files.sync(int(self.handle))
+            self.files.sync(self.handles[0])
         except OSError as error:
             self._error = error
             raise
@@ -103,10 +103,7 @@ class Syncing(Chore):
     def end(self, log: "Segments", failed: bool) -> None:
         """Note what is on disk now. A failed sync is a failed write: the log stops."""
         log.sync_due = False
-        if log.closed:
-            if log.in_flight is None or log.in_flight.handle != self.handle:
-                log.close_handle(self.handle)
-        elif failed:
+        if failed:
             log.sync_error = self._error
-        elif log.handle == self.handle:
+        elif log.handle == self.handles[0]:
             synced(log, self._end)

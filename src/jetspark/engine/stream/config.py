@@ -33,10 +33,8 @@ __all__ = [
 # after the defaults were filled in.
 NOT_YET: Final[dict[str, object]] = {
     "retention": "limits",
-    "storage": "file",
     "mirror": None,
     "sources": (),
-    "compression": "none",
     "mirror_direct": False,
     "allow_atomic": False,
     "allow_batched": False,

@@ -54,6 +54,8 @@ class Intake:
         self.flying: Held = Held()
         # The deadline that the engine knows of; 0: none.
         self.deadline: i64 = 0
+        # When the log is looked after next (``engine/tending.py``); 0: never.
+        self.tend_at: i64 = 0
         # The last sequence that the group on its way carries.
         self.flying_seq: i64 = 0
         # Republished messages that became durable; the engine takes them.
@@ -98,6 +100,7 @@ class Intake:
             or len(subject) > SUBJECT_MAX
             or not self.rules.open
             or self.log.read_only
+            or self.log.full
             or (re > rs and data[re - 1] == _UPPER_I)
         ):
             return self.publish_checked(
@@ -120,6 +123,9 @@ class Intake:
         if self.log.read_only:
             error = error_body(STORE_FAILED, err="stream is read-only after a disk error")
             outbox.reply(reply, self.failure(error))
+            return False
+        if self.log.full:
+            outbox.reply(reply, self.failure(error_body(ErrCode.INSUFFICIENT_RESOURCES)))
             return False
         if rules.transform is not None:
             mapped = rules.transform.apply(subject)

@@ -75,6 +75,24 @@ async def test_the_level_stays_after_a_restart_and_is_no_part_of_the_configurati
         await client.close()
 
 
+async def test_a_stream_in_memory_says_so_and_is_gone_after_a_restart(tmp_path: Path) -> None:
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        answer = await made(client, storage="memory")
+        await client.request("s.a", b"x", timeout=5)
+        read = await client.request("$JS.API.DIRECT.GET.S.s.a", b"", timeout=5)
+        await client.close()
+
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        names = await client.request("$JS.API.STREAM.NAMES", b"", timeout=5)
+        await client.close()
+
+    assert answer["config"]["metadata"]["_jetspark.durability"] == "memory"
+    assert read.data == b"x"
+    assert json.loads(names.data)["streams"] is None
+
+
 async def test_asynchronous_streams_have_no_atomic_batches_and_keep_their_mode() -> None:
     async with jetspark.Server() as server:
         client = await nats.connect(server.client_url)

@@ -1,0 +1,1 @@
+"""Consumers: what reads a stream in order, and remembers how far it came."""

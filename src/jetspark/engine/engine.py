@@ -12,13 +12,15 @@ import msgspec
 
 from jetspark.api.base import encode
 from jetspark.api.stream import StreamConfig
+from jetspark.engine.advisories import Advisories
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gets import Gets
 from jetspark.engine.limits import HELD_READS_MAX, MIN_LAST_SEQ_WAIT_NS
-from jetspark.engine.outbox import Outbox
+from jetspark.engine.outbox import Entry, Outbox
 from jetspark.engine.stream.config import decode_config
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, PUBLISH, REQUEST, Target
+from jetspark.ids import Nuid
 from jetspark.store.log import Group, StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.store import FileStore
@@ -41,12 +43,14 @@ class Engine(Gets):
         min_last_seq_wait_ns: int = MIN_LAST_SEQ_WAIT_NS,
         held_reads_max: int = HELD_READS_MAX,
         leader: str = "",
+        next_id: Callable[[], str] | None = None,
     ) -> None:
         super().__init__(min_last_seq_wait_ns, held_reads_max)
         self.streams: dict[str, Stream] = {}
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader
         self.generation = 0
+        self.advisories = Advisories(self.publish_own, next_id or Nuid().next, server=leader)
         # `$JS.API` answers so far, and those that were errors; direct gets are none.
         self.api_total = 0
         self.api_errors = 0
@@ -190,12 +194,12 @@ class Engine(Gets):
         stream.committed(outbox)
         self._deadlines.note(stream)
         if stream.published:
-            self._publish_again(stream, outbox)
+            entries, stream.published = stream.published, []
+            self.publish_own(entries, int(stream.log.index.last_time), outbox)
         self.answer_held(stream, outbox)
 
-    def _publish_again(self, stream: Stream, outbox: Outbox) -> None:
-        """Send what a stream republishes, to subscribers and to streams that want it."""
-        entries, stream.published = stream.published, []
+    def publish_own(self, entries: list[Entry], now: int, outbox: Outbox) -> None:
+        """Send messages of the engine's own, to subscribers and to streams that want them."""
         outbox.now.extend(entries)
         for route, _, _, headers, payload in entries:
             target = self.resolve(route)
@@ -203,7 +207,6 @@ class Engine(Gets):
                 continue
             other = target.stream
             assert other is not None
-            now = stream.log.index.last_time
             if other.publish_checked(route, b"", headers, payload + b"\r\n", now, outbox):
                 self.mark_dirty(other)
 

@@ -127,6 +127,7 @@ class ClientHandler(ServerOps):
                 )
             ):
                 return
+            router.asking = receiver
             router.request(target, data[rs:re], data[hs:ps], data[ps:pe])
 
     def on_sub(self, subject: bytes, queue: bytes, sid: bytes) -> None:

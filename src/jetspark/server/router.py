@@ -74,6 +74,8 @@ class Router:
         self.generation: i64 = 0
         self.now: i64 = 0
         self.random: Random = Random()
+        # Whose request is being handed to the engine.
+        self.asking: Receiver | None = None
         # Wired by the driver. The engine is not known here by type: it is not on the hot path.
         self.resolve: Callable[[bytes], Target | None] = no_target
         self.request: Callable[[Target, bytes, bytes, bytes], None] = no_request
@@ -267,6 +269,11 @@ class Router:
         self.outbox.now = []
         for entry in entries:
             self.send(entry[0], entry[1], entry[2], entry[3], entry[4])
+
+    def listens(self, subject: bytes) -> bool:
+        """Say whether a client or a stream gets messages of a subject."""
+        route = self.route(subject)
+        return not route.is_empty() or route.target is not None
 
     def outlet(self, subject: bytes) -> Outlet | None:
         """The one receiver of a reply subject; None when there is none."""

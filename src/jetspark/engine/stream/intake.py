@@ -245,6 +245,20 @@ class Intake:
         else:
             self.filling.answers.append(answer)
 
+    def hold_message(self, entry: Entry) -> bool:
+        """Publish a message when all that is staged is durable; False when nothing is.
+
+        When the disk refuses, the message never was.
+        """
+        log = self.log
+        if log.staged_position == log.durable_position:
+            return False
+        if log.in_flight is not None and log.in_flight.last_position == log.staged_position:
+            self.flying.messages.append(entry)
+        else:
+            self.filling.messages.append(entry)
+        return True
+
     def failure(self, error: bytes) -> bytes:
         """The body of a failed publish: the zero sequence is there in released servers too."""
         return b'{"error":%s,"stream":%s,"seq":0}' % (error, self.json_name)

@@ -247,7 +247,7 @@ SINGLE: Final[list[Ask]] = [
 
 # Several requests on one stream each. ---------------------------------------------------------
 
-_FULL: Final = {"ack_policy": "explicit", "durable_name": "c"}
+_FULL: Final[dict[str, Any]] = {"ack_policy": "explicit", "durable_name": "c"}
 
 SEQUENCES: Final[list[tuple[str, list[Ask]]]] = [
     # Creating again
@@ -269,7 +269,7 @@ SEQUENCES: Final[list[tuple[str, list[Ask]]]] = [
                                              max_deliver=4)]),
     # What may change
     *[
-        ("limits", [_ask(**_FULL), _ask(**_FULL | {field: value})])
+        ("limits", [_ask(**_FULL), _ask(**(_FULL | {field: value}))])
         for field, value in (
             ("description", "new"), ("max_deliver", 5), ("ack_wait", S), ("max_ack_pending", 5),
             ("max_batch", 5), ("max_expires", S), ("max_bytes", 5), ("headers_only", True),

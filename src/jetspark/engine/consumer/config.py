@@ -29,6 +29,7 @@ __all__ = [
     "decode_consumer_config",
     "is_durable",
     "prepare_config",
+    "with_level",
     "with_threshold",
 ]
 
@@ -89,7 +90,7 @@ def prepare_config(
         most_ack_pending=(ceilings.server_max_ack_pending, ceilings.account_max_ack_pending),
         most_batch=ceilings.server_max_batch,
     )
-    return _with_metadata(config)
+    return with_level(config)
 
 
 def with_threshold(config: ConsumerConfig) -> ConsumerConfig:
@@ -106,7 +107,7 @@ def is_durable(config: ConsumerConfig) -> bool:
 
 def decode_consumer_config(document: bytes) -> ConsumerConfig:
     """The configuration as it was stored."""
-    return _with_metadata(_decoder.decode(document))
+    return with_level(_decoder.decode(document))
 
 
 def _with_least_values(config: ConsumerConfig, *, pedantic: bool) -> ConsumerConfig:
@@ -162,7 +163,7 @@ def _with_defaults(
     return msgspec.structs.replace(config, **changes)
 
 
-def _with_metadata(config: ConsumerConfig) -> ConsumerConfig:
+def with_level(config: ConsumerConfig) -> ConsumerConfig:
     """Keep the user's part and the level the consumer needs; answers add the rest (levels.py)."""
     kept = stored_metadata(own_metadata(config.metadata), consumer_level(config))
     return msgspec.structs.replace(config, metadata=kept)

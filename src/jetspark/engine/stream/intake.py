@@ -4,7 +4,7 @@ Replies that stand on a decision wait for that decision (contracts.md 1). They a
 group that carries it: ``filling`` while the group fills, ``flying`` while it is on its way.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from mypy_extensions import i64
@@ -58,6 +58,8 @@ class Intake:
         self.published: list[Entry] = []
         self.dirty: bool = False
         self.dropped: bool = False
+        # By name; their type is not known here (``engine/consumer/consumer.py``).
+        self.consumers: dict[str, Any] = {}
         if config.first_seq > 1 and log.staged_seq == 0:
             # Stands in the configuration, so it needs no record.
             log.index.skip_to(config.first_seq - 1)
@@ -244,6 +246,13 @@ class Intake:
             self.flying.answers.append(answer)
         else:
             self.filling.answers.append(answer)
+
+    def hold_ack(self, reply: bytes) -> None:
+        """Answer an acknowledgement when the journal record that the next group gets is durable.
+
+        The consumer is in the journal's list, so there is such a record.
+        """
+        self.filling.acks.append(reply)
 
     def failure(self, error: bytes) -> bytes:
         """The body of a failed publish: the zero sequence is there in released servers too."""

@@ -34,6 +34,7 @@ class RawClient:
         self._socket = socket.create_connection((host, int(port)), timeout=SILENCE_SECONDS)
         self._buffer = b""
         self._numbers = itertools.count(1)
+        self._heard: list[tuple[str, bytes]] = []
         self._inbox = f"_INBOX.{secrets.token_hex(8)}.".encode()
         self._line()  # INFO
         self._socket.sendall(CONNECT.replace(b"{", b"{" + options.encode(), 1))
@@ -61,10 +62,22 @@ class RawClient:
         while True:
             to, reply = self._message()
             if to not in {inbox, b""}:
+                self._heard.append((to.decode(), reply.payload))
                 continue
             replies.append(reply)
             if not many or reply.is_status:
                 return replies
+
+    def listen(self, subject: str) -> None:
+        """Keep the messages of a subject for `heard`."""
+        self._socket.sendall(b"SUB %s 2\r\n" % subject.encode())
+
+    def heard(self) -> tuple[str, bytes]:
+        """The next message of what was listened to: its subject and payload."""
+        while not self._heard:
+            to, reply = self._message()
+            self._heard.append((to.decode(), reply.payload))
+        return self._heard.pop(0)
 
     def _message(self) -> tuple[bytes, Reply]:
         while True:

@@ -58,7 +58,7 @@ TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+Z")
 
 
 @contextmanager
-def nats_server(store: Path) -> Iterator[RawClient]:
+def nats_server(store: Path, options: str = "") -> Iterator[RawClient]:
     beside = Path(sys.executable).with_name("nats-server")
     program = str(beside) if beside.exists() else shutil.which("nats-server")
     if program is None:
@@ -75,7 +75,7 @@ def nats_server(store: Path) -> Iterator[RawClient]:
         address = found[1] if found else address
         if "Server is ready" in line:
             break
-    client = RawClient(address)
+    client = RawClient(address, options)
     yield client
     client.close()
     process.kill()

@@ -12,13 +12,16 @@ import msgspec
 
 from jetspark.api.base import encode
 from jetspark.api.stream import StreamConfig
+from jetspark.engine.advisories import Advisories
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gets import Gets
+from jetspark.engine.ledger import AccountLedger
 from jetspark.engine.limits import HELD_READS_MAX, MIN_LAST_SEQ_WAIT_NS
-from jetspark.engine.outbox import Outbox
+from jetspark.engine.outbox import Entry, Outbox
 from jetspark.engine.stream.config import decode_config
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, PUBLISH, REQUEST, Target
+from jetspark.ids import Nuid
 from jetspark.store.log import Group, StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.store import FileStore
@@ -41,16 +44,20 @@ class Engine(Gets):
         min_last_seq_wait_ns: int = MIN_LAST_SEQ_WAIT_NS,
         held_reads_max: int = HELD_READS_MAX,
         leader: str = "",
+        next_id: Callable[[], str] | None = None,
+        ledger: AccountLedger | None = None,
     ) -> None:
         super().__init__(min_last_seq_wait_ns, held_reads_max)
         self.streams: dict[str, Stream] = {}
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader
         self.generation = 0
+        self.advisories = Advisories(self.publish_own, next_id or Nuid().next, server=leader)
         # `$JS.API` answers so far, and those that were errors; direct gets are none.
         self.api_total = 0
         self.api_errors = 0
         self.dirty: list[Stream] = []
+        self.ledger = ledger or AccountLedger()
         self._store = store
         self._account = account
         self._random_id = random_id
@@ -107,6 +114,7 @@ class Engine(Gets):
         for subject in stream.config.subjects:
             self._subjects.remove(subject.encode(), b"", stream)
         del self.streams[stream.config.name]
+        self.ledger.remove(stream)
         stream.dropped = True
         self.generation += 1
         self._store.drop(stream.log)
@@ -123,6 +131,7 @@ class Engine(Gets):
 
     def _add(self, stream: Stream) -> None:
         self.streams[stream.config.name] = stream
+        self.ledger.add(stream)
         for subject in stream.config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
@@ -188,14 +197,15 @@ class Engine(Gets):
             stream.log.commit()  # gives the file back that the group was written to
             return
         stream.committed(outbox)
+        self.ledger.note(stream)
         self._deadlines.note(stream)
         if stream.published:
-            self._publish_again(stream, outbox)
+            entries, stream.published = stream.published, []
+            self.publish_own(entries, int(stream.log.index.last_time), outbox)
         self.answer_held(stream, outbox)
 
-    def _publish_again(self, stream: Stream, outbox: Outbox) -> None:
-        """Send what a stream republishes, to subscribers and to streams that want it."""
-        entries, stream.published = stream.published, []
+    def publish_own(self, entries: list[Entry], now: int, outbox: Outbox) -> None:
+        """Send messages of the engine's own, to subscribers and to streams that want them."""
         outbox.now.extend(entries)
         for route, _, _, headers, payload in entries:
             target = self.resolve(route)
@@ -203,7 +213,6 @@ class Engine(Gets):
                 continue
             other = target.stream
             assert other is not None
-            now = stream.log.index.last_time
             if other.publish_checked(route, b"", headers, payload + b"\r\n", now, outbox):
                 self.mark_dirty(other)
 
@@ -214,6 +223,7 @@ class Engine(Gets):
             stream.log.fail(no_space)
             return
         stream.failed(no_space, outbox)
+        self.ledger.note(stream)
         # A configuration that was staged is not the stream's.
         durable = decode_config(bytes(stream.log.identity.config))
         if durable != stream.config:
@@ -240,6 +250,7 @@ class Engine(Gets):
                 self.mark_dirty(stream)
             else:
                 self._deadlines.note(stream)
+                self.ledger.note(stream)
 
     def close(self) -> None:
         """Close the files of all streams."""

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 
 from jetspark.clock import Clock
+from jetspark.engine.advisories import NOBODY, Asker
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.requests.dispatch import handle
@@ -52,6 +53,7 @@ class EngineDriver:
         self._idle = asyncio.Event()
 
         engine.outlet_for = router.outlet
+        engine.advisories.wanted = router.listens
         router.resolve = engine.resolve
         router.request = self._request
         router.mark_dirty = self._mark_dirty
@@ -72,12 +74,24 @@ class EngineDriver:
             )
         else:
             self.api_total += 1
-            if not handle(self.engine, target.subject, body, reply, now, self._outbox, headers):
+            outbox = self._outbox
+            if not handle(
+                self.engine, target.subject, body, reply, now, outbox, headers, self._asker()
+            ):
                 self.api_errors += 1
             if self._router.generation != self.engine.generation:
                 self.follow_streams()
         if self.engine.work or self.engine.dirty or self.engine.next_deadline() != self._timer_at:
             self._schedule_turn()
+
+    def _asker(self) -> Asker:
+        """Who sent the request that is being handled."""
+        receiver = self._router.asking
+        if receiver is None:
+            return NOBODY
+        asker = receiver.connection.session
+        assert isinstance(asker, Asker)
+        return asker
 
     def _mark_dirty(self, stream: Stream) -> None:
         self.engine.mark_dirty(stream)

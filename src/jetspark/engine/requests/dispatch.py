@@ -17,6 +17,7 @@ from jetspark.api.stream import (
     STREAM_REMOVE_PEER,
     STREAM_UPDATE,
 )
+from jetspark.engine.advisories import AUDIT_SUBJECT, NOBODY, Asker, Audit
 from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Outbox
@@ -59,6 +60,7 @@ def handle(
     now: int,
     outbox: Outbox,
     headers: bytes = b"",
+    asker: Asker = NOBODY,
 ) -> bool:
     """Answer one request; ``verb`` is what follows ``$JS.API.`` in its subject.
 
@@ -73,7 +75,9 @@ def handle(
     if known is None:
         return False
     handler, kind = known
-    request = Request(name.decode(errors="replace"), body, reply, now, outbox)
+    request = Request(name.decode(errors="replace"), body, reply, now, outbox, asker)
+    if engine.advisories.wanted(AUDIT_SUBJECT):
+        request.audit = Audit(engine.advisories, verb, body, asker, now)
     answer: bytes | None
     try:
         if needs_newer(headers):
@@ -84,6 +88,9 @@ def handle(
     if answer is not None:
         outbox.reply(reply, answer)
     failed = answer is not None and _ERROR in answer[:_ERROR_BEFORE]
+    # Messages that were read are not audited; what waits is audited when it is answered.
+    if request.audit is not None and answer is not None and (failed or kind is not MSG_GET):
+        request.audit.answered(answer, outbox)
     engine.api_errors += failed
     # Released servers do not count messages that were read, nor deletes of nothing as errors.
     engine.api_total += failed or kind is not MSG_GET

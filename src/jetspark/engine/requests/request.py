@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar
 
 from jetspark.api.base import ApiStruct, Response
 from jetspark.api.strict import InvalidRequest, decode
+from jetspark.engine.advisories import NOBODY, Asker, Audit
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
@@ -26,6 +27,9 @@ class Request:
     reply: bytes
     now: int
     outbox: Outbox
+    asker: Asker = NOBODY
+    # Set when somebody listens to the audit of requests.
+    audit: Audit | None = None
 
     def decoded(self, model: type[_Model]) -> _Model:
         """The body, read strictly (contracts.md 3)."""
@@ -52,7 +56,18 @@ class Request:
 
     def hold(self, stream: Stream, answer: bytes, kind: Response[Any]) -> None:
         """Answer when what is staged in a stream is durable (contracts.md 1)."""
-        stream.hold_answer((self.reply, answer, kind.error), self.outbox)
+        audit = self.audit
+        if audit is None:
+            stream.hold_answer((self.reply, answer, kind.error), self.outbox)
+            return
+
+        def refused(error: bytes) -> bytes:
+            body = kind.error(error)
+            audit.answered(body, self.outbox)
+            return body
+
+        stream.hold_answer((self.reply, answer, refused), self.outbox)
+        audit.hold(answer, stream, self.outbox)
 
     def stream(self, engine: Engine) -> Stream:
         """The stream the subject names."""

@@ -4,7 +4,9 @@ from typing import NoReturn, TypeVar
 
 import msgspec
 
+from jetspark.api.advisory import StreamActed
 from jetspark.api.base import Success, Timestamp
+from jetspark.api.enums import Action
 from jetspark.api.levels import answered_metadata
 from jetspark.api.stream import (
     STREAM_CREATE,
@@ -50,9 +52,11 @@ def create(engine: Engine, request: Request) -> bytes:
     if existing is not None:
         if existing.config != config:
             raise Refusal(ErrCode.STREAM_NAME_IN_USE)
-    elif engine.overlapping(config) is not None:
-        raise Refusal(ErrCode.SUBJECTS_OVERLAP)
-    stream = existing or _create(engine, config, request.now)
+    else:
+        engine.ledger.admit(config)
+        if engine.overlapping(config) is not None:
+            raise Refusal(ErrCode.SUBJECTS_OVERLAP)
+    stream = existing or _create(engine, config, request)
     answer = _info(stream, request.now, StreamCreateResponse)
     return STREAM_CREATE.ok(msgspec.structs.replace(answer, did_create=True))
 
@@ -71,11 +75,14 @@ def wanted_config(engine: Engine, request: Request) -> StreamConfig:
     return checked(wanted.config(), pedantic=wanted.pedantic, find=engine.find)
 
 
-def _create(engine: Engine, config: StreamConfig, now: int) -> Stream:
+def _create(engine: Engine, config: StreamConfig, request: Request) -> Stream:
     try:
-        return engine.create_stream(config, now)
+        stream = engine.create_stream(config, request.now)
     except OSError as error:
         raise Refusal(ErrCode.STREAM_CREATE_FAILED, err=f"store: {error.strerror}") from error
+    done = StreamActed(stream=config.name, action=Action.CREATE)
+    engine.advisories.send(done, request.now, request.outbox)
+    return stream
 
 
 def update(engine: Engine, request: Request) -> bytes | None:
@@ -87,12 +94,15 @@ def update(engine: Engine, request: Request) -> bytes | None:
     stream = request.stream(engine)
     config = updated(stream.config, config)
     check_supported(config)
+    engine.ledger.admit(config, stream.config)
     if engine.overlapping(config) is not None:
         raise Refusal(ErrCode.SUBJECTS_OVERLAP)
     try:
         engine.update_stream(stream, config)
     except StoreReadOnly:
         raise Refusal(ErrCode.STREAM_UPDATE_FAILED, err=READ_ONLY) from None
+    done = StreamActed(stream=config.name, action=Action.MODIFY)
+    engine.advisories.hold(done, stream, request.now, request.outbox)
     answer = STREAM_UPDATE.ok(_info(stream, request.now, StreamInfo))
     request.hold(stream, answer, STREAM_UPDATE)
     return None
@@ -133,6 +143,8 @@ def delete(engine: Engine, request: Request) -> bytes:
         engine.drop_stream(stream)
     except OSError as error:
         raise Refusal(ErrCode.STREAM_DELETE_FAILED, err=f"store: {error.strerror}") from error
+    done = StreamActed(stream=stream.config.name, action=Action.DELETE)
+    engine.advisories.send(done, request.now, request.outbox)
     return STREAM_DELETE.ok(Success(success=True))
 
 

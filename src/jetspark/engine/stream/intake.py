@@ -12,7 +12,7 @@ from mypy_extensions import i64
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.limits import DUPLICATE_IDS_MAX
 from jetspark.engine.outbox import Entry, Outbox
-from jetspark.engine.stream.checks import Checks
+from jetspark.engine.stream.checks import Checks, Quota
 from jetspark.engine.stream.counters import format_integer
 from jetspark.engine.stream.expectations import staged_last_of
 from jetspark.engine.stream.expiry import Expiry
@@ -64,22 +64,26 @@ class Intake:
             # Stands in the configuration, so it needs no record.
             log.index.skip_to(config.first_seq - 1)
             log.staged_seq = config.first_seq - 1
-        log.set_limits(config.max_msgs, config.max_bytes, config.max_msgs_per_subject)
 
     def configure(self, config: StreamConfig) -> None:
         """Go by another configuration from now on; messages judged before keep their verdict."""
         self.config = config
         self.allow_direct = config.allow_direct
-        self.rules = Rules(config, self.log.identity.stream_id)
+        self.guard(self.checks.quota)
+
+    def guard(self, quota: Quota | None) -> None:
+        """Have every message pass a quota from now on, or none."""
+        self.checks.quota = quota
+        self.rules = Rules(self.config, self.log.identity.stream_id)
+        self.rules.open = self.rules.open and quota is None
         self.checks.configure(self.rules)
 
     # Publishing --------------------------------------------------------------------------------
 
     def publish(
         self,
+        subject: bytes,
         data: bytes,
-        ss: i64,
-        se: i64,
         rs: i64,
         re: i64,
         hs: i64,
@@ -96,9 +100,9 @@ class Intake:
             or (re > rs and data[re - 1] == _UPPER_I)
         ):
             return self.publish_checked(
-                data[ss:se], data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
+                subject, data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
             )
-        seq = self.log.stage_message(data[ss:se], 0, data[ps : pe + 2], now)
+        seq = self.log.stage_message(subject, 0, data[ps : pe + 2], now)
         self.checks.last_id = b""
         if re > rs:
             self.filling.replies.append(data[rs:re])
@@ -253,6 +257,19 @@ class Intake:
         The consumer is in the journal's list, so there is such a record.
         """
         self.filling.acks.append(reply)
+    def hold_message(self, entry: Entry) -> bool:
+        """Publish a message when all that is staged is durable; False when nothing is.
+
+        When the disk refuses, the message never was.
+        """
+        log = self.log
+        if log.staged_position == log.durable_position:
+            return False
+        if log.in_flight is not None and log.in_flight.last_position == log.staged_position:
+            self.flying.messages.append(entry)
+        else:
+            self.filling.messages.append(entry)
+        return True
 
     def failure(self, error: bytes) -> bytes:
         """The body of a failed publish: the zero sequence is there in released servers too."""

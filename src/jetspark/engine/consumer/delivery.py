@@ -83,6 +83,35 @@ class Agenda:
                 self.wake()
 
 
+class Readers:
+    """The consumers of one stream, as the stream's changes are told to them."""
+
+    def __init__(self, agenda: Agenda) -> None:
+        self.agenda: Agenda = agenda
+        self.all: list[Delivery] = []
+        # Those that have somebody to send to, or had until lately.
+        self.receiving: list[Delivery] = []
+
+    def receive(self, delivery: "Delivery") -> None:
+        """A consumer has somebody to send to."""
+        if not delivery.receiving:
+            delivery.receiving = True
+            self.receiving.append(delivery)
+        self.agenda.add(delivery)
+
+    def wake(self) -> None:
+        """The stream has more than before: told once per group."""
+        idle = False
+        for delivery in self.receiving:
+            if delivery.outlet is not None or len(delivery.waiting) > 0:
+                self.agenda.add(delivery)
+            else:
+                delivery.receiving = False
+                idle = True
+        if idle:
+            self.receiving = [delivery for delivery in self.receiving if delivery.receiving]
+
+
 class Delivery:
     """Where one consumer is, who waits, and what is not acknowledged yet."""
 
@@ -120,10 +149,16 @@ class Delivery:
         self.pin_line: bytes = b""
         self.paced: bool = False
         self.resume_at: i64 = 0
-        self.window: i64 = 0  # flow control: 0 is none
+        # Flow control: how much may be unconfirmed (0: no flow control), how much is, and what
+        # the receiver was asked to confirm.
+        self.window: i64 = 0
         self.unconfirmed: i64 = 0
+        self.asked: bytes = b""
+        self.asked_size: i64 = 0
         # Not now: paused, gated by min_last_seq, not durable yet.
         self.closed: bool = True
+        self.gated: bool = False
+        self.receiving: bool = False
         self.dropped: bool = False
         self.listed: bool = False
         self.unsaved: bool = False
@@ -249,7 +284,11 @@ class Delivery:
             self.served(request, size, now)
         elif self.window > 0:
             self.unconfirmed += size
-            self.owner.on_window(int(size))
+            if not self.asked:
+                if self.unconfirmed * 2 > self.window:
+                    self.owner.ask_to_confirm()
+            elif self.unconfirmed - self.asked_size >= self.window:
+                self.asked_size += size
         return -1
 
     def wait_after(self, deliveries: i64) -> i64:

@@ -257,6 +257,7 @@ class Intake:
         The consumer is in the journal's list, so there is such a record.
         """
         self.filling.acks.append(reply)
+
     def hold_message(self, entry: Entry) -> bool:
         """Publish a message when all that is staged is durable; False when nothing is.
 

@@ -15,6 +15,7 @@ from jetspark.api.stream import StreamConfig
 from jetspark.engine.advisories import Advisories
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gets import Gets
+from jetspark.engine.ledger import AccountLedger
 from jetspark.engine.limits import HELD_READS_MAX, MIN_LAST_SEQ_WAIT_NS
 from jetspark.engine.outbox import Entry, Outbox
 from jetspark.engine.stream.config import decode_config
@@ -44,6 +45,7 @@ class Engine(Gets):
         held_reads_max: int = HELD_READS_MAX,
         leader: str = "",
         next_id: Callable[[], str] | None = None,
+        ledger: AccountLedger | None = None,
     ) -> None:
         super().__init__(min_last_seq_wait_ns, held_reads_max)
         self.streams: dict[str, Stream] = {}
@@ -55,6 +57,7 @@ class Engine(Gets):
         self.api_total = 0
         self.api_errors = 0
         self.dirty: list[Stream] = []
+        self.ledger = ledger or AccountLedger()
         self._store = store
         self._account = account
         self._random_id = random_id
@@ -111,6 +114,7 @@ class Engine(Gets):
         for subject in stream.config.subjects:
             self._subjects.remove(subject.encode(), b"", stream)
         del self.streams[stream.config.name]
+        self.ledger.remove(stream)
         stream.dropped = True
         self.generation += 1
         self._store.drop(stream.log)
@@ -127,6 +131,7 @@ class Engine(Gets):
 
     def _add(self, stream: Stream) -> None:
         self.streams[stream.config.name] = stream
+        self.ledger.add(stream)
         for subject in stream.config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
@@ -192,6 +197,7 @@ class Engine(Gets):
             stream.log.commit()  # gives the file back that the group was written to
             return
         stream.committed(outbox)
+        self.ledger.note(stream)
         self._deadlines.note(stream)
         if stream.published:
             entries, stream.published = stream.published, []
@@ -217,6 +223,7 @@ class Engine(Gets):
             stream.log.fail(no_space)
             return
         stream.failed(no_space, outbox)
+        self.ledger.note(stream)
         # A configuration that was staged is not the stream's.
         durable = decode_config(bytes(stream.log.identity.config))
         if durable != stream.config:
@@ -234,15 +241,18 @@ class Engine(Gets):
             return stream if held is None else held
         return min(held, stream)
 
-    def expire(self, now: int, outbox: Outbox) -> None:
-        """Do what is due."""
+    def expire(self, now: int, outbox: Outbox) -> list[Stream]:
+        """Do what is due; the streams that had something."""
         self.refuse_held(now, outbox)
-        for stream in self._deadlines.due(now):
+        due = self._deadlines.due(now)
+        for stream in due:
             if stream.expire(now, outbox):
                 # What is on its way is still there to be seen: asked again when it is durable.
                 self.mark_dirty(stream)
             else:
                 self._deadlines.note(stream)
+                self.ledger.note(stream)
+        return due
 
     def close(self) -> None:
         """Close the files of all streams."""

@@ -1,1 +1,1 @@
-"""Consumers: what reads a stream in order, and remembers how far it came."""
+"""Consumers: where each one is in its stream, who waits, and what is not acknowledged yet."""

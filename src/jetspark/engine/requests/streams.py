@@ -52,8 +52,10 @@ def create(engine: Engine, request: Request) -> bytes:
     if existing is not None:
         if existing.config != config:
             raise Refusal(ErrCode.STREAM_NAME_IN_USE)
-    elif engine.overlapping(config) is not None:
-        raise Refusal(ErrCode.SUBJECTS_OVERLAP)
+    else:
+        engine.ledger.admit(config)
+        if engine.overlapping(config) is not None:
+            raise Refusal(ErrCode.SUBJECTS_OVERLAP)
     stream = existing or _create(engine, config, request)
     answer = _info(stream, request.now, StreamCreateResponse)
     return STREAM_CREATE.ok(msgspec.structs.replace(answer, did_create=True))
@@ -92,6 +94,7 @@ def update(engine: Engine, request: Request) -> bytes | None:
     stream = request.stream(engine)
     config = updated(stream.config, config)
     check_supported(config)
+    engine.ledger.admit(config, stream.config)
     if engine.overlapping(config) is not None:
         raise Refusal(ErrCode.SUBJECTS_OVERLAP)
     try:

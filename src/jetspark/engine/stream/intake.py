@@ -4,7 +4,7 @@ Replies that stand on a decision wait for that decision (contracts.md 1). They a
 group that carries it: ``filling`` while the group fills, ``flying`` while it is on its way.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from mypy_extensions import i64
@@ -12,7 +12,7 @@ from mypy_extensions import i64
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.limits import DUPLICATE_IDS_MAX
 from jetspark.engine.outbox import Entry, Outbox
-from jetspark.engine.stream.checks import Checks
+from jetspark.engine.stream.checks import Checks, Quota
 from jetspark.engine.stream.counters import format_integer
 from jetspark.engine.stream.expectations import staged_last_of
 from jetspark.engine.stream.expiry import Expiry
@@ -58,26 +58,32 @@ class Intake:
         self.published: list[Entry] = []
         self.dirty: bool = False
         self.dropped: bool = False
+        # By name; their type is not known here (``engine/consumer/consumer.py``).
+        self.consumers: dict[str, Any] = {}
         if config.first_seq > 1 and log.staged_seq == 0:
             # Stands in the configuration, so it needs no record.
             log.index.skip_to(config.first_seq - 1)
             log.staged_seq = config.first_seq - 1
-        log.set_limits(config.max_msgs, config.max_bytes, config.max_msgs_per_subject)
 
     def configure(self, config: StreamConfig) -> None:
         """Go by another configuration from now on; messages judged before keep their verdict."""
         self.config = config
         self.allow_direct = config.allow_direct
-        self.rules = Rules(config, self.log.identity.stream_id)
+        self.guard(self.checks.quota)
+
+    def guard(self, quota: Quota | None) -> None:
+        """Have every message pass a quota from now on, or none."""
+        self.checks.quota = quota
+        self.rules = Rules(self.config, self.log.identity.stream_id)
+        self.rules.open = self.rules.open and quota is None
         self.checks.configure(self.rules)
 
     # Publishing --------------------------------------------------------------------------------
 
     def publish(
         self,
+        subject: bytes,
         data: bytes,
-        ss: i64,
-        se: i64,
         rs: i64,
         re: i64,
         hs: i64,
@@ -94,9 +100,9 @@ class Intake:
             or (re > rs and data[re - 1] == _UPPER_I)
         ):
             return self.publish_checked(
-                data[ss:se], data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
+                subject, data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
             )
-        seq = self.log.stage_message(data[ss:se], 0, data[ps : pe + 2], now)
+        seq = self.log.stage_message(subject, 0, data[ps : pe + 2], now)
         self.checks.last_id = b""
         if re > rs:
             self.filling.replies.append(data[rs:re])
@@ -244,6 +250,13 @@ class Intake:
             self.flying.answers.append(answer)
         else:
             self.filling.answers.append(answer)
+
+    def hold_ack(self, reply: bytes) -> None:
+        """Answer an acknowledgement when the journal record that the next group gets is durable.
+
+        The consumer is in the journal's list, so there is such a record.
+        """
+        self.filling.acks.append(reply)
 
     def hold_message(self, entry: Entry) -> bool:
         """Publish a message when all that is staged is durable; False when nothing is.

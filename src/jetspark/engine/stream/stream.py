@@ -38,16 +38,13 @@ class Stream(Intake):
         self.checks.committed()
         held = self.flying
         self.flying = Held()
-        head = self.ack_head
-        i: i64 = 0
-        count: i64 = len(held.replies)
-        while i < count:
-            to = held.replies[i]
-            outbox.now.append((to, to, b"", b"", head + b"%d}" % held.sequences[i]))
-            i += 1
+        if held.replies:
+            outbox.acknowledge(self.ack_head, held.replies, held.sequences)
         outbox.now.extend(held.entries)
         for answer in held.answers:
             outbox.reply(answer[0], answer[1])
+        for to in held.acks:
+            outbox.now.append((to, to, b"", b"", b""))
         self.published.extend(held.messages)
 
     def failed(self, no_space: bool, outbox: Outbox) -> None:

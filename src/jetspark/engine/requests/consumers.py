@@ -9,6 +9,7 @@ from jetspark.api.base import Response, Success, Timestamp
 from jetspark.api.consumer import (
     CONSUMER_CREATE,
     CONSUMER_DELETE,
+    CONSUMER_EXPLAIN,
     CONSUMER_INFO,
     CONSUMER_LEADER_STEPDOWN,
     CONSUMER_LIST,
@@ -21,6 +22,7 @@ from jetspark.api.consumer import (
     ConsumerListResponse,
     ConsumerNamesResponse,
     ConsumersRequest,
+    ExplainRequest,
     PauseRequest,
     PauseResponse,
     ResetResponse,
@@ -34,6 +36,7 @@ from jetspark.engine.consumer.admission import admitted, named
 from jetspark.engine.consumer.config import with_level
 from jetspark.engine.consumer.config_checks import GROUP_NAME
 from jetspark.engine.consumer.consumer import Consumer
+from jetspark.engine.consumer.explain import answer as explained
 from jetspark.engine.engine import Engine
 from jetspark.engine.limits import LIST_PAGE, NAMES_PAGE
 from jetspark.engine.refusal import Refusal
@@ -87,12 +90,14 @@ def _free_name(engine: Engine, stream: Stream) -> str:
             return name
 
 
-def info(engine: Engine, request: Request) -> bytes:
-    """Describe a consumer: its configuration and what is durable of its state."""
+def info(engine: Engine, request: Request) -> bytes | None:
+    """Describe a consumer; the answer waits until what it says is durable (contracts.md 1)."""
     if not request.is_empty():
         raise Refusal(ErrCode.REQUEST_NOT_EMPTY)
-    _, consumer = _named(engine, request)
-    return CONSUMER_INFO.ok(_info(consumer, request.now))
+    stream, consumer = _named(engine, request)
+    engine.settle_consumer(stream, consumer, request.now)
+    request.hold(stream, CONSUMER_INFO.ok(_info(consumer, request.now)), CONSUMER_INFO)
+    return None
 
 
 def delete(engine: Engine, request: Request) -> bytes | None:
@@ -124,21 +129,24 @@ def list_names(engine: Engine, request: Request) -> bytes:
     )
 
 
-def listing(engine: Engine, request: Request) -> bytes:
+def listing(engine: Engine, request: Request) -> bytes | None:
     """List consumers with everything about them."""
     wanted = request.decoded_object(ConsumersRequest)
-    found = _listed(request.stream(engine))
+    stream = request.stream(engine)
+    found = _listed(stream)
     offset = min(max(wanted.offset, 0), len(found))
     page = found[offset : offset + LIST_PAGE]
-    return CONSUMER_LIST.ok(
-        ConsumerListResponse(
-            total=len(found),
-            offset=offset,
-            limit=LIST_PAGE,
-            # Released servers list configurations as they are stored, without additions.
-            consumers=tuple(consumer.info(request.now) for consumer in page),
-        )
+    for consumer in page:
+        engine.settle_consumer(stream, consumer, request.now)
+    answer = ConsumerListResponse(
+        total=len(found),
+        offset=offset,
+        limit=LIST_PAGE,
+        # Released servers list configurations as they are stored, without additions.
+        consumers=tuple(consumer.info(request.now) for consumer in page),
     )
+    request.hold(stream, CONSUMER_LIST.ok(answer), CONSUMER_LIST)
+    return None
 
 
 def _listed(stream: Stream) -> list[Consumer]:
@@ -222,6 +230,15 @@ def unpin(engine: Engine, request: Request) -> bytes:
     return CONSUMER_UNPIN.ok(UnpinResponse())
 
 
+def explain(engine: Engine, request: Request) -> bytes:
+    """Say why a message is, or is not, delivered by a consumer; a request of ours."""
+    wanted = request.decoded(ExplainRequest)
+    if wanted.seq == 0:
+        raise Refusal(ErrCode.BAD_REQUEST)
+    _, consumer = _named(engine, request)
+    return CONSUMER_EXPLAIN.ok(explained(consumer, request.name, wanted.seq, request.now))
+
+
 def needs_cluster(_engine: Engine, _request: Request) -> NoReturn:
     """Refuse what only the servers of a cluster can do."""
     raise Refusal(ErrCode.CLUSTER_REQUIRED)
@@ -249,6 +266,7 @@ _VERBS: Final[dict[str, tuple[Handler, Response[Any], int]]] = {
     "DELETE": (delete, CONSUMER_DELETE, 2),
     "PAUSE": (pause, CONSUMER_PAUSE, 2),
     "RESET": (reset, CONSUMER_RESET, 2),
+    "EXPLAIN": (explain, CONSUMER_EXPLAIN, 2),
     "UNPIN": (unpin, CONSUMER_UNPIN, 2),
     "NAMES": (list_names, CONSUMER_NAMES, 1),
     "LIST": (listing, CONSUMER_LIST, 1),

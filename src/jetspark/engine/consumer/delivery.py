@@ -253,9 +253,7 @@ class Delivery:
         outlet = self.outlet
         request: Waiting | None = None
         if outlet is None:
-            request = (
-                self.owner.choose(int(size), int(now)) if self.chosen else self.pick(size, now)
-            )
+            request = self.owner.choose(int(size), int(now)) if self.chosen else self.pick(size, now)
             if request is None:
                 return FULL if self.waiting and not self.chosen else IDLE
             outlet = request.outlet

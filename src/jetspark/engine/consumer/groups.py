@@ -202,4 +202,6 @@ class Groups:
         if not groups:
             return ()
         pinned = Timestamp(self.pinned_ns) if self.pin else ZERO_TIME
-        return (PriorityGroupState(group=groups[0], pinned_client_id=self.pin, pinned_ts=pinned),)
+        return (
+            PriorityGroupState(group=groups[0], pinned_client_id=self.pin, pinned_ts=pinned),
+        )

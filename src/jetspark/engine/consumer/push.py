@@ -172,3 +172,5 @@ class Pace:
         if self.tokens >= 0:
             return 0
         return now + int(-self.tokens / self.rate)
+
+

@@ -58,7 +58,8 @@ TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+Z")
 
 
 @contextmanager
-def nats_server(store: Path, options: str = "") -> Iterator[RawClient]:
+def running_nats_server(store: Path) -> Iterator[str]:
+    """Run nats-server; gives where it listens."""
     beside = Path(sys.executable).with_name("nats-server")
     program = str(beside) if beside.exists() else shutil.which("nats-server")
     if program is None:
@@ -75,11 +76,17 @@ def nats_server(store: Path, options: str = "") -> Iterator[RawClient]:
         address = found[1] if found else address
         if "Server is ready" in line:
             break
-    client = RawClient(address, options)
-    yield client
-    client.close()
+    yield address
     process.kill()
     process.communicate(timeout=20)
+
+
+@contextmanager
+def nats_server(store: Path) -> Iterator[RawClient]:
+    with running_nats_server(store) as address:
+        client = RawClient(address)
+        yield client
+        client.close()
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ import msgspec
 from jetspark.api.base import encode
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.advisories import Advisories
+from jetspark.engine.consumer.consumers import Consumers
 from jetspark.engine.deadlines import Deadlines
-from jetspark.engine.direct.gets import Gets
 from jetspark.engine.ledger import AccountLedger
 from jetspark.engine.limits import HELD_READS_MAX, MIN_LAST_SEQ_WAIT_NS
 from jetspark.engine.outbox import Entry, Outbox
 from jetspark.engine.stream.config import decode_config
 from jetspark.engine.stream.stream import Stream
-from jetspark.engine.target import DIRECT_GET, PUBLISH, REQUEST, Target
+from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, REQUEST, Target
 from jetspark.ids import Nuid
 from jetspark.store.log import Group, StreamLog
 from jetspark.store.manifest import Identity
@@ -30,9 +30,10 @@ from jetspark.subjects.sublist import Sublist
 
 API_PREFIX = b"$JS.API."
 DIRECT_PREFIX = b"$JS.API.DIRECT.GET."
+NEXT_PREFIX = b"$JS.API.CONSUMER.MSG.NEXT."
 
 
-class Engine(Gets):
+class Engine(Consumers):
     """JetStream for one account."""
 
     def __init__(
@@ -47,12 +48,13 @@ class Engine(Gets):
         next_id: Callable[[], str] | None = None,
         ledger: AccountLedger | None = None,
     ) -> None:
-        super().__init__(min_last_seq_wait_ns, held_reads_max)
+        ids = next_id or Nuid().next
+        super().__init__(min_last_seq_wait_ns, held_reads_max, ids, random_id())
         self.streams: dict[str, Stream] = {}
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader
         self.generation = 0
-        self.advisories = Advisories(self.publish_own, next_id or Nuid().next, server=leader)
+        self.advisories = Advisories(self.publish_own, ids, server=leader)
         # `$JS.API` answers so far, and those that were errors; direct gets are none.
         self.api_total = 0
         self.api_errors = 0
@@ -62,14 +64,16 @@ class Engine(Gets):
         self._account = account
         self._random_id = random_id
         self._subjects = Sublist()
-        self._deadlines = Deadlines()
+        self._deadlines: Deadlines[Stream] = Deadlines()
 
     # Streams -----------------------------------------------------------------------------------
 
     def adopt(self, log: StreamLog) -> None:
         """Take over a stream that was recovered from the store."""
         config = decode_config(bytes(log.identity.config))
-        self._add(Stream(config, log.identity.created_ns, log))
+        stream = Stream(config, log.identity.created_ns, log)
+        self._add(stream)
+        self.adopt_consumers(stream)
 
     def create_stream(self, config: StreamConfig, now: int) -> Stream:
         """Make a stream, durably, from a prepared configuration."""
@@ -116,6 +120,7 @@ class Engine(Gets):
         del self.streams[stream.config.name]
         self.ledger.remove(stream)
         stream.dropped = True
+        self.drop_consumers(stream)
         self.generation += 1
         self._store.drop(stream.log)
 
@@ -147,6 +152,8 @@ class Engine(Gets):
             if stream is None or not stream.allow_direct:
                 return None
             return Target(DIRECT_GET, stream, appended)
+        if subject.startswith(NEXT_PREFIX):
+            return Target(NEXT, None, subject[len(NEXT_PREFIX) :])
         if subject.startswith(API_PREFIX):
             return Target(REQUEST, None, subject[len(API_PREFIX) :])
         found = self._subjects.match(subject).plain
@@ -181,6 +188,7 @@ class Engine(Gets):
                 waiting.append(stream)
                 continue
             stream.dirty = False
+            self.save_consumers(stream)
             try:
                 group = stream.take_group()
             except OSError as error:
@@ -191,8 +199,11 @@ class Engine(Gets):
         self.dirty = waiting
         return groups
 
-    def committed(self, stream: Stream, outbox: Outbox) -> None:
-        """The group of a stream is durable: its replies go out and held reads are looked at."""
+    def committed(self, stream: Stream, outbox: Outbox, now: int = 0) -> None:
+        """The group of a stream is durable: its replies go out, readers learn of it.
+
+        ``now`` is the time of the stream's last message unless it is given.
+        """
         if stream.dropped:
             stream.log.commit()  # gives the file back that the group was written to
             return
@@ -203,6 +214,8 @@ class Engine(Gets):
             entries, stream.published = stream.published, []
             self.publish_own(entries, int(stream.log.index.last_time), outbox)
         self.answer_held(stream, outbox)
+        if stream.consumers:
+            self.consumers_committed(stream, now or int(stream.log.index.last_time))
 
     def publish_own(self, entries: list[Entry], now: int, outbox: Outbox) -> None:
         """Send messages of the engine's own, to subscribers and to streams that want them."""
@@ -230,16 +243,14 @@ class Engine(Gets):
             log = stream.log
             log.set_limits(*evicting(durable))
             self._configure(stream, durable)
+        self.consumers_failed(stream)
 
     # Time --------------------------------------------------------------------------------------
 
     def next_deadline(self) -> int | None:
         """When ``expire`` has something to do."""
-        held = self._gate.next_deadline()
-        stream = self._deadlines.next()
-        if held is None or stream is None:
-            return stream if held is None else held
-        return min(held, stream)
+        known = (self._gate.next_deadline(), self._deadlines.next(), self.consumer_deadline())
+        return min((at for at in known if at is not None), default=None)
 
     def expire(self, now: int, outbox: Outbox) -> list[Stream]:
         """Do what is due; the streams that had something."""
@@ -252,6 +263,8 @@ class Engine(Gets):
             else:
                 self._deadlines.note(stream)
                 self.ledger.note(stream)
+            self.note_removals(stream, now)
+        self.expire_consumers(now, outbox)
         return due
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from jetspark.engine.stream.stream import Stream
 PUBLISH: Final[i64] = 1  # a message for a stream
 DIRECT_GET: Final[i64] = 2  # `$JS.API.DIRECT.GET.<stream>[.<subject>]`
 REQUEST: Final[i64] = 3  # any other `$JS.API` request
+NEXT: Final[i64] = 4  # `$JS.API.CONSUMER.MSG.NEXT.<stream>.<consumer>`, if there is one
 
 
 class Target:
@@ -18,4 +19,5 @@ class Target:
         self.kind: i64 = kind
         self.stream: Stream | None = stream
         # DIRECT_GET: the subject appended to the stream's name. REQUEST: what follows `$JS.API.`.
+        # NEXT: `<stream>.<consumer>`.
         self.subject: bytes = subject

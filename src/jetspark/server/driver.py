@@ -16,6 +16,7 @@ from jetspark.engine.outbox import Outbox
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, Target
+from jetspark.server.push_outlet import push_outlet
 from jetspark.server.router import Router
 from jetspark.store.committer import Committer, Housekeeper
 
@@ -57,6 +58,14 @@ class EngineDriver:
         router.resolve = engine.resolve
         router.request = self._request
         router.mark_dirty = self._mark_dirty
+        router.pull = self._pull
+        router.resumed = self._resumed
+        router.desk.deliveries = engine.deliveries
+        router.desk.watched = engine.hub.watched
+        router.desk.interest = lambda subject: engine.interest_changed(subject, int(router.now))
+        router.desk.confirmed = engine.confirmed
+        engine.push_outlet_for = lambda subject, group: push_outlet(router, subject, group)
+        engine.hub.agenda.wake = self._schedule_turn
         self.follow_streams()
 
     def keep_house(self) -> None:
@@ -98,6 +107,14 @@ class EngineDriver:
         assert isinstance(asker, Asker)
         return asker
 
+    def _pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes) -> bool:
+        return self.engine.pull(key, headers, body, reply, int(self._router.now), self._outbox)
+
+    def _resumed(self) -> None:
+        """A client that had too much waiting has room: runs for it go on."""
+        if self.engine.stalled:
+            self._schedule_turn()
+
     def _mark_dirty(self, stream: Stream) -> None:
         self.engine.mark_dirty(stream)
         self._schedule_turn()
@@ -116,16 +133,18 @@ class EngineDriver:
                 continue
             self._in_flight += 1
             self._committer.submit((self, stream), group)
-        if self.engine.advance():
+        if self.engine.advance(int(self._router.now), self._outbox) or self.engine.dirty:
             self._schedule_turn()
         self._flush(self._router)
+        if self.engine.stalled and self.engine.unstall():
+            self._schedule_turn()
         self._rearm()
 
     def report(self, stream: Stream, error: OSError | None) -> None:
         """The committer is done with the group of a stream."""
         self._in_flight -= 1
         if error is None:
-            self.engine.committed(stream, self._outbox)
+            self.engine.committed(stream, self._outbox, self._clock.now_ns())
             self._keep_house(stream)
         else:
             log.error(
@@ -183,6 +202,7 @@ class EngineDriver:
 
     async def settle(self) -> None:
         """Wait until everything staged is on disk and acknowledged."""
+        self.engine.save_all()
         while self._turn_due or self._in_flight or self.engine.dirty:
             self._idle.clear()
             self._schedule_turn()

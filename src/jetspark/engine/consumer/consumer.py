@@ -287,7 +287,7 @@ class Consumer:
         row = int(delivery.pending.find(seq))
         if text.startswith(b"+NXT"):
             delivery.acknowledge(seq, number, now, True)
-            self.hub.pull_again(self, text[4:], reply, now)
+            self.hub.pulls(self, text[4:], reply, now)
             return
         if text.startswith(b"-NAK"):
             if row >= 0 and number > delivery.floor_number:
@@ -350,6 +350,27 @@ class Consumer:
         self.hub.agenda.add(delivery)
         self._terminated(seq, number, deliveries, DELETED_REASON)
 
+    def recount(self, now: int) -> None:
+        """So much left the stream at once that everything is looked at again."""
+        delivery = self.delivery
+        pending = delivery.pending
+        delivery.cursor.recount()
+        gone = [
+            int(pending.seqs[row])
+            for row in range(int(pending.head), len(pending.seqs))
+            if not delivery.cursor.is_there(pending.seqs[row])
+        ]
+        for seq in gone:
+            row = int(pending.find(seq))
+            if row >= 0:
+                delivery.let_go(row)
+        delivery.spent = {
+            seq: count for seq, count in delivery.spent.items() if delivery.cursor.is_there(seq)
+        }
+        if gone:
+            self.hub.agenda.save(delivery, now)
+        self.hub.agenda.add(delivery)
+
     def on_spent(self, seq: int, deliveries: int) -> None:
         """A message was delivered as often as it may be."""
         self.hub.tell(
@@ -363,11 +384,14 @@ class Consumer:
 
     def sample(self, row: int, now: int) -> None:
         """Report some of the acknowledgements."""
-        if self.hub.random.randrange(100) >= sampling(self.config.sample_freq):
+        if self.hub.draw(100) >= sampling(self.config.sample_freq):
             return
         pending = self.delivery.pending
         seq = int(pending.seqs[row])
-        sent = int(pending.time_of(row)) or pending.sent_at(seq, int(self.delivery.ack_wait))
+        deliveries = pending.deliveries(row)
+        sent = int(pending.time_of(row))
+        if not sent:
+            sent = pending.moved.get(seq, now) - int(self.delivery.wait_after(deliveries))
         self.hub.tell(
             AckMetric(
                 stream=self.stream.config.name,
@@ -375,7 +399,7 @@ class Consumer:
                 consumer_seq=int(pending.numbers[row]),
                 stream_seq=seq,
                 ack_time=max(now - sent, 0),
-                deliveries=int(pending.deliveries(row)),
+                deliveries=int(deliveries),
             )
         )
 

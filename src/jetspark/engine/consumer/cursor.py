@@ -72,7 +72,7 @@ class Cursor:
         """Say whether messages of a subject are for this consumer."""
         if not self.filters:
             return True
-        for pattern in self.filters:
+        for pattern in self.filters:  # noqa: SIM110 - a loop is compiled, a generator is not
             if matches(subject, pattern):
                 return True
         return False

@@ -17,7 +17,8 @@ from jetspark.engine.consumer.pending import QUEUED, STATE, Pending
 from jetspark.engine.outbox import Budget, Outbox, Outlet
 from jetspark.engine.stream.stream import Stream
 from jetspark.headers.block import append_lines
-from jetspark.protocol.encoder import write_number
+from jetspark.headers.numbers import write_number
+from jetspark.store.index import StreamIndex
 from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
 
 ACK_NONE: Final[i64] = 0
@@ -62,6 +63,7 @@ class Agenda:
     def __init__(self) -> None:
         self.ready: list[Delivery] = []
         self.unsaved: list[Delivery] = []
+        self.noted: list[Delivery] = []
         self.save_at: i64 = 0
         # Set by the driver: a turn of the loop is wanted.
         self.wake: Callable[[], None] = no_driver
@@ -72,6 +74,11 @@ class Agenda:
             delivery.listed = True
             self.ready.append(delivery)
             self.wake()
+
+    def note(self, delivery: "Delivery") -> None:
+        """A consumer may have an earlier deadline."""
+        self.noted.append(delivery)
+        self.wake()
 
     def save(self, delivery: "Delivery", now: i64) -> None:
         """The state of a consumer changed."""
@@ -110,6 +117,27 @@ class Readers:
                 idle = True
         if idle:
             self.receiving = [delivery for delivery in self.receiving if delivery.receiving]
+
+    def note_removals(self, index: StreamIndex) -> "list[tuple[Delivery, int]]":
+        """Tell everybody which messages are gone; who waits for an acknowledgement of which."""
+        pending: list[tuple[Delivery, int]] = []
+        seqs = index.removed_seqs
+        numbers = index.removed_subjects
+        count: i64 = len(seqs)
+        highest: i64 = 0
+        i: i64 = 0
+        while i < count:
+            highest = max(highest, seqs[i])
+            i += 1
+        for delivery in self.all:
+            if delivery.floor_seq >= highest and len(delivery.spent) == 0:
+                continue
+            i = 0
+            while i < count:
+                if delivery.removed(seqs[i], numbers[i]):
+                    pending.append((delivery, int(seqs[i])))
+                i += 1
+        return pending
 
 
 class Delivery:
@@ -253,7 +281,9 @@ class Delivery:
         outlet = self.outlet
         request: Waiting | None = None
         if outlet is None:
-            request = self.owner.choose(int(size), int(now)) if self.chosen else self.pick(size, now)
+            request = (
+                self.owner.choose(int(size), int(now)) if self.chosen else self.pick(size, now)
+            )
             if request is None:
                 return FULL if self.waiting and not self.chosen else IDLE
             outlet = request.outlet

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jetspark.api.advisory import GroupPinned, GroupUnpinned
-from jetspark.api.consumer import PriorityGroupState, PullRequest
 from jetspark.api.base import ZERO_TIME, Timestamp
+from jetspark.api.consumer import PriorityGroupState, PullRequest
 from jetspark.api.enums import PriorityPolicy
 from jetspark.engine.consumer.statuses import rest
 from jetspark.headers.names import PIN_ID
@@ -202,6 +202,4 @@ class Groups:
         if not groups:
             return ()
         pinned = Timestamp(self.pinned_ns) if self.pin else ZERO_TIME
-        return (
-            PriorityGroupState(group=groups[0], pinned_client_id=self.pin, pinned_ts=pinned),
-        )
+        return (PriorityGroupState(group=groups[0], pinned_client_id=self.pin, pinned_ts=pinned),)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
 from typing import TYPE_CHECKING
 
 from jetspark.engine.consumer.delivery import Agenda
@@ -21,7 +20,7 @@ class Hub:
     def __init__(self, next_id: Callable[[], str], seed: int) -> None:
         self.agenda = Agenda()
         self.next_id = next_id
-        self.random = Random(seed)  # for sampling and flow control subjects, not for secrets
+        self._random = seed & 0xFFFFFFFF
         # Advisories that go out with the next turn.
         self.events: list[Event] = []
         # Consumers that nobody used for too long.
@@ -34,6 +33,12 @@ class Hub:
             None
         )
         self.mark_dirty: Callable[[Stream], None] = lambda _stream: None
+        self.pulls: Callable[[Consumer, bytes, bytes, int], None] = lambda *_: None
+
+    def draw(self, below: int) -> int:
+        """A number of no importance: which acknowledgements are sampled."""
+        self._random = (self._random * 1_664_525 + 1_013_904_223) & 0xFFFFFFFF
+        return (self._random >> 8) % below
 
     def tell(self, event: Event) -> None:
         """Have an advisory sent with the next turn."""

@@ -46,6 +46,9 @@ class Record(msgspec.Struct, array_like=True, omit_defaults=True):
     listed_left: int = 0
     listed: list[int] = []
     active_ns: int = 0
+    # Counts the records: a change is worth nothing without the one before it, because what became
+    # pending in between would not be known.
+    link: int = 0
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -60,12 +63,15 @@ class Journal:
         self._whole_due = True
         self._changes_size = 0
         self._whole_size = 0
+        self._link = 0
 
     def next_record(self, active_ns: int) -> tuple[bool, bytes]:
         """Whether the next record is a whole state, and its body."""
         whole = self._whole_due or self._changes_size > max(CHANGES_MAX, self._whole_size)
         record = self._head(active_ns)
         self._rows(record, whole=whole)
+        self._link += 1
+        record.link = self._link
         body = _encode(record)
         if whole:
             self._whole_due = False
@@ -129,14 +135,18 @@ class Journal:
         counts = dict(record.counts)
         listed = record.listed
         for body in changes:
-            record = _decode(body)
+            change = _decode(body)
+            if change.link != record.link + 1:
+                break  # one is lost: what is known ends before it
+            record = change
             rows.update(zip(record.seqs, record.numbers, strict=True))
             for seq in record.acked:
                 rows.pop(seq, None)
             counts.update(record.counts)
+        self._link = record.link
         self._whole_size = len(state)
         self._changes_size = sum(map(len, changes))
-        self._whole_due = not state
+        self._whole_due = True  # what follows does not depend on how much could be read
         self._apply(record, rows, counts, listed)
         return record.active_ns
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 FLOW_WINDOW_MAX: Final = 32 * 1024 * 1024
 FLOW_WINDOW_FIRST: Final = FLOW_WINDOW_MAX // 16
-_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 class Push:
@@ -99,11 +98,10 @@ class Push:
         delivery = consumer.delivery
         if delivery.outlet is None:
             return
-        random = "".join(consumer.hub.random.choices(_DIGITS, k=4))
         delivery.asked = b"$JS.FC.%b.%b.%b" % (
             consumer.stream.name,
             consumer.name.encode(),
-            random.encode(),
+            consumer.hub.next_id()[-4:].encode(),
         )
         delivery.asked_size = delivery.unconfirmed
         block = status_block(CONTROL, FLOW_CONTROL_TEXT)
@@ -148,7 +146,7 @@ class Pace:
         """Until when a message has to wait; 0 when it may go, and is then counted as gone."""
         if self.waiting_for != seq:
             self.waiting_for = seq
-            self.ready_at = max(self._replayed(time, seq, now), self._limited(size, now))
+            self.ready_at = max(self._replayed(time, seq), self._limited(size, now))
         if self.ready_at > now:
             return self.ready_at
         self.waiting_for = 0
@@ -156,7 +154,7 @@ class Pace:
         self.last_sent_ns = now
         return 0
 
-    def _replayed(self, time: int, seq: int, now: int) -> int:
+    def _replayed(self, time: int, seq: int) -> int:
         if seq > self.replay_to or self.last_time == 0:
             return 0
         gap = time - self.last_time
@@ -172,5 +170,3 @@ class Pace:
         if self.tokens >= 0:
             return 0
         return now + int(-self.tokens / self.rate)
-
-

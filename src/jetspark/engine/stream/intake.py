@@ -60,6 +60,8 @@ class Intake:
         self.dropped: bool = False
         # By name; their type is not known here (``engine/consumer/consumer.py``).
         self.consumers: dict[str, Any] = {}
+        # Whoever is told what happens here; None while there is no consumer.
+        self.readers: Any = None
         if config.first_seq > 1 and log.staged_seq == 0:
             # Stands in the configuration, so it needs no record.
             log.index.skip_to(config.first_seq - 1)

@@ -154,9 +154,17 @@ class Wire:
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             self._read(left)
+        return self.taken(sid)
+
+    def taken(self, sid: bytes) -> list[Message]:
+        """What came to a subscription so far."""
         taken = list(self._arrived[sid])
         self._arrived[sid].clear()
         return taken
+
+    def arrived(self) -> bool:
+        """Say whether something came that nobody took."""
+        return any(self._arrived.values())
 
     def left_over(self) -> list[Message]:
         """Answers that nobody asked for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import jetspark
 
@@ -27,7 +28,7 @@ class Restarted:
         self._server = jetspark.Server(port=port, store_dir=self._store)
         await self._server.start()
 
-    async def __aenter__(self) -> Restarted:
+    async def __aenter__(self) -> Self:
         await self._server.start()
         return self
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -197,7 +198,7 @@ async def test_a_queue_shares_a_push_consumer(tmp_path: Path) -> None:
         await put(js, 0, 90)
         await patiently(done.wait())
 
-    assert sorted(sum(seen, [])) == list(range(90))
+    assert sorted(itertools.chain(*seen)) == list(range(90))
     assert all(seen)
 
 
@@ -284,7 +285,9 @@ async def watched(watcher: Any, count: int) -> list[str]:
     found = []
     for _ in range(count):
         entry = await watcher.updates(timeout=PATIENCE_S)
-        found.append("-" if entry is None else f"{entry.key}={entry.operation or entry.value.decode()}")
+        found.append(
+            "-" if entry is None else f"{entry.key}={entry.operation or entry.value.decode()}"
+        )
     return found
 
 

@@ -56,6 +56,8 @@ HOT = [
     "engine/stream/room.py",
     "engine/stream/rules.py",
     "engine/stream/stream.py",
+    "engine/consumer/acks.py",
+    "engine/consumer/agenda.py",
     "engine/consumer/cursor.py",
     "engine/consumer/delivery.py",
     "engine/consumer/pending.py",

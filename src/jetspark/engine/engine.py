@@ -62,7 +62,7 @@ class Engine(Consumers):
         self.ledger = ledger or AccountLedger()
         self._store = store
         self._account = account
-        self._random_id = random_id
+        self.random_id = random_id
         self._subjects = Sublist()
         self._deadlines: Deadlines[Stream] = Deadlines()
 
@@ -78,7 +78,7 @@ class Engine(Consumers):
     def create_stream(self, config: StreamConfig, now: int) -> Stream:
         """Make a stream, durably, from a prepared configuration."""
         identity = Identity(
-            stream_id=self._random_id(),
+            stream_id=self.random_id(),
             account=self._account,
             name=config.name,
             created_ns=now,

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
-from jetspark.engine.consumer.delivery import ACK_NONE, Delivery
+from jetspark.engine.consumer.agenda import ACK_NONE
+from jetspark.engine.consumer.delivery import Delivery
 from jetspark.subjects.match import matches
 from jetspark.subjects.tokens import is_literal
 

@@ -4,33 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from jetspark.api.advisory import AckMetric, MaxDeliveries, MessageNaked, MessageTerminated
-from jetspark.api.base import Timestamp
-from jetspark.api.consumer import (
-    ConsumerConfig,
-    ConsumerInfo,
-    SequenceInfo,
-    decode_nak_options,
-)
+from jetspark.api.advisory import ConsumerPaused
+from jetspark.api.base import ZERO_TIME, Timestamp
+from jetspark.api.consumer import ConsumerConfig, ConsumerInfo, SequenceInfo
 from jetspark.api.enums import AckPolicy, PriorityPolicy, ReplayPolicy
+from jetspark.engine.consumer.agenda import ACK_ALL, ACK_EXPLICIT, ACK_NONE, Readers, Waiting
 from jetspark.engine.consumer.cursor import Cursor
-from jetspark.engine.consumer.delivery import (
-    ACK_ALL,
-    ACK_EXPLICIT,
-    ACK_NONE,
-    Delivery,
-    Readers,
-    Waiting,
-)
+from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.consumer.groups import Groups
 from jetspark.engine.consumer.journal import Journal
 from jetspark.engine.consumer.pull import Requests
 from jetspark.engine.consumer.push import FLOW_WINDOW_FIRST, Pace, Push
 from jetspark.engine.consumer.start import begin, place
 from jetspark.engine.consumer.statuses import heartbeat_block
-from jetspark.units import Nanoseconds, parse_duration
+from jetspark.engine.consumer.verdicts import Verdicts, sampling
+from jetspark.units import Nanoseconds
 
 if TYPE_CHECKING:
     from jetspark.engine.consumer.hub import Hub
@@ -42,17 +30,15 @@ _POLICIES: Final = {
     AckPolicy.ALL: ACK_ALL,
     AckPolicy.EXPLICIT: ACK_EXPLICIT,
 }
-# What a message that left the stream before it was acknowledged is reported with.
-DELETED_REASON: Final = "unacknowledged message was deleted"
-UNREADABLE_REASON: Final = "message could not be read"
 
 
-class Consumer:
+class Consumer(Verdicts):
     """A consumer of one stream. ``delivery`` is its hot half."""
 
     def __init__(
         self,
         stream: Stream,
+        name: str,
         config: ConsumerConfig,
         created_ns: int,
         number: int,
@@ -61,7 +47,7 @@ class Consumer:
     ) -> None:
         self.stream = stream
         self.config = config
-        self.name = config.name or config.durable_name
+        self.name = name
         self.created_ns = created_ns
         self.number = number
         self.hub = hub
@@ -108,7 +94,8 @@ class Consumer:
         delivery.max_deliver = max(config.max_deliver, 0)
         delivery.headers_only = config.headers_only
         delivery.keeps_interest = self.stream.config.retention != "limits"
-        delivery.samples = sampling(config.sample_freq) > 0
+        self.sample_percent = sampling(config.sample_freq)
+        delivery.samples = self.sample_percent > 0
         delivery.chosen = config.priority_policy != PriorityPolicy.NONE
         if not config.flow_control:
             delivery.window = 0
@@ -135,6 +122,23 @@ class Consumer:
             self.open_or_close(now)
             self.push.look(now)
             self.hub.agenda.add(self.delivery)
+
+    def bound(self) -> bool:
+        """Say whether somebody listens on the deliver subject."""
+        return self.delivery.outlet is not None
+
+    def start_seq_by_time(self) -> int:
+        """The sequence that the start time of the configuration stands for."""
+        return int(self.stream.log.first_at(self.config.opt_start_time or 0))
+
+    def pause_event(self, now: int) -> ConsumerPaused:
+        """What is told of a pause that begins or ends."""
+        return ConsumerPaused(
+            stream=self.stream.config.name,
+            consumer=self.name,
+            paused=self.is_paused(now),
+            pause_until=self.config.pause_until or ZERO_TIME,
+        )
 
     def is_paused(self, now: int) -> bool:
         """Say whether nothing is delivered until a time that is still to come."""
@@ -265,144 +269,6 @@ class Consumer:
             seq = max(seq, int(cursor.index.last_seq))
         return heartbeat_block(int(delivery.number), seq, more)
 
-    def flush_soon(self) -> None:
-        """Somebody waits for the journal."""
-        self.hub.mark_dirty(self.stream)
-        self.hub.agenda.wake()
-
-    def skip_unreadable(self) -> None:
-        """The message to be sent cannot be read: it is passed over, and that is told."""
-        delivery = self.delivery
-        seq = delivery.looking_at
-        row = delivery.pending.find(seq)
-        deliveries = int(delivery.pending.deliveries(row)) if row >= 0 else 0
-        delivery.skip(seq, row)
-        self._terminated(int(seq), int(delivery.number), deliveries, UNREADABLE_REASON)
-
-    # Acknowledgements --------------------------------------------------------------------------
-
-    def on_ack_text(self, seq: int, number: int, text: bytes, reply: bytes, now: int) -> None:
-        """An acknowledgement that says more than yes."""
-        delivery = self.delivery
-        row = int(delivery.pending.find(seq))
-        if text.startswith(b"+NXT"):
-            delivery.acknowledge(seq, number, now, True)
-            self.hub.pulls(self, text[4:], reply, now)
-            return
-        if text.startswith(b"-NAK"):
-            if row >= 0 and number > delivery.floor_number:
-                self._nak(row, seq, number, text[4:].strip(), now)
-        elif text == b"+WPI":
-            if row >= 0 and not delivery.is_queued(row):
-                deliveries = delivery.pending.deliveries(row)
-                delivery.pending.put_off(row, now + delivery.wait_after(deliveries))
-        elif text.startswith(b"+TERM"):
-            deliveries = int(delivery.pending.deliveries(row)) if row >= 0 else 1
-            delivery.acknowledge(seq, number, now, False)
-            reason = text[5:].strip().decode(errors="replace")
-            self._terminated(seq, number, deliveries, reason)
-        if reply:
-            self.stream.hold_ack(reply)
-            self.hub.agenda.save(delivery, now)
-            self.flush_soon()
-        self.hub.agenda.note(delivery)
-
-    def _nak(self, row: int, seq: int, number: int, argument: bytes, now: int) -> None:
-        delivery = self.delivery
-        self.hub.tell(
-            MessageNaked(
-                stream=self.stream.config.name,
-                consumer=self.name,
-                consumer_seq=number,
-                stream_seq=seq,
-                deliveries=int(delivery.pending.deliveries(row)),
-            )
-        )
-        delay = nak_delay(argument)
-        if delay is None:
-            delivery.pending.requeue(row)
-        else:
-            delivery.pending.put_off(row, now + delay)
-        self.hub.agenda.add(delivery)
-
-    def _terminated(self, seq: int, number: int, deliveries: int, reason: str) -> None:
-        self.hub.tell(
-            MessageTerminated(
-                stream=self.stream.config.name,
-                consumer=self.name,
-                consumer_seq=number,
-                stream_seq=seq,
-                deliveries=deliveries,
-                reason=reason,
-            )
-        )
-
-    def on_deleted(self, seq: int, now: int) -> None:
-        """A message that was pending here left the stream."""
-        delivery = self.delivery
-        row = int(delivery.pending.find(seq))
-        if row < 0:
-            return
-        number = int(delivery.pending.numbers[row])
-        deliveries = int(delivery.pending.deliveries(row))
-        delivery.let_go(row)
-        self.hub.agenda.save(delivery, now)
-        self.hub.agenda.add(delivery)
-        self._terminated(seq, number, deliveries, DELETED_REASON)
-
-    def recount(self, now: int) -> None:
-        """So much left the stream at once that everything is looked at again."""
-        delivery = self.delivery
-        pending = delivery.pending
-        delivery.cursor.recount()
-        gone = [
-            int(pending.seqs[row])
-            for row in range(int(pending.head), len(pending.seqs))
-            if not delivery.cursor.is_there(pending.seqs[row])
-        ]
-        for seq in gone:
-            row = int(pending.find(seq))
-            if row >= 0:
-                delivery.let_go(row)
-        delivery.spent = {
-            seq: count for seq, count in delivery.spent.items() if delivery.cursor.is_there(seq)
-        }
-        if gone:
-            self.hub.agenda.save(delivery, now)
-        self.hub.agenda.add(delivery)
-
-    def on_spent(self, seq: int, deliveries: int) -> None:
-        """A message was delivered as often as it may be."""
-        self.hub.tell(
-            MaxDeliveries(
-                stream=self.stream.config.name,
-                consumer=self.name,
-                stream_seq=seq,
-                deliveries=deliveries,
-            )
-        )
-
-    def sample(self, row: int, now: int) -> None:
-        """Report some of the acknowledgements."""
-        if self.hub.draw(100) >= sampling(self.config.sample_freq):
-            return
-        pending = self.delivery.pending
-        seq = int(pending.seqs[row])
-        deliveries = pending.deliveries(row)
-        sent = int(pending.time_of(row))
-        if not sent:
-            sent = pending.moved.get(seq, now) - int(self.delivery.wait_after(deliveries))
-        self.hub.tell(
-            AckMetric(
-                stream=self.stream.config.name,
-                consumer=self.name,
-                consumer_seq=int(pending.numbers[row]),
-                stream_seq=seq,
-                ack_time=max(now - sent, 0),
-                deliveries=int(deliveries),
-            )
-        )
-
     # What people ask ---------------------------------------------------------------------------
 
     def info(self, now: int) -> ConsumerInfo:
@@ -453,21 +319,3 @@ def filters_of(config: ConsumerConfig) -> list[bytes]:
     if ">" in filters:
         return []
     return [pattern.encode() for pattern in filters]
-
-
-def sampling(frequency: str) -> int:
-    """How many of a hundred acknowledgements are reported."""
-    text = frequency.strip().removesuffix("%")
-    return min(int(text), 100) if text.isdigit() else 0
-
-
-def nak_delay(argument: bytes) -> int | None:
-    """How long a refused message waits; None: not at all. What cannot be read counts as none."""
-    if not argument:
-        return None
-    try:
-        if argument.startswith(b"{"):
-            return decode_nak_options(argument).delay
-        return parse_duration(argument.decode())
-    except (msgspec.MsgspecError, ValueError):
-        return None

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from jetspark.api.advisory import ConsumerActed
 from jetspark.api.base import decoder, encode
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import Action
-from jetspark.engine.advisories import Advisories
+from jetspark.engine.consumer.agenda import Readers
 from jetspark.engine.consumer.consumer import Consumer
-from jetspark.engine.consumer.delivery import ACK_NONE, FULL, IDLE, MORE, Delivery, Readers
-from jetspark.engine.consumer.hub import Hub
-from jetspark.engine.deadlines import Deadlines
-from jetspark.engine.direct.gets import Gets
-from jetspark.engine.direct.request import LEVEL_TOO_LOW, needs_newer
-from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
-from jetspark.engine.outbox import Budget, Outbox, Outlet
+from jetspark.engine.consumer.turns import Turns
+from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
-from jetspark.errors.storage import CorruptRecord, StoreReadOnly
+from jetspark.errors.storage import StoreReadOnly
 
 
 class Document(msgspec.Struct):
     """What the log says of a consumer."""
 
+    name: str
     config: msgspec.Raw
     created_ns: int
 
@@ -34,38 +28,8 @@ _document = msgspec.json.Decoder(Document).decode
 _config = decoder(ConsumerConfig).decode
 
 
-class Consumers(Gets):
+class Consumers(Turns):
     """The part of an engine that delivers."""
-
-    advisories: Advisories
-    mark_dirty: Callable[[Stream], None]
-
-    def __init__(self, wait_ns: int, held_max: int, next_id: Callable[[], str], seed: int) -> None:
-        super().__init__(wait_ns, held_max)
-        self.hub = Hub(next_id, seed)
-        self.hub.outlet_for = self._outlet
-        self.hub.push_outlet_for = self._push_outlet
-        self.hub.mark_dirty = self._mark_dirty
-        self.hub.pulls = self._pull_again
-        # By `<stream>.<consumer>`, as pull requests and acknowledgements name them.
-        self.deliveries: dict[bytes, Delivery] = {}
-        # Set by the driver: finds whoever listens on a deliver subject, as a member of a group.
-        self.push_outlet_for: Callable[[bytes, bytes], Outlet | None] = lambda _s, _g: None
-        # Those whose receivers have enough waiting.
-        self.stalled: list[Delivery] = []
-        self._pulled: list[tuple[Consumer, bytes, bytes, int]] = []
-        self._timed: Deadlines[Delivery] = Deadlines()
-
-    # The driver sets some of these later, so they are looked up when they are called.
-
-    def _outlet(self, subject: bytes) -> Outlet | None:
-        return self.outlet_for(subject)
-
-    def _push_outlet(self, subject: bytes, group: bytes) -> Outlet | None:
-        return self.push_outlet_for(subject, group)
-
-    def _mark_dirty(self, stream: Stream) -> None:
-        self.mark_dirty(stream)
 
     # Life --------------------------------------------------------------------------------------
 
@@ -78,14 +42,14 @@ class Consumers(Gets):
         return readers
 
     def add_consumer(
-        self, stream: Stream, config: ConsumerConfig, now: int, outbox: Outbox
+        self, stream: Stream, name: str, config: ConsumerConfig, now: int, outbox: Outbox
     ) -> Consumer:
         """Make a consumer from a prepared configuration; raises StoreReadOnly.
 
         It delivers nothing before it is durable; whoever asked for it is answered then, too.
         """
         number = stream.log.consumer_number + 1
-        consumer = Consumer(stream, config, now, number, self.hub, self.readers_of(stream))
+        consumer = Consumer(stream, name, config, now, number, self.hub, self.readers_of(stream))
         consumer.begin()
         self._stage_document(consumer)
         self._attach(consumer, now)
@@ -103,16 +67,17 @@ class Consumers(Gets):
         self.deliveries[self._key(consumer)] = consumer.delivery
         consumer.durable = consumer.in_memory or consumer.number in stream.log.consumers
         consumer.configure(consumer.config, now)
-        self._timed.note(consumer.delivery)
+        self.timed.note(consumer.delivery)
 
     def _stage_document(self, consumer: Consumer) -> None:
         if consumer.in_memory:
             return
-        document = Document(msgspec.Raw(encode(consumer.config)), consumer.created_ns)
+        document = Document(
+            consumer.name, msgspec.Raw(encode(consumer.config)), consumer.created_ns
+        )
         log = consumer.stream.log
         log.stage_consumer(consumer.number, msgspec.json.encode(document))
-        whole, body = consumer.journal.next_record(consumer.requests.last_ns)
-        log.stage_consumer_state(consumer.number, whole, body)
+        self._save(consumer)
         self.mark_dirty(consumer.stream)
 
     @staticmethod
@@ -120,7 +85,12 @@ class Consumers(Gets):
         return consumer.stream.name + b"." + consumer.name.encode()
 
     def update_consumer(
-        self, stream: Stream, consumer: Consumer, config: ConsumerConfig, now: int
+        self,
+        stream: Stream,
+        consumer: Consumer,
+        config: ConsumerConfig,
+        now: int,
+        outbox: Outbox,
     ) -> None:
         """Decide that a consumer has another configuration; raises StoreReadOnly."""
         before = consumer.config
@@ -131,8 +101,35 @@ class Consumers(Gets):
             consumer.config = before
             raise
         consumer.configure(config, now)
-        self._timed.note(consumer.delivery)
+        self.timed.note(consumer.delivery)
+        if before.pause_until != config.pause_until:
+            self.advisories.hold(consumer.pause_event(now), stream, now, outbox)
         self.look_for_interest(stream, now)
+
+    def settle_consumer(self, stream: Stream, consumer: Consumer, _now: int) -> None:
+        """Have what the journal does not know yet of a consumer written with the next group."""
+        if consumer.delivery.unsaved and not consumer.in_memory and not stream.log.read_only:
+            consumer.delivery.unsaved = False
+            self._save(consumer)
+            self.mark_dirty(stream)
+
+    def reset_consumer(
+        self, stream: Stream, consumer: Consumer, seq: int, now: int, _outbox: Outbox
+    ) -> int:
+        """Deliver again from a sequence, 0: from behind the ack floor; where that is."""
+        if stream.log.read_only and not consumer.in_memory:
+            raise StoreReadOnly(f"stream {stream.config.name!r} takes no writes")
+        start = consumer.reset(seq, now)
+        self.settle_consumer(stream, consumer, now)
+        self.look_for_interest(stream, now)
+        return start
+
+    def unpin_consumer(
+        self, _stream: Stream, consumer: Consumer, _group: str, now: int, outbox: Outbox
+    ) -> None:
+        """Take the pin away from the client that has it."""
+        consumer.groups.unpin("admin")
+        self.tell(now, outbox)
 
     def drop_consumer(self, stream: Stream, consumer: Consumer, now: int, outbox: Outbox) -> None:
         """Decide that a consumer is no more; raises StoreReadOnly."""
@@ -167,7 +164,13 @@ class Consumers(Gets):
             document = _document(records.document)
             config = _config(document.config)
             consumer = Consumer(
-                stream, config, document.created_ns, number, self.hub, self.readers_of(stream)
+                stream,
+                document.name,
+                config,
+                document.created_ns,
+                number,
+                self.hub,
+                self.readers_of(stream),
             )
             active = consumer.journal.restore(records.state, records.changes)
             consumer.idle_since = max(active, document.created_ns)
@@ -176,126 +179,6 @@ class Consumers(Gets):
     def look_for_interest(self, stream: Stream, now: int) -> None:
         """Interest in messages changed: the stream may keep too many."""
 
-    # Messages ----------------------------------------------------------------------------------
-
-    def pull(
-        self, key: bytes, headers: bytes, body: bytes, reply: bytes, now: int, outbox: Outbox
-    ) -> bool:
-        """Take a pull request for ``<stream>.<consumer>``; False when there is no such one."""
-        delivery = self.deliveries.get(key)
-        if delivery is None:
-            return False
-        if headers and needs_newer(headers):
-            outbox.reply_status(reply, LEVEL_TOO_LOW)
-            return True
-        delivery.owner.pull(body, reply, now, outbox)
-        self._timed.note(delivery)
-        return True
-
-    def _pull_again(self, consumer: Consumer, body: bytes, reply: bytes, now: int) -> None:
-        """An acknowledgement asks for more, too."""
-        self._pulled.append((consumer, body, reply, now))
-        self.hub.agenda.wake()
-
-    def on_ack(self, key: bytes, subject: bytes, body: bytes, reply: bytes, now: int) -> bool:
-        """Take an acknowledgement by its whole subject; for drivers that are in no hurry."""
-        delivery = self.deliveries.get(key)
-        if delivery is None or delivery.policy == ACK_NONE:
-            return False
-        numbers = subject.split(b".")[4:]
-        delivery.on_ack(int(numbers[1]), int(numbers[2]), body, 0, len(body), reply, now)
-        return True
-
-    def confirmed(self, key: bytes, subject: bytes) -> None:
-        """A receiver confirms what flow control asked it."""
-        delivery = self.deliveries.get(key)
-        if delivery is not None:
-            delivery.owner.push.on_confirmed(subject)
-
-    def interest_changed(self, subject: bytes, now: int) -> None:
-        """Subscriptions to a deliver subject came or went."""
-        for consumer in self.hub.watched.get(subject, []):
-            consumer.push.look(now)
-            self._timed.note(consumer.delivery)
-
-    # Turns -------------------------------------------------------------------------------------
-
-    def advance(self, now: int = 0, outbox: Outbox | None = None) -> bool:
-        """Go on with reads and deliveries, within one turn's budget; True while some remain.
-
-        Without time and outbox only the reads go on.
-        """
-        budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)
-        self.advance_reads(budget)
-        if outbox is not None:
-            for consumer, body, reply, asked in self._take_pulled():
-                consumer.pull(body, reply, asked, outbox)
-            self._deliver(budget, now)
-            self._tell(now, outbox)
-        return bool(self.work or self.hub.agenda.ready)
-
-    def _take_pulled(self) -> list[tuple[Consumer, bytes, bytes, int]]:
-        taken, self._pulled = self._pulled, []
-        return taken
-
-    def _deliver(self, budget: Budget, now: int) -> None:
-        agenda = self.hub.agenda
-        turn, agenda.ready = agenda.ready, []
-        for done, delivery in enumerate(turn):
-            if not budget.left():
-                agenda.ready = turn[done:] + agenda.ready
-                break
-            delivery.listed = False
-            if not delivery.dropped:
-                self._step(delivery, budget, now)
-        for delivery in agenda.noted:
-            self._timed.note(delivery)
-        agenda.noted = []
-
-    def _step(self, delivery: Delivery, budget: Budget, now: int) -> None:
-        consumer: Consumer = delivery.owner
-        if delivery.gated:
-            consumer.open_or_close(now)
-        try:
-            reason = delivery.step(budget, now)
-        except CorruptRecord:
-            consumer.skip_unreadable()
-            reason = MORE
-        if reason == MORE:
-            delivery.listed = True
-            self.hub.agenda.ready.append(delivery)
-        elif reason == FULL:
-            self.stalled.append(delivery)
-        elif reason == IDLE and delivery.waiting:
-            consumer.requests.end_of_messages()
-        if delivery.released:
-            self.look_at_released(delivery, now)
-        self._timed.note(delivery)
-
-    def look_at_released(self, delivery: Delivery, now: int) -> None:
-        """Messages were acknowledged in a stream that keeps only what somebody needs."""
-        delivery.released = []
-
-    def unstall(self) -> bool:
-        """Go on with those whose receivers have room again; False when there are none."""
-        found = False
-        left = []
-        for delivery in self.stalled:
-            if delivery.dropped:
-                continue
-            if is_full(delivery):
-                left.append(delivery)
-            else:
-                self.hub.agenda.add(delivery)
-                found = True
-        self.stalled = left
-        return found
-
-    def _tell(self, now: int, outbox: Outbox) -> None:
-        events, self.hub.events = self.hub.events, []
-        for event in events:
-            self.advisories.send(event, now, outbox)
-
     # What happens to streams -------------------------------------------------------------------
 
     def consumers_committed(self, stream: Stream, now: int) -> None:
@@ -303,7 +186,7 @@ class Consumers(Gets):
         for consumer in stream.consumers.values():
             if not consumer.durable and consumer.number in stream.log.consumers:
                 consumer.became_durable(now)
-                self._timed.note(consumer.delivery)
+                self.timed.note(consumer.delivery)
         self.note_removals(stream, now)
         if stream.readers is not None:
             stream.readers.wake()
@@ -347,15 +230,19 @@ class Consumers(Gets):
             if delivery.stream is not stream:
                 left.append(delivery)
                 continue
-            delivery.unsaved = False
             consumer: Consumer = delivery.owner
-            if delivery.dropped or consumer.in_memory:
-                continue
-            whole, body = consumer.journal.next_record(consumer.requests.last_ns)
-            stream.log.stage_consumer_state(consumer.number, whole, body)
+            if not delivery.unsaved:
+                continue  # somebody asked, and it was saved for the answer
+            delivery.unsaved = False
+            if not delivery.dropped and not consumer.in_memory:
+                self._save(consumer)
         agenda.unsaved = left
         if not left:
             agenda.save_at = 0
+
+    def _save(self, consumer: Consumer) -> None:
+        whole, body = consumer.journal.next_record(consumer.requests.last_ns)
+        consumer.stream.log.stage_consumer_state(consumer.number, whole, body)
 
     def save_all(self) -> None:
         """Have the journal of every consumer written with the next groups."""
@@ -366,7 +253,7 @@ class Consumers(Gets):
 
     def consumer_deadline(self) -> int | None:
         """When ``expire_consumers`` has something to do."""
-        timed = self._timed.next()
+        timed = self.timed.next()
         saved = int(self.hub.agenda.save_at)
         if not saved:
             return timed
@@ -376,18 +263,11 @@ class Consumers(Gets):
         """Do what is due."""
         if 0 < self.hub.agenda.save_at <= now:
             self.save_all()
-        for delivery in self._timed.due(now):
+        for delivery in self.timed.due(now):
             delivery.expire(now, outbox)
-            self._timed.note(delivery)
+            self.timed.note(delivery)
         inactive, self.hub.inactive = self.hub.inactive, []
         for consumer in inactive:
             if consumer.stream.log.read_only and not consumer.in_memory:
                 continue
             self.drop_consumer(consumer.stream, consumer, now, outbox)
-
-
-def is_full(delivery: Delivery) -> bool:
-    """Say whether all receivers of a consumer have enough waiting."""
-    if delivery.outlet is not None:
-        return delivery.outlet.full()
-    return all(request.outlet.full() for request in delivery.waiting)

@@ -1,29 +1,20 @@
-"""The hot half of a consumer: messages out, acknowledgements in, without an object for either.
+"""The hot half of a consumer: messages out, without an object for each.
 
 ``step`` sends what may go now, within the turn's budget, to the requests that wait or to the
 deliver subject; what it cannot decide by itself (statuses, priority groups, pacing, flow control)
-it asks its ``owner`` for, which is ``consumer.py``. The sequences of the wire are called as on the
-wire: stream sequence (``seq``) and consumer sequence (``number``).
+it asks its ``owner`` for, which is ``consumer.py``.
 """
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from jetspark.engine.consumer.cursor import Cursor
-from jetspark.engine.consumer.pending import QUEUED, STATE, Pending
-from jetspark.engine.outbox import Budget, Outbox, Outlet
-from jetspark.engine.stream.stream import Stream
+from jetspark.engine.consumer.acks import Acks
+from jetspark.engine.consumer.agenda import ACK_NONE, Waiting
+from jetspark.engine.outbox import Budget
 from jetspark.headers.block import append_lines
 from jetspark.headers.numbers import write_number
-from jetspark.store.index import StreamIndex
 from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
-
-ACK_NONE: Final[i64] = 0
-ACK_ALL: Final[i64] = 1
-ACK_EXPLICIT: Final[i64] = 2
 
 # Why a step ended.
 IDLE: Final[i64] = 0  # nothing to send, or nobody to send it to
@@ -32,173 +23,9 @@ FULL: Final[i64] = 2  # the receiver has as much waiting as it should
 LIMITED: Final[i64] = 3  # max_ack_pending
 PACED: Final[i64] = 4  # not before a time
 
-# A journal record is written so long after a change, if nothing else is written before.
-JOURNAL_NS: Final[i64] = 50_000_000
 
-
-class Waiting:
-    """A pull request that waits for messages."""
-
-    def __init__(self, reply: bytes, outlet: Outlet, batch: i64, max_bytes: i64) -> None:
-        self.reply: bytes = reply
-        self.outlet: Outlet = outlet
-        self.left: i64 = batch
-        self.bytes_left: i64 = max_bytes
-        self.delivered: i64 = 0
-        self.expires: i64 = 0
-        self.heartbeat: i64 = 0
-        self.heartbeat_at: i64 = 0
-        self.no_wait: bool = False
-        self.over: bool = False
-        # Priority groups.
-        self.pin_id: bytes = b""
-        self.priority: i64 = 0
-        self.min_pending: i64 = 0
-        self.min_ack_pending: i64 = 0
-
-
-class Agenda:
-    """What the consumers of one engine have to do: deliveries now, the journal soon."""
-
-    def __init__(self) -> None:
-        self.ready: list[Delivery] = []
-        self.unsaved: list[Delivery] = []
-        self.noted: list[Delivery] = []
-        self.save_at: i64 = 0
-        # Set by the driver: a turn of the loop is wanted.
-        self.wake: Callable[[], None] = no_driver
-
-    def add(self, delivery: "Delivery") -> None:
-        """A consumer may have something to send."""
-        if not delivery.listed:
-            delivery.listed = True
-            self.ready.append(delivery)
-            self.wake()
-
-    def note(self, delivery: "Delivery") -> None:
-        """A consumer may have an earlier deadline."""
-        self.noted.append(delivery)
-        self.wake()
-
-    def save(self, delivery: "Delivery", now: i64) -> None:
-        """The state of a consumer changed."""
-        if not delivery.unsaved:
-            delivery.unsaved = True
-            self.unsaved.append(delivery)
-            if self.save_at == 0:
-                self.save_at = now + JOURNAL_NS
-                self.wake()
-
-
-class Readers:
-    """The consumers of one stream, as the stream's changes are told to them."""
-
-    def __init__(self, agenda: Agenda) -> None:
-        self.agenda: Agenda = agenda
-        self.all: list[Delivery] = []
-        # Those that have somebody to send to, or had until lately.
-        self.receiving: list[Delivery] = []
-
-    def receive(self, delivery: "Delivery") -> None:
-        """A consumer has somebody to send to."""
-        if not delivery.receiving:
-            delivery.receiving = True
-            self.receiving.append(delivery)
-        self.agenda.add(delivery)
-
-    def wake(self) -> None:
-        """The stream has more than before: told once per group."""
-        idle = False
-        for delivery in self.receiving:
-            if delivery.outlet is not None or len(delivery.waiting) > 0:
-                self.agenda.add(delivery)
-            else:
-                delivery.receiving = False
-                idle = True
-        if idle:
-            self.receiving = [delivery for delivery in self.receiving if delivery.receiving]
-
-    def note_removals(self, index: StreamIndex) -> "list[tuple[Delivery, int]]":
-        """Tell everybody which messages are gone; who waits for an acknowledgement of which."""
-        pending: list[tuple[Delivery, int]] = []
-        seqs = index.removed_seqs
-        numbers = index.removed_subjects
-        count: i64 = len(seqs)
-        highest: i64 = 0
-        i: i64 = 0
-        while i < count:
-            highest = max(highest, seqs[i])
-            i += 1
-        for delivery in self.all:
-            if delivery.floor_seq >= highest and len(delivery.spent) == 0:
-                continue
-            i = 0
-            while i < count:
-                if delivery.removed(seqs[i], numbers[i]):
-                    pending.append((delivery, int(seqs[i])))
-                i += 1
-        return pending
-
-
-class Delivery:
+class Delivery(Acks):
     """Where one consumer is, who waits, and what is not acknowledged yet."""
-
-    def __init__(self, stream: Stream, agenda: Agenda, owner: Any, cursor: Cursor) -> None:
-        self.stream: Stream = stream
-        self.agenda: Agenda = agenda
-        self.owner: Any = owner
-        self.cursor: Cursor = cursor
-        self.pending: Pending = Pending()
-        self.scratch: BytesWriter = BytesWriter()
-        self.ack_prefix: bytes = b""
-        # Configuration.
-        self.policy: i64 = ACK_NONE
-        self.ack_wait: i64 = 0
-        self.backoff: list[int] = []
-        self.max_ack_pending: i64 = 0
-        self.max_deliver: i64 = 0
-        self.headers_only: bool = False
-        self.keeps_interest: bool = False  # the stream removes what everybody acknowledged
-        self.samples: bool = False
-        # Sequences: the last ones delivered, and the ack floor.
-        self.number: i64 = 0
-        self.seq: i64 = 0
-        self.floor_number: i64 = 0
-        self.floor_seq: i64 = 0
-        self.delivered_ns: i64 = 0
-        self.acked_ns: i64 = 0
-        # Messages that were delivered as often as they may be, and stay in the stream.
-        self.spent: dict[int, int] = {}
-        # Who gets messages: requests, or the deliver subject.
-        self.waiting: list[Waiting] = []
-        self.waiting_due: i64 = 0
-        self.outlet: Outlet | None = None
-        self.chosen: bool = False  # requests are chosen by the owner: priority groups
-        self.pin_line: bytes = b""
-        self.paced: bool = False
-        self.resume_at: i64 = 0
-        # Flow control: how much may be unconfirmed (0: no flow control), how much is, and what
-        # the receiver was asked to confirm.
-        self.window: i64 = 0
-        self.unconfirmed: i64 = 0
-        self.asked: bytes = b""
-        self.asked_size: i64 = 0
-        # Not now: paused, gated by min_last_seq, not durable yet.
-        self.closed: bool = True
-        self.gated: bool = False
-        self.receiving: bool = False
-        self.dropped: bool = False
-        self.listed: bool = False
-        self.unsaved: bool = False
-        self.limited: bool = False
-        self.looking_at: i64 = 0
-        # The deadline that the engine knows of, and the owner's next one; 0: none.
-        self.deadline: i64 = 0
-        self.alarm: i64 = 0
-        # Acknowledged, and not yet looked at by the stream.
-        self.released: list[int] = []
-
-    # Messages out ------------------------------------------------------------------------------
 
     def step(self, budget: Budget, now: i64) -> i64:
         """Send what may go now; why it ended."""
@@ -382,130 +209,3 @@ class Delivery:
             self.let_go(row)
         else:
             self.cursor.advance(seq)
-
-    # Acknowledgements in -----------------------------------------------------------------------
-
-    def on_ack(
-        self, seq: i64, number: i64, data: bytes, ps: i64, pe: i64, reply: bytes, now: i64
-    ) -> None:
-        """An acknowledgement, by what its subject says and its payload."""
-        if seq <= 0 or seq > self.seq:
-            return  # of something never delivered: silence (wire-facts.md 7)
-        if pe > ps and data[ps:pe] != b"+ACK" and data[ps:pe] != b"+OK":
-            self.owner.on_ack_text(int(seq), int(number), data[ps:pe], reply, int(now))
-            return
-        self.acknowledge(seq, number, now, True)
-        if reply:
-            self.stream.hold_ack(reply)
-            self.agenda.save(self, now)
-            self.owner.flush_soon()
-
-    def acknowledge(self, seq: i64, number: i64, now: i64, sample: bool) -> None:
-        """A message, and with ack all those before it, needs no more deliveries."""
-        pending = self.pending
-        was_limited = self.limited
-        if self.policy == ACK_ALL:
-            self.acknowledge_all(seq, number)
-        else:
-            row = pending.find(seq)
-            if row < 0:
-                if self.spent and int(seq) in self.spent:
-                    del self.spent[int(seq)]
-                    self.agenda.save(self, now)
-                    if self.keeps_interest:
-                        self.released.append(int(seq))
-                        self.agenda.add(self)
-                return
-            if sample and self.samples:
-                self.owner.sample(int(row), int(now))
-            self.let_go(row)
-            if self.keeps_interest:
-                self.released.append(int(seq))
-                self.agenda.add(self)
-        self.acked_ns = now
-        if not self.unsaved:
-            self.agenda.save(self, now)
-        if was_limited:
-            self.limited = False
-            self.agenda.add(self)
-
-    def acknowledge_all(self, seq: i64, number: i64) -> None:
-        """Everything up to a message is acknowledged."""
-        if seq <= self.floor_seq or number <= self.floor_number:
-            return
-        pending = self.pending
-        while pending.head < i64(len(pending.seqs)) and pending.seqs[pending.head] <= seq:
-            gone = pending.seqs[pending.head]
-            pending.release(pending.head)
-            if self.keeps_interest:
-                self.released.append(int(gone))
-                self.agenda.add(self)
-        self.floor_seq = seq
-        self.floor_number = max(self.floor_number, min(number, self.number))
-
-    def let_go(self, row: i64) -> None:
-        """A message is not pending any more; the floor moves when it was the oldest."""
-        pending = self.pending
-        if not pending.release(row):
-            return
-        if pending.count == 0:
-            self.floor_number = self.number
-            self.floor_seq = max(self.floor_seq, self.seq)
-        else:
-            self.floor_number = pending.numbers[pending.head] - 1
-            self.floor_seq = max(self.floor_seq, pending.seqs[pending.head] - 1)
-
-    # What happens to the stream ----------------------------------------------------------------
-
-    def removed(self, seq: i64, number: i64) -> bool:
-        """A message was removed from the stream; True when it was pending here."""
-        self.cursor.removed(seq, number)
-        if seq > self.seq or seq <= self.floor_seq:
-            if self.spent:
-                self.spent.pop(int(seq), None)
-            return False
-        if self.spent:
-            self.spent.pop(int(seq), None)
-        return self.pending.find(seq) >= 0
-
-    def needs(self, seq: i64, number: i64) -> bool:
-        """Say whether a message of the stream is still to be acknowledged here."""
-        if not self.cursor.wants(number):
-            return False
-        if seq > self.seq and not (seq < self.cursor.next):
-            return True
-        if self.spent and int(seq) in self.spent:
-            return True
-        if self.policy == ACK_EXPLICIT:
-            return seq > self.floor_seq and self.pending.find(seq) >= 0
-        return seq > self.floor_seq
-
-    def next_deadline(self) -> i64:
-        """When ``expire`` has something to do; 0 when there is nothing."""
-        deadline = self.alarm
-        if self.pending.count > 0:
-            late = self.pending.next_deadline(self.ack_wait)
-            if late > 0 and (deadline == 0 or late < deadline):
-                deadline = late
-        if self.waiting_due > 0 and (deadline == 0 or self.waiting_due < deadline):
-            deadline = self.waiting_due
-        if self.resume_at > 0 and (deadline == 0 or self.resume_at < deadline):
-            deadline = self.resume_at
-        return deadline
-
-    def expire(self, now: i64, outbox: Outbox) -> None:
-        """Do what is due."""
-        pending = self.pending
-        if pending.count > 0:
-            pending.expire(now, self.ack_wait)
-        self.owner.on_time(int(now), outbox)
-        if pending.queued > 0:
-            self.agenda.add(self)
-
-    def is_queued(self, row: i64) -> bool:
-        """Say whether the message of a row is to be delivered again."""
-        return self.pending.words[row] & STATE == QUEUED
-
-
-def no_driver() -> None:
-    """An engine without a driver, as in tests: nobody waits for a turn."""

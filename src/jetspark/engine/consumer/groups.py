@@ -24,8 +24,8 @@ from jetspark.headers.status import (
 )
 
 if TYPE_CHECKING:
+    from jetspark.engine.consumer.agenda import Waiting
     from jetspark.engine.consumer.consumer import Consumer
-    from jetspark.engine.consumer.delivery import Waiting
 
 PRIORITY_MAX = 9
 

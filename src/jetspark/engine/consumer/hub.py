@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from jetspark.engine.consumer.delivery import Agenda
+from jetspark.engine.consumer.agenda import Agenda
 
 if TYPE_CHECKING:
     from jetspark.api.advisory import Event
+    from jetspark.engine.consumer.agenda import Reader
     from jetspark.engine.consumer.consumer import Consumer
     from jetspark.engine.outbox import Outlet
     from jetspark.engine.stream.stream import Stream
@@ -33,7 +34,7 @@ class Hub:
             None
         )
         self.mark_dirty: Callable[[Stream], None] = lambda _stream: None
-        self.pulls: Callable[[Consumer, bytes, bytes, int], None] = lambda *_: None
+        self.pulls: Callable[[Reader, bytes, bytes, int], None] = lambda *_: None
 
     def draw(self, below: int) -> int:
         """A number of no importance: which acknowledgements are sampled."""

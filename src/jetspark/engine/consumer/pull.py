@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jetspark.api.consumer import PullRequest, decode_pull_request
-from jetspark.engine.consumer.delivery import Waiting
+from jetspark.engine.consumer.agenda import Waiting
 from jetspark.engine.consumer.groups import group_problem
 from jetspark.engine.consumer.statuses import rest
 from jetspark.headers.status import (

@@ -1,6 +1,6 @@
 """Status blocks of consumers that more than one part sends (wire-facts.md 7)."""
 
-from jetspark.engine.consumer.delivery import Waiting
+from jetspark.engine.consumer.agenda import Waiting
 from jetspark.headers.names import LAST_CONSUMER, LAST_STREAM, PENDING_BYTES, PENDING_MESSAGES
 from jetspark.headers.status import CONTROL, IDLE_HEARTBEAT_TEXT, status_block
 

@@ -147,6 +147,7 @@ class World:
         values.update(config)
         made = self.engine.add_consumer(
             stream,
+            name,
             ConsumerConfig(**values),  # type: ignore[arg-type]
             self.now,
             self.outbox,

@@ -52,6 +52,11 @@ class Message:
         """The number of a status line; 0 for a message."""
         return int(self.headers[9:12]) if self.headers.startswith(b"NATS/1.0 ") else 0
 
+    @property
+    def size(self) -> int:
+        """What a pull request's limit of bytes counts."""
+        return len(self.to) + len(self.reply) + len(self.headers) + len(self.payload)
+
     def masked(self) -> tuple[bytes, bytes, bytes, bytes]:
         """Without what must differ between two servers."""
         to = self.to[:2] if self.to.startswith((b"_R.", b"_P.")) else self.to

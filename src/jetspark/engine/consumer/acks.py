@@ -98,7 +98,7 @@ class Acks(Reader):
         """Say whether a message of the stream is still to be acknowledged here."""
         if not self.cursor.wants(number):
             return False
-        if seq > self.seq and not (seq < self.cursor.next):
+        if seq >= self.cursor.next or self.cursor.is_listed(seq):
             return True
         if self.spent and int(seq) in self.spent:
             return True

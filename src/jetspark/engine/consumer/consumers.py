@@ -10,7 +10,7 @@ from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import Action
 from jetspark.engine.consumer.agenda import Readers
 from jetspark.engine.consumer.consumer import Consumer
-from jetspark.engine.consumer.turns import Turns
+from jetspark.engine.consumer.retention import Retention
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import StoreReadOnly
@@ -28,7 +28,7 @@ _document = msgspec.json.Decoder(Document).decode
 _config = decoder(ConsumerConfig).decode
 
 
-class Consumers(Turns):
+class Consumers(Retention):
     """The part of an engine that delivers."""
 
     # Life --------------------------------------------------------------------------------------
@@ -175,9 +175,9 @@ class Consumers(Turns):
             active = consumer.journal.restore(records.state, records.changes)
             consumer.idle_since = max(active, document.created_ns)
             self._attach(consumer, consumer.idle_since)
-
-    def look_for_interest(self, stream: Stream, now: int) -> None:
-        """Interest in messages changed: the stream may keep too many."""
+        if stream.consumers:
+            # What was acknowledged before the crash may not have been removed.
+            self.look_for_interest(stream, 0)
 
     # What happens to streams -------------------------------------------------------------------
 

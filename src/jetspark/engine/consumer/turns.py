@@ -44,6 +44,8 @@ class Turns(Gets):
         self.stalled: list[Reader] = []
         self._pulled: list[tuple[Reader, bytes, bytes, int]] = []
         self.timed: Deadlines[Reader] = Deadlines()
+        # Streams whose interest changed, and from where on they are looked through.
+        self.sweeps: dict[Stream, int] = {}
 
     # The driver sets some of these later, so they are looked up when they are called.
 
@@ -112,7 +114,7 @@ class Turns(Gets):
                 delivery.owner.pull(body, reply, asked, outbox)
             self._deliver(budget, now)
             self.tell(now, outbox)
-        return bool(self.work or self.hub.agenda.ready)
+        return self.sweep() or bool(self.work or self.hub.agenda.ready)
 
     def _take_pulled(self) -> list[tuple[Reader, bytes, bytes, int]]:
         taken, self._pulled = self._pulled, []
@@ -154,7 +156,11 @@ class Turns(Gets):
 
     def look_at_released(self, delivery: Reader, now: int) -> None:
         """Messages were acknowledged in a stream that keeps only what somebody needs."""
-        delivery.released = []
+        raise NotImplementedError
+
+    def sweep(self) -> bool:
+        """Look through streams whose interest changed; True while some remain."""
+        raise NotImplementedError
 
     def unstall(self) -> bool:
         """Go on with those whose receivers have room again; False when there are none."""

@@ -113,9 +113,7 @@ class World:
         """Store a message on each subject."""
         for subject in subjects:
             self.now += 1
-            if stream.publish_checked(
-                subject, b"", b"", payload + b"\r\n", self.now, self.outbox
-            ):
+            if stream.publish_checked(subject, b"", b"", payload + b"\r\n", self.now, self.outbox):
                 self.engine.mark_dirty(stream)
         self.commit()
 

@@ -10,6 +10,7 @@ from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import Action
 from jetspark.engine.consumer.agenda import Readers
 from jetspark.engine.consumer.consumer import Consumer
+from jetspark.engine.consumer.purging import on_purge
 from jetspark.engine.consumer.retention import Retention
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
@@ -197,6 +198,12 @@ class Consumers(Retention):
         if not index.tracking:
             return
         readers = self.readers_of(stream)
+        if stream.purged:
+            patterns, stream.purged = stream.purged, []
+            for consumer in stream.consumers.values():
+                for pattern in patterns:
+                    on_purge(consumer, pattern, now)
+            index.recount = True
         if index.recount:
             index.forget_removed()
             for delivery in readers.all:

@@ -28,9 +28,16 @@ class Turns(Gets):
     advisories: Advisories
     mark_dirty: Callable[[Stream], None]
 
-    def __init__(self, wait_ns: int, held_max: int, next_id: Callable[[], str], seed: int) -> None:
+    def __init__(
+        self,
+        wait_ns: int,
+        held_max: int,
+        account: str,
+        next_id: Callable[[], str],
+        seed: int,
+    ) -> None:
         super().__init__(wait_ns, held_max)
-        self.hub = Hub(next_id, seed)
+        self.hub = Hub(account, next_id, seed)
         self.ceilings: Ceilings = NO_CEILINGS
         self.hub.outlet_for = self._outlet
         self.hub.push_outlet_for = self._push_outlet

@@ -62,6 +62,8 @@ class Intake:
         self.consumers: dict[str, Any] = {}
         # Whoever is told what happens here; None while there is no consumer.
         self.readers: Any = None
+        # The patterns of the purges that became durable with the last group.
+        self.purged: list[bytes] = []
         if config.first_seq > 1 and log.staged_seq == 0:
             # Stands in the configuration, so it needs no record.
             log.index.skip_to(config.first_seq - 1)
@@ -212,6 +214,7 @@ class Intake:
         """
         index = self.log.index
         entry = index.subjects.get(subject)
+        self.filling.purges.append(b"" if everything else subject)
         if (
             everything
             or before > index.last_seq

@@ -170,9 +170,9 @@ class World:
         """Turns of the loop until nothing is left to do; the disk answers at once."""
         for _ in range(1000):
             self.commit()
-            if not self.engine.advance(self.now, self.outbox) and not self.engine.dirty:
-                if not (self.engine.stalled and self.engine.unstall()):
-                    return
+            more = self.engine.advance(self.now, self.outbox) or bool(self.engine.dirty)
+            if not more and not (self.engine.stalled and self.engine.unstall()):
+                return
         raise AssertionError("the engine does not come to rest")
 
     def pass_time(self, nanoseconds: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from errno import ENOSPC
+from itertools import pairwise
 
 from tests.unit.engine.consumer.conftest import MS, SECOND, World, Written, sequences, status
 
@@ -220,7 +221,7 @@ def test_backoff_gives_each_delivery_its_time(world: World) -> None:
         world.pass_time(500 * MS)
         seen += [world.now] * len(world.got())
 
-    gaps = [later - earlier for earlier, later in zip(seen, seen[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(seen)]
     assert gaps == [3 * SECOND, 10 * SECOND]
 
 

@@ -50,7 +50,7 @@ def test_creating_a_consumer_reads_no_message(
 
     assert large.info(consumer).num_pending == pending
     assert reads == []
-    if pending:
+    if pending > 1000:
         large.pull(b"1")
         assert reads  # so that nobody can say the reads were not counted
 

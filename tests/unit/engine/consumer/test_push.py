@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from tests.unit.engine.consumer.conftest import MS, SECOND, World, sequences, status
 
 from jetspark.api.enums import AckPolicy, ReplayPolicy
@@ -193,7 +195,7 @@ def test_a_rate_limit_spreads_messages_in_time(world: World) -> None:
         world.pass_time(100 * MS)
         times += [world.now] * len(inbox.take())
 
-    gaps = [(later - first) / SECOND for first, later in zip(times, times[1:], strict=False)]
+    gaps = [(later - first) / SECOND for first, later in pairwise(times)]
     assert len(times) == 4
     assert 0.8 <= gaps[1] <= 1.1
     assert 0.8 <= gaps[2] <= 1.1

@@ -49,7 +49,7 @@ class Engine(Consumers):
         ledger: AccountLedger | None = None,
     ) -> None:
         ids = next_id or Nuid().next
-        super().__init__(min_last_seq_wait_ns, held_reads_max, ids, random_id())
+        super().__init__(min_last_seq_wait_ns, held_reads_max, account, ids, random_id())
         self.streams: dict[str, Stream] = {}
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader

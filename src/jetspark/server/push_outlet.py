@@ -8,7 +8,7 @@ from jetspark.server.router import OUTLET_FULL, Router
 
 
 class PushOutlet(Outlet):
-    """All plain subscribers and one member of each group, or one member of the one group."""
+    """All plain subscribers and one member of each group; ``group``: that one must be there."""
 
     def __init__(self, router: Router, subject: bytes, group: bytes) -> None:
         self._router: Router = router
@@ -17,6 +17,7 @@ class PushOutlet(Outlet):
         self._generation: i64 = -1
         self._plain: list[Subscription] = []
         self._groups: list[list[Subscription]] = []
+        self._there: bool = False
         self.look()
 
     def look(self) -> None:
@@ -29,17 +30,18 @@ class PushOutlet(Outlet):
         self._plain = []
         self._groups = []
         for value in match.plain:
-            if not self._group and isinstance(value, Subscription):
-                self._plain.append(value)
-        n: i64 = 0
-        while n < len(match.groups):
-            if not self._group or match.group_names[n] == self._group:
-                members: list[Subscription] = []
-                for member in match.groups[n]:
-                    assert isinstance(member, Subscription)
-                    members.append(member)
-                self._groups.append(members)
-            n += 1
+            assert isinstance(value, Subscription)
+            self._plain.append(value)
+        for values in match.groups:
+            members: list[Subscription] = []
+            for member in values:
+                assert isinstance(member, Subscription)
+                members.append(member)
+            self._groups.append(members)
+        if self._group:
+            self._there = self._group in match.group_names
+        else:
+            self._there = len(self._plain) > 0 or len(self._groups) > 0
 
     def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """Send one message."""
@@ -74,7 +76,7 @@ class PushOutlet(Outlet):
     def gone(self) -> bool:
         """Say whether nobody listens any more."""
         self.look()
-        return len(self._plain) == 0 and len(self._groups) == 0
+        return not self._there
 
 
 def is_full(subscription: Subscription) -> bool:

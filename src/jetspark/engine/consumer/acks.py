@@ -72,12 +72,12 @@ class Acks(Reader):
     def let_go(self, row: i64) -> None:
         """A message is not pending any more; the floor moves when it was the oldest."""
         pending = self.pending
-        if not pending.release(row):
-            return
+        number = pending.numbers[row]
+        pending.release(row)
         if pending.count == 0:
             self.floor_number = self.number
             self.floor_seq = max(self.floor_seq, self.seq)
-        else:
+        elif number == self.floor_number + 1:
             self.floor_number = pending.numbers[pending.head] - 1
             self.floor_seq = max(self.floor_seq, pending.seqs[pending.head] - 1)
 
@@ -98,7 +98,7 @@ class Acks(Reader):
         """Say whether a message of the stream is still to be acknowledged here."""
         if not self.cursor.wants(number):
             return False
-        if seq > self.seq and not (seq < self.cursor.next):
+        if seq >= self.cursor.next or self.cursor.is_listed(seq):
             return True
         if self.spent and int(seq) in self.spent:
             return True

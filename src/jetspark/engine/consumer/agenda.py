@@ -14,6 +14,7 @@ from jetspark.engine.consumer.cursor import Cursor
 from jetspark.engine.consumer.pending import Pending
 from jetspark.engine.outbox import Budget, Outbox, Outlet
 from jetspark.engine.stream.stream import Stream
+from jetspark.store.columns import NOWHERE
 from jetspark.store.index import StreamIndex
 
 ACK_NONE: Final[i64] = 0
@@ -93,6 +94,48 @@ class Readers:
             reader.receiving = True
             self.receiving.append(reader)
         self.agenda.add(reader)
+
+    def wants(self, subject: bytes) -> bool:
+        """Say whether a consumer of the stream gets messages of a subject."""
+        for reader in self.all:  # noqa: SIM110 - a loop is compiled, a generator is not
+            if reader.cursor.matches(subject):
+                return True
+        return False
+
+    def unneeded(self, index: StreamIndex, sequences: list[int]) -> list[int]:
+        """Those of some messages that no consumer has to acknowledge any more."""
+        found: list[int] = []
+        for seq in sequences:
+            columns = index.segment_of(seq)
+            if columns is None or columns.offsets[seq - columns.base] == NOWHERE:
+                continue
+            if not self.needs(seq, i64(columns.subjects[seq - columns.base])):
+                found.append(seq)
+        return found
+
+    def unneeded_between(
+        self, index: StreamIndex, first: i64, last: i64, queue: bool
+    ) -> list[int]:
+        """The messages of a range that no consumer needs; of a queue: that one had already."""
+        found: list[int] = []
+        seq = index.next_seq(first, b"")
+        while 0 < seq <= last:
+            columns = index.segment_of(seq)
+            if columns is not None:
+                number = i64(columns.subjects[seq - columns.base])
+                if not self.needs(seq, number) and (
+                    not queue or self.wants(index.entries[number].subject)
+                ):
+                    found.append(int(seq))
+            seq = index.next_seq(seq + 1, b"")
+        return found
+
+    def needs(self, seq: i64, number: i64) -> bool:
+        """Say whether a consumer still has to acknowledge a message."""
+        for reader in self.all:  # noqa: SIM110 - a loop is compiled, a generator is not
+            if reader.needs(seq, number):
+                return True
+        return False
 
     def wake(self) -> None:
         """The stream has more than before: told once per group."""
@@ -214,6 +257,10 @@ class Reader:
 
     def removed(self, seq: i64, number: i64) -> bool:
         """A message was removed from the stream; True when it was pending here."""
+        raise NotImplementedError
+
+    def needs(self, seq: i64, number: i64) -> bool:
+        """Say whether a message of the stream is still to be acknowledged here."""
         raise NotImplementedError
 
 

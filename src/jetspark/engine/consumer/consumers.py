@@ -10,7 +10,8 @@ from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import Action
 from jetspark.engine.consumer.agenda import Readers
 from jetspark.engine.consumer.consumer import Consumer
-from jetspark.engine.consumer.turns import Turns
+from jetspark.engine.consumer.purging import on_purge
+from jetspark.engine.consumer.retention import Retention
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import StoreReadOnly
@@ -28,7 +29,7 @@ _document = msgspec.json.Decoder(Document).decode
 _config = decoder(ConsumerConfig).decode
 
 
-class Consumers(Turns):
+class Consumers(Retention):
     """The part of an engine that delivers."""
 
     # Life --------------------------------------------------------------------------------------
@@ -175,9 +176,9 @@ class Consumers(Turns):
             active = consumer.journal.restore(records.state, records.changes)
             consumer.idle_since = max(active, document.created_ns)
             self._attach(consumer, consumer.idle_since)
-
-    def look_for_interest(self, stream: Stream, now: int) -> None:
-        """Interest in messages changed: the stream may keep too many."""
+        if stream.consumers:
+            # What was acknowledged before the crash may not have been removed.
+            self.look_for_interest(stream, 0)
 
     # What happens to streams -------------------------------------------------------------------
 
@@ -197,6 +198,12 @@ class Consumers(Turns):
         if not index.tracking:
             return
         readers = self.readers_of(stream)
+        if stream.purged:
+            patterns, stream.purged = stream.purged, []
+            for consumer in stream.consumers.values():
+                for pattern in patterns:
+                    on_purge(consumer, pattern, now)
+            index.recount = True
         if index.recount:
             index.forget_removed()
             for delivery in readers.all:

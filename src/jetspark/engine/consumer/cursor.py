@@ -208,8 +208,17 @@ class Cursor:
             if self.wants(number):
                 self.left -= 1
             return
-        i = self.listed_at
-        while i < i64(len(self.listed)) and self.listed[i] <= seq:
-            if self.listed[i] == seq:
-                self.left -= 1
-            i += 1
+        if self.is_listed(seq):
+            self.left -= 1
+
+    def is_listed(self, seq: i64) -> bool:
+        """Say whether a message is one of those that come first and did not come yet."""
+        low = self.listed_at
+        high: i64 = len(self.listed)
+        while low < high:
+            middle = (low + high) >> 1
+            if self.listed[middle] < seq:
+                low = middle + 1
+            else:
+                high = middle
+        return low < i64(len(self.listed)) and self.listed[low] == seq

@@ -60,6 +60,7 @@ class Delivery(Acks):
             else:
                 seq = cursor.peek()
                 if seq == 0:
+                    cursor.next = max(cursor.next, cursor.counted_to + 1)
                     return IDLE
             self.looking_at = seq
             data, at = log.locate(seq)
@@ -80,7 +81,7 @@ class Delivery(Acks):
             seq = pending.seqs[row]
             deliveries = pending.deliveries(row)
             self.spent[int(seq)] = int(deliveries)
-            self.let_go(row)
+            pending.release(row)  # nobody acknowledged it: the floor stays
             self.owner.on_spent(int(seq), int(deliveries))
 
     def send(self, data: bytes, at: i64, seq: i64, row: i64, budget: Budget, now: i64) -> i64:

@@ -161,6 +161,7 @@ class Groups:
         self.prolong(now)
         consumer.hub.tell(
             GroupPinned(
+                account=consumer.hub.account,
                 stream=consumer.stream.config.name,
                 consumer=consumer.name,
                 group=consumer.config.priority_groups[0],
@@ -183,6 +184,7 @@ class Groups:
         consumer.delivery.pin_line = b""
         consumer.hub.tell(
             GroupUnpinned(
+                account=consumer.hub.account,
                 stream=consumer.stream.config.name,
                 consumer=consumer.name,
                 group=consumer.config.priority_groups[0],

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Hub:
     """One for all consumers of an account. The callables are set by the engine and its driver."""
 
-    def __init__(self, next_id: Callable[[], str], seed: int) -> None:
+    def __init__(self, account: str, next_id: Callable[[], str], seed: int) -> None:
+        self.account = account
         self.agenda = Agenda()
         self.next_id = next_id
         self._random = seed & 0xFFFFFFFF

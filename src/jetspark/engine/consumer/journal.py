@@ -170,7 +170,7 @@ class Journal:
         kept = [seq for seq in sorted(rows) if seq > record.floor_seq and cursor.is_there(seq)]
         for seq in kept:
             pending.add(seq, rows[seq], counts.get(seq, 1))
-        if not kept:
+        if not kept and not delivery.spent:
             delivery.floor_number = delivery.number
             delivery.floor_seq = max(delivery.floor_seq, delivery.seq)
         pending.saved_to = len(pending.seqs)

@@ -104,7 +104,7 @@ class Requests:
             return
         waiting = Waiting(reply, outlet, max(request.batch, 1), max(request.max_bytes, 0))
         waiting.no_wait = request.no_wait
-        if request.expires > 0:
+        if request.expires:
             waiting.expires = now + request.expires
         if request.idle_heartbeat > 0:
             waiting.heartbeat = request.idle_heartbeat
@@ -122,7 +122,7 @@ class Requests:
         if self._consumer.is_open(now):
             ready = int(delivery.cursor.catch_up() + delivery.pending.queued)
         if ready == 0:
-            return b"" if request.expires > 0 else status_block(NOT_FOUND, NO_MESSAGES_TEXT)
+            return b"" if request.expires else status_block(NOT_FOUND, NO_MESSAGES_TEXT)
         self.drop_gone(now)
         if ready < sum(int(other.left) for other in delivery.waiting):
             return status_block(TIMEOUT, REQUESTS_PENDING_TEXT)

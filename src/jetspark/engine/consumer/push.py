@@ -34,13 +34,19 @@ class Push:
         if wanted == self.subject:
             return
         hub = self._consumer.hub
-        if self.subject:
+        moved = bool(self.subject)
+        if moved:
             hub.unwatch(self.subject, self._consumer)
         self.subject = wanted
         self._consumer.delivery.outlet = None
         self.unbound_ns = now
         if wanted:
             hub.watch(wanted, self._consumer)
+        # Whoever listens there now gets what is still to be acknowledged.
+        pending = self._consumer.delivery.pending
+        for row in range(int(pending.head), len(pending.seqs)):
+            if moved and pending.words[row]:
+                pending.requeue(row)
         self.look(now)
 
     def look(self, now: int) -> None:

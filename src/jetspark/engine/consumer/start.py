@@ -37,7 +37,7 @@ def begin(delivery: Delivery, config: ConsumerConfig) -> None:
         listed = newest_of_each(delivery)
         start = listed[0] if listed else last
     elif config.opt_start_time is not None:
-        start = int(delivery.stream.log.first_at(config.opt_start_time))
+        start = closer(delivery, int(delivery.stream.log.first_at(config.opt_start_time)))
     elif policy == DeliverPolicy.NEW:
         start = last + 1
     if first == 0 and not config.opt_start_seq:
@@ -63,6 +63,17 @@ def place(delivery: Delivery, start: int) -> None:
     delivery.floor_seq = start - 1
     delivery.delivered_ns = 0
     delivery.acked_ns = 0
+
+
+def closer(delivery: Delivery, start: int) -> int:
+    """The first message for this consumer, where released servers show it as the start."""
+    index = delivery.cursor.index
+    last = int(index.last_seq)
+    firsts = [
+        int(index.next_seq(1, index.mask_for(pattern))) for pattern in delivery.cursor.filters
+    ]
+    nearest = min((first for first in firsts if start <= first < last), default=0)
+    return nearest or start
 
 
 def newest(delivery: Delivery) -> int:

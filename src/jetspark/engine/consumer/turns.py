@@ -28,9 +28,16 @@ class Turns(Gets):
     advisories: Advisories
     mark_dirty: Callable[[Stream], None]
 
-    def __init__(self, wait_ns: int, held_max: int, next_id: Callable[[], str], seed: int) -> None:
+    def __init__(
+        self,
+        wait_ns: int,
+        held_max: int,
+        account: str,
+        next_id: Callable[[], str],
+        seed: int,
+    ) -> None:
         super().__init__(wait_ns, held_max)
-        self.hub = Hub(next_id, seed)
+        self.hub = Hub(account, next_id, seed)
         self.ceilings: Ceilings = NO_CEILINGS
         self.hub.outlet_for = self._outlet
         self.hub.push_outlet_for = self._push_outlet
@@ -44,6 +51,8 @@ class Turns(Gets):
         self.stalled: list[Reader] = []
         self._pulled: list[tuple[Reader, bytes, bytes, int]] = []
         self.timed: Deadlines[Reader] = Deadlines()
+        # Streams whose interest changed, and from where on they are looked through.
+        self.sweeps: dict[Stream, int] = {}
 
     # The driver sets some of these later, so they are looked up when they are called.
 
@@ -112,7 +121,7 @@ class Turns(Gets):
                 delivery.owner.pull(body, reply, asked, outbox)
             self._deliver(budget, now)
             self.tell(now, outbox)
-        return bool(self.work or self.hub.agenda.ready)
+        return self.sweep() or bool(self.work or self.hub.agenda.ready)
 
     def _take_pulled(self) -> list[tuple[Reader, bytes, bytes, int]]:
         taken, self._pulled = self._pulled, []
@@ -154,7 +163,11 @@ class Turns(Gets):
 
     def look_at_released(self, delivery: Reader, now: int) -> None:
         """Messages were acknowledged in a stream that keeps only what somebody needs."""
-        delivery.released = []
+        raise NotImplementedError
+
+    def sweep(self) -> bool:
+        """Look through streams whose interest changed; True while some remain."""
+        raise NotImplementedError
 
     def unstall(self) -> bool:
         """Go on with those whose receivers have room again; False when there are none."""

@@ -22,6 +22,8 @@ class Held:
         self.messages: list[Entry] = []
         # Who asked for an answer to an acknowledgement: an empty one, or silence when it fails.
         self.acks: list[bytes] = []
+        # The patterns of purges; consumers are told when they are durable.
+        self.purges: list[bytes] = []
 
     def is_empty(self) -> bool:
         """Say whether nothing waits."""

@@ -113,9 +113,7 @@ class World:
         """Store a message on each subject."""
         for subject in subjects:
             self.now += 1
-            if stream.publish_checked(
-                subject, b"", b"", payload + b"\r\n", self.now, self.outbox
-            ):
+            if stream.publish_checked(subject, b"", b"", payload + b"\r\n", self.now, self.outbox):
                 self.engine.mark_dirty(stream)
         self.commit()
 
@@ -172,9 +170,9 @@ class World:
         """Turns of the loop until nothing is left to do; the disk answers at once."""
         for _ in range(1000):
             self.commit()
-            if not self.engine.advance(self.now, self.outbox) and not self.engine.dirty:
-                if not (self.engine.stalled and self.engine.unstall()):
-                    return
+            more = self.engine.advance(self.now, self.outbox) or bool(self.engine.dirty)
+            if not more and not (self.engine.stalled and self.engine.unstall()):
+                return
         raise AssertionError("the engine does not come to rest")
 
     def pass_time(self, nanoseconds: int) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from jetspark.api.base import encode
 from jetspark.api.stream import StreamConfig
+from jetspark.engine import tending
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gets import Gets
 from jetspark.engine.limits import HELD_READS_MAX, MIN_LAST_SEQ_WAIT_NS
@@ -55,6 +56,7 @@ class Engine(Gets):
         self._account = account
         self._random_id = random_id
         self._subjects = Sublist()
+        self._targets: dict[str, Target] = {}
         self._deadlines = Deadlines()
 
     # Streams -----------------------------------------------------------------------------------
@@ -76,7 +78,9 @@ class Engine(Gets):
             max_bytes=evicting(config)[1],
             max_per_subject=evicting(config)[2],
         )
-        stream = Stream(config, now, self._store.create(identity))
+        in_memory = config.storage == "memory"
+        create = self._store.create_in_memory if in_memory else self._store.create
+        stream = Stream(config, now, create(identity))
         self._add(stream)
         return stream
 
@@ -108,6 +112,7 @@ class Engine(Gets):
         for subject in stream.config.subjects:
             self._subjects.remove(subject.encode(), b"", stream)
         del self.streams[stream.config.name]
+        del self._targets[stream.config.name]
         stream.dropped = True
         self.generation += 1
         self._store.drop(stream.log)
@@ -123,7 +128,10 @@ class Engine(Gets):
         return None
 
     def _add(self, stream: Stream) -> None:
+        asked = "async" if stream.config.persist_mode == "async" else ""
+        self._store.choose_level(stream.log, asked)
         self.streams[stream.config.name] = stream
+        self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
         stream.log.packing = stream.config.compression == "s2"
         for subject in stream.config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
@@ -142,12 +150,13 @@ class Engine(Gets):
             return Target(DIRECT_GET, stream, appended)
         if subject.startswith(API_PREFIX):
             return Target(REQUEST, None, subject[len(API_PREFIX) :])
-        found = self._subjects.match(subject).plain
+        # Once: the server keeps the answer.
+        found = self._subjects.match_once(subject).plain
         if not found:
             return None
         wanting = found[0]
         assert isinstance(wanting, Stream)
-        return Target(PUBLISH, wanting, b"")
+        return self._targets[wanting.config.name]
 
     def wants_inboxes(self) -> bool:
         """Say whether a stream has subjects that begin with an underscore, as inboxes do."""
@@ -190,6 +199,8 @@ class Engine(Gets):
             stream.log.commit()  # gives the file back that the group was written to
             return
         stream.committed(outbox)
+        if stream.tend_at == 0 and stream.log.unsynced:
+            stream.tend_at = tending.SOON
         self._deadlines.note(stream)
         if stream.published:
             self._publish_again(stream, outbox)
@@ -216,12 +227,19 @@ class Engine(Gets):
             stream.log.fail(no_space)
             return
         stream.failed(no_space, outbox)
+        tending.failed(stream, self._store, no_space=no_space)
+        self._deadlines.note(stream)
         # A configuration that was staged is not the stream's.
         durable = decode_config(bytes(stream.log.identity.config))
         if durable != stream.config:
             log = stream.log
             log.set_limits(*evicting(durable))
             self._configure(stream, durable)
+
+    def reopened(self, stream: Stream) -> None:
+        """The log of a stream that had failed was verified and takes writes again."""
+        stream.tend_at = 0
+        self._deadlines.note(stream)
 
     # Time --------------------------------------------------------------------------------------
 
@@ -238,6 +256,8 @@ class Engine(Gets):
         self.refuse_held(now, outbox)
         due = self._deadlines.due(now)
         for stream in due:
+            if 0 < stream.tend_at <= now:
+                tending.tend(stream, self._store, now)
             if stream.expire(now, outbox):
                 # What is on its way is still there to be seen: asked again when it is durable.
                 self.mark_dirty(stream)

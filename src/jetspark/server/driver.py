@@ -16,7 +16,7 @@ from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, Target
 from jetspark.server.router import Router
-from jetspark.store.committer import Committer, Housekeeper
+from jetspark.store.committer import Committer, Housekeeper, write
 
 log = logging.getLogger("jetspark.server")
 
@@ -101,7 +101,10 @@ class EngineDriver:
                 self.engine.failed(stream, group, self._outbox)
                 continue
             self._in_flight += 1
-            self._committer.submit((self, stream), group)
+            if stream.log.in_memory:
+                self.report(stream, write(stream.log.files, group))
+            else:
+                self._committer.submit((self, stream), group)
         if self.engine.advance():
             self._schedule_turn()
         self._flush(self._router)
@@ -110,6 +113,7 @@ class EngineDriver:
     def report(self, stream: Stream, error: OSError | None) -> None:
         """The committer is done with the group of a stream."""
         self._in_flight -= 1
+        error = error or stream.log.sync_error
         if error is None:
             self.engine.committed(stream, self._outbox)
             self._keep_house(stream)
@@ -140,7 +144,16 @@ class EngineDriver:
             self._housekeeper.start(chore, lambda failed: self._chore_done(stream, failed))
 
     def _chore_done(self, stream: Stream, failed: bool) -> None:
+        was_failed = stream.log.failed
         stream.log.end_chore(failed)
+        error = stream.log.sync_error
+        if error is not None and stream.log.in_flight is None:
+            # Otherwise whoever reports the group on its way says it.
+            self._in_flight += 1
+            self.report(stream, error)
+        elif was_failed and not stream.log.failed:
+            log.info("Stream %r was verified and is written to again", stream.config.name)
+            self.engine.reopened(stream)
         if not failed:
             self._keep_house(stream)
 

@@ -19,6 +19,7 @@ from jetspark.store.files import OsFiles
 from jetspark.store.manifest import Identity
 from jetspark.store.recovery import Recovery
 from jetspark.store.store import FileStore
+from jetspark.store.syncing import SYNC_PERIOD_NS
 
 log = logging.getLogger("jetspark.server")
 
@@ -26,13 +27,23 @@ log = logging.getLogger("jetspark.server")
 class JetStreamRuntime:
     """The streams of all accounts. ``folder`` None is a private one that is removed at the end."""
 
-    def __init__(self, folder: Path | None, clock: Clock, leader: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        clock: Clock,
+        leader: str = "",
+        *,
+        durability: str = "durable",
+        sync_period_ns: int = SYNC_PERIOD_NS,
+    ) -> None:
         self._leader = leader
         self._private = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="jetspark-"))
         self._clock = clock
         self._files = OsFiles()
-        self._store = FileStore(self._files, self.folder)
+        self._store = FileStore(
+            self._files, self.folder, durability=durability, sync_period_ns=sync_period_ns
+        )
         self._drivers: list[EngineDriver] = []
         self._committer = ThreadCommitter(
             self._files,

@@ -17,7 +17,8 @@ from mypy_extensions import i64
 from jetspark.engine.direct.read import DirectReader
 from jetspark.engine.outbox import Outbox, Outlet
 from jetspark.engine.stream.stream import Stream
-from jetspark.engine.target import Target
+from jetspark.engine.target import PUBLISH, Target
+from jetspark.headers.numbers import digits, write_number
 from jetspark.protocol.encoder import write_hmsg, write_msg
 from jetspark.server.receiver import Receiver, Subscription, Traffic
 from jetspark.subjects.sublist import Match, Sublist
@@ -65,9 +66,11 @@ class Route:
 class Router:
     """The subscriptions of one account, and the way of each message through them."""
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self) -> None:
         self.sublist: Sublist = Sublist()
-        self.outbox: Outbox = outbox
+        self.outbox: Outbox = RouterOutbox(self)
+        # The subject of the message before: the same again need not be hashed again.
+        self.last_subject: bytes = b""
         # Answers the common direct gets without a way through the engine.
         self.reader: DirectReader = DirectReader()
         self.traffic: Traffic = Traffic()
@@ -92,8 +95,23 @@ class Router:
             if found.generation == self.generation:
                 return found
         target = None if once else self.resolve(subject)
-        made = Route(subject, match, target, self.generation, not once)
+        if target is not None and target.kind == PUBLISH and not match.plain and not match.groups:
+            # Nothing in it depends on the subject: a stream with a million of them has one route.
+            made = self._stream_route(target, match)
+        else:
+            made = Route(subject, match, target, self.generation, not once)
         match.route = made
+        return made
+
+    def _stream_route(self, target: Target, match: Match) -> Route:
+        """Find or make the route of the subjects that one stream wants and nobody else."""
+        found = target.route
+        if found is not None:
+            assert isinstance(found, Route)
+            if found.generation == self.generation:
+                return found
+        made = Route(b"", match, target, self.generation, True)
+        target.route = made
         return made
 
     # Messages ----------------------------------------------------------------------------------
@@ -268,6 +286,36 @@ class Router:
         for entry in entries:
             self.send(entry[0], entry[1], entry[2], entry[3], entry[4])
 
+    def send_acks(self, head: bytes, replies: list[bytes], sequences: list[int]) -> None:
+        """Deliver acknowledgements: the most frequent messages of the server's own."""
+        i: i64 = 0
+        while i < len(replies):
+            to = replies[i]
+            seq: i64 = sequences[i]
+            i += 1
+            route = self.route(to)
+            if len(route.subscribers) != 1 or route.groups:
+                self.deliver(route, None, to, b"", b"", head + b"%d}" % int(seq))
+                continue
+            subscription = route.subscribers[0]
+            receiver = subscription.receiver
+            if receiver.permissions is not None or subscription.closed:
+                self.give(subscription, None, to, b"", b"", head + b"%d}" % int(seq))
+                continue
+            out = receiver.out
+            size = len(head) + digits(seq) + 1
+            out.write(b"MSG ")
+            out.write(to)
+            out.write(b" ")
+            out.write(subscription.sid)
+            out.write(b" ")
+            write_number(out, size)
+            out.write(b"\r\n")
+            out.write(head)
+            write_number(out, seq)
+            out.write(b"}\r\n")
+            self._count(subscription, receiver, size)
+
     def outlet(self, subject: bytes) -> Outlet | None:
         """The one receiver of a reply subject; None when there is none."""
         route = self.route(subject)
@@ -277,6 +325,19 @@ class Router:
             size: i64 = len(group)
             return ClientOutlet(self, group[self.random.randrange(size) if size > 1 else 0])
         return None
+
+
+class RouterOutbox(Outbox):
+    """The engine's outbox of one account: runs of acknowledgements take no detour."""
+
+    def __init__(self, router: Router) -> None:
+        super().__init__()
+        self._router: Router = router
+
+    def acknowledge(self, head: bytes, replies: list[bytes], sequences: list[int]) -> None:
+        """Answer publishers, behind all that is here already."""
+        self._router.send_outbox()
+        self._router.send_acks(head, replies, sequences)
 
 
 class ClientOutlet(Outlet):

@@ -145,7 +145,11 @@ class Server:
         if self.settings.jetstream.enabled:
             folder = self.settings.jetstream.store_dir
             self._jetstream = JetStreamRuntime(
-                Path(folder) if folder else None, self.clock, self.server_name
+                Path(folder) if folder else None,
+                self.clock,
+                self.server_name,
+                durability=self.settings.jetstream.durability.value,
+                sync_period_ns=self.settings.jetstream.sync_interval,
             )
             self._jetstream.open(self._accounts_with_streams(), self.flush)
         try:

@@ -21,9 +21,11 @@ from jetspark.store.quarantine import (
     pin,
     quarantined,
 )
+from jetspark.store.reopening import Reopening
 from jetspark.store.runs import compacted, next_compactor
 from jetspark.store.segment import FILLER, create_segment, segment_name
 from jetspark.store.segment_files import Removal, segment_files
+from jetspark.store.syncing import Syncing, sync_now
 
 if TYPE_CHECKING:
     from jetspark.store.segments import Segments
@@ -35,6 +37,9 @@ LOOK_PART: Final = 4
 def roll(log: "Segments") -> None:
     """Go on in a new segment; when that fails, nothing is written before it was repeated."""
     log.roll_due = True
+    if log.unsynced:
+        # A segment that has a successor is durable to its end.
+        sync_now(log)
     log.cut_filler()
     first_seq = int(log.index.last_seq) + 1
     position = int(log.durable_position) + 1
@@ -56,6 +61,7 @@ def roll(log: "Segments") -> None:
     log.handle = handle
     log.first_offset = offset
     log.end = offset
+    log.synced_end = offset
     log.filled_to = offset
     log.filler = FILLER * log.filler_size
     log.roll_due = False
@@ -78,7 +84,9 @@ def end_chore(log: "Segments", failed: bool) -> None:
     assert chore is not None, "no chore was handed out"
     log.chore = None
     log.chore_is_out = False
-    if isinstance(chore, Condenser):
+    if isinstance(chore, Reopening | Syncing):
+        chore.end(log, failed)
+    elif isinstance(chore, Condenser):
         # What failed is not tried again before there is more of it.
         log.condensed[chore.name] = int(chore.end)
     elif isinstance(chore, Compactor):
@@ -171,6 +179,11 @@ def close_segments(log: "Segments", flying: int) -> None:
 
 def next_chore(log: "Segments") -> Chore | None:
     """Find something to do."""
+    garbage = log.is_front_dead() or log.index.removed_bytes >= log.compact_at
+    if log.unsynced and (log.sync_due or garbage):
+        # Nothing is removed before what stands in its place is on disk.
+        return Syncing(log)
+    log.sync_due = False
     chore: Chore | None = log.unremoved
     log.unremoved = None
     if log.unreadable:
@@ -224,19 +237,21 @@ def detach(log: "Segments") -> "Removal | None":
 
 def next_condenser(log: "Segments") -> Condenser | None:
     """The next segment to condense: one that is full, or a newest one that grew enough."""
-    files = segment_files(log)
+    files = segment_files(log) if not log.in_memory else []
     for file in files:
         done = log.condensed.get(file.name, 0)
+        end = file.length
         if file is files[-1]:
             done += int(log.segment_size) // 2
-        if done < file.length:
+            end = int(log.synced_end)
+        if done < end:
             return Condenser(
                 log.files,
                 log.folder,
                 log.codec,
                 file.handle,
                 file.name,
-                file.length,
+                end,
                 file.rows[0].generation,
             )
     return None

@@ -59,6 +59,11 @@ class Work(Protocol):
         """What to write behind it; nothing depends on that."""
         ...
 
+    @property
+    def synced(self) -> bool:
+        """Whether it has to be on the disk before it is reported."""
+        ...
+
 
 Report = Callable[[object, OSError | None], None]
 
@@ -350,14 +355,17 @@ class _Task:
 
 
 def write(files: Files, work: Work) -> OSError | None:
-    """Do the one synced write of a group; what went wrong, if anything did.
+    """Do the one write of a group, synced if it asks for that; what went wrong, if anything did.
 
     An error that is not the disk's is a mistake of ours, but it is one write that failed like any
     other: its owner has to hear of it, and a thread must not die of it with nobody the wiser.
     """
     blobs = [work.blob, work.filler] if work.filler else [work.blob]
     try:
-        files.write_synced(work.handle, blobs, work.offset)
+        if work.synced:
+            files.write_synced(work.handle, blobs, work.offset)
+        else:
+            files.write(work.handle, blobs, work.offset)
     except OSError as error:
         return error
     except Exception as error:  # noqa: BLE001 - reported, never swallowed

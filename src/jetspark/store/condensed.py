@@ -39,7 +39,6 @@ from jetspark.store.record import (
     SKIP,
     Codec,
     kind_in,
-    message_size,
     record_flags,
     record_lengths,
     record_sequence,
@@ -227,7 +226,7 @@ class Condenser(Chore):
         if seq - self.last_seq > STEP_MAX:
             self.put(FROM, seq - 1)
             self.last_seq = seq - 1
-        size = message_size(data, at)
+        size = self.codec.message_size(data, at)
         step = seq - self.last_seq
         self.put((self.at + at) | (size << OFFSET_BITS), (step << 32) | number)
         self.last_seq = seq

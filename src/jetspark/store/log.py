@@ -25,6 +25,7 @@ from jetspark.store.record import (
     DELETE_RANGE,
     FAST_BATCH,
     FIXED,
+    GROUP_FIRST,
     MESSAGE,
     PURGE,
     SEGMENT_DROP,
@@ -32,18 +33,17 @@ from jetspark.store.record import (
     body_end,
     headers_in,
     kind_in,
-    message_size,
     record_kind,
     record_length,
     record_lengths,
     record_sequence,
     record_time,
-    stored_size,
 )
 from jetspark.store.removal import delete_range, purge
 from jetspark.store.rewriting import apply_drop
 from jetspark.store.segments import Segments
 from jetspark.store.staging import Group
+from jetspark.store.syncing import prepare, set_durability, settle
 
 __all__ = ["CACHE_BUDGET", "Group", "StreamLog"]
 
@@ -58,7 +58,17 @@ class StreamLog(Segments):
     ) -> None:
         super().__init__(files, folder, identity, segment_size, cache_budget)
         self.manifest_due: bool = False
+        self.level: str = "durable"
         adopt_limits(self, identity)
+
+    @property
+    def durability(self) -> str:
+        """What an acknowledgement means: ``durable``, ``interval`` or ``async``."""
+        return self.level
+
+    @durability.setter
+    def durability(self, level: str) -> None:
+        set_durability(self, level)
 
     # Writing -----------------------------------------------------------------------------------
 
@@ -70,6 +80,8 @@ class StreamLog(Segments):
         size: i64 = len(self.writer)
         if size == 0 or self.in_flight is not None or self.batch_flags != 0:
             return None
+        if not self.durable or self.unsynced:
+            prepare(self)
         if self.roll_due or (self.end + size > self.segment_size and self.end > self.first_offset):
             self.roll()
         return self.seal_group()
@@ -84,7 +96,10 @@ class StreamLog(Segments):
             self.entries,
             self.staged_position,
             self.filler_behind(len(blob)),
+            self.durable,
         )
+        if not self.durable:
+            self.group_flag = 0
         self.writer = BytesWriter()
         self.entries = []
         self.flying_messages = self.filling_messages
@@ -108,6 +123,9 @@ class StreamLog(Segments):
         self.apply_group(group)
         self.cache.add(self.index.segments[-1].start + group.offset, group.blob)
         self.end = group.offset + len(group.blob)
+        if group.synced:
+            self.synced_end = self.end
+            self.group_flag = GROUP_FIRST
         self.filled_to = max(self.filled_to, self.end + len(group.filler))
         self.durable_position = group.last_position
         self.flying_messages = 0
@@ -144,7 +162,7 @@ class StreamLog(Segments):
                     entry,
                     offset + at,
                     record_time(blob, at),
-                    stored_size(total, headers_in(lengths)),
+                    self.codec.size_of(total, headers_in(lengths)),
                 )
                 if limits.any:
                     limits.evict(index, entry)
@@ -161,6 +179,13 @@ class StreamLog(Segments):
         """
         failure.fail(self, no_space)
 
+    def reopen(self) -> bool:
+        """Verify a log whose write failed and let it write again; False when it still cannot.
+
+        Here and now; ``take_chore`` hands the same out when ``reopen_due`` is set.
+        """
+        return failure.reopen(self)
+
     # Applying ----------------------------------------------------------------------------------
 
     def apply_message(self, data: bytes, at: i64, offset: i64, entry: SubjectEntry) -> None:
@@ -170,7 +195,7 @@ class StreamLog(Segments):
             entry,
             offset,
             record_time(data, at),
-            message_size(data, at),
+            self.codec.message_size(data, at),
         )
         if self.limits.any:
             self.limits.evict(self.index, entry)
@@ -218,6 +243,8 @@ class StreamLog(Segments):
         A group on its way keeps its file: its writer would otherwise meet a handle that belongs
         to somebody else by then. ``commit`` or ``fail`` closes it.
         """
+        if not self.durable and not self.read_only:
+            settle(self)
         flying: i64 = -1
         if self.in_flight is not None:
             flying = self.in_flight.handle

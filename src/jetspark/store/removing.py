@@ -15,7 +15,6 @@ from jetspark.store.record import (
     record_kind,
     record_length,
     record_sequence,
-    stored_size,
     subject_end,
 )
 from jetspark.store.removal import delete_body, is_everything, keep_from, purge_body
@@ -148,7 +147,7 @@ class Removing(Staging):
                 if record_kind(blob, at) == MESSAGE:
                     entry = self.index.entry(blob[at + FIXED : subject_end(blob, at)])
                     length = headers_end(blob, at) - subject_end(blob, at)
-                    size = stored_size(record_length(blob, at), length)
+                    size = self.codec.size_of(record_length(blob, at), length)
                     rows.append((int(record_sequence(blob, at)), int(size), entry))
                 at += record_length(blob, at)
         return rows

@@ -14,7 +14,7 @@ from jetspark.store.segment import SegmentHead, parse_segment_name, read_head
 if TYPE_CHECKING:
     from jetspark.store.segments import Segments
 
-# What a record has besides what its message counts, at least (``record.stored_size``).
+# What a record has besides what its message counts, at least (``Codec.size_of``).
 RECORD_MORE: Final = 20
 
 

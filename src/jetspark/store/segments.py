@@ -22,6 +22,7 @@ from jetspark.store.files import Files
 from jetspark.store.manifest import Identity
 from jetspark.store.quarantine import Quarantine
 from jetspark.store.removing import Removing
+from jetspark.store.reopening import Reopening
 from jetspark.store.segment import (
     FILLED_GROUP_MAX,
     FILLER,
@@ -68,6 +69,13 @@ class Segments(Removing):
         self.closed: bool = False
         # While a stream is recovered nothing is staged that nobody would write.
         self.opening: bool = False
+        # Gone with the process: no start will read it.
+        self.in_memory: bool = False
+        # Somebody wants a log that failed to be opened again.
+        self.reopen_due: bool = False
+        # It is time to sync what was acknowledged before it was on disk.
+        self.sync_due: bool = False
+        self.sync_error: OSError | None = None
 
     def roll(self) -> None:
         """Go on in a new segment; when that fails, nothing is written before it was repeated.
@@ -109,9 +117,13 @@ class Segments(Removing):
         self.now = max(self.now, now)
         if self.chore is None and not self.read_only and self.has_chore():
             self.chore = next_chore(self)
-            self.chore_is_out = self.chore is not None
-            return self.chore
-        return None
+        elif self.chore is None and self.reopen_due and not self.closed:
+            self.chore = Reopening(self)
+        else:
+            return None
+        self.reopen_due = False
+        self.chore_is_out = self.chore is not None
+        return self.chore
 
     def end_chore(self, failed: bool) -> None:
         """The chore that was handed out is done, or has failed."""
@@ -130,6 +142,7 @@ class Segments(Removing):
         """Say whether it is worth looking for a chore; asked after each commit."""
         return (
             self.chores_due
+            or self.sync_due
             or self.end >= self.condense_at
             or self.index.removed_bytes >= self.compact_at
             or self.is_front_dead()

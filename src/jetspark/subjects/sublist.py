@@ -47,7 +47,13 @@ class Sublist:
         self._looks_left: i64 = 0
         self._evictions: i64 = 0
         self._literals: dict[bytes, Leaf] = {}
+        # How many of those begin with an underscore: clients that share one inbox have none, and
+        # then a reply need not be looked for there.
+        self._literal_inboxes: i64 = 0
         self._root: Node = Node()
+        # The prefix asked for last, and its result: replies come in runs for one client.
+        self._last_prefix: bytes = b""
+        self._last_wild: Match = merge([])
 
     def insert(self, pattern: bytes, queue: bytes, value: object) -> None:
         """Add a subscriber: of every message if ``queue`` is empty, else one of that group.
@@ -64,6 +70,8 @@ class Sublist:
             if leaf is None:
                 leaf = Leaf()
                 self._literals[pattern] = leaf
+                if pattern.startswith(b"_"):
+                    self._literal_inboxes += 1
             leaf.add(queue, value)
             _forget(self._cache, pattern)
         else:
@@ -80,6 +88,8 @@ class Sublist:
                 return False
             if leaf.is_empty():
                 del self._literals[pattern]
+                if pattern.startswith(b"_"):
+                    self._literal_inboxes -= 1
             _forget(self._cache, pattern)
         else:
             if not remove_value(self._root, pattern, queue, value):
@@ -114,11 +124,22 @@ class Sublist:
             cut -= 1
         if cut in (0, size):
             return self._find(subject)
-        wild = self._prefixes.get(subject[:cut])
-        if wild is None:
-            wild = self._find_prefix(subject, cut)
-            if wild is None:
-                return self._find(subject)
+        wild = self._last_wild
+        if (
+            cut != len(self._last_prefix)
+            or wild.stale
+            or not subject.startswith(self._last_prefix)
+        ):
+            found = self._prefixes.get(subject[:cut])
+            if found is None:
+                found = self._find_prefix(subject, cut)
+                if found is None:
+                    return self._find(subject)
+            wild = found
+            self._last_wild = wild
+            self._last_prefix = subject[:cut]
+        if self._literal_inboxes == 0 and subject.startswith(b"_"):
+            return wild
         leaf = self._literals.get(subject)
         if leaf is None:
             return wild

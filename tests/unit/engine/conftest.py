@@ -89,7 +89,7 @@ class Bench:
         hs = rs + len(reply)
         ps = hs + len(headers)
         staged = stream.publish(
-            data, 0, rs, rs, hs, hs, ps, ps + len(payload), self.now, self.outbox
+            subject, data, rs, hs, hs, ps, ps + len(payload), self.now, self.outbox
         )
         if staged:
             self.engine.mark_dirty(stream)
@@ -103,7 +103,7 @@ class Bench:
     def land(self) -> None:
         """The disk answers for the oldest group."""
         stream, group = self.on_the_way.pop(0)
-        assert write(self.files, group) is None
+        assert write(stream.log.files, group) is None
         self.engine.committed(stream, self.outbox)
 
     def fail(self, error: OSError) -> None:

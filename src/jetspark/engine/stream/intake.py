@@ -52,6 +52,8 @@ class Intake:
         self.flying: Held = Held()
         # The deadline that the engine knows of; 0: none.
         self.deadline: i64 = 0
+        # When the log is looked after next (``engine/tending.py``); 0: never.
+        self.tend_at: i64 = 0
         # The last sequence that the group on its way carries.
         self.flying_seq: i64 = 0
         # Republished messages that became durable; the engine takes them.
@@ -75,9 +77,8 @@ class Intake:
 
     def publish(
         self,
+        subject: bytes,
         data: bytes,
-        ss: i64,
-        se: i64,
         rs: i64,
         re: i64,
         hs: i64,
@@ -91,12 +92,13 @@ class Intake:
             ps > hs
             or not self.rules.open
             or self.log.read_only
+            or self.log.full
             or (re > rs and data[re - 1] == _UPPER_I)
         ):
             return self.publish_checked(
-                data[ss:se], data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
+                subject, data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
             )
-        seq = self.log.stage_message(data[ss:se], 0, data[ps : pe + 2], now)
+        seq = self.log.stage_message(subject, 0, data[ps : pe + 2], now)
         self.checks.last_id = b""
         if re > rs:
             self.filling.replies.append(data[rs:re])
@@ -113,6 +115,9 @@ class Intake:
         if self.log.read_only:
             error = error_body(STORE_FAILED, err="stream is read-only after a disk error")
             outbox.reply(reply, self.failure(error))
+            return False
+        if self.log.full:
+            outbox.reply(reply, self.failure(error_body(ErrCode.INSUFFICIENT_RESOURCES)))
             return False
         if rules.transform is not None:
             mapped = rules.transform.apply(subject)

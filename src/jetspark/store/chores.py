@@ -1,7 +1,8 @@
 """Housekeeping of a log: which chore is next, and what a log makes of one that is done.
 
 In their order: copying damaged bytes aside (``quarantine.py``), removing files of which nothing is
-left, rewriting those of which little is left (``compaction.py``), condensing (``condensed.py``).
+left, rewriting those of which little is left (``compaction.py``), condensing (``condensed.py``),
+and looking for damage (``scrubber.py``).
 One at a time; nothing waits for them. The
 functions here run where the log lives; the steps of a chore may be done in another thread.
 
@@ -23,6 +24,7 @@ from jetspark.store.quarantine import (
 )
 from jetspark.store.reopening import Reopening
 from jetspark.store.runs import compacted, next_compactor
+from jetspark.store.scrubber import DAY_NS, Scrub, next_scrub, scrubbed
 from jetspark.store.segment import FILLER, create_segment, segment_name
 from jetspark.store.segment_files import Removal, segment_files
 from jetspark.store.syncing import Syncing, sync_now
@@ -91,6 +93,8 @@ def end_chore(log: "Segments", failed: bool) -> None:
         log.condensed[chore.name] = int(chore.end)
     elif isinstance(chore, Compactor):
         end_compaction(log, chore, failed)
+    elif isinstance(chore, Scrub):
+        scrubbed(log, chore, failed)
     elif isinstance(chore, Quarantining):
         if failed:
             log.quarantine.refused = True
@@ -198,10 +202,13 @@ def next_chore(log: "Segments") -> Chore | None:
     if chore is None:
         chore = next_condenser(log)
     if chore is None:
+        chore = next_scrub(log)
+    if chore is None:
         log.chores_due = False
         done = log.condensed.get(log.index.segments[-1].name, 0)
         log.condense_at = done + log.segment_size // 2
         log.compact_at = log.index.removed_bytes + log.segment_size // LOOK_PART
+        log.scrub_at = min(log.scrubbed.values(), default=int(log.now)) + DAY_NS
     return chore
 
 

@@ -213,6 +213,7 @@ def note_unreadable(log: "Segments") -> None:
                     last_seq=seq,
                     messages=1,
                     generation=int(columns.generation),
+                    time_ns=int(log.now),
                 )
             )
 
@@ -239,6 +240,7 @@ def note_place(log: "Segments", columns: "Columns", offset: int, reason: str) ->
             last_seq=max(inside, default=0),
             messages=len(inside),
             generation=int(columns.generation),
+            time_ns=int(log.now),
         )
     )
     pin(log)
@@ -274,7 +276,10 @@ class Quarantining(Chore):
     def __init__(self, log: "Segments", now: int) -> None:
         quarantine = log.quarantine
         self.damages = [
-            (msgspec.structs.replace(damage, time_ns=now), handle_of(log, damage))
+            (
+                msgspec.structs.replace(damage, time_ns=damage.time_ns or now),
+                handle_of(log, damage),
+            )
             for damage in quarantine.waiting
         ]
         waiting = {damage.key for damage in quarantine.waiting}

@@ -23,6 +23,7 @@ from jetspark.store.manifest import Identity
 from jetspark.store.quarantine import Quarantine
 from jetspark.store.removing import Removing
 from jetspark.store.reopening import Reopening
+from jetspark.store.scrubber import Scrub
 from jetspark.store.segment import (
     FILLED_GROUP_MAX,
     FILLER,
@@ -64,6 +65,9 @@ class Segments(Removing):
         # Engine time, as told last; what is damaged; when segments were last gone through.
         self.now: i64 = 0
         self.quarantine: Quarantine = Quarantine()
+        self.scrubbed: dict[str, int] = {}
+        self.scrubbing: Scrub | None = None
+        self.scrub_at: i64 = 0
         # Compress what is rewritten, and rewrite what is full (``compression.py``).
         self.packing: bool = False
         self.closed: bool = False
@@ -146,6 +150,7 @@ class Segments(Removing):
             or self.end >= self.condense_at
             or self.index.removed_bytes >= self.compact_at
             or self.is_front_dead()
+            or self.now >= self.scrub_at > 0
             or len(self.unreadable) > 0
         )
 

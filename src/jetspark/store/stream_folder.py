@@ -30,6 +30,7 @@ from jetspark.store.manifest import (
 from jetspark.store.quarantine import open_quarantine
 from jetspark.store.recovery import replay_segment
 from jetspark.store.removal import delete_range
+from jetspark.store.scrubber import read_scrubbed
 from jetspark.store.segment import (
     FILLER,
     SegmentHead,
@@ -101,6 +102,7 @@ class StreamFolder:
                 # to a segment whose head says them.
                 log.roll_due = True
             open_quarantine(log, recovery)
+            log.scrubbed = read_scrubbed(log)
             self._open_ledger(log, recovery)
             self._tidy(names, manifest, log, damaged, recovery)
             # First what a killed process left undone: removals are durable in their order.

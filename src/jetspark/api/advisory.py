@@ -48,6 +48,10 @@ class Event(ApiStruct, frozen=True, kw_only=True):
     id: str = shown("")
     timestamp: Timestamp = shown(ZERO_TIME)
 
+    def published_on(self) -> str:
+        """Return the subject of the event."""
+        raise NotImplementedError
+
 
 class ClientInfo(ApiStruct, frozen=True, kw_only=True):
     """Who asked."""

@@ -43,6 +43,7 @@ from jetspark.store.removal import delete_range, purge
 from jetspark.store.rewriting import apply_drop
 from jetspark.store.segments import Segments
 from jetspark.store.staging import Group
+from jetspark.store.subject_purge import purge_subject, rare_entry
 from jetspark.store.syncing import prepare, set_durability, settle
 
 __all__ = ["CACHE_BUDGET", "Group", "StreamLog"]
@@ -213,12 +214,13 @@ class StreamLog(Segments):
         if kind == DELETE_RANGE:
             delete_range(self.index, read_i64_le(data, body + 8), read_i64_le(data, body + 16))
         elif kind == PURGE:
-            purge(
-                self.index,
-                read_i64_le(data, body + 8),
-                read_i64_le(data, body + 16),
-                data[body + 24 : body_end(data, at)],
-            )
+            pattern = data[body + 24 : body_end(data, at)]
+            before, keep = read_i64_le(data, body + 8), read_i64_le(data, body + 16)
+            rare = rare_entry(self.index, pattern)
+            if rare is not None:
+                purge_subject(self.index, rare, int(before), int(keep))
+            else:
+                purge(self.index, before, keep, pattern)
         elif kind == CONFIGURATION:
             apply_configuration(self, data, at)
         elif kind == SEGMENT_DROP:

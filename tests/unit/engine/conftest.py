@@ -59,7 +59,7 @@ class Bench:
         self.file_store = FileStore(self.files, self.folder, **self.store_options)
         engine = Engine(self.file_store, account="$G", random_id=lambda: next(self._ids))
         for log in self.file_store.open(lambda _identity, _recovery: None):
-            engine.adopt(log)
+            engine.adopt(log, self.now)
         engine.outlet_for = lambda _subject: self.outlet
         return engine
 

@@ -20,6 +20,7 @@ from jetspark.engine.stream.counters import (
 from jetspark.engine.stream.dedupe import DuplicateWindow
 from jetspark.engine.stream.expectations import expected_sequence, staged_last, staged_last_of
 from jetspark.engine.stream.headers import PublishHeaders
+from jetspark.engine.stream.quota import Quota
 from jetspark.engine.stream.room import Room
 from jetspark.engine.stream.rules import Rules
 from jetspark.engine.stream.schedules import schedule_problem
@@ -30,9 +31,10 @@ from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.headers.names import COUNTER_SOURCES, MSG_ID, ROLLUP, TTL
 from jetspark.store.log import StreamLog
-from jetspark.store.record import headers_end, record_time, subject_end
+from jetspark.store.record import SUBJECT_MAX, headers_end, record_time, subject_end
 
 ALLOWED: Final = b""
+SUBJECT_TOO_LONG: Final = f"subject exceeds maximum of {int(SUBJECT_MAX)} bytes"
 
 
 class Checks:
@@ -45,6 +47,8 @@ class Checks:
         self.window: DuplicateWindow = DuplicateWindow(rules.window, max_ids)
         self.window_loaded: bool = False
         self.room: Room = Room(rules, log)
+        # Asked for each message while a limit of the account or the server may refuse it.
+        self.quota: Quota | None = None
         self.read_time: i64 = 0
         # Id of the last message: as decisions see it, of the group on its way, as on disk.
         self.durable_id: bytes = self.read_id(log.index.last_seq)
@@ -81,7 +85,7 @@ class Checks:
         if rules.sealed:
             return error_body(ErrCode.STREAM_SEALED)
         # Before all headers, in 2.15.1 (observed; wire-facts.md 6 has it from older source).
-        error = self.judge_sizes()
+        error = self.judge_sizes(subject)
         if len(error) > 0:
             return error
         headers = self.headers
@@ -94,18 +98,23 @@ class Checks:
         if rules.allow_counter:
             error = self.add_up(subject)
             if len(error) == 0:
-                error = self.judge_sizes()
+                error = self.judge_sizes(subject)
             if len(error) > 0:
                 return error
         return self.judge_end(subject)
 
-    def judge_sizes(self) -> bytes:
-        """What is about to be stored is not larger than the stream allows."""
+    def judge_sizes(self, subject: bytes) -> bytes:
+        """What is about to be stored is not larger than stream, account and server allow."""
         headers_length: i64 = len(self.block)
+        if len(subject) > SUBJECT_MAX:
+            return error_body(ErrCode.STORE_FAILED, err=SUBJECT_TOO_LONG)
         if 0 <= self.rules.max_msg_size < headers_length + len(self.body) - 2:
             return error_body(ErrCode.MESSAGE_TOO_LARGE)
         if headers_length > MESSAGE_HEADERS_MAX:
             return error_body(ErrCode.HEADERS_TOO_LARGE)
+        quota = self.quota
+        if quota is not None:
+            return quota.problem(subject, int(headers_length), len(self.body) - 2)
         return ALLOWED
 
     def judge_end(self, subject: bytes) -> bytes:
@@ -138,7 +147,7 @@ class Checks:
         headers.read(block)
         # These headers are the scheduler's own here; it acts on them itself.
         headers.scheduling = False
-        return len(self.judge_sizes()) == 0 and len(self.judge_end(subject)) == 0
+        return len(self.judge_sizes(subject)) == 0 and len(self.judge_end(subject)) == 0
 
     def lengthen(self) -> None:
         """A message lives at least as long as the marker that its end would leave."""

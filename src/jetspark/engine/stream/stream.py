@@ -43,6 +43,9 @@ class Stream(Intake):
         outbox.now.extend(held.entries)
         for answer in held.answers:
             outbox.reply(answer[0], answer[1])
+        self.purged = held.purges
+        for to in held.acks:
+            outbox.now.append((to, to, b"", b"", b""))
         self.published.extend(held.messages)
 
     def failed(self, no_space: bool, outbox: Outbox) -> None:
@@ -54,6 +57,10 @@ class Stream(Intake):
             error = error_body(INSUFFICIENT_RESOURCES)
         else:
             error = error_body(STORE_FAILED, err="the message could not be written to disk")
+        self.refuse_held(error, outbox)
+
+    def refuse_held(self, error: bytes, outbox: Outbox) -> None:
+        """Answer everything that waits with an error: what it stands on will never be durable."""
         body = self.failure(error)
         for held in (self.flying, self.filling):
             for to in held.replies:

@@ -51,7 +51,7 @@ PARTS = (
         interpreted=True,
         arguments=("-n2",),
     ),
-    Part("engine and store simulation", 80, ("tests/simulation",)),
+    Part("engine and store simulation", 80, ("tests/simulation",), arguments=("-n2",)),
     Part("interop", 80, ("tests/interop", "tests/integration")),
     Part("client", 100, ("tests/client",)),
     # One JVM serves the whole part, and which of its sessions is active depends on what ran

@@ -10,9 +10,13 @@ from collections.abc import Callable
 
 import msgspec
 
+from jetspark.api.advisory import BatchAbandoned
 from jetspark.api.base import encode
+from jetspark.api.enums import AbandonReason
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.advisories import Advisories
+from jetspark.engine.batch.groups import drop_with_stream
+from jetspark.engine.batch.limits import BatchLimits
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gets import Gets
 from jetspark.engine.limits import HELD_READS_MAX, MIN_LAST_SEQ_WAIT_NS
@@ -44,6 +48,7 @@ class Engine(Gets):
         held_reads_max: int = HELD_READS_MAX,
         leader: str = "",
         next_id: Callable[[], str] | None = None,
+        batch_limits: BatchLimits | None = None,
     ) -> None:
         super().__init__(min_last_seq_wait_ns, held_reads_max)
         self.streams: dict[str, Stream] = {}
@@ -58,6 +63,8 @@ class Engine(Gets):
         self._store = store
         self._account = account
         self._random_id = random_id
+        # Shared by all accounts of a server.
+        self._batch_limits = batch_limits or BatchLimits()
         self._subjects = Sublist()
         self._deadlines = Deadlines()
 
@@ -66,7 +73,7 @@ class Engine(Gets):
     def adopt(self, log: StreamLog) -> None:
         """Take over a stream that was recovered from the store."""
         config = decode_config(bytes(log.identity.config))
-        self._add(Stream(config, log.identity.created_ns, log))
+        self._add(Stream(config, log.identity.created_ns, log, self._batch_limits))
 
     def create_stream(self, config: StreamConfig, now: int) -> Stream:
         """Make a stream, durably, from a prepared configuration."""
@@ -80,7 +87,7 @@ class Engine(Gets):
             max_bytes=evicting(config)[1],
             max_per_subject=evicting(config)[2],
         )
-        stream = Stream(config, now, self._store.create(identity))
+        stream = Stream(config, now, self._store.create(identity), self._batch_limits)
         self._add(stream)
         return stream
 
@@ -112,6 +119,7 @@ class Engine(Gets):
             self._subjects.remove(subject.encode(), b"", stream)
         del self.streams[stream.config.name]
         stream.dropped = True
+        drop_with_stream(stream)
         self.generation += 1
         self._store.drop(stream.log)
 
@@ -131,6 +139,18 @@ class Engine(Gets):
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
         self._deadlines.note(stream)
+        name = stream.config.name
+
+        def advise(batch_id: bytes, reason: str, now: int, outbox: Outbox) -> None:
+            event = BatchAbandoned(
+                account=self._account,
+                stream=name,
+                batch=batch_id.decode(errors="replace"),
+                reason=AbandonReason(reason),
+            )
+            self.advisories.send(event, now, outbox)
+
+        stream.advise = advise
 
     # Messages ----------------------------------------------------------------------------------
 
@@ -167,7 +187,7 @@ class Engine(Gets):
 
     # Commit ------------------------------------------------------------------------------------
 
-    def take_groups(self) -> list[tuple[Stream, Group | OSError]]:
+    def take_groups(self, now: int = 0) -> list[tuple[Stream, Group | OSError]]:
         """The next group of each dirty stream that has none on its way; or why there is none."""
         groups: list[tuple[Stream, Group | OSError]] = []
         waiting = []
@@ -176,6 +196,10 @@ class Engine(Gets):
                 waiting.append(stream)
                 continue
             stream.dirty = False
+            stream.taken_ns = now
+            if stream.deadline_moved:
+                stream.deadline_moved = False
+                self._deadlines.note(stream)
             try:
                 group = stream.take_group()
             except OSError as error:
@@ -186,11 +210,12 @@ class Engine(Gets):
         self.dirty = waiting
         return groups
 
-    def committed(self, stream: Stream, outbox: Outbox) -> None:
+    def committed(self, stream: Stream, outbox: Outbox, now: int = 0) -> None:
         """The group of a stream is durable: its replies go out and held reads are looked at."""
         if stream.dropped:
             stream.log.commit()  # gives the file back that the group was written to
             return
+        stream.committed_ns = now
         stream.committed(outbox)
         self._deadlines.note(stream)
         if stream.published:

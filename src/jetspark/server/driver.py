@@ -105,7 +105,7 @@ class EngineDriver:
     def _turn(self) -> None:
         self._turn_due = False
         self._router.now = self._clock.now_ns()
-        for stream, group in self.engine.take_groups():
+        for stream, group in self.engine.take_groups(self._router.now):
             if isinstance(group, OSError):
                 self.engine.failed(stream, group, self._outbox)
                 continue
@@ -120,7 +120,7 @@ class EngineDriver:
         """The committer is done with the group of a stream."""
         self._in_flight -= 1
         if error is None:
-            self.engine.committed(stream, self._outbox)
+            self.engine.committed(stream, self._outbox, self._clock.now_ns())
             self._keep_house(stream)
         else:
             log.error(

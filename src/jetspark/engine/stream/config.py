@@ -40,9 +40,7 @@ NOT_YET: Final[dict[str, object]] = {
     "compression": "none",
     "mirror_direct": False,
     "consumer_limits": StreamConfig().consumer_limits,
-    "allow_atomic": False,
     "persist_mode": "default",
-    "allow_batched": False,
 }
 
 # Finds the configuration of a stream of the account by its name.

@@ -41,6 +41,7 @@ HOT = [
     "store/record.py",
     "store/recovery.py",
     "store/removal.py",
+    "store/removing.py",
     "store/segments.py",
     "store/staging.py",
     "engine/batch/intake.py",

@@ -259,15 +259,17 @@ class Engine(Gets):
             return stream if held is None else held
         return min(held, stream)
 
-    def expire(self, now: int, outbox: Outbox) -> None:
-        """Do what is due."""
+    def expire(self, now: int, outbox: Outbox) -> list[Stream]:
+        """Do what is due; the streams that had something."""
         self.refuse_held(now, outbox)
-        for stream in self._deadlines.due(now):
+        due = self._deadlines.due(now)
+        for stream in due:
             if stream.expire(now, outbox):
                 # What is on its way is still there to be seen: asked again when it is durable.
                 self.mark_dirty(stream)
             else:
                 self._deadlines.note(stream)
+        return due
 
     def close(self) -> None:
         """Close the files of all streams."""

@@ -59,6 +59,11 @@ class EngineDriver:
         router.mark_dirty = self._mark_dirty
         self.follow_streams()
 
+    def keep_house(self) -> None:
+        """Look after all streams: a start finds what the process before it left undone."""
+        for stream in self.engine.streams.values():
+            self._keep_house(stream)
+
     def follow_streams(self) -> None:
         """Streams came or went: routes made before are no longer good, deadlines may be new."""
         self._router.generation = self.engine.generation
@@ -140,7 +145,11 @@ class EngineDriver:
         """Have segments condensed or removed, beside the loop."""
         if self._housekeeper is None:
             return
+        staged = stream.log.staged_position
         chore = stream.log.take_chore()
+        if stream.log.staged_position > staged:
+            # A segment can go when what it says of consumers is durable elsewhere.
+            self._mark_dirty(stream)
         if chore is not None:
             self._housekeeper.start(chore, lambda failed: self._chore_done(stream, failed))
 
@@ -165,7 +174,8 @@ class EngineDriver:
         self._timer = None
         self._timer_at = None
         self._router.now = self._clock.now_ns()
-        self.engine.expire(self._router.now, self._outbox)
+        for stream in self.engine.expire(self._router.now, self._outbox):
+            self._keep_house(stream)
         if self.engine.dirty:
             self._schedule_turn()
         self._flush(self._router)

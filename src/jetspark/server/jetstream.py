@@ -62,6 +62,7 @@ class JetStreamRuntime:
                 owner.engine.adopt(stream_log)
         for driver in self._drivers:
             driver.follow_streams()
+            driver.keep_house()
 
     def serve(self, account: Account, flush: Callable[[Router], object]) -> EngineDriver:
         """Give an account an engine."""

@@ -31,12 +31,16 @@ from jetspark.store.columns import OFFSET_BITS
 from jetspark.store.files import Files
 from jetspark.store.manifest import frame
 from jetspark.store.record import (
+    BATCH_FIRST,
+    BATCH_LAST,
+    BATCH_MEMBER,
     FIXED,
     MESSAGE,
     SKIP,
     Codec,
     headers_in,
     kind_in,
+    record_flags,
     record_lengths,
     record_sequence,
     record_time,
@@ -105,6 +109,8 @@ class Condenser(Chore):
         self.written: i64 = 0
         self.pieces: BytesWriter = BytesWriter()
         self.failed: bool = False
+        # Inside an atomic batch: a segment with one that is not whole is always read itself.
+        self.in_batch: bool = False
 
     def step(self) -> bool:
         """Do a bounded piece of the work; True when it is done, or has failed for good.
@@ -176,6 +182,10 @@ class Condenser(Chore):
         """Add one record that checks; False when it does not belong behind the others."""
         lengths = record_lengths(data, at)
         kind = kind_in(lengths)
+        flags = record_flags(data, at)
+        if self.in_batch != (flags & (BATCH_MEMBER | BATCH_FIRST) == BATCH_MEMBER):
+            return False
+        self.in_batch = flags & BATCH_MEMBER != 0 and flags & BATCH_LAST == 0
         if kind != MESSAGE:
             if kind != SKIP and read_i64_le(data, at + FIXED) < self.last_seq:
                 return False

@@ -11,6 +11,7 @@ stays, so that the chain of its subject still leads across it.
 
 from typing import Final
 
+from librt.vecs import append, vec
 from mypy_extensions import i32, i64
 
 from jetspark.store.columns import HOLES_MAX, NOWHERE, Columns, Search, SubjectEntry, Times
@@ -36,6 +37,12 @@ class StreamIndex(Search):
         self.subject_count: i64 = 0
         self.first_time_known: i64 = 0
         self.first_time_of: i64 = 0
+        # For who keeps counts of its own: with `tracking`, which messages went, or that so many
+        # went at once, or subjects got other numbers, that it must count again.
+        self.tracking: bool = False
+        self.removed_seqs: vec[i64] = vec[i64]()
+        self.removed_subjects: vec[i64] = vec[i64]()
+        self.recount: bool = False
 
     def entry(self, subject: bytes) -> SubjectEntry:
         """The entry of a subject, made when it is new."""
@@ -133,6 +140,9 @@ class StreamIndex(Search):
         columns.offsets[i] = NOWHERE
         columns.live -= 1
         entry = self.entries[i64(columns.subjects[i])]
+        if self.tracking:
+            self.removed_seqs = append(self.removed_seqs, seq)
+            self.removed_subjects = append(self.removed_subjects, entry.number)
         self.messages -= 1
         self.bytes -= size
         entry.count -= 1
@@ -153,8 +163,15 @@ class StreamIndex(Search):
                 self.first_seq = self.next_seq(seq + 1, b"")
         return True
 
+    def forget_removed(self) -> None:
+        """Whoever keeps counts of its own has taken over what was removed."""
+        self.removed_seqs = vec[i64]()
+        self.removed_subjects = vec[i64]()
+        self.recount = False
+
     def clear(self) -> None:
         """Take every message out."""
+        self.recount = self.tracking
         for entry in self.entries:
             if entry.count > 0:
                 if entry.staged_last == entry.last:
@@ -243,6 +260,7 @@ class StreamIndex(Search):
 
     def recycle(self, staged: list[SubjectEntry]) -> None:
         """Forget subjects that have no message and none on its way."""
+        self.recount = self.recount or len(self.removed_seqs) > 0
         kept = bytearray(len(self.entries))
         for entry in staged:
             kept[int(entry.number)] = 1

@@ -11,17 +11,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import msgspec
 from librt.strings import BytesWriter, read_i64_le
 from mypy_extensions import i64
 
+from jetspark.store import failure
 from jetspark.store.columns import SubjectEntry
+from jetspark.store.configuration import adopt_limits, apply_configuration
 from jetspark.store.files import Files
-from jetspark.store.limits import Limits
 from jetspark.store.manifest import Identity, renew_manifests
 from jetspark.store.record import (
     CONFIGURATION,
+    CONSUMER,
     DELETE_RANGE,
+    FAST_BATCH,
     FIXED,
     MESSAGE,
     PURGE,
@@ -53,7 +55,7 @@ class StreamLog(Segments):
     ) -> None:
         super().__init__(files, folder, identity, segment_size, cache_budget)
         self.manifest_due: bool = False
-        self.adopt_limits(identity)
+        adopt_limits(self, identity)
 
     # Writing -----------------------------------------------------------------------------------
 
@@ -63,7 +65,7 @@ class StreamLog(Segments):
         May raise OSError when a new segment is due and cannot be made: then ``fail`` follows.
         """
         size: i64 = len(self.writer)
-        if size == 0 or self.in_flight is not None:
+        if size == 0 or self.in_flight is not None or self.batch_flags != 0:
             return None
         if self.roll_due or (self.end + size > self.segment_size and self.end > self.first_offset):
             self.roll()
@@ -154,23 +156,7 @@ class StreamLog(Segments):
         ``no_space``: writing may be tried again. Any other error leaves the stream read-only
         until it was reopened and verified, because nobody knows what the disk holds now.
         """
-        group = self.in_flight
-        self.forget_staged()
-        if self.closed:
-            if group is not None:
-                self.close_handle(group.handle)
-            return
-        self.skip_needed = self.staged_seq > self.index.last_seq
-        if not no_space:
-            self.read_only = True
-            return
-        # What does not fit with filler may fit without it.
-        self.filler = b""
-        self.filled_to = self.end
-        try:
-            self.files.truncate(int(self.handle), int(self.end))
-        except OSError:
-            self.read_only = True
+        failure.fail(self, no_space)
 
     # Applying ----------------------------------------------------------------------------------
 
@@ -205,44 +191,10 @@ class StreamLog(Segments):
                 data[body + 24 : body_end(data, at)],
             )
         elif kind == CONFIGURATION:
-            self.apply_configuration(data, at)
-
-    def apply_configuration(self, data: bytes, at: i64) -> None:
-        """A configuration is in force from here on.
-
-        Its body: as of, revision, first sequence that was there, three limits, document. What lay
-        below the first sequence went for reasons that are in no record, such as its age.
-        """
-        body = at + FIXED
-        revision: int = read_i64_le(data, body + 8)
-        delete_range(self.index, 1, read_i64_le(data, body + 16) - 1)
-        if revision > self.identity.revision:
-            identity: Identity = msgspec.structs.replace(
-                self.identity,
-                config=msgspec.Raw(data[body + 48 : body_end(data, at)]),
-                revision=revision,
-                max_msgs=int(read_i64_le(data, body + 24)),
-                max_bytes=int(read_i64_le(data, body + 32)),
-                max_per_subject=int(read_i64_le(data, body + 40)),
-            )
-            self.identity = identity
-            self.manifest_due = True
-        self.limits = Limits(
-            read_i64_le(data, body + 24),
-            read_i64_le(data, body + 32),
-            read_i64_le(data, body + 40),
-        )
-        self.limits.enforce(self.index)
-
-    def adopt_limits(self, identity: Identity) -> None:
-        """These are the configuration and the limits that the log says; nothing is staged."""
-        self.identity = identity
-        limits = Limits(identity.max_msgs, identity.max_bytes, identity.max_per_subject)
-        self.limits = limits
-        self.staged_limits = limits
-        self.wanted_limits = limits
-        self.staged_document = bytes(identity.config)
-        self.staged_revision = identity.revision
+            apply_configuration(self, data, at)
+        elif CONSUMER <= kind <= FAST_BATCH:
+            segment = self.index.segments[-1].name
+            self.ledger.apply(int(kind), data[body : body_end(data, at)], segment)
 
     def expire_before(self, time_ns: i64) -> i64:
         """Take out what was stored before a time; how many that were. Leaves no record."""

@@ -15,6 +15,9 @@ Flag ``GROUP_FIRST`` marks the first record of a synced write. One group of a st
 at a time, so such a record proves that everything before it was on disk when it was written:
 that is how recovery tells damage from the rest of an interrupted write (``recovery.py``).
 
+An atomic batch is a run of records in one synced write: each has ``BATCH_MEMBER``, the first
+``BATCH_FIRST``, the last ``BATCH_LAST``.
+
 Two 32-bit fields are always written and read as one 64-bit word: that is one native call.
 """
 
@@ -46,6 +49,7 @@ BATCH_MEMBER: Final[i64] = 1
 BATCH_LAST: Final[i64] = 2
 COMPRESSED: Final[i64] = 4
 GROUP_FIRST: Final[i64] = 8
+BATCH_FIRST: Final[i64] = 16
 
 # What `examine` answers besides a length.
 CUT_OFF: Final[i64] = 0  # the data ends inside the record

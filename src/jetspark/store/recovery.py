@@ -28,8 +28,8 @@ and, for a torn tail, the length the file had. The next start reads the verdict 
 the same again, although by then other groups stand behind the bytes; and it knows the rest of a
 tail whose cutting was interrupted.
 
-Atomic batches need one more rule, for the version that writes them: a batch of the last group
-that is not whole is dropped as a whole, one before it was acknowledged and keeps what checks.
+Atomic batches need one more rule: a batch of the last group that is not whole is dropped as a
+whole, its good records count as bad bytes; one before it was acknowledged and keeps what checks.
 """
 
 from typing import Final
@@ -42,7 +42,11 @@ from jetspark.store.limits import Limits
 from jetspark.store.log import StreamLog
 from jetspark.store.record import (
     BAD_CHECK,
+    BATCH_FIRST,
+    BATCH_LAST,
+    BATCH_MEMBER,
     CONFIGURATION,
+    CONSUMER,
     DELETE_RANGE,
     FIXED,
     GROUP_FIRST,
@@ -53,74 +57,45 @@ from jetspark.store.record import (
     record_flags,
     record_key,
     record_kind,
-    record_length,
     record_sequence,
     subject_end,
 )
+from jetspark.store.verdicts import (
+    DAMAGED,
+    MAGIC_BYTES,
+    BadRange,
+    Recovery,
+    acknowledged_until,
+    is_mark,
+)
 
-MAGIC_BYTES: Final = b"JSR1"
-# Verdicts, as they stand in a mark.
-TORN: Final[i64] = 1
-DOUBTFUL: Final[i64] = 2
-DAMAGED: Final[i64] = 3
-# First and last sequence, verdict, since where, length of the file: the body of a mark.
-MARK_BODY: Final[i64] = 40
+__all__ = ["Recovery", "replay_segment"]
 
-
-class BadRange:
-    """Bytes that do not check, and the sequences that may have been in them (0: none)."""
-
-    def __init__(self, where: i64, length: i64) -> None:
-        self.where: i64 = where
-        self.length: i64 = length
-        self.first_seq: i64 = 0
-        self.last_seq: i64 = 0
+KNOWN_FLAGS: Final[i64] = 1 | 2 | 8 | 16  # of batches, and GROUP_FIRST
 
 
-class Recovery:
-    """What opening one stream found. Ranges are (offset in the whole log, length)."""
-
-    def __init__(self) -> None:
-        self.records: i64 = 0
-        self.bytes_read: i64 = 0
-        # Bytes of interrupted writes: nothing in them was ever acknowledged.
-        self.torn_bytes: i64 = 0
-        # Everything else that does not check.
-        self.damaged: list[tuple[int, int]] = []
-        # Those of `damaged` that may as well be the rest of an interrupted write.
-        self.doubtful: list[tuple[int, int]] = []
-        # Sequences (first, last) that damage, doubtful or not, may have taken.
-        self.lost: list[tuple[int, int]] = []
-        # What was wrong with metadata and what was done about it, as sentences.
-        self.notes: list[str] = []
-        # Bad ranges behind the last GROUP_FIRST record: not judged yet.
-        self.pending: list[BadRange] = []
-
-    def settle(self, verdict: i64, since: i64) -> None:
-        """Judge the pending ranges; those before ``since`` are damage in any case."""
-        for bad in self.pending:
-            if verdict == TORN and bad.where >= since:
-                self.torn_bytes += bad.length
-                continue
-            place = (int(bad.where), int(bad.length))
-            self.damaged.append(place)
-            if verdict == DOUBTFUL and bad.where >= since:
-                self.doubtful.append(place)
-            if bad.first_seq > 0:
-                self.lost.append((int(bad.first_seq), int(bad.last_seq)))
-        self.pending = []
-
-
-def replay_segment(log: StreamLog, data: bytes, at: i64, recovery: Recovery) -> i64:
+def replay_segment(
+    log: StreamLog, data: bytes, at: i64, recovery: Recovery, sealed: bool = False
+) -> i64:
     """Apply the records of the newest segment added; return the end of the last good one.
 
-    Ranges that nothing proves anything about yet stay in ``recovery.pending``.
+    Ranges that nothing proves anything about yet stay in ``recovery.pending``. ``sealed``: there
+    is a segment behind this one, so all of it was acknowledged.
     """
+    # Up to here members of batches count.
+    judged: i64 = 0
     start = log.index.segments[-1].start
+    records: i64 = 0
     good = at
     end: i64 = len(data)
     while at < end:
         length = good_length(log, data, at)
+        if length > 0 and at >= judged and record_flags(data, at) & BATCH_MEMBER:
+            judged = batch_end(log, data, at)
+            if judged < 0:
+                judged = acknowledged_until(log.codec, data, at, sealed)
+            if judged < 0:
+                length = BAD_CHECK
         if length <= 0:
             found = next_good(log, data, at)
             if found < 0:
@@ -130,7 +105,7 @@ def replay_segment(log: StreamLog, data: bytes, at: i64, recovery: Recovery) -> 
             # A change of limits may have been in there. Until something says what they are
             # nothing is evicted: too much is made good later, too little is lost.
             log.limits = Limits(0, 0, 0)
-            recovery.pending.append(bad)
+            recovery.add_pending(bad)
             # As many records as fit: positions must not be used twice either.
             log.durable_position += (found - at) // OVERHEAD + 1
             at = found
@@ -143,9 +118,11 @@ def replay_segment(log: StreamLog, data: bytes, at: i64, recovery: Recovery) -> 
                 recovery.settle(DAMAGED, 0)
         apply(log, data, at)
         log.durable_position += 1
-        recovery.records += 1
+        records += 1
         at += length
         good = at
+    recovery.records += int(records)
+    recovery.forget_from(start + good)
     if log.index.wants_recycling():
         log.index.recycle([])
     return good
@@ -157,7 +134,7 @@ def apply(log: StreamLog, data: bytes, at: i64) -> None:
     flags = record_flags(data, at)
     key = record_key(data, at)
     problem = ""
-    if flags != 0 and flags != GROUP_FIRST:  # noqa: PLR1714 - a set would be boxed
+    if flags & ~KNOWN_FLAGS:
         problem = f"record flags {int(flags)} are"
     elif key != 0:
         problem = f"encryption (key {int(key)}) is"
@@ -197,7 +174,32 @@ def good_length(log: StreamLog, data: bytes, at: i64) -> i64:
 
 def is_anchored(kind: i64) -> bool:
     """Say whether a record names the last sequence before it: it fits nowhere else."""
-    return kind == DELETE_RANGE or kind == PURGE or kind == CONFIGURATION  # noqa: PLR1714
+    return DELETE_RANGE <= kind <= PURGE or CONSUMER <= kind <= CONFIGURATION
+
+
+def batch_end(log: StreamLog, data: bytes, at: i64) -> i64:
+    """Where the batch ends that begins at ``at``; -1 when none begins there that is whole."""
+    last = log.index.last_seq
+    first = BATCH_FIRST
+    while at < len(data):
+        length = log.codec.examine(data, at)
+        if length <= 0:
+            return -1
+        flags = record_flags(data, at)
+        # What it says about the sequences before it, as in `good_length`.
+        if record_kind(data, at) == MESSAGE:
+            last += 1
+            told = record_sequence(data, at)
+        else:
+            told = read_i64_le(data, at + FIXED)
+        if not flags & BATCH_MEMBER or (flags & BATCH_FIRST) != first or told < last:
+            return -1
+        last = told
+        at += length
+        if flags & BATCH_LAST:
+            return at
+        first = 0
+    return -1
 
 
 def next_good(log: StreamLog, data: bytes, at: i64) -> i64:
@@ -230,8 +232,3 @@ def missing_before(log: StreamLog, data: bytes, at: i64, bad: BadRange) -> None:
     if last > log.index.last_seq:
         bad.first_seq = log.index.last_seq + 1
         bad.last_seq = last
-
-
-def is_mark(data: bytes, at: i64) -> bool:
-    """Tell whether the good record at ``at`` is what an earlier recovery wrote."""
-    return record_kind(data, at) == SKIP and record_length(data, at) == OVERHEAD + MARK_BODY

@@ -76,12 +76,27 @@ class Doomed:
     def __init__(self) -> None:
         self.any: bool = False
         self.deletes: dict[int, int] = {}  # sequence -> position of the record
+        self.ranges: list[tuple[int, int, int]] = []  # position, first and last sequence
         self.purges: list[tuple[int, int, bytes]] = []  # position, everything below, pattern
+
+    def copy(self) -> "Doomed":
+        """The same, to go another way from here."""
+        other = Doomed()
+        other.any = self.any
+        other.deletes = dict(self.deletes)
+        other.ranges = list(self.ranges)
+        other.purges = list(self.purges)
+        return other
 
     def delete(self, position: i64, seq: i64) -> None:
         """A message goes with the record at a position."""
         self.any = True
         self.deletes[int(seq)] = int(position)
+
+    def delete_range(self, position: i64, first: i64, last: i64) -> None:
+        """Messages go with the record at a position."""
+        self.any = True
+        self.ranges.append((int(position), int(first), int(last)))
 
     def purge(self, position: i64, end: i64, pattern: bytes) -> None:
         """Matching messages below ``end`` go with the record at a position."""
@@ -92,6 +107,9 @@ class Doomed:
         """Say whether a message is about to go."""
         if int(seq) in self.deletes:
             return True
+        for _, first, last in self.ranges:
+            if first <= seq <= last:
+                return True
         for _, end, pattern in self.purges:
             if seq < end and (is_everything(pattern) or matches(subject, pattern)):
                 return True
@@ -100,8 +118,9 @@ class Doomed:
     def settle(self, position: i64) -> None:
         """Records up to a position were applied."""
         self.deletes = {seq: at for seq, at in self.deletes.items() if at > position}
+        self.ranges = [doom for doom in self.ranges if doom[0] > position]
         self.purges = [doom for doom in self.purges if doom[0] > position]
-        self.any = len(self.deletes) > 0 or len(self.purges) > 0
+        self.any = len(self.deletes) > 0 or len(self.ranges) > 0 or len(self.purges) > 0
 
 
 def keep_from(index: StreamIndex, mask: bytes, keep: i64, doomed: Doomed) -> i64:

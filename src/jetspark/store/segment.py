@@ -44,6 +44,8 @@ class SegmentHead(msgspec.Struct, frozen=True, kw_only=True):
     # Every message below had gone when the segment was begun; 0: nothing is known.
     first_live: int = 0
     last_time: int = 0
+    # The highest number that a consumer had until then.
+    consumer_number: int = 0
     identity: msgspec.Raw
 
 
@@ -72,6 +74,7 @@ def encode_head(
     *,
     first_live: int = 0,
     last_time: int = 0,
+    consumer_number: int = 0,
 ) -> bytes:
     """The bytes a segment begins with."""
     head = SegmentHead(
@@ -79,6 +82,7 @@ def encode_head(
         first_position=first_position,
         first_live=first_live,
         last_time=last_time,
+        consumer_number=consumer_number,
         identity=msgspec.Raw(encode_identity(identity)),
     )
     return frame(SEGMENT_MAGIC, msgspec.json.encode(head))
@@ -93,13 +97,19 @@ def create_segment(
     *,
     first_live: int = 0,
     last_time: int = 0,
+    consumer_number: int = 0,
 ) -> tuple[int, int]:
     """Make a segment file durably; return its handle and the offset of its first record.
 
     It appears under its name whole or not at all, so an attempt that failed can be repeated.
     """
     data = encode_head(
-        identity, first_seq, first_position, first_live=first_live, last_time=last_time
+        identity,
+        first_seq,
+        first_position,
+        first_live=first_live,
+        last_time=last_time,
+        consumer_number=consumer_number,
     )
     path = folder / segment_name(first_seq, first_position)
     try:

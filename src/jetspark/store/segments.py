@@ -11,7 +11,9 @@ from mypy_extensions import i64
 
 from jetspark.store.condensed import SUFFIX, Chore, Condenser
 from jetspark.store.files import Files
+from jetspark.store.ledger import restate
 from jetspark.store.manifest import Identity
+from jetspark.store.removing import Removing
 from jetspark.store.segment import (
     FILLED_GROUP_MAX,
     FILLER,
@@ -19,10 +21,9 @@ from jetspark.store.segment import (
     create_segment,
     segment_name,
 )
-from jetspark.store.staging import Staging
 
 
-class Segments(Staging):
+class Segments(Removing):
     """The part of a log that makes and removes files."""
 
     def __init__(
@@ -45,6 +46,8 @@ class Segments(Staging):
         self.chores_due: bool = True
         self.condense_at: i64 = 0
         self.closed: bool = False
+        # While a stream is recovered nothing is staged that nobody would write.
+        self.opening: bool = False
 
     def roll(self) -> None:
         """Go on in a new segment; when that fails, nothing is written before it was repeated.
@@ -64,6 +67,7 @@ class Segments(Staging):
             position,
             first_live=int(self.index.first_seq),
             last_time=int(self.index.last_time),
+            consumer_number=self.consumer_number,
         )
         start: i64 = 0
         if self.index.segments:
@@ -184,7 +188,8 @@ class Segments(Staging):
 
         Oldest first, each removal durable before the next: what a later segment says about an
         earlier one must not go before it (a message that was deleted would be back). Nothing
-        needs to be written for it: a crash before leaves a segment that replays to nothing.
+        needs to be written for messages: a crash before leaves a segment that replays to nothing.
+        What it holds of consumers is staged again first, and it goes when that is durable.
         """
         segments = self.index.segments
         count: i64 = 0
@@ -195,6 +200,10 @@ class Segments(Staging):
         if count == len(segments):
             return None
         columns = segments[0]
+        if self.ledger.holds(columns.name):
+            if not self.opening:
+                restate(self, columns.name)
+            return None
         self.index.segments = segments[int(count) :]
         self.condensed.pop(columns.name, 0)
         return Removal(self.files, self.folder, columns.handle, columns.name)

@@ -11,28 +11,31 @@ from librt.strings import BytesWriter, write_i64_le
 from mypy_extensions import i64
 
 from jetspark.errors.storage import StoreReadOnly
-from jetspark.store.columns import NOWHERE, SubjectEntry
+from jetspark.store import batches, configuration
+from jetspark.store.batches import Batch
+from jetspark.store.columns import SubjectEntry
 from jetspark.store.files import Files
+from jetspark.store.ledger import (
+    ConsumerRecords,
+    Ledger,
+    consumer_body,
+    consumer_state_body,
+    fast_batch_body,
+)
 from jetspark.store.limits import Limits
 from jetspark.store.manifest import Identity
 from jetspark.store.reader import LogReader
 from jetspark.store.record import (
-    CONFIGURATION,
-    DELETE_RANGE,
-    FIXED,
+    BATCH_MEMBER,
+    CONSUMER,
+    CONSUMER_STATE,
+    FAST_BATCH,
     GROUP_FIRST,
     MESSAGE,
-    PURGE,
     SKIP,
-    headers_end,
-    record_kind,
-    record_length,
-    record_sequence,
     stored_size,
-    subject_end,
 )
-from jetspark.store.removal import Doomed, delete_body, is_everything, keep_from, purge_body
-from jetspark.subjects.match import matches
+from jetspark.store.removal import Doomed
 
 
 class Group:
@@ -75,6 +78,14 @@ class Staging(LogReader):
         self.flying_messages: i64 = 0
         self.flying_bytes: i64 = 0
         self.doomed: Doomed = Doomed()
+        # Consumers and fast batches: durable, and decided.
+        self.ledger: Ledger = Ledger()
+        self.staged_ledger: Ledger = Ledger()
+        # Where the last record stands that says again what an old segment holds.
+        self.restated_position: i64 = 0
+        # The atomic batch that is being staged, and the flags of its next record.
+        self.batch: Batch | None = None
+        self.batch_flags: i64 = 0
         # In force; in the newest record that says so, durable or staged; and asked for.
         self.limits: Limits = Limits(0, 0, 0)
         self.staged_limits: Limits = self.limits
@@ -109,14 +120,18 @@ class Staging(LogReader):
             self.stage_prelude()
         time = max(self.staged_time + 1, now)
         seq = self.staged_seq + 1
-        flags: i64 = 0
+        flags = self.batch_flags
         if len(self.writer) == 0:
-            flags = GROUP_FIRST
+            flags |= GROUP_FIRST
         total = self.codec.encode(
             self.writer, seq, time, MESSAGE, flags, subject, headers_length, tail
         )
         entry = self.index.entry(subject)
-        entry.staged_last = seq
+        if flags & BATCH_MEMBER:
+            self.join_batch(total)
+            self.restage(entry, seq)
+        else:
+            entry.staged_last = seq
         self.entries.append(entry)
         self.staged_time = time
         self.staged_seq = seq
@@ -149,144 +164,79 @@ class Staging(LogReader):
 
     def stage_record(self, kind: i64, body: bytes) -> None:
         """Put a record that is not a message into the group; ``body`` has its CRLF."""
-        flags: i64 = 0
+        flags = self.batch_flags
         if len(self.writer) == 0:
-            flags = GROUP_FIRST
-        self.codec.encode(self.writer, 0, self.staged_time, kind, flags, b"", 0, body)
+            flags |= GROUP_FIRST
+        total = self.codec.encode(self.writer, 0, self.staged_time, kind, flags, b"", 0, body)
+        if flags & BATCH_MEMBER:
+            self.join_batch(total)
         self.staged_position += 1
 
-    # Removal -----------------------------------------------------------------------------------
+    # Batches -----------------------------------------------------------------------------------
 
-    def stage_delete(self, seq: i64) -> bool:
-        """Decide that a message goes; False when there is none to decisions (nothing is staged).
+    def begin_batch(self) -> None:
+        """Messages and removals staged from now on are durable together or not at all.
 
-        Raises StoreReadOnly after a failed write.
+        No group is cut before ``end_batch`` or ``abort_batch``. Raises StoreReadOnly.
         """
-        size: i64 = 0
-        entry: SubjectEntry | None = None
-        columns = self.index.segment_of(seq)
-        if columns is not None and columns.offsets[seq - columns.base] != NOWHERE:
-            entry = self.index.entries[i64(columns.subjects[seq - columns.base])]
-            size = columns.size_at(seq - columns.base)
-        elif self.index.last_seq < seq <= self.staged_seq:
-            for staged, size_there, owner in self.staged_rows():
-                if staged == seq:
-                    entry = owner
-                    size = size_there
-        if entry is None or (self.doomed.any and self.doomed.has(seq, entry.subject)):
-            return False
+        batches.begin(self)
+
+    def end_batch(self) -> None:
+        """The batch is complete."""
+        batches.end(self)
+
+    def abort_batch(self) -> None:
+        """Forget what was staged since ``begin_batch``, its sequences too."""
+        batches.abort(self)
+
+    def join_batch(self, total: i64) -> None:
+        """The record just encoded, of this length, belongs to the batch."""
+        assert self.batch is not None, "only a batch gives its flags"
+        self.batch.last_at = int(len(self.writer) - total)
+        self.batch_flags = BATCH_MEMBER
+
+    def restage(self, entry: SubjectEntry, seq: i64) -> None:
+        """Decisions see another message as the last one of a subject."""
+        if self.batch is not None:
+            self.batch.changed.append((entry, int(entry.staged_last)))
+        entry.staged_last = seq
+
+    # Consumers and fast batches ----------------------------------------------------------------
+
+    @property
+    def consumers(self) -> dict[int, ConsumerRecords]:
+        """What is durable of each consumer, by its number."""
+        return self.ledger.consumers
+
+    @property
+    def consumer_number(self) -> int:
+        """The highest number that a consumer ever had, decided or durable; never given again."""
+        return max(self.ledger.consumer_number, self.staged_ledger.consumer_number)
+
+    @property
+    def fast_batches(self) -> dict[bytes, bytes]:
+        """What is durable of each fast batch that is under way, by its id."""
+        return self.ledger.fast_batches
+
+    def stage_consumer(self, number: i64, document: bytes) -> None:
+        """Decide what a consumer is; an empty document deletes it. Raises StoreReadOnly."""
+        self.stage_entry(CONSUMER, consumer_body(self.staged_seq, number, document))
+
+    def stage_consumer_state(self, number: i64, whole: bool, body: bytes) -> None:
+        """Decide what the state of a consumer is, or what changes of it. Raises StoreReadOnly."""
+        self.stage_entry(CONSUMER_STATE, consumer_state_body(self.staged_seq, number, whole, body))
+
+    def stage_fast_batch(self, batch_id: bytes, body: bytes) -> None:
+        """Decide what the state of a fast batch is; empty: it is over. Raises StoreReadOnly."""
+        self.stage_entry(FAST_BATCH, fast_batch_body(self.staged_seq, batch_id, body))
+
+    def stage_entry(self, kind: i64, body: bytes) -> None:
+        """Stage a record of the ledger; ``body`` without its CRLF."""
         self.stage_prelude()
-        self.stage_record(DELETE_RANGE, delete_body(self.staged_seq, seq, seq))
-        self.doomed.delete(self.staged_position, seq)
-        self.filling_messages -= 1
-        self.filling_bytes -= size
-        if entry.staged_last == seq:
-            entry.staged_last = self.last_not_doomed(entry)
-        return True
-
-    def stage_purge(self, before_seq: i64, pattern: bytes, keep: i64) -> i64:
-        """Decide that messages go: those below ``before_seq``, all but the newest ``keep``.
-
-        0 stands for no bound, an empty pattern for every subject. Returns how many go; messages
-        on their way to the disk count, and so do those that they will evict. A bound beyond the
-        end, without a pattern, moves the end there.
-        """
-        self.stage_prelude()
-        everything = is_everything(pattern)
-        mask = b"" if everything else self.index.mask_for(pattern)
-        staged = [
-            row
-            for row in self.staged_rows()
-            if (everything or matches(row[2].subject, pattern))
-            and not self.doomed.has(row[0], row[2].subject)
-        ]
-        end: i64 = before_seq if before_seq > 0 else self.staged_seq + 1
-        if 0 < keep <= len(staged):
-            end = min(end, staged[-int(keep)][0])
-        elif keep > 0:
-            end = min(end, keep_from(self.index, mask, keep - len(staged), self.doomed))
-        before = self.filling_messages
-        self.count_out(end, mask, staged)
-        self.stage_record(PURGE, purge_body(self.staged_seq, before_seq, keep, pattern))
-        for entry in self.index.entries:
-            if 0 < entry.staged_last < end and (everything or matches(entry.subject, pattern)):
-                entry.staged_last = 0
-        self.doomed.purge(self.staged_position, end, pattern)
-        if everything and keep == 0:
-            self.staged_seq = max(self.staged_seq, before_seq - 1)
-        return before - self.filling_messages
-
-    def count_out(
-        self, end: i64, mask: bytes, staged: list[tuple[int, int, SubjectEntry]]
-    ) -> None:
-        """Take what a purge takes out off the counts."""
-        for staged_seq, staged_size, _ in staged:
-            if staged_seq < end:
-                self.filling_messages -= 1
-                self.filling_bytes -= staged_size
-        index = self.index
-        if end > index.last_seq and len(mask) == 0 and not self.doomed.any:
-            self.filling_messages -= index.messages
-            self.filling_bytes -= index.bytes
-            return
-        seq = index.next_seq(1, mask)
-        while 0 < seq < end:
-            columns = index.segment_of(seq)
-            assert columns is not None, "it was found there"
-            i: i64 = seq - columns.base
-            entry = index.entries[i64(columns.subjects[i])]
-            if not (self.doomed.any and self.doomed.has(seq, entry.subject)):
-                self.filling_messages -= 1
-                self.filling_bytes -= columns.size_at(i)
-            seq = index.next_seq(seq + 1, mask)
-
-    def staged_rows(self) -> list[tuple[int, int, SubjectEntry]]:
-        """Sequence, size and subject of every message that is staged, from its record."""
-        rows: list[tuple[int, int, SubjectEntry]] = []
-        blobs = [self.writer.getvalue()]
-        if self.in_flight is not None:
-            blobs.insert(0, self.in_flight.blob)
-        for blob in blobs:
-            at: i64 = 0
-            while at < len(blob):
-                if record_kind(blob, at) == MESSAGE:
-                    entry = self.index.entry(blob[at + FIXED : subject_end(blob, at)])
-                    length = headers_end(blob, at) - subject_end(blob, at)
-                    size = stored_size(record_length(blob, at), length)
-                    rows.append((int(record_sequence(blob, at)), int(size), entry))
-                at += record_length(blob, at)
-        return rows
-
-    def last_not_doomed(self, entry: SubjectEntry) -> i64:
-        """The newest message of a subject that decisions see; 0 when there is none."""
-        for seq, _, owner in reversed(self.staged_rows()):
-            if owner is entry and not self.doomed.has(seq, entry.subject):
-                return seq
-        last = entry.last
-        while last > 0 and self.doomed.has(last, entry.subject):
-            last = self.index.previous_in_subject(entry, last)
-        return last
+        self.stage_record(kind, body + b"\r\n")
+        self.staged_ledger.apply(int(kind), body, "")
 
     # Configuration -----------------------------------------------------------------------------
-
-    def set_limits(self, max_msgs: i64, max_bytes: i64, max_per_subject: i64) -> None:
-        """Keep no more than this from now on (0 or less: no limit); too much goes at once.
-
-        The log says so before its next record, so replaying it takes the same out at the same
-        place. While something is staged, the change is staged behind it, and forgotten when that
-        fails.
-        """
-        self.wanted_limits = Limits(max_msgs, max_bytes, max_per_subject)
-        if self.wanted_limits.equals(self.staged_limits):
-            self.limits_due = False
-        elif self.staged_position > self.durable_position and not self.read_only:
-            self.stage_current(self.staged_document)
-            return
-        else:
-            self.limits_due = True
-        if self.staged_position == self.durable_position or self.read_only:
-            self.limits = self.wanted_limits
-            self.limits.enforce(self.index)
 
     def stage_configuration(self, document: bytes) -> None:
         """Decide that this is the stream's configuration, with the limits last set.
@@ -296,48 +246,15 @@ class Staging(LogReader):
         self.stage_prelude()
         self.stage_current(document)
 
-    def stage_current(self, document: bytes) -> None:
-        """Stage a configuration record; ``StreamLog.apply_configuration`` says what is in it."""
-        self.limits_due = False
-        self.staged_limits = self.wanted_limits
-        self.staged_document = document
-        self.staged_revision += 1
-        body = BytesWriter()
-        write_i64_le(body, self.staged_seq)
-        write_i64_le(body, self.staged_revision)
-        write_i64_le(body, self.index.first_seq)
-        write_i64_le(body, self.wanted_limits.max_msgs)
-        write_i64_le(body, self.wanted_limits.max_bytes)
-        write_i64_le(body, self.wanted_limits.max_per_subject)
-        body.write(document)
-        body.write(b"\r\n")
-        self.stage_record(CONFIGURATION, body.getvalue())
+    def set_limits(self, max_msgs: i64, max_bytes: i64, max_per_subject: i64) -> None:
+        """Keep no more than this from now on (0 or less: no limit); too much goes at once.
 
-    def forget_staged(self) -> None:
-        """Nothing of what was staged will be durable."""
-        groups = [self.entries]
-        if self.in_flight is not None:
-            groups.append(self.in_flight.entries)
-        if self.doomed.any:
-            groups.append(self.index.entries)
-        for entries in groups:
-            for entry in entries:
-                entry.staged_last = entry.last
-        self.index.forget_staged()
-        self.writer = BytesWriter()
-        self.entries = []
-        self.in_flight = None
-        self.filling_messages = 0
-        self.filling_bytes = 0
-        self.flying_messages = 0
-        self.flying_bytes = 0
-        self.doomed = Doomed()
-        self.staged_position = self.durable_position
-        self.staged_document = bytes(self.identity.config)
-        self.staged_revision = self.identity.revision
-        self.staged_limits = Limits(
-            self.identity.max_msgs, self.identity.max_bytes, self.identity.max_per_subject
-        )
-        # Limits that were staged are forgotten too; those in force stay and are still to be said.
-        self.wanted_limits = self.limits
-        self.limits_due = not self.limits.equals(self.staged_limits)
+        The log says so before its next record, so replaying it takes the same out at the same
+        place. While something is staged, the change is staged behind it, and forgotten when that
+        fails.
+        """
+        configuration.set_limits(self, Limits(max_msgs, max_bytes, max_per_subject))
+
+    def stage_current(self, document: bytes) -> None:
+        """Stage a configuration record with the limits last set."""
+        configuration.stage_current(self, document)

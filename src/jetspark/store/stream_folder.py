@@ -14,6 +14,7 @@ from jetspark.errors.storage import CorruptRecord
 from jetspark.store.condensed import SUFFIX, CondensedHead
 from jetspark.store.condensed_file import read_condensed
 from jetspark.store.condensed_replay import replay_condensed
+from jetspark.store.configuration import adopt_limits
 from jetspark.store.files import NO_SPACE, Files
 from jetspark.store.limits import Limits
 from jetspark.store.log import StreamLog
@@ -25,13 +26,7 @@ from jetspark.store.manifest import (
     write_manifest,
     write_manifests,
 )
-from jetspark.store.recovery import (
-    DAMAGED,
-    TORN,
-    BadRange,
-    Recovery,
-    replay_segment,
-)
+from jetspark.store.recovery import replay_segment
 from jetspark.store.removal import delete_range
 from jetspark.store.segment import (
     SegmentHead,
@@ -42,6 +37,7 @@ from jetspark.store.segment import (
     without_filler,
 )
 from jetspark.store.tail import Tail
+from jetspark.store.verdicts import DAMAGED, TORN, BadRange, Recovery
 
 TEMPORARY: Final = ".tmp"  # what `Files.replace` was about to rename
 
@@ -74,19 +70,21 @@ class StreamFolder:
         manifest, damaged = read_manifests(self._files, self._folder)
         identity = manifest.identity if manifest else self._rescued_identity(segments)
         log = self._log(identity)
+        log.opening = True
         recovery = Recovery()
         try:
             self._replay_all(log, segments, recovery)
             floor = manifest.sequence_floor if manifest else 0
             log.staged_seq = max(log.staged_seq, log.index.last_seq, floor)
             log.skip_needed = log.staged_seq > log.index.last_seq
-            log.adopt_limits(log.identity)
+            adopt_limits(log, log.identity)
             log.limits.enforce(log.index)
             if log.limits.any and segments and self._is_holed(log, recovery):
                 # Its replay goes without limits from the hole on: what comes from now on goes
                 # to a segment whose head says them.
                 log.roll_due = True
             self._pin(log, recovery)
+            self._open_ledger(log, recovery)
             self._tidy(names, manifest, log, damaged, recovery)
             # First what a killed process left undone: removals are durable in their order.
             self._files.sync_folder(self._folder)
@@ -95,6 +93,7 @@ class StreamFolder:
         except BaseException:
             log.close()
             raise
+        log.opening = False
         return log, recovery
 
     def _log(self, identity: Identity) -> StreamLog:
@@ -167,7 +166,7 @@ class StreamFolder:
         log.first_offset = head[1] if head else 0
         if head:
             self._believe(log, head[0])
-        good = int(replay_segment(log, data, log.first_offset, recovery))
+        good = int(replay_segment(log, data, log.first_offset, recovery, sealed=not newest))
         data = without_filler(data, good)
         if newest and head is None and good == 0:
             fresh = encode_head(log.identity, first_seq, first_position)
@@ -207,6 +206,7 @@ class StreamFolder:
             log.identity = identity
             log.manifest_due = True
         log.index.last_time = max(log.index.last_time, head.last_time)
+        log.ledger.consumer_number = max(log.ledger.consumer_number, head.consumer_number)
         delete_range(log.index, 1, head.first_live - 1)
         log.limits = Limits(identity.max_msgs, identity.max_bytes, identity.max_per_subject)
         log.limits.enforce(log.index)
@@ -218,6 +218,16 @@ class StreamFolder:
                 if columns.start <= where:
                     columns.pinned = True
                     break
+
+    def _open_ledger(self, log: StreamLog, recovery: Recovery) -> None:
+        """Report consumers of which only the state is left, and let decisions begin there."""
+        for number in log.ledger.drop_nameless():
+            if recovery.damaged:
+                recovery.notes.append(
+                    f"the configuration of consumer number {number} was in a damaged range; "
+                    "the consumer is lost and must be created again"
+                )
+        log.staged_ledger = log.ledger.copy()
 
     def _is_holed(self, log: StreamLog, recovery: Recovery) -> bool:
         """Say whether the newest segment has bytes that do not check, and records."""

@@ -9,8 +9,16 @@ from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
 from jetspark.store.log import StreamLog
-from jetspark.store.record import FIXED, GROUP_FIRST, OVERHEAD, record_flags, record_sequence
-from jetspark.store.recovery import DOUBTFUL, MAGIC_BYTES, MARK_BODY, TORN, is_mark
+from jetspark.store.record import (
+    BATCH_LAST,
+    BATCH_MEMBER,
+    FIXED,
+    GROUP_FIRST,
+    OVERHEAD,
+    record_flags,
+    record_sequence,
+)
+from jetspark.store.verdicts import DOUBTFUL, MAGIC_BYTES, MARK_BODY, TORN, is_mark
 
 _LOW: Final = 0xFFFFFFFF
 _HALF: Final = 0x80000000
@@ -34,13 +42,15 @@ class Tail:
         # before the tail are not of that group. A mark of an earlier recovery proves no group.
         self.since: i64 = 0
         unframed = good
+        flags: i64 = 0
         position: int = data.find(MAGIC_BYTES, int(good))
         while position >= 0 and position + FIXED <= end:
             length = log.codec.framed_length(data, position)
             if length > 0:
                 self.last_seq += (position - unframed) // OVERHEAD
                 unframed = position + length
-                if record_flags(data, position) & GROUP_FIRST and not is_mark(data, position):
+                flags = record_flags(data, position)
+                if flags & GROUP_FIRST and not is_mark(data, position):
                     self.since = good
                 low = record_sequence(data, position) & _LOW
                 ahead = (low - last) & _LOW
@@ -50,6 +60,9 @@ class Tail:
                     self.verdict = TORN
                     break
             position = data.find(MAGIC_BYTES, position + int(max(length, i64(1))))
+        if unframed == end and flags & BATCH_MEMBER and not flags & BATCH_LAST:
+            # The file ends inside a batch.
+            self.verdict = TORN
         if unframed < end and not cutting:
             # Even less than a whole record: its sequence was given out.
             self.last_seq += max(i64(1), (end - unframed) // OVERHEAD)

@@ -343,3 +343,101 @@ def test_an_old_removal_that_turns_up_again_is_not_believed(mixed: "Bench", kind
     assert sequences(mixed.log) == left
     assert len(mixed.recovery.damaged) == 1
     assert bytes(mixed.log.identity.config) == b'{"new":1}'
+
+
+# Ranges -----------------------------------------------------------------------------------------
+
+
+def test_a_range_goes_as_a_whole(bench: "Bench") -> None:
+    bench.publish(b"1", b"2", b"3", b"4", b"5", b"6")
+
+    assert bench.log.stage_delete_range(2, 4) == 3
+    assert bench.log.staged_messages == 3
+    assert list(messages(bench.log)) == [1, 2, 3, 4, 5, 6]
+    commit(bench)
+    assert settled(bench) == [1, 5, 6]
+
+
+def test_a_range_takes_what_is_staged_and_counts_nothing_twice(bench: "Bench") -> None:
+    bench.publish(b"1", b"2")
+    bench.stage(b"3", subject=b"x")
+    bench.stage(b"4", b"5")
+    assert bench.log.stage_delete(2)
+
+    assert bench.log.stage_delete_range(1, 4) == 3
+    assert bench.log.stage_delete_range(1, 4) == 0
+    assert not bench.log.stage_delete(3)
+    assert bench.log.staged_messages == 1
+    assert bench.log.index.subjects[b"x"].staged_last == 0
+    assert bench.log.index.subjects[b"a.b"].staged_last == 5
+    commit(bench)
+    assert settled(bench) == [5]
+    assert bench.log.staged_bytes == bench.log.index.bytes
+
+
+def test_a_range_without_messages_stages_nothing(bench: "Bench") -> None:
+    bench.publish(b"1")
+
+    assert bench.log.stage_delete_range(2, 100) == 0
+    assert bench.log.take_group() is None
+
+
+def test_a_range_is_forgotten_when_its_group_fails(bench: "Bench") -> None:
+    bench.publish(b"1", b"2", b"3")
+    bench.log.stage_delete_range(2, 3)
+    assert bench.log.index.subjects[b"a.b"].staged_last == 1
+    bench.log.take_group()
+    bench.log.fail(no_space=True)
+
+    assert bench.log.index.subjects[b"a.b"].staged_last == 3
+    assert bench.log.staged_messages == 3
+
+
+# Who keeps counts of its own --------------------------------------------------------------------
+
+
+def removed(index: StreamIndex) -> list[tuple[int, bytes]]:
+    pairs = zip(index.removed_seqs, index.removed_subjects, strict=True)
+    return [(int(seq), index.entries[int(number)].subject) for seq, number in pairs]
+
+
+def test_an_index_says_what_was_removed_to_who_asks(bench: "Bench") -> None:
+    index = bench.log.index
+    bench.publish(b"1", b"2")
+    bench.log.stage_delete(1)
+    commit(bench)
+    assert removed(index) == []
+    index.tracking = True
+    bench.log.set_limits(2, 0, 0)
+    bench.publish(b"3", b"4", subject=b"x")
+    bench.publish(b"5")
+    bench.log.stage_delete(4)
+    commit(bench)
+
+    assert removed(index) == [(2, b"a.b"), (3, b"x"), (4, b"x")]
+    assert not index.recount
+    index.forget_removed()
+    assert removed(index) == []
+
+
+def test_a_removal_of_everything_asks_for_a_new_count(bench: "Bench") -> None:
+    index = bench.log.index
+    index.tracking = True
+    bench.publish(b"1", b"2")
+    bench.log.stage_purge(0, b"", 0)
+    commit(bench)
+
+    assert index.recount
+    index.forget_removed()
+    assert not index.recount
+
+
+def test_subjects_that_get_other_numbers_ask_for_a_new_count(bench: "Bench") -> None:
+    index = bench.log.index
+    index.tracking = True
+    bench.publish(b"1")
+    bench.log.stage_delete(1)
+    commit(bench)
+    index.recycle([])
+
+    assert index.recount

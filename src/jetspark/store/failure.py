@@ -1,0 +1,75 @@
+"""A group did not reach the disk: what was staged is forgotten, and what may be tried again.
+
+Not compiled: writes do not fail often.
+"""
+
+from typing import TYPE_CHECKING
+
+from librt.strings import BytesWriter
+
+from jetspark.store.limits import Limits
+from jetspark.store.removal import Doomed
+
+if TYPE_CHECKING:
+    from jetspark.store.log import StreamLog
+
+
+def fail(log: "StreamLog", no_space: bool) -> None:
+    """The group on its way did not reach the disk: forget all that was staged.
+
+    ``no_space``: writing may be tried again. Any other error leaves the stream read-only
+    until it was reopened and verified, because nobody knows what the disk holds now.
+    """
+    group = log.in_flight
+    forget_staged(log)
+    if log.closed:
+        if group is not None:
+            log.close_handle(group.handle)
+        return
+    log.skip_needed = log.staged_seq > log.index.last_seq
+    if not no_space:
+        log.read_only = True
+        return
+    # What does not fit with filler may fit without it.
+    log.filler = b""
+    log.filled_to = log.end
+    try:
+        log.files.truncate(int(log.handle), int(log.end))
+    except OSError:
+        log.read_only = True
+
+
+def forget_staged(log: "StreamLog") -> None:
+    """Nothing of what was staged will be durable."""
+    groups = [log.entries]
+    if log.in_flight is not None:
+        groups.append(log.in_flight.entries)
+    if log.doomed.any:
+        groups.append(log.index.entries)
+    for entries in groups:
+        for entry in entries:
+            entry.staged_last = entry.last
+    log.index.forget_staged()
+    log.writer = BytesWriter()
+    log.entries = []
+    log.in_flight = None
+    log.filling_messages = 0
+    log.filling_bytes = 0
+    log.flying_messages = 0
+    log.flying_bytes = 0
+    log.doomed = Doomed()
+    log.batch = None
+    log.batch_flags = 0
+    number = log.consumer_number
+    log.staged_ledger = log.ledger.copy()
+    log.staged_ledger.consumer_number = number
+    log.restated_position = 0
+    log.staged_position = log.durable_position
+    log.staged_document = bytes(log.identity.config)
+    log.staged_revision = log.identity.revision
+    log.staged_limits = Limits(
+        log.identity.max_msgs, log.identity.max_bytes, log.identity.max_per_subject
+    )
+    # Limits that were staged are forgotten too; those in force stay and are still to be said.
+    log.wanted_limits = log.limits
+    log.limits_due = not log.limits.equals(log.staged_limits)

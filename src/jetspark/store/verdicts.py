@@ -1,0 +1,109 @@
+"""What recovery finds out about bytes that do not check, and how it notes that (``recovery.py``).
+
+Not compiled: it is asked when something is wrong.
+"""
+
+from typing import Final
+
+from librt.strings import read_i64_le
+from mypy_extensions import i64
+
+from jetspark.store.record import (
+    FIXED,
+    GROUP_FIRST,
+    OVERHEAD,
+    SKIP,
+    Codec,
+    record_flags,
+    record_kind,
+    record_length,
+)
+
+MAGIC_BYTES: Final = b"JSR1"
+# Verdicts, as they stand in a mark.
+TORN: Final[i64] = 1
+DOUBTFUL: Final[i64] = 2
+DAMAGED: Final[i64] = 3
+# First and last sequence, verdict, since where, length of the file: the body of a mark.
+MARK_BODY: Final[i64] = 40
+
+
+class BadRange:
+    """Bytes that do not check, and the sequences that may have been in them (0: none)."""
+
+    def __init__(self, where: i64, length: i64) -> None:
+        self.where: i64 = where
+        self.length: i64 = length
+        self.first_seq: i64 = 0
+        self.last_seq: i64 = 0
+
+
+class Recovery:
+    """What opening one stream found. Ranges are (offset in the whole log, length)."""
+
+    def __init__(self) -> None:
+        self.records: i64 = 0
+        self.bytes_read: i64 = 0
+        # Bytes of interrupted writes: nothing in them was ever acknowledged.
+        self.torn_bytes: i64 = 0
+        # Everything else that does not check.
+        self.damaged: list[tuple[int, int]] = []
+        # Those of `damaged` that may as well be the rest of an interrupted write.
+        self.doubtful: list[tuple[int, int]] = []
+        # Sequences (first, last) that damage, doubtful or not, may have taken.
+        self.lost: list[tuple[int, int]] = []
+        # What was wrong with metadata and what was done about it, as sentences.
+        self.notes: list[str] = []
+        # Bad ranges behind the last GROUP_FIRST record: not judged yet.
+        self.pending: list[BadRange] = []
+
+    def add_pending(self, bad: BadRange) -> None:
+        """Add a range that is not judged yet; where the last one ends, it becomes part of it."""
+        if self.pending and self.pending[-1].where + self.pending[-1].length == bad.where:
+            before = self.pending[-1]
+            before.length += bad.length
+            before.last_seq = max(before.last_seq, bad.last_seq)
+            if before.first_seq == 0:
+                before.first_seq = bad.first_seq
+        else:
+            self.pending.append(bad)
+
+    def forget_from(self, where: i64) -> None:
+        """What was found behind the last good record is part of the tail, and judged with it."""
+        while self.pending and self.pending[-1].where >= where:
+            self.pending.pop()
+
+    def settle(self, verdict: i64, since: i64) -> None:
+        """Judge the pending ranges; those before ``since`` are damage in any case."""
+        for bad in self.pending:
+            if verdict == TORN and bad.where >= since:
+                self.torn_bytes += bad.length
+                continue
+            place = (int(bad.where), int(bad.length))
+            self.damaged.append(place)
+            if verdict == DOUBTFUL and bad.where >= since:
+                self.doubtful.append(place)
+            if bad.first_seq > 0:
+                self.lost.append((int(bad.first_seq), int(bad.last_seq)))
+        self.pending = []
+
+
+def is_mark(data: bytes, at: i64) -> bool:
+    """Tell whether the good record at ``at`` is what an earlier recovery wrote."""
+    return record_kind(data, at) == SKIP and record_length(data, at) == OVERHEAD + MARK_BODY
+
+
+def acknowledged_until(codec: Codec, data: bytes, at: i64, sealed: bool) -> i64:
+    """Where a record proves that those before it, from ``at`` on, were acknowledged; or -1.
+
+    It begins the next group. If that is the mark of a recovery, the mark decides.
+    """
+    position: int = data.find(MAGIC_BYTES, int(at) + 1)
+    while position >= 0 and position + FIXED <= len(data):
+        if codec.framed_length(data, position) > 0 and record_flags(data, position) & GROUP_FIRST:
+            if codec.examine(data, position) > 0 and is_mark(data, position):
+                since = read_i64_le(data, i64(position) + FIXED + 24)
+                return position if since > at else -1
+            return position
+        position = data.find(MAGIC_BYTES, position + 1)
+    return len(data) if sealed else -1

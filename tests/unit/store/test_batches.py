@@ -1,0 +1,243 @@
+"""Atomic batches in the log: all or nothing across power loss at any byte (reliability.md 2)."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jetspark.testing.store_model import messages
+
+if TYPE_CHECKING:
+    from tests.unit.store.conftest import Bench
+
+    from jetspark.testing.disk import Operation, SimulatedDisk
+
+
+class _Stop(BaseException):
+    """The world ends inside a write."""
+
+
+def stage_batch(bench: "Bench", *bodies: bytes) -> list[int]:
+    bench.log.begin_batch()
+    staged = bench.stage(*bodies)
+    bench.log.end_batch()
+    return staged
+
+
+def commit(bench: "Bench") -> None:
+    bench.write()
+    bench.log.commit()
+
+
+def bodies(bench: "Bench") -> dict[int, bytes]:
+    return {seq: message.body for seq, message in messages(bench.log).items()}
+
+
+def test_a_batch_is_there_after_a_start(bench: "Bench") -> None:
+    bench.publish(b"before")
+    stage_batch(bench, b"a", b"b", b"c")
+    commit(bench)
+    stage_batch(bench, b"single")
+    commit(bench)
+    expected = {1: b"before", 2: b"a", 3: b"b", 4: b"c", 5: b"single"}
+
+    assert bodies(bench) == expected
+    bench.reopen()
+    assert bodies(bench) == expected
+    assert bench.recovery.damaged == []
+
+
+def test_no_group_is_cut_inside_a_batch(bench: "Bench") -> None:
+    bench.log.begin_batch()
+    bench.stage(b"a")
+
+    assert bench.log.take_group() is None
+    bench.log.end_batch()
+    assert bench.log.take_group() is not None
+
+
+def test_an_aborted_batch_leaves_decisions_as_they_were(bench: "Bench") -> None:
+    bench.publish(b"durable")
+    bench.publish(b"other", subject=b"x.y")
+    bench.stage(b"staged")
+    log = bench.log
+    before = (
+        int(log.staged_seq),
+        int(log.staged_position),
+        int(log.staged_messages),
+        int(log.staged_bytes),
+        int(log.index.subjects[b"a.b"].staged_last),
+        int(log.index.subjects[b"x.y"].staged_last),
+        len(log.writer),
+    )
+    log.begin_batch()
+    bench.stage(b"a", b"b")
+    bench.stage(b"c", subject=b"new.one")
+    assert log.stage_delete(2)
+    log.stage_purge(0, b"a.b", 0)
+    log.stage_delete_range(1, 4)
+    log.abort_batch()
+
+    after = (
+        int(log.staged_seq),
+        int(log.staged_position),
+        int(log.staged_messages),
+        int(log.staged_bytes),
+        int(log.index.subjects[b"a.b"].staged_last),
+        int(log.index.subjects[b"x.y"].staged_last),
+        len(log.writer),
+    )
+    assert after == before
+    assert bench.stage(b"next") == [4]
+    commit(bench)
+    assert bodies(bench) == {1: b"durable", 2: b"other", 3: b"staged", 4: b"next"}
+    bench.reopen()
+    assert bodies(bench) == {1: b"durable", 2: b"other", 3: b"staged", 4: b"next"}
+
+
+def test_a_batch_may_be_empty(bench: "Bench") -> None:
+    stage_batch(bench)
+
+    assert bench.log.take_group() is None
+
+
+def test_begin_and_end_come_in_pairs(bench: "Bench") -> None:
+    with pytest.raises(ValueError, match="no batch is being staged"):
+        bench.log.end_batch()
+    with pytest.raises(ValueError, match="no batch is being staged"):
+        bench.log.abort_batch()
+    bench.log.begin_batch()
+    with pytest.raises(ValueError, match="being staged already"):
+        bench.log.begin_batch()
+
+
+def test_a_failed_write_forgets_a_batch_that_was_being_staged(bench: "Bench") -> None:
+    bench.stage(b"a")
+    bench.log.take_group()
+    bench.log.begin_batch()
+    bench.stage(b"b")
+    bench.log.fail(no_space=True)
+    bench.publish(b"c")
+
+    assert bodies(bench) == {3: b"c"}
+
+
+def test_removals_are_part_of_a_batch(bench: "Bench") -> None:
+    bench.publish(b"old")
+    bench.log.begin_batch()
+    bench.stage(b"new")
+    bench.log.stage_delete(1)
+    bench.log.end_batch()
+    commit(bench)
+
+    assert bodies(bench) == {2: b"new"}
+    bench.reopen()
+    assert bodies(bench) == {2: b"new"}
+
+
+def interrupted(bench: "Bench", how: str) -> "list[SimulatedDisk]":
+    """Every disk that may be found when the write of the group is cut short."""
+    found: list[SimulatedDisk] = []
+
+    def stop(operation: "Operation") -> None:
+        if operation.kind == "sync":
+            if how == "prefixes":
+                found.extend(bench.disk.prefixes())
+            else:
+                found.extend(bench.disk.sector_subsets(zeros=how == "zeros"))
+            raise _Stop
+
+    bench.disk.before_step = stop
+    with pytest.raises(_Stop):
+        bench.write()
+    return found
+
+
+@pytest.mark.parametrize("how", ["prefixes", "sectors", "zeros"])
+def test_an_interrupted_write_leaves_all_of_a_batch_or_nothing(bench: "Bench", how: str) -> None:
+    """A batch with neighbours in its group, cut at every byte, and with any sectors missing."""
+    bench.publish(b"acknowledged")
+    bench.stage(b"single" * 20)
+    stage_batch(bench, b"a" * 200, b"b" * 500, b"c" * 300)
+    stage_batch(bench, b"d" * 200, b"e" * 400)
+    bench.stage(b"last" * 30)
+    all_of = {(3, 4, 5), (6, 7)}
+    seen = set()
+    for disk in interrupted(bench, how):
+        bench.reopen(disk)
+        found = set(bodies(bench))
+        seen.add(tuple(sorted(found)))
+        assert 1 in found
+        for batch in all_of:
+            assert found.isdisjoint(batch) or found.issuperset(batch)
+        found |= set(bench.publish(b"after"))
+        bench.reopen()
+        assert set(bodies(bench)) == found
+
+    assert len(seen) > 3
+
+
+def test_a_damaged_batch_that_was_acknowledged_keeps_the_rest(bench: "Bench") -> None:
+    """One flip costs one record: a later group proves that the batch was on disk."""
+    stage_batch(bench, b"a" * 100, b"b" * 100, b"c" * 100)
+    commit(bench)
+    bench.publish(b"later")
+    bench.log.close()
+    bench.store.close()
+    (path,) = bench.segments()
+    at = bench.disk.read_file(path).index(b"b" * 100)
+    bench.disk.flip(path, at * 8)
+    bench.reopen(bench.disk)
+
+    assert set(bodies(bench)) == {1, 3, 4}
+    assert bench.recovery.lost == [(2, 2)]
+
+
+def test_a_damaged_batch_in_a_full_segment_keeps_the_rest(bench: "Bench") -> None:
+    stage_batch(bench, b"a" * 100, b"b" * 100, b"c" * 100)
+    commit(bench)
+    bench.log.roll()
+    bench.log.close()
+    bench.store.close()
+    path = bench.segments()[0]
+    at = bench.disk.read_file(path).index(b"b" * 100)
+    bench.disk.flip(path, at * 8)
+    bench.reopen(bench.disk)
+
+    assert set(bodies(bench)) == {1, 3}
+    assert bench.recovery.lost == [(2, 2)]
+
+
+def test_a_damaged_batch_that_may_be_a_torn_one_is_dropped_and_reported(bench: "Bench") -> None:
+    """And stays dropped, whatever is written behind it."""
+    bench.publish(b"before")
+    stage_batch(bench, b"a" * 100, b"b" * 100, b"c" * 100)
+    commit(bench)
+    bench.log.close()
+    bench.store.close()
+    (path,) = bench.segments()
+    at = bench.disk.read_file(path).index(b"b" * 100)
+    bench.disk.flip(path, at * 8)
+    bench.reopen(bench.disk)
+
+    assert set(bodies(bench)) == {1}
+    assert bench.recovery.doubtful != []
+    assert bench.recovery.lost == [(2, 4)]
+    bench.publish(b"after")
+    bench.reopen()
+    assert set(bodies(bench)) == {1, 5}
+    assert bench.recovery.doubtful != []
+    assert bench.recovery.lost == [(2, 4)]
+
+
+def test_a_batch_that_is_condensed_is_there_after_a_start(bench: "Bench") -> None:
+    for _ in range(10):
+        stage_batch(bench, b"a" * 700, b"b" * 700)
+        commit(bench)
+    while bench.log.maintain():
+        pass
+    assert bench.log.condensed
+    before = bodies(bench)
+    bench.reopen()
+
+    assert bodies(bench) == before
+    assert len(before) == 20

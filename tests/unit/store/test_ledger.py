@@ -1,0 +1,251 @@
+"""Consumers and fast batches in the log (contracts.md 4, kinds 6 to 8; reliability.md 2)."""
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jetspark.errors.storage import StoreReadOnly
+from jetspark.store.record import CONSUMER, record_kind, record_length
+from jetspark.store.segment import read_head
+from jetspark.testing.store_model import messages
+
+if TYPE_CHECKING:
+    from tests.unit.store.conftest import Bench
+
+
+def commit(bench: "Bench") -> None:
+    bench.write()
+    bench.log.commit()
+
+
+def keep_house(bench: "Bench") -> None:
+    """All chores, with the writes they ask for."""
+    while True:
+        while bench.log.maintain():
+            pass
+        if len(bench.log.writer) == 0:
+            return
+        commit(bench)
+
+
+def told(bench: "Bench") -> dict[int, tuple[bytes, bytes, list[bytes]]]:
+    return {
+        number: (records.document, records.state, records.changes)
+        for number, records in bench.log.consumers.items()
+    }
+
+
+def test_a_consumer_shows_when_it_is_durable_and_is_there_after_a_start(bench: "Bench") -> None:
+    bench.log.stage_consumer(1, b"one")
+    assert told(bench) == {}
+    assert bench.log.consumer_number == 1
+    commit(bench)
+
+    assert told(bench) == {1: (b"one", b"", [])}
+    bench.reopen()
+    assert told(bench) == {1: (b"one", b"", [])}
+    assert bench.log.consumer_number == 1
+
+
+def test_a_whole_state_replaces_what_changes_are_added_to(bench: "Bench") -> None:
+    bench.log.stage_consumer(1, b"one")
+    bench.log.stage_consumer(2, b"two")
+    bench.log.stage_consumer_state(1, False, b"a")
+    bench.log.stage_consumer_state(1, True, b"whole")
+    bench.log.stage_consumer_state(1, False, b"b")
+    bench.log.stage_consumer_state(1, False, b"c")
+    bench.log.stage_consumer_state(2, False, b"d")
+    bench.log.stage_consumer(1, b"one, changed")
+    commit(bench)
+
+    expected = {1: (b"one, changed", b"whole", [b"b", b"c"]), 2: (b"two", b"", [b"d"])}
+    assert told(bench) == expected
+    assert told_after_start(bench) == expected
+
+
+def told_after_start(bench: "Bench") -> dict[int, tuple[bytes, bytes, list[bytes]]]:
+    bench.reopen()
+    return told(bench)
+
+
+def test_a_number_is_not_given_again_when_its_consumer_and_its_segment_are_gone(
+    bench: "Bench",
+) -> None:
+    bench.log.stage_consumer(7, b"seven")
+    bench.log.stage_consumer(7, b"")
+    commit(bench)
+    for _ in range(30):
+        bench.publish(b"x" * 1_000)
+    bench.log.stage_purge(0, b"", 0)
+    commit(bench)
+    keep_house(bench)
+
+    assert len(bench.segments()) == 1
+    bench.reopen()
+    assert told(bench) == {}
+    assert bench.log.consumer_number == 7
+
+
+def test_what_is_staged_and_fails_is_forgotten_but_for_its_number(bench: "Bench") -> None:
+    bench.log.stage_consumer(1, b"one")
+    commit(bench)
+    bench.log.stage_consumer(1, b"changed")
+    bench.log.stage_consumer(2, b"two")
+    bench.log.take_group()
+    bench.log.fail(no_space=True)
+
+    assert told(bench) == {1: (b"one", b"", [])}
+    assert bench.log.consumer_number == 2
+    bench.log.stage_consumer_state(1, False, b"a")
+    commit(bench)
+    assert told(bench) == {1: (b"one", b"", [b"a"])}
+
+
+def test_a_read_only_log_takes_no_consumer(bench: "Bench") -> None:
+    bench.log.stage_consumer(1, b"one")
+    bench.log.take_group()
+    bench.log.fail(no_space=False)
+
+    with pytest.raises(StoreReadOnly):
+        bench.log.stage_consumer_state(1, True, b"")
+
+
+def fill_and_empty(bench: "Bench") -> None:
+    for _ in range(30):
+        bench.publish(b"x" * 1_000)
+    bench.log.expire_before(10**9)
+
+
+def test_a_stream_whose_messages_all_expire_keeps_its_consumers(bench: "Bench") -> None:
+    """The segments that hold them go only when they stand in a newer one."""
+    bench.log.stage_consumer(1, b"one")
+    bench.log.stage_consumer_state(1, True, b"whole")
+    bench.log.stage_consumer_state(1, False, b"a")
+    bench.log.stage_consumer(2, b"two")
+    bench.log.stage_fast_batch(b"id", b"42")
+    commit(bench)
+    for _ in range(3):
+        fill_and_empty(bench)
+        keep_house(bench)
+        assert len(bench.segments()) == 1
+        bench.reopen()
+
+        assert told(bench) == {1: (b"one", b"whole", [b"a"]), 2: (b"two", b"", [])}
+        assert bench.log.fast_batches == {b"id": b"42"}
+
+
+def test_a_restated_consumer_counts_no_change_twice(bench: "Bench") -> None:
+    """Changes in segments that stay were said before the consumer was restated."""
+    bench.log.stage_consumer(1, b"one")
+    commit(bench)
+    fill_and_empty(bench)
+    bench.publish(b"stays")
+    bench.log.stage_consumer_state(1, False, b"a")
+    commit(bench)
+    keep_house(bench)
+
+    assert told_after_start(bench) == {1: (b"one", b"", [b"a"])}
+
+
+def test_what_is_decided_meanwhile_is_not_taken_back_by_restating(bench: "Bench") -> None:
+    bench.log.stage_consumer(1, b"one")
+    bench.log.stage_consumer_state(1, True, b"old")
+    bench.log.stage_consumer(2, b"two")
+    bench.log.stage_fast_batch(b"id", b"1")
+    bench.log.stage_fast_batch(b"over", b"1")
+    commit(bench)
+    fill_and_empty(bench)
+    bench.log.stage_consumer_state(1, True, b"new")
+    bench.log.stage_consumer(2, b"")
+    bench.log.stage_fast_batch(b"id", b"2")
+    bench.log.stage_fast_batch(b"over", b"")
+    keep_house(bench)
+
+    assert told_after_start(bench) == {1: (b"one", b"new", [])}
+    assert bench.log.fast_batches == {b"id": b"2"}
+
+
+def test_restating_that_meets_a_full_disk_is_tried_again(bench: "Bench") -> None:
+    bench.log.stage_consumer(1, b"one")
+    commit(bench)
+    fill_and_empty(bench)
+    while bench.log.maintain():
+        pass
+    group = bench.log.take_group()
+    assert group is not None
+    bench.disk.fail(1, errno.ENOSPC)
+    with pytest.raises(OSError, match="No space"):
+        bench.disk.write_synced(int(group.handle), [group.blob], int(group.offset))
+    bench.log.fail(no_space=True)
+    before = len(bench.segments())
+    keep_house(bench)
+
+    assert before > 1
+    assert len(bench.segments()) == 1
+    assert told_after_start(bench) == {1: (b"one", b"", [])}
+
+
+def test_nothing_is_restated_twice_while_it_is_on_its_way(bench: "Bench") -> None:
+    bench.log.stage_consumer(1, b"one")
+    commit(bench)
+    fill_and_empty(bench)
+    bench.log.maintain()
+    staged = bench.log.staged_position
+    bench.log.maintain()
+    bench.log.take_chore()
+
+    assert bench.log.staged_position == staged
+
+
+def test_opening_stages_nothing(bench: "Bench") -> None:
+    bench.log.stage_consumer(1, b"one")
+    commit(bench)
+    fill_and_empty(bench)
+    bench.log.stage_purge(0, b"", 0)
+    commit(bench)
+    bench.reopen()
+
+    assert bench.log.staged_position == bench.log.durable_position
+    assert told(bench) == {1: (b"one", b"", [])}
+
+
+def test_condensed_segments_say_the_same(bench: "Bench") -> None:
+    bench.log.stage_consumer(3, b"three")
+    bench.log.stage_consumer_state(3, False, b"a")
+    bench.log.stage_fast_batch(b"id", b"9")
+    commit(bench)
+    for _ in range(30):
+        bench.publish(b"x" * 1_000)
+    while bench.log.maintain():
+        pass
+    assert bench.log.condensed
+
+    assert told_after_start(bench) == {3: (b"three", b"", [b"a"])}
+    assert bench.log.fast_batches == {b"id": b"9"}
+
+
+def test_a_consumer_whose_document_is_damaged_is_reported_by_its_number(bench: "Bench") -> None:
+    bench.publish(b"one")
+    bench.log.stage_consumer(12, b"twelve")
+    commit(bench)
+    bench.log.stage_consumer_state(12, True, b"state")
+    commit(bench)
+    bench.publish(b"two")
+    bench.log.close()
+    bench.store.close()
+    (path,) = bench.segments()
+    data = bench.disk.read_file(path)
+    head = read_head(data)
+    assert head is not None
+    at = head[1]
+    while record_kind(data, at) != CONSUMER:
+        at += int(record_length(data, at))
+    bench.disk.flip(path, (at + 60) * 8)
+    bench.reopen(bench.disk)
+
+    assert told(bench) == {}
+    assert list(messages(bench.log)) == [1, 2]
+    assert len(bench.recovery.damaged) == 1
+    assert any("consumer number 12" in note for note in bench.recovery.notes)
+    assert bench.log.consumer_number == 12

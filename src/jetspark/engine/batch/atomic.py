@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jetspark.api.enums import AbandonReason
+from jetspark.engine.batch.dialect import batch_number
 from jetspark.engine.batch.judge import Judgement, judge_batch
 from jetspark.engine.batch.limits import ID_MAX
 from jetspark.engine.batch.members import AtomicBatch
@@ -17,7 +18,7 @@ from jetspark.engine.batch.words import pub_ack
 from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.checks import Checks
-from jetspark.engine.stream.expectations import NO_SEQUENCE, expected_sequence
+from jetspark.engine.stream.expectations import NO_SEQUENCE
 from jetspark.engine.stream.ttl import NO_TTL, parse_ttl
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
@@ -46,7 +47,7 @@ def take(
     """
     headers = stream.checks.headers
     batch_id = headers.batch_id
-    number = int(expected_sequence(headers.batch_seq)) if headers.batch_seq else NO_SEQUENCE
+    number = batch_number(headers.batch_seq)
     ends = headers.has_commit and headers.batch_commit == END_OF_BATCH
     error = _header_problem(stream, number)
     if error:

@@ -26,6 +26,10 @@ FLOW_DEFAULT: Final = 10  # for what is no number, as in released servers
 FLOW_MAX: Final = 65_535
 FLOW_BYTES_MAX: Final = 2**40
 GAP_MODES: Final = (b"ok", b"fail")
+# Batch sequences are unsigned 64-bit words on the wire; nobody counts up to where ours end.
+NUMBER_MAX: Final = 2**62
+_UNSIGNED_MAX: Final = 2**64 - 1
+_DIGITS_MAX: Final = 20
 _TOKENS: Final = 7  # id, flow, gap, sequence, operation, $FI, and what stands before the id
 
 
@@ -44,6 +48,13 @@ class Part:
     head: bytes = b""
 
 
+def batch_number(text: bytes) -> int:
+    """A batch sequence: NO_SEQUENCE for what is none. Those beyond our words are very large."""
+    if not text.isdigit() or len(text.lstrip(b"0")) > _DIGITS_MAX or int(text) > _UNSIGNED_MAX:
+        return NO_SEQUENCE
+    return min(int(text), NUMBER_MAX)
+
+
 def parse_reply(reply: bytes) -> Part | None:
     """Read a reply subject that ends with ``.$FI``; None when it is not one of fast ingest."""
     tokens = reply.rsplit(b".", _TOKENS - 1)
@@ -51,7 +62,7 @@ def parse_reply(reply: bytes) -> Part | None:
         return None
     _, batch_id, flow, gap, number, op_word, _ = tokens
     op = int(expected_sequence(op_word)) if op_word else NO_SEQUENCE
-    seq = int(expected_sequence(number)) if number else NO_SEQUENCE
+    seq = batch_number(number)
     if (
         not START <= op <= PING
         or seq <= 0
@@ -66,7 +77,7 @@ def parse_reply(reply: bytes) -> Part | None:
 
 def parse_headers(headers: PublishHeaders, reply: bytes) -> Part | bytes:
     """Read the headers of ADR-50; the body of an error when they do not describe a batch."""
-    seq = int(expected_sequence(headers.batch_seq)) if headers.batch_seq else NO_SEQUENCE
+    seq = batch_number(headers.batch_seq)
     if seq == NO_SEQUENCE:
         return fast_header_body(ErrCode.ATOMIC_SEQUENCE_MISSING)
     # Absent means fail; any other word ends the batch, an empty one too.

@@ -21,7 +21,7 @@ from jetspark.engine.batch.dialect import (
     parse_reply,
 )
 from jetspark.engine.batch.flow import FlowControl
-from jetspark.engine.batch.groups import check_flow, close, drop_all, resume, watch
+from jetspark.engine.batch.groups import check_flow, close, drop_all, move, resume, watch
 from jetspark.engine.batch.limits import ID_MAX
 from jetspark.engine.batch.members import BY_HEADERS, BY_REPLY, FastBatch
 from jetspark.engine.batch.written import wrote_last
@@ -160,6 +160,9 @@ class Turn:
                 )
             self.block = remove_header(self.block, REQUIRED_API_LEVEL)
         batch.touched = self.now
+        if part.head != batch.head:
+            # Answers go where the newest message wants them.
+            move(self.stream, batch, part.head)
         if batch.resumed:
             batch.resumed = False
             if not batch.gap_ok:
@@ -180,7 +183,7 @@ class Turn:
     def _opening_problem(self) -> bytes:
         dialect = self.part.dialect
         limits = self.stream.batch_limits
-        if self.part.seq != 1 or (dialect == BY_HEADERS and self.part.op == END):
+        if self.part.seq != 1 or self.part.op in {END, PING}:
             return self._error(ErrCode.FAST_ID_UNKNOWN)
         of_dialect = sum(b.dialect == dialect for b in self.stream.fast.values())
         if (

@@ -53,6 +53,13 @@ def watch(stream: BatchIntake, batch: FastBatch) -> None:
     atomic.watch(stream, int(batch.touched))
 
 
+def move(stream: BatchIntake, batch: FastBatch, head: bytes) -> None:
+    """The publisher of a batch listens somewhere else from now on."""
+    if stream.fast_heads.pop(batch.head, None) is not None:
+        stream.fast_heads[head] = batch
+    batch.head = head
+
+
 def release(stream: BatchIntake, batch: FastBatch) -> None:
     """A fast batch is no longer open."""
     if stream.fast.pop(batch.batch_id, None) is None:

@@ -1,0 +1,47 @@
+"""The same batches, answered by nats-server 2.15.1 and by us (ADR-50, wire-facts.md 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.campaigns.judges import running_nats_server
+from tests.campaigns.served import Served
+from tests.interop.batch_scripts import SCRIPTS
+from tests.interop.batch_wire import BatchClient, BatchScript, play_both
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BatchClient]:
+    folder = tmp_path_factory.mktemp("theirs")
+    config = folder / "server.conf"
+    config.write_text(f'jetstream {{ store_dir: "{folder / "store"}" }}\n')
+    with running_nats_server(config) as port:
+        client = BatchClient(f"127.0.0.1:{port}")
+        yield client
+        client.close()
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BatchClient]:
+    served = Served(tmp_path_factory.mktemp("ours") / "store", "-p", "-1", "-js")
+    assert served.url, "".join(served.lines)
+    client = BatchClient(served.url)
+    yield client
+    client.close()
+    served.end()
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+def test_both_servers_answer_a_batch_alike(
+    ours: BatchClient, theirs: BatchClient, script: BatchScript
+) -> None:
+    said = play_both(ours, theirs, script, "D")
+
+    for step, here, there in said:
+        assert here == there, step
+    assert said[0][1] == "made"
+
+
+def test_every_script_has_a_name_of_its_own() -> None:
+    assert len({script.name for script in SCRIPTS}) == len(SCRIPTS)

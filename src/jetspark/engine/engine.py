@@ -7,23 +7,31 @@ groups of dirty streams once per loop turn, and reports what became of them. ``n
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
 from jetspark.api.advisory import BatchAbandoned
 from jetspark.api.base import encode
 from jetspark.api.enums import AbandonReason
-from jetspark.api.stream import StreamConfig
+from jetspark.api.stream import STREAM_CREATE, StreamConfig, StreamCreateResponse
 from jetspark.engine.advisories import Advisories
 from jetspark.engine.batch.groups import drop_with_stream
 from jetspark.engine.batch.limits import BatchLimits
 from jetspark.engine.deadlines import Deadlines
+from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.direct.gets import Gets
-from jetspark.engine.limits import HELD_READS_MAX, MIN_LAST_SEQ_WAIT_NS
+from jetspark.engine.ledger import AccountLedger
 from jetspark.engine.outbox import Entry, Outbox
+from jetspark.engine.restore import is_marked
+from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.config import decode_config
+from jetspark.engine.stream.state import stream_info
 from jetspark.engine.stream.stream import Stream
-from jetspark.engine.target import DIRECT_GET, PUBLISH, REQUEST, Target
+from jetspark.engine.target import DIRECT_GET, PUBLISH, REQUEST, TRANSFER, Target
+from jetspark.engine.transfers import Transfers
+from jetspark.errors.bodies import error_body
+from jetspark.errors.codes import ErrCode
 from jetspark.ids import Nuid
 from jetspark.store.log import Group, StreamLog
 from jetspark.store.manifest import Identity
@@ -32,6 +40,7 @@ from jetspark.subjects.match import overlaps
 from jetspark.subjects.sublist import Sublist
 
 API_PREFIX = b"$JS.API."
+TRANSFER_PREFIX = b"$JS.SNAPSHOT."
 DIRECT_PREFIX = b"$JS.API.DIRECT.GET."
 
 
@@ -44,22 +53,27 @@ class Engine(Gets):
         *,
         account: str,
         random_id: Callable[[], int],
-        min_last_seq_wait_ns: int = MIN_LAST_SEQ_WAIT_NS,
-        held_reads_max: int = HELD_READS_MAX,
+        settings: EngineSettings | None = None,
+        held_reads: HeldReads | None = None,
         leader: str = "",
         next_id: Callable[[], str] | None = None,
+        ledger: AccountLedger | None = None,
         batch_limits: BatchLimits | None = None,
     ) -> None:
-        super().__init__(min_last_seq_wait_ns, held_reads_max)
+        self.settings = settings or EngineSettings()
+        super().__init__(self.settings.min_last_seq_wait, held_reads or HeldReads())
         self.streams: dict[str, Stream] = {}
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader
         self.generation = 0
-        self.advisories = Advisories(self.publish_own, next_id or Nuid().next, server=leader)
+        self.next_id = next_id or Nuid().next
+        self.advisories = Advisories(self.publish_own, self.next_id, server=leader)
+        self.transfers = Transfers(self)
         # `$JS.API` answers so far, and those that were errors; direct gets are none.
         self.api_total = 0
         self.api_errors = 0
         self.dirty: list[Stream] = []
+        self.ledger = ledger or AccountLedger()
         self._store = store
         self._account = account
         self._random_id = random_id
@@ -70,13 +84,23 @@ class Engine(Gets):
 
     # Streams -----------------------------------------------------------------------------------
 
-    def adopt(self, log: StreamLog) -> None:
-        """Take over a stream that was recovered from the store."""
+    def adopt(self, log: StreamLog) -> bool:
+        """Take over a stream that was recovered; False: it never was whole, and is removed."""
+        if is_marked(bytes(log.identity.config)):
+            self._store.drop(log)
+            return False
         config = decode_config(bytes(log.identity.config))
         self._add(Stream(config, log.identity.created_ns, log, self._batch_limits))
+        return True
 
     def create_stream(self, config: StreamConfig, now: int) -> Stream:
         """Make a stream, durably, from a prepared configuration."""
+        stream = self.hidden_stream(config, now)
+        self._add(stream)
+        return stream
+
+    def hidden_stream(self, config: StreamConfig, now: int) -> Stream:
+        """Make a stream, durably, that nobody sees; raises OSError."""
         identity = Identity(
             stream_id=self._random_id(),
             account=self._account,
@@ -87,9 +111,20 @@ class Engine(Gets):
             max_bytes=evicting(config)[1],
             max_per_subject=evicting(config)[2],
         )
-        stream = Stream(config, now, self._store.create(identity), self._batch_limits)
-        self._add(stream)
-        return stream
+        return Stream(config, now, self._store.create(identity), self._batch_limits)
+
+    def reveal(self, config: StreamConfig, stream: Stream, now: int) -> bytes:
+        """Show a stream that was restored; the answer to who restored it."""
+        shown = Stream(config, stream.created_ns, stream.log, self._batch_limits)
+        self._add(shown)
+        return STREAM_CREATE.ok(stream_info(shown, now, StreamCreateResponse))
+
+    def discard(self, stream: Stream) -> None:
+        """Remove a stream that nobody has seen."""
+        stream.dropped = True
+        with suppress(OSError):
+            # What cannot be removed now carries its mark, and is removed by the next start.
+            self._store.drop(stream.log)
 
     def update_stream(self, stream: Stream, config: StreamConfig) -> None:
         """Decide that a stream has another configuration; raises StoreReadOnly."""
@@ -108,20 +143,28 @@ class Engine(Gets):
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
 
+    def change_settings(self, settings: EngineSettings) -> None:
+        """Go by other settings from now on."""
+        self.settings = settings
+        self._gate.wait_ns = settings.min_last_seq_wait
+
     def find(self, name: str) -> StreamConfig | None:
         """The configuration of a stream of the account."""
         stream = self.streams.get(name)
         return None if stream is None else stream.config
 
-    def drop_stream(self, stream: Stream) -> None:
-        """Remove a stream and all its messages, durably."""
+    def drop_stream(self, stream: Stream, outbox: Outbox) -> None:
+        """Remove a stream and all its messages, durably; what waits for it hears that."""
         for subject in stream.config.subjects:
             self._subjects.remove(subject.encode(), b"", stream)
         del self.streams[stream.config.name]
+        self.ledger.remove(stream)
         stream.dropped = True
         drop_with_stream(stream)
         self.generation += 1
         self._store.drop(stream.log)
+        stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
+        self.refuse_dropped(stream, outbox)
 
     def overlapping(self, config: StreamConfig) -> Stream | None:
         """Another stream that wants some of the subjects."""
@@ -135,6 +178,7 @@ class Engine(Gets):
 
     def _add(self, stream: Stream) -> None:
         self.streams[stream.config.name] = stream
+        self.ledger.add(stream)
         for subject in stream.config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
@@ -162,6 +206,8 @@ class Engine(Gets):
             if stream is None or not stream.allow_direct:
                 return None
             return Target(DIRECT_GET, stream, appended)
+        if subject.startswith(TRANSFER_PREFIX) and self.transfers.knows(subject):
+            return Target(TRANSFER, None, subject)
         if subject.startswith(API_PREFIX):
             return Target(REQUEST, None, subject[len(API_PREFIX) :])
         found = self._subjects.match(subject).plain
@@ -217,6 +263,9 @@ class Engine(Gets):
             return
         stream.committed_ns = now
         stream.committed(outbox)
+        if self.transfers.committed(stream, outbox):
+            return
+        self.ledger.note(stream)
         self._deadlines.note(stream)
         if stream.published:
             entries, stream.published = stream.published, []
@@ -242,6 +291,9 @@ class Engine(Gets):
             stream.log.fail(no_space)
             return
         stream.failed(no_space, outbox)
+        if self.transfers.failed(stream, outbox):
+            return
+        self.ledger.note(stream)
         # A configuration that was staged is not the stream's.
         durable = decode_config(bytes(stream.log.identity.config))
         if durable != stream.config:
@@ -253,15 +305,17 @@ class Engine(Gets):
 
     def next_deadline(self) -> int | None:
         """When ``expire`` has something to do."""
-        held = self._gate.next_deadline()
-        stream = self._deadlines.next()
-        if held is None or stream is None:
-            return stream if held is None else held
-        return min(held, stream)
+        known = (
+            self._gate.next_deadline(),
+            self._deadlines.next(),
+            self.transfers.next_deadline(),
+        )
+        return min((each for each in known if each is not None), default=None)
 
     def expire(self, now: int, outbox: Outbox) -> list[Stream]:
         """Do what is due; the streams that had something."""
         self.refuse_held(now, outbox)
+        self.transfers.expire(now, outbox)
         due = self._deadlines.due(now)
         for stream in due:
             if stream.expire(now, outbox):
@@ -269,10 +323,12 @@ class Engine(Gets):
                 self.mark_dirty(stream)
             else:
                 self._deadlines.note(stream)
+                self.ledger.note(stream)
         return due
 
     def close(self) -> None:
         """Close the files of all streams."""
+        self.transfers.close()
         for stream in self.streams.values():
             stream.log.close()
 

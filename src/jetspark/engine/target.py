@@ -9,6 +9,7 @@ from jetspark.engine.stream.stream import Stream
 PUBLISH: Final[i64] = 1  # a message for a stream
 DIRECT_GET: Final[i64] = 2  # `$JS.API.DIRECT.GET.<stream>[.<subject>]`
 REQUEST: Final[i64] = 3  # any other `$JS.API` request
+TRANSFER: Final[i64] = 4  # a chunk of a restore, or the receipt of one of a snapshot
 
 
 class Target:

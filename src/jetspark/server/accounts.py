@@ -1,6 +1,5 @@
 """Accounts at run time: each has its own subscriptions, its own streams, and sees no other."""
 
-from jetspark.engine.outbox import Outbox
 from jetspark.server.driver import EngineDriver
 from jetspark.server.router import Router
 
@@ -10,8 +9,8 @@ class Account:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.outbox = Outbox()
-        self.router = Router(self.outbox)
+        self.router = Router()
+        self.outbox = self.router.outbox
         self.driver: EngineDriver | None = None
         self.clients = 0
         self.slow_consumers = 0

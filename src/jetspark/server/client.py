@@ -86,6 +86,10 @@ class ClientHandler(ServerOps):
         router.traffic.in_msgs += 1
         router.traffic.in_bytes += size
         subject = data[ss:se]
+        if subject == router.last_subject:
+            subject = router.last_subject
+        else:
+            router.last_subject = subject
         if self.pedantic and (has_empty_token(subject) or not is_literal(subject)):
             # Said, and the message goes its way all the same, as in nats-server.
             receiver.queue(encode_err(b"Invalid Publish Subject"))
@@ -112,7 +116,7 @@ class ClientHandler(ServerOps):
         elif target.kind == PUBLISH:
             stream = target.stream
             assert stream is not None
-            staged = stream.publish(data, ss, se, rs, re, hs, ps, pe, router.now, router.outbox)
+            staged = stream.publish(subject, data, rs, re, hs, ps, pe, router.now, router.outbox)
             if staged and not stream.dirty:
                 router.mark_dirty(stream)
         else:

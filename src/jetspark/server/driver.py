@@ -15,7 +15,7 @@ from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
-from jetspark.engine.target import DIRECT_GET, Target
+from jetspark.engine.target import DIRECT_GET, TRANSFER, Target
 from jetspark.server.router import Router
 from jetspark.store.committer import Committer, Housekeeper
 
@@ -70,13 +70,28 @@ class EngineDriver:
         self._router.stores_inboxes = self.engine.wants_inboxes()
         self._schedule_turn()
 
+    def _follow_if_needed(self) -> None:
+        if self._router.generation != self.engine.generation:
+            self.follow_streams()
+
     def _request(self, target: Target, reply: bytes, headers: bytes, body: bytes) -> None:
         now = self._clock.now_ns()
         if target.kind == DIRECT_GET:
             assert target.stream is not None
             self.engine.direct_get(
-                target.stream, target.subject, body, reply, now, self._outbox, headers
+                target.stream,
+                target.subject,
+                body,
+                reply,
+                now,
+                self._outbox,
+                headers,
+                self._asker(),
             )
+        elif target.kind == TRANSFER:
+            self.engine.transfers.handle(target.subject, body, reply, now, self._outbox)
+            self._follow_if_needed()
+            self._schedule_turn()
         else:
             self.api_total += 1
             outbox = self._outbox
@@ -84,8 +99,7 @@ class EngineDriver:
                 self.engine, target.subject, body, reply, now, outbox, headers, self._asker()
             ):
                 self.api_errors += 1
-            if self._router.generation != self.engine.generation:
-                self.follow_streams()
+            self._follow_if_needed()
         if self.engine.work or self.engine.dirty or self.engine.next_deadline() != self._timer_at:
             self._schedule_turn()
 
@@ -116,7 +130,8 @@ class EngineDriver:
                 continue
             self._in_flight += 1
             self._committer.submit((self, stream), group)
-        if self.engine.advance():
+        more = self.engine.transfers.advance(self._router.now, self._outbox)
+        if self.engine.advance() or more:
             self._schedule_turn()
         self._flush(self._router)
         self._rearm()
@@ -127,6 +142,7 @@ class EngineDriver:
         if error is None:
             self.engine.committed(stream, self._outbox, self._clock.now_ns())
             self._keep_house(stream)
+            self._follow_if_needed()
         else:
             log.error(
                 "Writing stream %r failed: %s; nothing of it was acknowledged",
@@ -176,6 +192,7 @@ class EngineDriver:
         self._router.now = self._clock.now_ns()
         for stream in self.engine.expire(self._router.now, self._outbox):
             self._keep_house(stream)
+        self._follow_if_needed()
         if self.engine.dirty:
             self._schedule_turn()
         self._flush(self._router)

@@ -18,7 +18,7 @@ from jetspark.engine.direct.read import DirectReader
 from jetspark.engine.outbox import Outbox, Outlet
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import Target
-from jetspark.protocol.encoder import write_hmsg, write_msg
+from jetspark.protocol.encoder import write_hmsg, write_msg, write_number
 from jetspark.server.receiver import Receiver, Subscription, Traffic
 from jetspark.subjects.sublist import Match, Sublist
 
@@ -65,9 +65,11 @@ class Route:
 class Router:
     """The subscriptions of one account, and the way of each message through them."""
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self) -> None:
         self.sublist: Sublist = Sublist()
-        self.outbox: Outbox = outbox
+        self.outbox: Outbox = RouterOutbox(self)
+        # The subject of the message before: the same again need not be hashed again.
+        self.last_subject: bytes = b""
         # Answers the common direct gets without a way through the engine.
         self.reader: DirectReader = DirectReader()
         self.traffic: Traffic = Traffic()
@@ -275,6 +277,36 @@ class Router:
         route = self.route(subject)
         return not route.is_empty() or route.target is not None
 
+    def send_acks(self, head: bytes, replies: list[bytes], sequences: list[int]) -> None:
+        """Deliver acknowledgements: the most frequent messages of the server's own."""
+        i: i64 = 0
+        while i < len(replies):
+            to = replies[i]
+            seq: i64 = sequences[i]
+            i += 1
+            route = self.route(to)
+            if len(route.subscribers) != 1 or route.groups:
+                self.deliver(route, None, to, b"", b"", head + b"%d}" % int(seq))
+                continue
+            subscription = route.subscribers[0]
+            receiver = subscription.receiver
+            if receiver.permissions is not None or subscription.closed:
+                self.give(subscription, None, to, b"", b"", head + b"%d}" % int(seq))
+                continue
+            out = receiver.out
+            size = len(head) + digits(seq) + 1
+            out.write(b"MSG ")
+            out.write(to)
+            out.write(b" ")
+            out.write(subscription.sid)
+            out.write(b" ")
+            write_number(out, size)
+            out.write(b"\r\n")
+            out.write(head)
+            write_number(out, seq)
+            out.write(b"}\r\n")
+            self._count(subscription, receiver, size)
+
     def outlet(self, subject: bytes) -> Outlet | None:
         """The one receiver of a reply subject; None when there is none."""
         route = self.route(subject)
@@ -284,6 +316,19 @@ class Router:
             size: i64 = len(group)
             return ClientOutlet(self, group[self.random.randrange(size) if size > 1 else 0])
         return None
+
+
+class RouterOutbox(Outbox):
+    """The engine's outbox of one account: runs of acknowledgements take no detour."""
+
+    def __init__(self, router: Router) -> None:
+        super().__init__()
+        self._router: Router = router
+
+    def acknowledge(self, head: bytes, replies: list[bytes], sequences: list[int]) -> None:
+        """Answer publishers, behind all that is here already."""
+        self._router.send_outbox()
+        self._router.send_acks(head, replies, sequences)
 
 
 class ClientOutlet(Outlet):
@@ -305,6 +350,15 @@ class ClientOutlet(Outlet):
     def gone(self) -> bool:
         """Say whether nobody listens any more."""
         return self._subscription.closed
+
+
+def digits(number: i64) -> i64:
+    """How many decimal digits a number that is not negative has."""
+    count: i64 = 1
+    while number >= 10:
+        number //= 10
+        count += 1
+    return count
 
 
 def is_compact(data: bytes, se: i64, rs: i64, re: i64, hs: i64, ps: i64) -> bool:

@@ -48,6 +48,9 @@ class Sublist:
         self._evictions: i64 = 0
         self._literals: dict[bytes, Leaf] = {}
         self._root: Node = Node()
+        # The prefix asked for last, and its result: replies come in runs for one client.
+        self._last_prefix: bytes = b""
+        self._last_wild: Match = merge([])
 
     def insert(self, pattern: bytes, queue: bytes, value: object) -> None:
         """Add a subscriber: of every message if ``queue`` is empty, else one of that group.
@@ -114,11 +117,20 @@ class Sublist:
             cut -= 1
         if cut in (0, size):
             return self._find(subject)
-        wild = self._prefixes.get(subject[:cut])
-        if wild is None:
-            wild = self._find_prefix(subject, cut)
-            if wild is None:
-                return self._find(subject)
+        wild = self._last_wild
+        if (
+            cut != len(self._last_prefix)
+            or wild.stale
+            or not subject.startswith(self._last_prefix)
+        ):
+            found = self._prefixes.get(subject[:cut])
+            if found is None:
+                found = self._find_prefix(subject, cut)
+                if found is None:
+                    return self._find(subject)
+            wild = found
+            self._last_wild = wild
+            self._last_prefix = subject[:cut]
         leaf = self._literals.get(subject)
         if leaf is None:
             return wild

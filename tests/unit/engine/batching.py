@@ -40,10 +40,13 @@ def member(
     batch: str = "b",
     body: bytes = b"x",
     reply: bytes = b"r",
+    subject_seq: str = "",
     **headers: str,
 ) -> None:
     """Send a message of an atomic batch."""
     named = {"batch_id": batch, "batch_sequence": str(number)} | headers
+    if subject_seq:
+        named["expected_last_subject_sequence"] = subject_seq
     bench.publish(stream, subject, body, reply=reply, headers=block(**named))
 
 

@@ -97,7 +97,7 @@ class Bench:
         hs = rs + len(reply)
         ps = hs + len(headers)
         staged = stream.publish(
-            data, 0, rs, rs, hs, hs, ps, ps + len(payload), self.now, self.outbox
+            subject, data, rs, hs, hs, ps, ps + len(payload), self.now, self.outbox
         )
         if staged:
             self.engine.mark_dirty(stream)

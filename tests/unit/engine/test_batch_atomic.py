@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from jetspark.engine.stream.stream import Stream
 
-SUBJECT_SEQ = "expected_last_subject_sequence"
-
 
 def headers_of(stream: Stream, seq: int, name: bytes) -> bytes | None:
     return find_value(block_of(stream, seq), name)
@@ -345,7 +343,7 @@ def test_a_server_has_at_most_a_thousand_open_batches(bench: Bench) -> None:
     member(bench, streams[2], 1, b"s2.1")
     assert codes(bench) == [None, None, None, 10210]
 
-    bench.engine.drop_stream(streams[0])
+    bench.engine.drop_stream(streams[0], bench.outbox)
     member(bench, streams[2], 1, b"s2.1")
     assert codes(bench) == [None]
     assert BatchLimits().atomic_per_server == 1000
@@ -423,7 +421,7 @@ def test_expectations_are_checked_at_the_commit_and_not_before(bench: Bench) -> 
 def test_any_message_that_fails_rejects_the_batch(bench: Bench) -> None:
     stream = made(bench)
     member(bench, stream, 1, b"s.1")
-    member(bench, stream, 2, b"s.2", **{SUBJECT_SEQ: "7"})
+    member(bench, stream, 2, b"s.2", subject_seq="7")
     member(bench, stream, 3, b"s.3", batch_commit="1")
     flush(bench)
 
@@ -444,7 +442,7 @@ def test_a_subject_the_batch_wrote_before_cannot_be_expected(bench: Bench) -> No
     stream = made(bench)
     bench.store(stream, b"s.1", b"x")
     member(bench, stream, 1, b"s.1")
-    member(bench, stream, 2, b"s.1", batch_commit="1", **{SUBJECT_SEQ: "1"})
+    member(bench, stream, 2, b"s.1", batch_commit="1", subject_seq="1")
     flush(bench)
 
     assert codes(bench) == [None, 10164]
@@ -453,7 +451,7 @@ def test_a_subject_the_batch_wrote_before_cannot_be_expected(bench: Bench) -> No
 def test_a_refusal_waits_for_the_state_it_stands_on(bench: Bench) -> None:
     stream = made(bench)
     bench.publish(stream, b"s.1", b"x")
-    member(bench, stream, 1, b"s.1", batch_commit="1", **{SUBJECT_SEQ: "0"})
+    member(bench, stream, 1, b"s.1", batch_commit="1", subject_seq="0")
     assert told(bench) == []
 
     flush(bench)

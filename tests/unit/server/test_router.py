@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from jetspark.engine.outbox import Outbox
 from jetspark.protocol.parser import ServerParser
 from jetspark.server.client import ClientHandler
 from jetspark.server.receiver import Pending, Receiver
@@ -21,7 +20,7 @@ class Account:
     """One account, with as many clients as a test wants."""
 
     def __init__(self) -> None:
-        self.router = Router(Outbox())
+        self.router = Router()
         self.pending = Pending()
 
     def client(self, *, headers: bool = True, echo: bool = True) -> ClientHandler:

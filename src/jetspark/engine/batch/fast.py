@@ -61,7 +61,7 @@ def take_by_reply(
     part: Part | None = None
     if rules.sealed:
         error = error_body(ErrCode.STREAM_SEALED)
-    elif not (error := checks.judge_sizes()):
+    elif not (error := checks.judge_sizes(subject)):
         part = parse_reply(reply)
         if not rules.allow_batched:
             error = error_body(ErrCode.FAST_DISABLED)

@@ -49,7 +49,7 @@ def watch(stream: BatchIntake, batch: FastBatch) -> None:
     stream.batch_limits.fast_open[int(batch.dialect)] += 1
     if batch.dialect == BY_REPLY:
         stream.fast_heads[batch.head] = batch
-        stream.appending = stream.rules.open
+        stream.appending = True
     atomic.watch(stream, int(batch.touched))
 
 
@@ -67,7 +67,7 @@ def release(stream: BatchIntake, batch: FastBatch) -> None:
     batch.closed = True
     stream.batch_limits.fast_open[int(batch.dialect)] -= 1
     stream.fast_heads.pop(batch.head, None)
-    stream.appending = len(stream.fast_heads) > 0 and stream.rules.open
+    stream.appending = len(stream.fast_heads) > 0
 
 
 def close(stream: BatchIntake, batch: FastBatch) -> bool:

@@ -66,7 +66,6 @@ class BatchIntake(Intake):
             atomic.drop_all(self)
         if self.fast and not config.allow_batched:
             fast.drop_all(self)
-        self.appending = len(self.fast) > 0 and self.rules.open
 
     # Atomic ------------------------------------------------------------------------------------
 
@@ -140,11 +139,11 @@ class BatchIntake(Intake):
     # Fast --------------------------------------------------------------------------------------
 
     def append_fast(
-        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, ps: i64, pe: i64, now: i64
+        self, subject: bytes, data: bytes, rs: i64, re: i64, ps: i64, pe: i64, now: i64
     ) -> bool:
         """Take the message that is next in a fast batch and asks nothing; False: it is not one."""
         i = re - _APPEND_SIZE
-        if i <= rs or data[i:re] != APPEND_END or i - rs > 4096 or self.log.read_only:
+        if i <= rs or data[i:re] != APPEND_END or not self.rules.open or self.log.read_only:
             return False
         number: i64 = 0
         scale: i64 = 1
@@ -162,7 +161,7 @@ class BatchIntake(Intake):
         batch = self.fast_heads.get(data[rs : i + 1])
         if batch is None or number != batch.last + 1 or batch.resumed:
             return False
-        batch.stored_seq = self.log.stage_message(data[ss:se], 0, data[ps : pe + 2], now)
+        batch.stored_seq = self.log.stage_message(subject, 0, data[ps : pe + 2], now)
         batch.last = number
         batch.touched = now
         if not batch.listed:

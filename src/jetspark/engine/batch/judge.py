@@ -56,12 +56,16 @@ def judge_batch(stream: BatchIntake, batch: AtomicBatch, now: int) -> Judgement:
         error = _judge(checks, subject, before, now)
         if error:
             return Judgement(error, before.on_state)
+    quota = checks.quota
+    if quota is not None:
+        # Each message had room by itself; all of them together must have it too.
+        return Judgement(quota.problem(batch.subjects[0], 0, before.size), on_state=True)
     return Judgement()
 
 
 def _judge(checks: Checks, subject: bytes, before: _Before, now: int) -> bytes:
     headers = checks.headers
-    error = checks.judge_sizes()
+    error = checks.judge_sizes(subject)
     if error:
         return error
     if headers.expected_last_id:
@@ -128,7 +132,7 @@ def _judge_counter(checks: Checks, subject: bytes, before: _Before) -> bytes:
     total += parse_integer(headers.incr)
     before.totals[subject] = total
     checks.body = b'{"val":"%b"}\r\n' % format_integer(total)
-    return checks.judge_sizes()
+    return checks.judge_sizes(subject)
 
 
 def _judge_sequences(checks: Checks, subject: bytes, before: _Before) -> bytes:

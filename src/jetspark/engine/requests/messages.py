@@ -20,7 +20,9 @@ def get(engine: Engine, request: Request) -> bytes | None:
     wanted = request.decoded(MsgGetRequest)
     check_selection(wanted)
     stream = request.stream(engine)
-    return engine.message_get(stream, wanted, request.reply, request.now, request.outbox)
+    return engine.message_get(
+        stream, wanted, request.reply, request.now, request.outbox, request.asker
+    )
 
 
 def delete(engine: Engine, request: Request) -> bytes | None:

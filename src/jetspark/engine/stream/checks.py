@@ -4,7 +4,7 @@ Decisions use staged state (contracts.md 1). A refusal that stands on such state
 its reply waits like an acknowledgement does.
 """
 
-from typing import Final
+from typing import Final, Protocol
 
 from mypy_extensions import i64
 
@@ -37,6 +37,14 @@ ALLOWED: Final = b""
 BATCHED: Final = b"batched"
 
 
+class Quota(Protocol):
+    """What may refuse a message because of what others have stored (engine/ledger.py)."""
+
+    def problem(self, subject: bytes, headers_length: int, body_length: int) -> bytes:
+        """The error for a message; empty when it may be stored."""
+        ...
+
+
 class Checks:
     """The checks of one stream, with what they have to remember between messages."""
 
@@ -47,6 +55,8 @@ class Checks:
         self.window: DuplicateWindow = DuplicateWindow(rules.window, max_ids)
         self.window_loaded: bool = False
         self.room: Room = Room(rules, log)
+        # Asked for each message while a limit of the account or the server may refuse it.
+        self.quota: Quota | None = None
         self.read_time: i64 = 0
         # Id of the last message: as decisions see it, of the group on its way, as on disk.
         self.durable_id: bytes = self.read_id(log.index.last_seq)
@@ -85,7 +95,7 @@ class Checks:
         if rules.sealed:
             return error_body(ErrCode.STREAM_SEALED)
         # Before all headers, in 2.15.1 (observed; wire-facts.md 6 has it from older source).
-        error = self.judge_sizes()
+        error = self.judge_sizes(subject)
         if len(error) > 0:
             return error
         headers = self.headers
@@ -98,18 +108,21 @@ class Checks:
         if rules.allow_counter:
             error = self.add_up(subject)
             if len(error) == 0:
-                error = self.judge_sizes()
+                error = self.judge_sizes(subject)
             if len(error) > 0:
                 return error
         return self.judge_end(subject)
 
-    def judge_sizes(self) -> bytes:
-        """What is about to be stored is not larger than the stream allows."""
+    def judge_sizes(self, subject: bytes) -> bytes:
+        """What is about to be stored is not larger than stream, account and server allow."""
         headers_length: i64 = len(self.block)
         if 0 <= self.rules.max_msg_size < headers_length + len(self.body) - 2:
             return error_body(ErrCode.MESSAGE_TOO_LARGE)
         if headers_length > MESSAGE_HEADERS_MAX:
             return error_body(ErrCode.HEADERS_TOO_LARGE)
+        quota = self.quota
+        if quota is not None:
+            return quota.problem(subject, int(headers_length), len(self.body) - 2)
         return ALLOWED
 
     def judge_end(self, subject: bytes) -> bytes:
@@ -142,7 +155,7 @@ class Checks:
         headers.read(block)
         # These headers are the scheduler's own here; it acts on them itself.
         headers.scheduling = False
-        return len(self.judge_sizes()) == 0 and len(self.judge_end(subject)) == 0
+        return len(self.judge_sizes(subject)) == 0 and len(self.judge_end(subject)) == 0
 
     def lengthen(self) -> None:
         """A message lives at least as long as the marker that its end would leave."""

@@ -12,7 +12,7 @@ from mypy_extensions import i64
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.limits import DUPLICATE_IDS_MAX
 from jetspark.engine.outbox import Entry, Outbox
-from jetspark.engine.stream.checks import BATCHED, Checks
+from jetspark.engine.stream.checks import BATCHED, Checks, Quota
 from jetspark.engine.stream.counters import format_integer
 from jetspark.engine.stream.expectations import staged_last_of
 from jetspark.engine.stream.expiry import Expiry
@@ -57,28 +57,32 @@ class Intake:
         self.published: list[Entry] = []
         self.dirty: bool = False
         self.dropped: bool = False
-        # A fast batch is open, and its messages need no question asked.
+        # A fast batch is open that says in reply subjects what it is.
         self.appending: bool = False
         if config.first_seq > 1 and log.staged_seq == 0:
             # Stands in the configuration, so it needs no record.
             log.index.skip_to(config.first_seq - 1)
             log.staged_seq = config.first_seq - 1
-        log.set_limits(config.max_msgs, config.max_bytes, config.max_msgs_per_subject)
 
     def configure(self, config: StreamConfig) -> None:
         """Go by another configuration from now on; messages judged before keep their verdict."""
         self.config = config
         self.allow_direct = config.allow_direct
-        self.rules = Rules(config, self.log.identity.stream_id)
+        self.guard(self.checks.quota)
+
+    def guard(self, quota: Quota | None) -> None:
+        """Have every message pass a quota from now on, or none."""
+        self.checks.quota = quota
+        self.rules = Rules(self.config, self.log.identity.stream_id)
+        self.rules.open = self.rules.open and quota is None
         self.checks.configure(self.rules)
 
     # Publishing --------------------------------------------------------------------------------
 
     def publish(
         self,
+        subject: bytes,
         data: bytes,
-        ss: i64,
-        se: i64,
         rs: i64,
         re: i64,
         hs: i64,
@@ -94,12 +98,16 @@ class Intake:
             or self.log.read_only
             or (re > rs and data[re - 1] == _UPPER_I)
         ):
-            if self.appending and ps == hs and self.append_fast(data, ss, se, rs, re, ps, pe, now):
+            if (
+                self.appending
+                and ps == hs
+                and self.append_fast(subject, data, rs, re, ps, pe, now)
+            ):
                 return True
             return self.publish_checked(
-                data[ss:se], data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
+                subject, data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
             )
-        seq = self.log.stage_message(data[ss:se], 0, data[ps : pe + 2], now)
+        seq = self.log.stage_message(subject, 0, data[ps : pe + 2], now)
         self.checks.last_id = b""
         if re > rs:
             self.filling.replies.append(data[rs:re])
@@ -139,7 +147,7 @@ class Intake:
         return True
 
     def append_fast(
-        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, ps: i64, pe: i64, now: i64
+        self, subject: bytes, data: bytes, rs: i64, re: i64, ps: i64, pe: i64, now: i64
     ) -> bool:
         """Take the next message of a fast batch the short way, if that is what it is."""
         raise NotImplementedError

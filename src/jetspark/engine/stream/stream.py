@@ -41,13 +41,8 @@ class Stream(BatchIntake):
         self.checks.committed()
         held = self.flying
         self.flying = Held()
-        head = self.ack_head
-        i: i64 = 0
-        count: i64 = len(held.replies)
-        while i < count:
-            to = held.replies[i]
-            outbox.now.append((to, to, b"", b"", head + b"%d}" % held.sequences[i]))
-            i += 1
+        if held.replies:
+            outbox.acknowledge(self.ack_head, held.replies, held.sequences)
         outbox.now.extend(held.entries)
         for answer in held.answers:
             outbox.reply(answer[0], answer[1])
@@ -64,6 +59,10 @@ class Stream(BatchIntake):
             error = error_body(INSUFFICIENT_RESOURCES)
         else:
             error = error_body(STORE_FAILED, err="the message could not be written to disk")
+        self.refuse_held(error, outbox)
+
+    def refuse_held(self, error: bytes, outbox: Outbox) -> None:
+        """Answer everything that waits with an error: what it stands on will never be durable."""
         body = self.failure(error)
         for held in (self.flying, self.filling):
             for to in held.replies:

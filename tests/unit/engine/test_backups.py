@@ -303,7 +303,7 @@ def test_a_full_disk_fails_the_restore(filled: Bench) -> None:
     answer, archive = backup(filled)
     filled.request(b"STREAM.DELETE.S")
     to = begin(filled, answer)
-    filled.engine.transfers.handle(to, archive[:-3000], b"c", filled.now, filled.outbox)
+    filled.engine.transfers.handle(to, archive[:-2000], b"c", filled.now, filled.outbox)
     filled.submit()
 
     filled.fail(OSError(errno.ENOSPC, "full"))

@@ -124,14 +124,14 @@ def test_a_duplicate_id_ends_the_batch(bench: Bench) -> None:
     assert (answer["seq"], answer["batch"], answer["count"]) == (1, "f", 1)
 
 
-@pytest.mark.parametrize("header", [{"batch_gap": "maybe"}, {"batch_commit": "yes"}])
-def test_an_invalid_word_abandons_an_open_batch(bench: Bench, header: dict[str, str]) -> None:
+@pytest.mark.parametrize(("gap", "commit"), [("maybe", "1"), ("ok", "yes")])
+def test_an_invalid_word_abandons_an_open_batch(bench: Bench, gap: str, commit: str) -> None:
     stream = made(bench)
     by_headers(bench, stream, 1, flow="10")
     flush(bench)
     told(bench)
 
-    by_headers(bench, stream, 2, **header)
+    by_headers(bench, stream, 2, batch_gap=gap, batch_commit=commit)
     flush(bench)
     by_headers(bench, stream, 3)
 

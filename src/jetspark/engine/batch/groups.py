@@ -23,7 +23,11 @@ Standing = tuple[FastBatch, int, int, int]
 
 
 class FastState(msgspec.Struct, array_like=True, frozen=True):
-    """What the log keeps of an open fast batch."""
+    """What the log keeps of an open fast batch.
+
+    ``last`` and ``stored_seq`` are true once the whole group is on disk. ``durable`` and
+    ``durable_seq`` were true before it: a power cut may leave the record and not what it is about.
+    """
 
     dialect: int
     gap_ok: bool
@@ -33,6 +37,10 @@ class FastState(msgspec.Struct, array_like=True, frozen=True):
     last: int
     first_seq: int
     stored_seq: int
+    durable: int
+    durable_seq: int
+    # The last sequence that was durable before the group.
+    since_seq: int
     touched: int
 
 
@@ -100,13 +108,31 @@ def resume(stream: BatchIntake) -> None:
         batch = FastBatch(batch_id, state.dialect, state.gap_ok, state.touched)
         batch.head = state.head
         batch.asked, batch.asked_bytes = state.asked, state.asked_bytes
-        batch.last = batch.durable = batch.acked = state.last
+        last, seq = state.last, state.stored_seq
+        if not _is_whole(stream, state):
+            last, seq = state.durable, state.durable_seq
+        batch.last = batch.durable = batch.acked = last
         batch.first_seq = state.first_seq
-        batch.stored_seq = batch.durable_seq = state.stored_seq
+        batch.stored_seq = batch.durable_seq = seq
         batch.resumed = batch.recorded = batch.greeted = True
         watch(stream, batch)
         stream.flow_control.begin(batch, len(stream.fast))
         stream.batch_due = min(stream.batch_due, state.touched + stream.batch_limits.idle_ns)
+
+
+def _is_whole(stream: BatchIntake, state: FastState) -> bool:
+    """Say whether everything is there that came with the group of a record.
+
+    What was removed since then looks like what was lost: a batch may be told that less of it is
+    stored than is, never that more is.
+    """
+    seq = state.since_seq
+    while seq < state.stored_seq:
+        following = int(stream.log.index.next_seq(seq + 1, b""))
+        if following != seq + 1:
+            return False
+        seq = following
+    return True
 
 
 # Groups ----------------------------------------------------------------------------------
@@ -124,12 +150,13 @@ def note_group(stream: BatchIntake) -> None:
             (batch, int(batch.last), int(batch.last_bytes), int(batch.stored_seq))
         )
         if not batch.closed:
-            stream.log.stage_fast_batch(batch.batch_id, _encode(_state(batch)))
+            state = _state(batch, int(stream.log.index.last_seq))
+            stream.log.stage_fast_batch(batch.batch_id, _encode(state))
             batch.recorded = True
     stream.advanced.clear()
 
 
-def _state(batch: FastBatch) -> FastState:
+def _state(batch: FastBatch, since_seq: int) -> FastState:
     return FastState(
         dialect=int(batch.dialect),
         gap_ok=batch.gap_ok,
@@ -139,6 +166,9 @@ def _state(batch: FastBatch) -> FastState:
         last=int(batch.last),
         first_seq=int(batch.first_seq),
         stored_seq=int(batch.stored_seq),
+        durable=int(batch.durable),
+        durable_seq=int(batch.durable_seq),
+        since_seq=since_seq,
         touched=int(batch.touched),
     )
 

@@ -24,6 +24,7 @@ HOT = [
     "subjects/tokens.py",
     "subjects/trie.py",
     "headers/block.py",
+    "headers/numbers.py",
     "headers/status.py",
     "protocol/arguments.py",
     "protocol/client_parser.py",

@@ -54,6 +54,7 @@ TARGETS = (
             ("jetspark.client.subscription", "Subscription"),
             ("jetspark.client.client", "Client"),
             ("jetspark.client.client", "connect"),
+            ("jetspark.client.client", "connect_with"),
         ),
     ),
     Target(
@@ -73,7 +74,13 @@ SKIP = {
     "AckFuture": {"on_reply", "renew", "fail", "failed_unseen"},
 }
 # Callable from any thread: no need to visit the loop.
-THREAD_SAFE = {"Client.publish", "AckFuture.done", "AckFuture.result", "AckFuture.exception"}
+THREAD_SAFE = {
+    "Client.publish",
+    "Client.new_inbox",
+    "AckFuture.done",
+    "AckFuture.result",
+    "AckFuture.exception",
+}
 # Takes from what the iterator of the same object has fetched but not handed out.
 AFTER_ITEMS = {"Subscription.next_msg"}
 
@@ -292,8 +299,10 @@ def annotation(node: Method) -> ast.expr:
     for item in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
         if item.annotation is None and item.arg != "self":
             raise UnsupportedError(f"{node.name}({item.arg}) has no annotation")
-    if node.args.vararg or node.args.kwarg:
-        raise UnsupportedError(f"{node.name} takes *args or **kwargs")
+    if node.args.vararg:
+        raise UnsupportedError(f"{node.name} takes *args")
+    if node.args.kwarg and "Unpack" not in ast.unparse(node.args):
+        raise UnsupportedError(f"{node.name}(**{node.args.kwarg.arg}) is no Unpack of a TypedDict")
     if node.returns is None:
         raise UnsupportedError(f"{node.name} has no return annotation")
     if isinstance(node.returns, ast.Constant) and isinstance(node.returns.value, str):
@@ -313,6 +322,8 @@ def arguments(node: Method) -> str:
     """The arguments, handed on as they are."""
     given = [item.arg for item in [*node.args.posonlyargs, *node.args.args] if item.arg != "self"]
     given += [f"{item.arg}={item.arg}" for item in node.args.kwonlyargs]
+    if node.args.kwarg is not None:
+        given.append(f"**{node.args.kwarg.arg}")
     return ", ".join(given)
 
 

@@ -361,3 +361,36 @@ async def test_counters_count(client: Connect, name: str) -> None:
     assert (stats.out_msgs, stats.in_msgs, stats.in_bytes) == (10, 10, 50)
     assert (stats.subscriptions, stats.write_pending_bytes) == (1, 0)
     assert stats.out_bytes > 100
+
+
+async def test_inboxes_are_unique_and_have_the_prefix(client: Connect) -> None:
+    async with client(inbox_prefix="app.inbox") as nc:
+        inboxes = {nc.new_inbox() for _ in range(100)}
+
+    assert len(inboxes) == 100
+    assert all(inbox.startswith("app.inbox.") for inbox in inboxes)
+
+
+async def test_the_round_trip_time_is_measured(client: Connect) -> None:
+    async with client() as nc:
+        assert 0 < await nc.rtt() < 5
+
+
+async def test_the_limit_of_pending_bytes_holds_too(client: Connect, name: str) -> None:
+    errors: list[Exception] = []
+    async with client(error_callback=errors.append) as nc:
+        subscription = await nc.subscribe(name, pending_bytes=1000)
+        for _ in range(15):
+            nc.publish(name, bytes(100))
+        await nc.flush()
+        assert (subscription.pending_msgs, subscription.dropped) == (10, 5)
+        for _ in range(10):
+            await subscription.next_msg()
+        for _ in range(15):
+            nc.publish(name, bytes(100))
+        await nc.flush()
+
+        assert (subscription.pending_bytes, subscription.dropped) == (1000, 10)
+    assert [str(error) for error in errors] == [
+        f"slow consumer on '{name}': {dropped} messages dropped" for dropped in (5, 10)
+    ]

@@ -150,7 +150,7 @@ def test_a_scan_may_be_given_up(nc: sync.Client, name: str) -> None:
 
 
 def test_a_lost_connection_ends_waiting_calls(own_server: RunningServer, name: str) -> None:
-    nc = sync.connect(own_server.url)
+    nc = sync.connect(own_server.url, allow_reconnect=False)
     subscription = nc.subscribe(name)
     killer = threading.Timer(0.05, own_server.kill)
     killer.start()

@@ -77,10 +77,27 @@ def nats_server(store: Path, options: str = "", config: Path | None = None) -> I
         if "Server is ready" in line:
             break
     client = RawClient(address, options)
-    yield client
-    client.close()
-    process.kill()
-    process.communicate(timeout=20)
+    try:
+        yield client
+    finally:
+        client.close()
+        process.kill()
+        process.communicate(timeout=20)
+
+
+@contextmanager
+def jetspark_server(
+    store: Path, options: str = "", config: Path | None = None
+) -> Iterator[RawClient]:
+    """Ours, in a process of its own, killed at the end."""
+    more = () if config is None else ("-c", str(config))
+    served = Served(store, "-p", "-1", "-js", *more)
+    client = RawClient(served.url.removeprefix("nats://"), options)
+    try:
+        yield client
+    finally:
+        client.close()
+        served.end()
 
 
 @pytest.fixture
@@ -91,11 +108,8 @@ def theirs(tmp_path: Path) -> Iterator[RawClient]:
 
 @pytest.fixture
 def ours(tmp_path: Path) -> Iterator[RawClient]:
-    served = Served(tmp_path / "ours", "-p", "-1", "-js")
-    client = RawClient(served.url.removeprefix("nats://"))
-    yield client
-    client.close()
-    served.end()
+    with jetspark_server(tmp_path / "ours") as client:
+        yield client
 
 
 # The requests of the script -----------------------------------------------------------------

@@ -13,8 +13,11 @@ from typing import Final
 import pytest
 from tests.campaigns.served import Served
 from tests.interop.conftest import Configure
-from tests.interop.raw_requests import RawClient
-from tests.interop.test_jetstream_api_differential import masked, nats_server
+from tests.interop.test_jetstream_api_differential import (
+    jetspark_server,
+    masked,
+    nats_server,
+)
 
 Steps = list[tuple[str, bytes]]
 USER: Final = '"user":"a","pass":"p",'
@@ -130,13 +133,9 @@ def test_limits_are_those_of_nats_server(name: str, tmp_path: Path, configure: C
     options = USER if "accounts" in text else ""
     with nats_server(tmp_path / "theirs", options, config) as client:
         theirs = [masked(client.ask(*step)) for step in steps]
-    served = Served(tmp_path / "ours", "-p", "-1", "-js", "-c", str(config))
-    client = RawClient(served.url.removeprefix("nats://"), options)
+    with jetspark_server(tmp_path / "ours", options, config) as client:
+        ours = [masked(client.ask(*step)) for step in steps]
 
-    ours = [masked(client.ask(*step)) for step in steps]
-
-    client.close()
-    served.end()
     for step, mine, other in zip(steps, ours, theirs, strict=True):
         assert mine == other, step
 

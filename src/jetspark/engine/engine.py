@@ -80,6 +80,7 @@ class Engine(Gets):
         # Shared by all accounts of a server.
         self._batch_limits = batch_limits or BatchLimits()
         self._subjects = Sublist()
+        self._targets: dict[str, Target] = {}
         self._deadlines = Deadlines()
 
     # Streams -----------------------------------------------------------------------------------
@@ -158,6 +159,7 @@ class Engine(Gets):
         for subject in stream.config.subjects:
             self._subjects.remove(subject.encode(), b"", stream)
         del self.streams[stream.config.name]
+        del self._targets[stream.config.name]
         self.ledger.remove(stream)
         stream.dropped = True
         drop_with_stream(stream)
@@ -178,6 +180,7 @@ class Engine(Gets):
 
     def _add(self, stream: Stream) -> None:
         self.streams[stream.config.name] = stream
+        self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
         self.ledger.add(stream)
         for subject in stream.config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
@@ -210,12 +213,13 @@ class Engine(Gets):
             return Target(TRANSFER, None, subject)
         if subject.startswith(API_PREFIX):
             return Target(REQUEST, None, subject[len(API_PREFIX) :])
-        found = self._subjects.match(subject).plain
+        # Once: the server keeps the answer.
+        found = self._subjects.match_once(subject).plain
         if not found:
             return None
         wanting = found[0]
         assert isinstance(wanting, Stream)
-        return Target(PUBLISH, wanting, b"")
+        return self._targets[wanting.config.name]
 
     def wants_inboxes(self) -> bool:
         """Say whether a stream has subjects that begin with an underscore, as inboxes do."""

@@ -20,3 +20,5 @@ class Target:
         self.stream: Stream | None = stream
         # DIRECT_GET: the subject appended to the stream's name. REQUEST: what follows `$JS.API.`.
         self.subject: bytes = subject
+        # PUBLISH: free for the server to keep the route of subjects that only the stream wants.
+        self.route: object = None

@@ -164,6 +164,10 @@ class Transfers:
             else:
                 # The next one begins next time, so that one large one does not stop the others.
                 self._snapshots[snapshot.id] = self._snapshots.pop(snapshot.id)
+        return self.may_send()
+
+    def may_send(self) -> bool:
+        """Say whether a snapshot has something to send that its receiver may have."""
         return any(snapshot.may_send for snapshot in self._snapshots.values())
 
     def next_deadline(self) -> int | None:

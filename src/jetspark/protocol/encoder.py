@@ -8,34 +8,13 @@ are checked where they enter.
 from typing import Final
 
 from librt.strings import BytesWriter
-from mypy_extensions import i64, u8
 
+from jetspark.headers.numbers import write_number
 from jetspark.protocol.handshake import ConnectOptions, ServerInfo, connect_json, info_json
 
 PING: Final = b"PING\r\n"
 PONG: Final = b"PONG\r\n"
 OK: Final = b"+OK\r\n"
-
-
-def write_number(out: BytesWriter, number: i64) -> None:
-    """Append a number that is not negative, in decimal.
-
-    Digits appended one by one cost a third of ``b"%d"``, which makes an object first.
-    """
-    if number >= 10000:
-        write_number(out, number // 10000)
-        number %= 10000
-        out.append(u8(48 + number // 1000))
-        out.append(u8(48 + number // 100 % 10))
-        out.append(u8(48 + number // 10 % 10))
-    else:
-        if number >= 1000:
-            out.append(u8(48 + number // 1000))
-        if number >= 100:
-            out.append(u8(48 + number // 100 % 10))
-        if number >= 10:
-            out.append(u8(48 + number // 10 % 10))
-    out.append(u8(48 + number % 10))
 
 
 def write_pub(out: BytesWriter, subject: bytes, reply: bytes, payload: bytes) -> None:

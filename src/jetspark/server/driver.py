@@ -100,8 +100,13 @@ class EngineDriver:
             ):
                 self.api_errors += 1
             self._follow_if_needed()
-        if self.engine.work or self.engine.dirty or self.engine.next_deadline() != self._timer_at:
+        if self._has_work() or self.engine.next_deadline() != self._timer_at:
             self._schedule_turn()
+
+    def _has_work(self) -> bool:
+        """Say whether something waits for the next turn."""
+        engine = self.engine
+        return bool(engine.dirty or engine.work) or engine.transfers.may_send()
 
     def _asker(self) -> Asker:
         """Who sent the request that is being handled."""
@@ -150,7 +155,7 @@ class EngineDriver:
                 error,
             )
             self.engine.failed(stream, error, self._outbox)
-        if self.engine.dirty or self.engine.work:
+        if self._has_work():
             self._schedule_turn()
         elif self._in_flight == 0:
             self._idle.set()
@@ -193,7 +198,7 @@ class EngineDriver:
         for stream in self.engine.expire(self._router.now, self._outbox):
             self._keep_house(stream)
         self._follow_if_needed()
-        if self.engine.dirty:
+        if self._has_work():
             self._schedule_turn()
         self._flush(self._router)
         self._rearm()

@@ -8,7 +8,7 @@ keeps the rows.
 from typing import Final
 
 from librt.vecs import append, vec
-from mypy_extensions import i32, i64
+from mypy_extensions import i32, i64, mypyc_attr
 
 from jetspark.subjects.match import matches
 from jetspark.subjects.tokens import is_literal
@@ -29,6 +29,7 @@ class Times:
         raise NotImplementedError
 
 
+@mypyc_attr(acyclic=True)  # there may be a million: nothing for the garbage collector to visit
 class SubjectEntry:
     """One subject of a stream."""
 

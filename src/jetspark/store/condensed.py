@@ -24,7 +24,7 @@ from typing import Final
 
 import msgspec
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 from xxhash import xxh3_64
 
 from jetspark.store.columns import OFFSET_BITS
@@ -71,6 +71,7 @@ class CondensedHead(msgspec.Struct, frozen=True, kw_only=True):
     covered: int
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # chores that come once need no compiler
 class Chore:
     """Work beside a log: its steps touch nothing that the log changes, so any thread can do them.
 

@@ -52,6 +52,10 @@ class Files(Protocol):
         """Return when everything in the file is on the disk, whoever wrote it."""
         ...
 
+    def drop_cached(self, handle: int) -> None:
+        """Forget what is remembered of a file, so that reading it asks the disk."""
+        ...
+
     def truncate(self, handle: int, length: int) -> None:
         """Cut a file to ``length`` and return when the cut is on the disk."""
         ...
@@ -169,6 +173,14 @@ class OsFiles:
     def sync(self, handle: int) -> None:
         """Return when everything in the file is on the disk, whoever wrote it."""
         _sync_all(handle)
+
+    def drop_cached(self, handle: int) -> None:
+        """Forget what is remembered of a file, so that reading it asks the disk.
+
+        A request that the system may not honour in full; where there is none, nothing is done.
+        """
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def truncate(self, handle: int, length: int) -> None:
         """Cut a file to ``length`` and return when the cut is on the disk."""

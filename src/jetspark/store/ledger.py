@@ -143,9 +143,12 @@ class Ledger:
 
 def restate(log: "Staging", segment: str) -> None:
     """Stage again what a log would lose with a segment; one attempt at a time."""
-    if log.durable_position >= log.restated_position:
+    if log.durable_position >= log.restated_position and log.batch is None:
+        # Half of it would take changes back that were durable: it is there as a whole or not.
+        log.begin_batch()
         for kind, body in log.ledger.restated(segment, int(log.staged_seq), log.staged_ledger):
             log.stage_entry(kind, body)
+        log.end_batch()
         log.restated_position = log.staged_position
 
 

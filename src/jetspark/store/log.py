@@ -158,6 +158,13 @@ class StreamLog(Segments):
         """
         failure.fail(self, no_space)
 
+    def reopen(self) -> bool:
+        """Verify a log whose write failed and let it write again; False when it still cannot.
+
+        Here and now; ``take_chore`` hands the same out when ``reopen_due`` is set.
+        """
+        return failure.reopen(self)
+
     # Applying ----------------------------------------------------------------------------------
 
     def apply_message(self, data: bytes, at: i64, offset: i64, entry: SubjectEntry) -> None:

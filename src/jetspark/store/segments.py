@@ -14,6 +14,7 @@ from jetspark.store.files import Files
 from jetspark.store.ledger import restate
 from jetspark.store.manifest import Identity
 from jetspark.store.removing import Removing
+from jetspark.store.reopening import Reopening
 from jetspark.store.segment import (
     FILLED_GROUP_MAX,
     FILLER,
@@ -48,6 +49,8 @@ class Segments(Removing):
         self.closed: bool = False
         # While a stream is recovered nothing is staged that nobody would write.
         self.opening: bool = False
+        # Somebody wants a log that failed to be opened again.
+        self.reopen_due: bool = False
 
     def roll(self) -> None:
         """Go on in a new segment; when that fails, nothing is written before it was repeated.
@@ -109,9 +112,13 @@ class Segments(Removing):
         """
         if self.chore is None and not self.read_only and self.has_chore():
             self.chore = self.next_chore()
-            self.chore_is_out = self.chore is not None
-            return self.chore
-        return None
+        elif self.chore is None and self.reopen_due:
+            self.chore = Reopening(self)
+        else:
+            return None
+        self.reopen_due = False
+        self.chore_is_out = self.chore is not None
+        return self.chore
 
     def end_chore(self, failed: bool) -> None:
         """The chore that was handed out is done, or has failed."""
@@ -119,6 +126,9 @@ class Segments(Removing):
         assert chore is not None, "no chore was handed out"
         self.chore = None
         self.chore_is_out = False
+        if isinstance(chore, Reopening):
+            chore.end(self, failed)
+            return
         with suppress(OSError):
             chore.close()
         if isinstance(chore, Condenser):

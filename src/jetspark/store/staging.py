@@ -96,6 +96,8 @@ class Staging(LogReader):
         self.skip_needed: bool = False
         self.limits_due: bool = False
         self.read_only: bool = False
+        # It is so because of a failed write: it can be opened again (``reopening.py``).
+        self.failed: bool = False
 
     @property
     def staged_messages(self) -> i64:

@@ -29,6 +29,7 @@ from jetspark.store.manifest import (
 from jetspark.store.recovery import replay_segment
 from jetspark.store.removal import delete_range
 from jetspark.store.segment import (
+    FILLER,
     SegmentHead,
     encode_head,
     identity_of,
@@ -37,7 +38,7 @@ from jetspark.store.segment import (
     without_filler,
 )
 from jetspark.store.tail import Tail
-from jetspark.store.verdicts import DAMAGED, TORN, BadRange, Recovery
+from jetspark.store.verdicts import CHECK_SIZE, DAMAGED, TORN, BadRange, Recovery, last_group
 
 TEMPORARY: Final = ".tmp"  # what `Files.replace` was about to rename
 
@@ -149,18 +150,18 @@ class StreamFolder:
         log.durable_position = max(log.durable_position, first_position - 1)
         log.index.add_segment(handle, log.index.last_seq + 1, start, name)
         log.handle = handle
-        if newest:
-            self._sync(log, recovery)
         size = self._files.size(handle)
         log.filled_to = size
         condensed = read_condensed(log, name, size)
         if condensed is not None:
-            ready = self._replay_condensed(log, handle, size, condensed, recovery)
+            ready = self._replay_condensed(log, condensed, recovery, newest=newest)
             if ready is not None:
                 return ready
         data = self._files.read(handle, 0, size)
         recovery.bytes_read += size
         head = read_head(data)
+        if newest:
+            data = self._proven(log, data, head[1] if head else 0, recovery)
         # A damaged head costs nothing but itself: the name says where the segment begins, and
         # records are found by their magic.
         log.first_offset = head[1] if head else 0
@@ -168,7 +169,7 @@ class StreamFolder:
             self._believe(log, head[0])
         good = int(replay_segment(log, data, log.first_offset, recovery, sealed=not newest))
         data = without_filler(data, good)
-        if newest and head is None and good == 0:
+        if newest and head is None and good == 0 and not log.read_only:
             fresh = encode_head(log.identity, first_seq, first_position)
             if len(data) <= len(fresh):
                 return self._renewed(log, data, fresh, recovery)
@@ -177,13 +178,14 @@ class StreamFolder:
     def _replay_condensed(
         self,
         log: StreamLog,
-        handle: int,
-        size: int,
         condensed: tuple[CondensedHead, bytes],
         recovery: Recovery,
+        *,
+        newest: bool,
     ) -> tuple[bytes, int] | None:
         """Replay what was condensed and read the rest; None when the segment's head is damaged."""
         covered, first_offset = condensed[0].covered, condensed[0].first_offset
+        handle, size = int(log.handle), int(log.filled_to)
         begin = self._files.read(handle, 0, first_offset)
         head = read_head(begin)
         if head is None:
@@ -196,6 +198,8 @@ class StreamFolder:
         recovery.bytes_read += first_offset + len(condensed[1]) + len(rest)
         # Nobody looks at what is condensed; the rest must lie where it does in the file.
         data = bytes(covered) + rest
+        if newest:
+            data = self._proven(log, data, covered, recovery)
         good = int(replay_segment(log, data, covered, recovery))
         return without_filler(data, good), good
 
@@ -253,12 +257,28 @@ class StreamFolder:
             recovery.notes.append(f"that failed, so the stream is read-only: {error}")
         return fresh, len(fresh)
 
-    def _sync(self, log: StreamLog, recovery: Recovery) -> None:
+    def _proven(self, log: StreamLog, data: bytes, covered: int, recovery: Recovery) -> bytes:
+        """Put the last group on the disk once more; what of the segment is certainly there.
+
+        A process that was killed, or whose sync failed, leaves bytes that the system shows to
+        the next one and loses with the power all the same: after a failed sync no later one is
+        for them. Only writing them again is. What that refuses nobody sees: it may have been
+        acknowledged, so it stays where it is for a start on a disk that works.
+        """
+        begin = last_group(log.codec, data, covered)
+        end = min(len(data), len(data.rstrip(FILLER)) + CHECK_SIZE)
         try:
+            if begin < end:
+                self._files.write_synced(int(log.handle), [data[begin:end]], begin)
             self._files.sync(int(log.handle))
         except OSError as error:
             log.read_only = True
-            recovery.notes.append(f"the stream is read-only, its file cannot be synced: {error}")
+            recovery.notes.append(
+                f"the stream is read-only and its last {len(data) - begin} bytes are not served "
+                f"until a start can write them: {error}"
+            )
+            return data[:begin]
+        return data
 
     def _add_pending(
         self, log: StreamLog, first: int, end: int, recovery: Recovery, last_seq: int = 0

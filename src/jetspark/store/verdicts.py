@@ -24,6 +24,8 @@ MAGIC_BYTES: Final = b"JSR1"
 TORN: Final[i64] = 1
 DOUBTFUL: Final[i64] = 2
 DAMAGED: Final[i64] = 3
+# A check may look like filler.
+CHECK_SIZE: Final = 8
 # First and last sequence, verdict, since where, length of the file: the body of a mark.
 MARK_BODY: Final[i64] = 40
 
@@ -107,3 +109,14 @@ def acknowledged_until(codec: Codec, data: bytes, at: i64, sealed: bool) -> i64:
             return position
         position = data.find(MAGIC_BYTES, position + 1)
     return len(data) if sealed else -1
+
+
+def last_group(codec: Codec, data: bytes, covered: int) -> int:
+    """Where the last group begins whose first record checks; ``covered`` when there is none."""
+    position = data.rfind(MAGIC_BYTES, covered)
+    while position >= 0:
+        if codec.examine(data, position) > 0 and record_flags(data, position) & GROUP_FIRST:
+            return position
+        # The magic of the next one to the left may end where this one begins.
+        position = data.rfind(MAGIC_BYTES, covered, position + len(MAGIC_BYTES) - 1)
+    return covered

@@ -6,12 +6,15 @@ from the asyncio ones by tools/gen_sync.py.
 
 from typing import TYPE_CHECKING, Any
 
-from jetspark.client.core import ClientStats
+from jetspark.client.connect_arguments import ConnectArguments
 from jetspark.client.jetstream.publish import Expect
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.message import Message
-from jetspark.sync.client import Client, Subscription, connect
+from jetspark.client.options import ClientOptions
+from jetspark.client.stats import ClientStats
+from jetspark.client.tls import TlsFiles
+from jetspark.sync.client import Client, Subscription, connect, connect_with
 from jetspark.sync.jetstream import AckFuture, JetStream, Stream
 
 if TYPE_CHECKING:
@@ -20,7 +23,9 @@ if TYPE_CHECKING:
 __all__ = [
     "AckFuture",
     "Client",
+    "ClientOptions",
     "ClientStats",
+    "ConnectArguments",
     "Expect",
     "JetStream",
     "Message",
@@ -29,7 +34,9 @@ __all__ = [
     "Stream",
     "StreamMessage",
     "Subscription",
+    "TlsFiles",
     "connect",
+    "connect_with",
 ]
 
 

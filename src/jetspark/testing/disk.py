@@ -199,6 +199,10 @@ class SimulatedDisk:
         """Return when everything in the file is on the disk, whoever wrote it."""
         self._sync(*self._held(handle))
 
+    def drop_cached(self, handle: int) -> None:
+        """Forget what is remembered of a file; what was acknowledged reads the same."""
+        self._step("drop cached", self._held(handle)[1])
+
     def truncate(self, handle: int, length: int) -> None:
         """Cut a file to ``length`` and return when the cut is on the disk."""
         file, path = self._held(handle)

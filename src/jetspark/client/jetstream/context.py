@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator
 from typing import Literal
 
 from jetspark.api.account import ACCOUNT_INFO, AccountInfo
+from jetspark.api.consumer import ConsumerConfig
+from jetspark.api.enums import AckPolicy
 from jetspark.api.message import PubAck
 from jetspark.api.stream import (
     STREAM_CREATE,
@@ -32,7 +34,15 @@ from jetspark.client.jetstream.publish import (
     read_ack,
 )
 from jetspark.client.jetstream.streams import Stream
+from jetspark.client.jetstream.subscribe.plan import Wanted, settle
+from jetspark.client.jetstream.subscribe.pull_subscription import PullSubscription
+from jetspark.client.jetstream.subscribe.push_subscription import (
+    MessageCallback,
+    PushSubscription,
+)
+from jetspark.client.jetstream.subscribe.workflow import Attached, Workflow
 from jetspark.client.pager import Pager
+from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.errors import BadName, StreamNotFound
 from jetspark.errors.codes import ErrCode
 from jetspark.subjects.tokens import stream_name_problem
@@ -195,7 +205,98 @@ class JetStream:
         """
         await self._window.complete(self._api.seconds(timeout))
 
+    # Subscribing: the workflow of ADR-15.
+
+    async def subscribe(
+        self,
+        subject: str = "",
+        *,
+        callback: MessageCallback | None = None,
+        queue: str = "",
+        durable: str = "",
+        stream: str = "",
+        consumer: str = "",
+        config: ConsumerConfig | None = None,
+        ack_policy: AckPolicy | None = None,
+        alarm: float | None = None,
+        pending_msgs: int = PENDING_MSGS_MAX,
+        pending_bytes: int = PENDING_BYTES_MAX,
+        timeout: float | None = None,
+    ) -> PushSubscription:
+        """Receive the messages of a push consumer, which is found or made (ADR-15).
+
+        The stream is the one that takes ``subject``, unless ``stream`` names it. ``consumer``
+        binds to a consumer that must exist; ``durable`` names one to find or to make; without
+        both a temporary one is made. Members of a ``queue`` share one consumer, named after the
+        queue unless ``durable`` or ``consumer`` says otherwise. ``config`` sets more of a new
+        consumer and must agree with one that exists. ``ack_policy`` is explicit by default.
+        ``alarm`` seconds (default: three times ``config.idle_heartbeat``) without a message or
+        heartbeat are told to the error callback. A consumer that was made here is deleted by
+        ``unsubscribe`` and ``drain``. Raises SubscribeRefused when things do not fit, saying
+        what to change, StreamNotFound, ConsumerNotFound, ConsumerExists.
+        """
+        wanted = settle(
+            Wanted(
+                subject=subject,
+                stream=stream,
+                consumer=consumer,
+                durable=durable,
+                queue=queue,
+                ack_policy=ack_policy,
+                config=config or ConsumerConfig(),
+            )
+        )
+        attached = await self._attach(wanted, pending_msgs, pending_bytes, timeout)
+        return PushSubscription(self._api, attached, callback, alarm)
+
+    async def pull_subscribe(
+        self,
+        subject: str = "",
+        *,
+        durable: str = "",
+        stream: str = "",
+        consumer: str = "",
+        config: ConsumerConfig | None = None,
+        ack_policy: AckPolicy | None = None,
+        timeout: float | None = None,
+    ) -> PullSubscription:
+        """Use a pull consumer, which is found or made (ADR-15); arguments as in ``subscribe``.
+
+        ``consumer`` need not be visible: binding to one that cannot be looked up is no error
+        before the first ``fetch``. The ack policy must be explicit.
+        """
+        wanted = settle(
+            Wanted(
+                subject=subject,
+                stream=stream,
+                consumer=consumer,
+                durable=durable,
+                pull=True,
+                ack_policy=ack_policy,
+                config=config or ConsumerConfig(),
+            )
+        )
+        attached = await self._attach(wanted, PENDING_MSGS_MAX, PENDING_BYTES_MAX, timeout)
+        return PullSubscription(self._api, attached)
+
     # Private parts.
+
+    async def _attach(
+        self, wanted: Wanted, pending_msgs: int, pending_bytes: int, timeout: float | None
+    ) -> Attached:
+        stream = wanted.stream or await self._stream_of(wanted, timeout)
+        return await Workflow(
+            self._api,
+            check_name(stream),
+            wanted,
+            pending_msgs=pending_msgs,
+            pending_bytes=pending_bytes,
+            timeout=self._api.seconds(timeout),
+        ).run()
+
+    async def _stream_of(self, wanted: Wanted, timeout: float | None) -> str:
+        subject = wanted.subject or wanted.config.filter_subjects[0]
+        return await self.stream_name_by_subject(subject, timeout=timeout)
 
     def _note_ack(self, ack: PubAck) -> None:
         self._high_water.note(ack.stream, ack.seq)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from jetspark.testing.batch_crashes import run_batch_crashes
+from jetspark.testing.batch_crashes import BatchCrashes, BatchLife, run_batch_crashes
+from jetspark.testing.store_model import Violation
 
 CRASH_STATES = 20_000
 
@@ -17,3 +18,13 @@ def test_no_crash_leaves_half_a_batch() -> None:
     assert done.whole > 1_000
     assert done.absent > 1_000
     assert done.fast > 300
+
+
+def test_half_a_batch_would_be_seen() -> None:
+    life = BatchLife(3, BatchCrashes())
+    life.live()
+    name = min(life.sent.acked, key=lambda acked: life.sent.atomic[acked])
+    life.sent.atomic[name] += 2
+
+    with pytest.raises(Violation, match=f"half of batch {name}: "):
+        life.judge_again()

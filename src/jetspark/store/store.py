@@ -88,6 +88,7 @@ class FileStore:
             elif name.startswith("stream-"):
                 log, recovery = self._stream(account / name).open()
                 logs.append(log)
+                log.missing = recovery.lost + recovery.unwritten
                 report(log.identity, recovery)
 
     def create(self, identity: Identity) -> StreamLog:

@@ -26,7 +26,7 @@ from jetspark.testing.store_model import Violation, sequences
 ROOT: Final = Path("/store")
 SEGMENT_SIZE: Final = 4000  # a few batches each, so that lives have several segments
 CACHE_BUDGET: Final = 2000
-TURNS: Final = 14
+TURNS: Final = 7
 SIZES: Final = (0, 3, 40, 40, 300, 700)
 ROLLED: Final = b"s.rolled"
 START_NS: Final = 1_763_190_000_000_000_000
@@ -68,7 +68,7 @@ def run_batch_crashes(states: int, *, seed: int = 0) -> BatchCrashes:
     """Check at least this many crash states; raises Violation with the seed of the life."""
     done = BatchCrashes()
     while done.states < states:
-        life = _Life(seed + done.lives, done)
+        life = BatchLife(seed + done.lives, done)
         try:
             life.live()
         except Exception as error:
@@ -92,14 +92,14 @@ class _Started:
         self.store.close()
 
 
-class _Life:
+class BatchLife:
     """One engine from its first start on."""
 
     def __init__(self, seed: int, done: BatchCrashes) -> None:
         self.seed = seed
         self._random = Random(seed)
         self._done = done
-        self._sent = _Sent()
+        self.sent = _Sent()
         self._outbox = Outbox()
         self._now = START_NS
         self._last_id = 0
@@ -128,6 +128,12 @@ class _Life:
                 self._restart(self.started.disk.image(self._random))
         self.started.close()
 
+    def judge_again(self) -> None:
+        """Start once more on what the life left, and judge it."""
+        started = _Started(self.started.disk.survivor(), self._random)
+        self._judge(started)
+        started.close()
+
     # What is sent ------------------------------------------------------------------------------
 
     def _act(self) -> None:
@@ -144,7 +150,7 @@ class _Life:
         self._last_id += 1
         name = f"a{self._last_id}"
         count = self._random.choice((1, 2, 3, 5, 12))
-        self._sent.atomic[name] = count
+        self.sent.atomic[name] = count
         marked = self._random.random() < 0.3
         rolled = self._random.random() < 0.3
         for number in range(1, count + 1):
@@ -173,16 +179,16 @@ class _Life:
         if not self.stream.fast or self._random.random() < 0.3:
             self._last_id += 1
             name = f"f{self._last_id}"
-            self._sent.fast[name] = 0
+            self.sent.fast[name] = 0
         else:
             name = self._random.choice(list(self.stream.fast)).decode()
-            if name not in self._sent.fast:
+            if name not in self.sent.fast:
                 return
         gap = "ok" if int(name[1:]) % 2 else "fail"
         for _ in range(self._random.randint(1, 6)):
-            number = self._sent.fast[name] + 1
+            number = self.sent.fast[name] + 1
             op = 0 if number == 1 else self._random.choice((1, 1, 1, 1, 1, 1, 2))
-            self._sent.fast[name] = number
+            self.sent.fast[name] = number
             body = f"fast {name} {number} ".encode()
             reply = f"_F.{name}.2.{gap}.{number}.{op}.$FI".encode()
             self._publish(b"s.fast", body, reply)
@@ -205,9 +211,9 @@ class _Life:
                 self._give(seq, b"")
 
     def _give(self, seq: int, body: bytes) -> None:
-        if seq in self._sent.given:
+        if seq in self.sent.given:
             raise Violation(f"sequence {seq} was given out twice")
-        self._sent.given[seq] = body
+        self.sent.given[seq] = body
 
     # The disk ----------------------------------------------------------------------------------
 
@@ -229,14 +235,14 @@ class _Life:
         for to, _, _, _, payload in entries:
             answer = json.loads(payload) if payload else {}
             if to.startswith(b"ack.") and "count" in answer:
-                self._sent.acked.add(answer["batch"])
+                self.sent.acked.add(answer["batch"])
                 self._done.batches += 1
             elif to.startswith(b"_F."):
                 name = to.split(b".")[1].decode()
                 if "gap" not in answer.get("type", ""):
                     number = answer.get("count", answer.get("seq", 0))
                     if "error" not in answer:
-                        acked = self._sent.fast_acked
+                        acked = self.sent.fast_acked
                         acked[name] = max(acked.get(name, 0), number)
                         self._done.fast += 1
 
@@ -245,12 +251,12 @@ class _Life:
         self.started = _Started(disk, self._random)
         self._judge(self.started)
         # Batches are in flight no more, and what was lost will not come again.
-        for name in list(self._sent.atomic):
-            if name not in self._sent.acked:
-                del self._sent.atomic[name]
-        for name in list(self._sent.fast):
+        for name in list(self.sent.atomic):
+            if name not in self.sent.acked:
+                del self.sent.atomic[name]
+        for name in list(self.sent.fast):
             if name.encode() not in self.stream.fast:
-                del self._sent.fast[name]
+                del self.sent.fast[name]
         self._outbox = Outbox()
 
     def _before_step(self, operation: Operation) -> None:
@@ -271,7 +277,7 @@ class _Life:
         for seq in sequences(stream.log):
             data, at = stream.log.locate(seq)
             body = data[headers_end(data, at) : body_end(data, at)]
-            expected = self._sent.given.get(seq)
+            expected = self.sent.given.get(seq)
             if expected is None or (expected and body != expected):
                 raise Violation(f"sequence {seq} holds what was never given it")
             words = body.rstrip(b"\0").decode().split()
@@ -283,7 +289,7 @@ class _Life:
         self._judge_fast(fast, stream)
 
     def _judge_atomic(self, found: dict[str, list[tuple[int, int]]], stream: Stream) -> None:
-        for name, count in self._sent.atomic.items():
+        for name, count in self.sent.atomic.items():
             there = found.get(name, [])
             numbers = [number for _, number in there]
             # The first message may be gone: a later batch rolled its subject up.
@@ -291,7 +297,7 @@ class _Life:
                 raise Violation(f"half of batch {name}: {numbers} of {count}")
             if there and there[-1][0] - there[0][0] != len(there) - 1:
                 raise Violation(f"batch {name} is not one run: {there}")
-            if name in self._sent.acked and not there and count > 1:
+            if name in self.sent.acked and not there and count > 1:
                 raise Violation(f"batch {name} was acknowledged and is not there")
             self._done.whole += bool(there)
             self._done.absent += not there
@@ -299,7 +305,7 @@ class _Life:
             raise Violation("an atomic batch is open after a start")
 
     def _judge_fast(self, found: dict[str, set[int]], stream: Stream) -> None:
-        for name, acked in self._sent.fast_acked.items():
+        for name, acked in self.sent.fast_acked.items():
             missing = set(range(1, acked + 1)) - found.get(name, set())
             if missing and int(name[1:]) % 2 == 0:
                 raise Violation(f"fast batch {name}: {missing} acknowledged and not there")
@@ -307,7 +313,7 @@ class _Life:
             name = batch_id.decode()
             if batch.last > max(found.get(name, {0})):
                 raise Violation(f"fast batch {name}: the log says more than it holds")
-            if batch.last < self._sent.fast_acked.get(name, 0):
+            if batch.last < self.sent.fast_acked.get(name, 0):
                 raise Violation(f"fast batch {name}: the log says less than was acknowledged")
 
 

@@ -30,13 +30,19 @@ class FlowControl:
 
     def __init__(self) -> None:
         self.pressure = 0
+        self._was_slow = False
 
     def measured(self, latency_ns: int, backlog: int) -> None:
-        """A group took so long to be durable, and so many bytes wait behind it."""
-        if latency_ns > SLOW_NS or backlog > BACKLOG_BYTES:
+        """A group took so long to be durable, and so many bytes wait behind it.
+
+        One slow group is an accident, the second one in a row is a slow disk.
+        """
+        slow = latency_ns > SLOW_NS or backlog > BACKLOG_BYTES
+        if slow and self._was_slow:
             self.pressure = min(self.pressure + 1, PRESSURE_MAX)
-        elif latency_ns <= QUICK_NS:
+        elif not slow and latency_ns <= QUICK_NS:
             self.pressure = max(self.pressure - 1, 0)
+        self._was_slow = slow
 
     def begin(self, batch: FastBatch, publishers: int) -> None:
         """Set the first flow of a batch; one that is not alone begins low and works its way up."""

@@ -121,18 +121,10 @@ def resume(stream: BatchIntake) -> None:
 
 
 def _is_whole(stream: BatchIntake, state: FastState) -> bool:
-    """Say whether everything is there that came with the group of a record.
-
-    What was removed since then looks like what was lost: a batch may be told that less of it is
-    stored than is, never that more is.
-    """
-    seq = state.since_seq
-    while seq < state.stored_seq:
-        following = int(stream.log.index.next_seq(seq + 1, b""))
-        if following != seq + 1:
-            return False
-        seq = following
-    return True
+    """Say whether everything reached the disk that came with the group of a record."""
+    return not any(
+        first <= state.stored_seq and last > state.since_seq for first, last in stream.log.missing
+    )
 
 
 # Groups ----------------------------------------------------------------------------------

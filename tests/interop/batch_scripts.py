@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from tests.interop.batch_wire import BatchScript, BatchStep, Fast, Raw
@@ -310,3 +311,40 @@ FAST_SCRIPTS = [
 ]  # fmt: skip
 
 SCRIPTS = ATOMIC_SCRIPTS + FAST_SCRIPTS
+
+
+def random_script(seed: int) -> BatchScript:
+    """A few batches of both kinds at once, with mistakes; the same for the same seed."""
+    random = Random(seed)
+    config: dict[str, Any] = {"allow_atomic": True, "allow_batched": True}
+    config |= random.choice([
+        {}, {}, {"max_msgs_per_subject": 2}, {"discard": "new", "max_msgs": 9},
+        {"allow_rollup_hdrs": True}, {"max_msgs": 5},
+    ])  # fmt: skip
+    numbers = dict.fromkeys(("x", "y", "f", "g"), 0)
+    return BatchScript(
+        f"random {seed}", tuple(_random_step(random, numbers) for _ in range(22)), config
+    )
+
+
+def _random_step(random: Random, numbers: dict[str, int]) -> BatchStep:
+    name = random.choice(list(numbers))
+    numbers[name] += random.choice([1, 1, 1, 1, 1, 1, 1, 0, 2])
+    number = numbers[name]
+    headers = random.choice([
+        (), (), (), ((LAST, str(random.randrange(4))),), ((SUBJECT, str(random.randrange(4))),),
+        ((ID, str(random.randrange(3))),), ((STREAM, random.choice(["{S}", "X"])),),
+        ((ROLLUP, "sub"),),
+    ])  # fmt: skip
+    subject = random.choice(["a", "b"])
+    ends = random.random() < 0.2
+    if ends:
+        numbers[name] = 0
+    if name in {"x", "y"}:
+        word = random.choice(["1", "1", "eob"]) if ends else None
+        return member(number, subject, *headers, batch=name, commit=word)
+    op = random.choice([2, 3]) if ends else random.choice([1, 1, 1, 1, 1, 4])
+    if number == 1 and not ends:
+        op = 0
+    gap = "ok" if name == "g" else "fail"
+    return Fast(number, op, name, gap, 3, subject, b"x", headers)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.campaigns.judges import running_nats_server
 from tests.campaigns.served import Served
-from tests.interop.batch_scripts import SCRIPTS
+from tests.interop.batch_scripts import SCRIPTS, random_script
 from tests.interop.batch_wire import BatchClient, BatchScript, Fast, play_both
 
 # Other work on the machine may make the disk slow for a moment.
 TRIES = 3
+RANDOM_SCRIPTS = int(os.environ.get("JETSPARK_BATCH_SCRIPTS", "20"))
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +50,11 @@ def flows(told: Any) -> list[int]:
     return [body["msgs"] for _, body in told if body and "msgs" in body]
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+@pytest.mark.parametrize(
+    "script",
+    SCRIPTS + [random_script(seed) for seed in range(RANDOM_SCRIPTS)],
+    ids=lambda script: script.name,
+)
 def test_both_servers_answer_a_batch_alike(
     ours: BatchClient, theirs: BatchClient, script: BatchScript
 ) -> None:

@@ -85,7 +85,7 @@ class _Started:
         self.store = FileStore(disk, ROOT, segment_size=SEGMENT_SIZE, cache_budget=CACHE_BUDGET)
         self.engine = Engine(self.store, account="A", random_id=lambda: random.getrandbits(64))
         for log in self.store.open(lambda _identity, _recovery: None):
-            self.engine.adopt(log)
+            self.engine.adopt(log, START_NS)
 
     def close(self) -> None:
         self.engine.close()

@@ -65,7 +65,7 @@ class Bench:
             batch_limits=self.batch_limits,
         )
         for log in self.file_store.open(lambda _identity, _recovery: None):
-            engine.adopt(log)
+            engine.adopt(log, self.now)
         engine.outlet_for = lambda _subject: self.outlet
         return engine
 
@@ -111,7 +111,7 @@ class Bench:
     def land(self) -> None:
         """The disk answers for the oldest group."""
         stream, group = self.on_the_way.pop(0)
-        assert write(self.files, group) is None
+        assert write(stream.log.files, group) is None
         self.engine.committed(stream, self.outbox, self.now)
 
     def fail(self, error: OSError) -> None:

@@ -17,6 +17,7 @@ from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.expectations import expected_sequence
 from jetspark.engine.stream.intake import Intake
 from jetspark.store.log import StreamLog
+from jetspark.store.record import SUBJECT_MAX
 
 # How the reply subject of a message in the middle of a fast batch ends, and where its number is.
 APPEND_END: Final = b".1.$FI"
@@ -143,7 +144,14 @@ class BatchIntake(Intake):
     ) -> bool:
         """Take the message that is next in a fast batch and asks nothing; False: it is not one."""
         i = re - _APPEND_SIZE
-        if i <= rs or data[i:re] != APPEND_END or not self.rules.open or self.log.read_only:
+        if (
+            i <= rs
+            or data[i:re] != APPEND_END
+            or not self.rules.open
+            or self.log.read_only
+            or self.log.full
+            or len(subject) > SUBJECT_MAX
+        ):
             return False
         number: i64 = 0
         scale: i64 = 1

@@ -14,12 +14,13 @@ from jetspark.engine.batch.members import AtomicBatch
 from jetspark.engine.stream.checks import ALLOWED, Checks
 from jetspark.engine.stream.counters import CounterBroken, format_integer, parse_integer
 from jetspark.engine.stream.expectations import expected_sequence, staged_last, staged_last_of
-from jetspark.engine.stream.room import BYTES, MESSAGES, PER_SUBJECT, message_size
+from jetspark.engine.stream.room import BYTES, MESSAGES, PER_SUBJECT
 from jetspark.engine.stream.schedules import schedule_problem
 from jetspark.engine.stream.ttl import INVALID, NO_TTL, parse_ttl
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.names import EXPECTED_LAST_MSG_ID
+from jetspark.store.record import OVERHEAD
 
 if TYPE_CHECKING:
     from jetspark.engine.batch.intake import BatchIntake
@@ -80,7 +81,9 @@ def _judge(checks: Checks, subject: bytes, before: _Before, now: int) -> bytes:
     if error:
         return error
     before.subjects[subject] = before.subjects.get(subject, 0) + 1
-    before.size += int(message_size(len(subject), len(checks.block), len(checks.body) - 2))
+    headers_length = len(checks.block)
+    total = int(OVERHEAD) + len(subject) + headers_length + len(checks.body) - 2
+    before.size += int(checks.log.codec.size_of(total, headers_length))
     before.count += 1
     return _judge_room(checks, subject, before)
 

@@ -33,14 +33,9 @@ __all__ = [
 # after the defaults were filled in.
 NOT_YET: Final[dict[str, object]] = {
     "retention": "limits",
-    "max_consumers": -1,
-    "storage": "file",
     "mirror": None,
     "sources": (),
-    "compression": "none",
     "mirror_direct": False,
-    "consumer_limits": StreamConfig().consumer_limits,
-    "persist_mode": "default",
 }
 
 # Finds the configuration of a stream of the account by its name.

@@ -329,7 +329,9 @@ def random_script(seed: int) -> BatchScript:
 
 def _random_step(random: Random, numbers: dict[str, int]) -> BatchStep:
     name = random.choice(list(numbers))
-    numbers[name] += random.choice([1, 1, 1, 1, 1, 1, 1, 0, 2])
+    # Two mistakes are left out for what the released server makes of them (docs/adr-50.md):
+    # a sequence that comes again after a refused one, and a marker with sequence 0.
+    numbers[name] += random.choice([1, 1, 1, 1, 1, 1, 1, 2 if name == "g" else 0, 2])
     number = numbers[name]
     headers = random.choice([
         (), (), (), ((LAST, str(random.randrange(4))),), ((SUBJECT, str(random.randrange(4))),),
@@ -337,7 +339,7 @@ def _random_step(random: Random, numbers: dict[str, int]) -> BatchStep:
         ((ROLLUP, "sub"),),
     ])  # fmt: skip
     subject = random.choice(["a", "b"])
-    ends = random.random() < 0.2
+    ends = random.random() < 0.2 and number > 0
     if ends:
         numbers[name] = 0
     if name in {"x", "y"}:

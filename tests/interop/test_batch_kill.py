@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 from tests.campaigns.served import Served
@@ -27,8 +28,7 @@ def test_what_was_acknowledged_is_there_and_the_rest_is_told(tmp_path: Path) -> 
     while len([body for _, body in client.heard if b'"seq":%d' % DURABLE in body]) < 2:
         client.flush()
 
-    served.process.kill()
-    served.process.wait()
+    served.stop(signal.SIGKILL)
     again = Served(tmp_path / "store", "-p", "-1", "-js")
     late = BatchClient(again.url)
     publish(late, Fast(DURABLE + 3, 1, "o", "ok", 2))
@@ -39,8 +39,8 @@ def test_what_was_acknowledged_is_there_and_the_rest_is_told(tmp_path: Path) -> 
     client.close()
     again.end()
 
-    gap = {"type": "gap", "last_seq": DURABLE + 1, "seq": DURABLE + 3}
-    assert told[0] == (Fast(DURABLE + 3, 1, "o", "ok", 2).reply(), gap)
+    report = {"type": "gap", "last_seq": DURABLE + 1, "seq": DURABLE + 3}
+    assert told[0] == (Fast(DURABLE + 3, 1, "o", "ok", 2).reply(), report)
     (final,) = [body for _, body in told if "batch" in body]
     assert (final["batch"], final["count"]) == ("f", DURABLE)
     assert state["messages"] >= 2 * DURABLE

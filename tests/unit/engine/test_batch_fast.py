@@ -15,11 +15,13 @@ from tests.unit.engine.batching import (
     codes,
     flush,
     made,
+    member,
     pass_time,
     stored,
     told,
 )
 
+from jetspark.api.enums import PersistMode, Storage
 from jetspark.engine.batch.limits import BatchLimits
 
 if TYPE_CHECKING:
@@ -442,3 +444,58 @@ def test_a_final_ack_that_the_disk_refuses_becomes_an_error(bench: Bench, send: 
     bench.fail(NO_SPACE)
 
     assert codes(bench) == [10023]
+
+
+# Persistence -------------------------------------------------------------------------------------
+
+
+@both
+def test_fast_ingest_works_with_async_persistence(bench: Bench, send: Send) -> None:
+    stream = made(bench, allow_atomic=False, persist_mode=PersistMode.ASYNC)
+    for number in range(1, 11):
+        send(bench, stream, number)
+    told(bench)
+    flush(bench)
+    assert acks(bench) == [10]
+
+    send(bench, stream, 11, "1")
+    flush(bench)
+
+    assert told(bench)[-1] == {"stream": "S", "seq": 11, "batch": "f", "count": 11}
+
+
+def test_an_atomic_batch_fails_with_async_persistence(bench: Bench) -> None:
+    stream = made(bench, allow_atomic=False, persist_mode=PersistMode.ASYNC)
+
+    member(bench, stream, 1)
+
+    assert codes(bench) == [10174]
+
+
+@both
+def test_fast_ingest_works_in_memory(bench: Bench, send: Send) -> None:
+    stream = made(bench, storage=Storage.MEMORY)
+    for number in range(1, 11):
+        send(bench, stream, number)
+    send(bench, stream, 11, "eob")
+    flush(bench)
+
+    assert told(bench)[-1] == {"stream": "S", "seq": 10, "batch": "f", "count": 10}
+
+
+# Bounds ------------------------------------------------------------------------------------------
+
+
+@both
+def test_an_open_batch_takes_the_same_memory_however_long_it_is(bench: Bench, send: Send) -> None:
+    """No object per message is kept: what a batch remembers is numbers."""
+    stream = made(bench)
+    for number in range(1, 2001):
+        send(bench, stream, number)
+        if number % 100 == 0:
+            flush(bench)
+    batch = stream.fast[b"f"]
+
+    assert batch.last == batch.durable == 2000
+    assert stream.advanced == []
+    assert stream.filling.is_empty()

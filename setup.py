@@ -47,7 +47,6 @@ HOT = [
     "store/segments.py",
     "store/staging.py",
     "engine/batch/intake.py",
-    "engine/batch/limits.py",
     "engine/batch/members.py",
     "engine/outbox.py",
     "engine/target.py",

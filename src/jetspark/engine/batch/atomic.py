@@ -13,7 +13,7 @@ from jetspark.api.enums import AbandonReason
 from jetspark.engine.batch.dialect import batch_number
 from jetspark.engine.batch.judge import Judgement, judge_batch
 from jetspark.engine.batch.limits import ID_MAX
-from jetspark.engine.batch.members import AtomicBatch
+from jetspark.engine.batch.members import AtomicBatch, member_size
 from jetspark.engine.batch.words import pub_ack
 from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.outbox import Outbox
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 COMMIT = b"1"
 END_OF_BATCH = b"eob"
+# So much memory a batch is given at a time.
+GRANT = 16 * 1024
 
 
 def take(
@@ -75,7 +77,8 @@ def take(
         _abandon(stream, batch, reply, error_body(ErrCode.ATOMIC_INCOMPLETE), outbox)
         stream.advise(batch_id, AbandonReason.INCOMPLETE, now, outbox)
         return False
-    error = _size_problem(stream, number - ends, len(block) + len(body))
+    size = 0 if ends else int(member_size(subject, block, body))
+    error = _size_problem(stream, batch, number - ends, size)
     if error:
         _abandon(stream, batch, reply, error, outbox)
         stream.advise(batch_id, AbandonReason.LARGE, now, outbox)
@@ -104,7 +107,7 @@ def _opening_problem(stream: BatchIntake, number: int, *, ends: bool) -> bytes:
     limits = stream.batch_limits
     if number != 1:
         if number - ends > limits.atomic_messages:
-            return error_body(ErrCode.ATOMIC_TOO_LARGE, size=int(limits.atomic_messages))
+            return error_body(ErrCode.ATOMIC_TOO_LARGE, size=limits.atomic_messages)
         return error_body(ErrCode.ATOMIC_INCOMPLETE)
     if (
         len(stream.atomic) >= limits.atomic_per_stream
@@ -114,18 +117,27 @@ def _opening_problem(stream: BatchIntake, number: int, *, ends: bool) -> bytes:
     return b""
 
 
-def _size_problem(stream: BatchIntake, messages: int, size: int) -> bytes:
-    """Why a batch may not become so large: in messages, or in what all batches hold."""
+def _size_problem(stream: BatchIntake, batch: AtomicBatch, messages: int, size: int) -> bytes:
+    """Why a batch may not become so large: in messages, or in what all batches hold.
+
+    Memory is granted in pieces, so that most messages need not ask.
+    """
     limits = stream.batch_limits
     if messages > limits.atomic_messages:
-        return error_body(ErrCode.ATOMIC_TOO_LARGE, size=int(limits.atomic_messages))
-    if limits.staged + size > limits.staged_bytes:
-        return error_body(ErrCode.INSUFFICIENT_RESOURCES)
+        return error_body(ErrCode.ATOMIC_TOO_LARGE, size=limits.atomic_messages)
+    missing = int(batch.size) + size - int(batch.granted)
+    if missing > 0:
+        left = limits.staged_bytes - limits.staged
+        if missing > left:
+            return error_body(ErrCode.INSUFFICIENT_RESOURCES)
+        granted = min(max(missing, GRANT), left)
+        batch.granted += granted
+        limits.staged += granted
     return b""
 
 
 def _open(stream: BatchIntake, batch_id: bytes, now: int) -> AtomicBatch:
-    batch = AtomicBatch(batch_id, now)
+    batch = AtomicBatch(batch_id, stream.batch_limits.atomic_messages, now)
     stream.atomic[batch_id] = batch
     stream.batch_limits.atomic_open += 1
     watch(stream, now)
@@ -143,7 +155,7 @@ def forget(stream: BatchIntake, batch: AtomicBatch) -> None:
     """A batch is over; what it held is free."""
     if stream.atomic.pop(batch.batch_id, None) is not None:
         stream.batch_limits.atomic_open -= 1
-        stream.batch_limits.staged -= batch.size
+        stream.batch_limits.staged -= int(batch.granted)
 
 
 def drop_all(stream: BatchIntake) -> None:

@@ -12,12 +12,12 @@ from mypy_extensions import i64
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.batch import atomic, fast
 from jetspark.engine.batch.limits import BatchLimits
-from jetspark.engine.batch.members import MEMBER_OVERHEAD, AtomicBatch, FastBatch
+from jetspark.engine.batch.members import AtomicBatch, FastBatch, member_size
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.expectations import expected_sequence
 from jetspark.engine.stream.intake import Intake
 from jetspark.store.log import StreamLog
-from jetspark.store.record import SUBJECT_MAX
+from jetspark.store.record import BATCH_LAST, SUBJECT_MAX
 
 # How the reply subject of a message in the middle of a fast batch ends, and where its number is.
 APPEND_END: Final = b".1.$FI"
@@ -78,13 +78,12 @@ class BatchIntake(Intake):
         if len(headers.batch_id) == 0:
             return fast.take_by_headers(self, subject, reply, block, body, now, outbox)
         batch = self.atomic.get(headers.batch_id)
-        limits = self.batch_limits
         if (
             batch is None
             or headers.has_commit
             or expected_sequence(headers.batch_seq) != batch.last + 1
-            or batch.last >= limits.atomic_messages
-            or limits.staged > limits.staged_bytes
+            or batch.last >= batch.messages_max
+            or batch.size + member_size(subject, block, body) > batch.granted
             or len(headers.api_level) > 0
         ):
             return atomic.take(self, subject, reply, block, body, now, outbox)
@@ -113,9 +112,7 @@ class BatchIntake(Intake):
         batch.bodies.append(body)
         batch.last += 1
         batch.touched = now
-        size = len(subject) + len(block) + len(body) + MEMBER_OVERHEAD
-        batch.size += size
-        self.batch_limits.staged += size
+        batch.size += member_size(subject, block, body)
 
     def stage_batch(self, batch: AtomicBatch, now: i64) -> None:
         """Stage an atomic batch that was judged: one run of records, all or nothing."""
@@ -127,6 +124,9 @@ class BatchIntake(Intake):
         if batch.plain and self.rules.open:
             while i < count:
                 block = batch.blocks[i]
+                if i == count - 1:
+                    # Said beforehand, so that `end_batch` need not write the record again.
+                    log.batch_flags |= BATCH_LAST
                 log.stage_message(subjects[i], len(block), block + batch.bodies[i], now)
                 i += 1
             self.checks.last_id = b""

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-from mypy_extensions import i64
-
 # ADR-50: limits of atomic batches and of fast ingest; 10 s without a message end any batch.
 ATOMIC_MESSAGES: Final = 1000
 ATOMIC_PER_STREAM: Final = 50
@@ -36,9 +34,9 @@ class BatchLimits:
         idle_ns: int = IDLE_NS,
         staged_bytes: int = STAGED_BYTES,
     ) -> None:
-        self.atomic_messages: i64 = atomic_messages
-        self.atomic_per_stream: i64 = atomic_per_stream
-        self.atomic_per_server: i64 = atomic_per_server
+        self.atomic_messages: int = atomic_messages
+        self.atomic_per_stream: int = atomic_per_stream
+        self.atomic_per_server: int = atomic_per_server
         # By dialect: headers, reply subjects.
         self.fast_per_stream: list[int] = [
             fast_per_stream or HEADER_PER_STREAM,
@@ -48,9 +46,9 @@ class BatchLimits:
             fast_per_server or HEADER_PER_SERVER,
             fast_per_server or REPLY_PER_SERVER,
         ]
-        self.idle_ns: i64 = idle_ns
-        self.staged_bytes: i64 = staged_bytes
+        self.idle_ns: int = idle_ns
+        self.staged_bytes: int = staged_bytes
         # Taken: open batches, and bytes that atomic ones hold.
-        self.atomic_open: i64 = 0
+        self.atomic_open: int = 0
         self.fast_open: list[int] = [0, 0]
-        self.staged: i64 = 0
+        self.staged: int = 0

@@ -12,16 +12,24 @@ BY_REPLY: Final = 1
 MEMBER_OVERHEAD: Final[i64] = 200
 
 
+def member_size(subject: bytes, block: bytes, body: bytes) -> i64:
+    """What a message of an atomic batch takes in memory."""
+    return len(subject) + len(block) + len(body) + MEMBER_OVERHEAD
+
+
 class AtomicBatch:
     """An atomic batch: its messages, in three columns, until the commit decides on them."""
 
-    def __init__(self, batch_id: bytes, now: i64) -> None:
+    def __init__(self, batch_id: bytes, messages_max: i64, now: i64) -> None:
         self.batch_id: bytes = batch_id
+        self.messages_max: i64 = messages_max
         self.last: i64 = 0
         self.subjects: list[bytes] = []
         self.blocks: list[bytes] = []
         self.bodies: list[bytes] = []
+        # What it holds, and what it may hold until the server was asked for more.
         self.size: i64 = 0
+        self.granted: i64 = 0
         # No message has a header that the commit has to look at.
         self.plain: bool = True
         self.touched: i64 = now

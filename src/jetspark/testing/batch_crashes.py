@@ -7,6 +7,7 @@ judges what is there. The life itself goes on from some of them. A failure names
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -64,10 +65,15 @@ class _Sent:
     given: dict[int, bytes] = field(default_factory=dict)
 
 
-def run_batch_crashes(states: int, *, seed: int = 0) -> BatchCrashes:
-    """Check at least this many crash states; raises Violation with the seed of the life."""
+def run_batch_crashes(
+    states: int, *, seed: int = 0, go_on: Callable[[BatchCrashes], bool] = lambda _: True
+) -> BatchCrashes:
+    """Check at least this many crash states; raises Violation with the seed of the life.
+
+    ``go_on`` is asked after each life and may end the run early, for runs by the clock.
+    """
     done = BatchCrashes()
-    while done.states < states:
+    while done.states < states and go_on(done):
         life = BatchLife(seed + done.lives, done)
         try:
             life.live()

@@ -499,3 +499,33 @@ def test_an_open_batch_takes_the_same_memory_however_long_it_is(bench: Bench, se
     assert batch.last == batch.durable == 2000
     assert stream.advanced == []
     assert stream.filling.is_empty()
+
+
+def test_a_batch_that_stored_nothing_is_abandoned_in_time_too(bench: Bench) -> None:
+    stream = made(bench)
+    send_reply(bench, stream, 1, gap="ok", expected_stream="X")
+    bench.submit()
+
+    pass_time(bench, 11)
+
+    assert abandoned(bench) == [("f", "timeout")]
+    assert stream.fast == {}
+
+
+@both
+def test_an_end_that_the_disk_refused_is_in_the_log_with_the_next_group(
+    bench: Bench, send: Send
+) -> None:
+    stream = made(bench)
+    send(bench, stream, 1)
+    flush(bench)
+    send(bench, stream, 2, "1")
+    bench.submit()
+    bench.fail(NO_SPACE)
+    assert list(stream.log.fast_batches) == [b"f"]
+
+    bench.now += 2_000_000_000
+    bench.engine.expire(bench.now, bench.outbox)
+    bench.store(stream, b"s.9", b"x")
+
+    assert stream.log.fast_batches == {}

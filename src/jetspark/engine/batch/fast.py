@@ -53,7 +53,7 @@ def take_by_reply(
     now: int,
     outbox: Outbox,
 ) -> bool:
-    """Take a message whose reply subject ends with ``.$FI``; say whether something was staged."""
+    """Take a message whose reply subject ends with ``.$FI``; say whether there is work to do."""
     rules = stream.rules
     checks = stream.checks
     answer_to = b"" if rules.no_ack else reply
@@ -72,7 +72,8 @@ def take_by_reply(
     if error or part is None:
         outbox.reply(answer_to, stream.failure(error))
         return False
-    return Turn(stream, part, subject, answer_to, block, body, now, outbox).take()
+    turn = Turn(stream, part, subject, answer_to, block, body, now, outbox)
+    return turn.take() or stream.deadline_moved
 
 
 def take_by_headers(
@@ -103,7 +104,8 @@ def take_by_headers(
             outbox.reply(reply, stream.failure(error))
             return False
         return _abandon(stream, batch, reply, error, AbandonReason.INCOMPLETE, now, outbox)
-    return Turn(stream, part, subject, reply, block, body, now, outbox).take()
+    turn = Turn(stream, part, subject, reply, block, body, now, outbox)
+    return turn.take() or stream.deadline_moved
 
 
 def _abandon(

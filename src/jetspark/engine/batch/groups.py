@@ -236,14 +236,13 @@ def failed(stream: BatchIntake, error: bytes, outbox: Outbox) -> None:
         if by_reply and batch.gap_ok:
             continue
         release(stream, batch)
-        if batch.recorded:
-            # The disk cannot take it now: said before the next group.
-            stream.ended.append(batch.batch_id)
         if by_reply:
             ack = words.pub_ack(stream, int(batch.stored_seq), batch.batch_id, int(batch.last))
             outbox.reply(reply, ack)
         else:
             outbox.reply(reply, words.ended(stream, batch, error))
+    # Ends that the log does not know: the disk cannot take them now, the next group says them.
+    stream.ended = [name for name in stream.log.fast_batches if name not in stream.fast]
 
 
 # Time ----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from jetspark.engine.batch.members import AtomicBatch, FastBatch, member_size
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.expectations import expected_sequence
 from jetspark.engine.stream.intake import Intake
+from jetspark.headers.block import strip_status
 from jetspark.store.log import StreamLog
 from jetspark.store.record import BATCH_LAST, SUBJECT_MAX
 
@@ -140,9 +141,9 @@ class BatchIntake(Intake):
     # Fast --------------------------------------------------------------------------------------
 
     def append_fast(
-        self, subject: bytes, data: bytes, rs: i64, re: i64, ps: i64, pe: i64, now: i64
+        self, subject: bytes, data: bytes, rs: i64, re: i64, hs: i64, ps: i64, pe: i64, now: i64
     ) -> bool:
-        """Take the message that is next in a fast batch and asks nothing; False: it is not one."""
+        """Take the message that is next in a fast batch, if nothing is unusual about it."""
         i = re - _APPEND_SIZE
         if (
             i <= rs
@@ -169,13 +170,34 @@ class BatchIntake(Intake):
         batch = self.fast_heads.get(data[rs : i + 1])
         if batch is None or number != batch.last + 1 or batch.resumed:
             return False
-        batch.stored_seq = self.log.stage_message(subject, 0, data[ps : pe + 2], now)
+        if ps == hs:
+            self.log.stage_message(subject, 0, data[ps : pe + 2], now)
+            self.checks.last_id = b""
+        elif not self.append_checked(subject, data[hs:ps], data[ps : pe + 2], now):
+            return False
+        batch.stored_seq = self.log.staged_seq
         batch.last = number
         batch.touched = now
         if not batch.listed:
             batch.listed = True
             self.advanced.append(batch)
-        self.checks.last_id = b""
+        return True
+
+    def append_checked(self, subject: bytes, block: bytes, body: bytes, now: i64) -> bool:
+        """Stage a message of a fast batch that has headers; False: it needs a closer look."""
+        checks = self.checks
+        checks.in_batch = True
+        error = checks.judge(subject, strip_status(block), body, now)
+        checks.in_batch = False
+        headers = checks.headers
+        if (
+            len(error) > 0
+            or checks.duplicate_of > 0
+            or len(headers.expected_last_id) > 0
+            or len(headers.api_level) > 0
+        ):
+            return False
+        self.store(subject, b"", now)
         return True
 
     def publish_fast(

@@ -107,8 +107,8 @@ class Intake:
         ):
             if (
                 self.appending
-                and ps == hs
-                and self.append_fast(subject, data, rs, re, ps, pe, now)
+                and re > rs
+                and self.append_fast(subject, data, rs, re, hs, ps, pe, now)
             ):
                 return True
             return self.publish_checked(
@@ -157,7 +157,7 @@ class Intake:
         return True
 
     def append_fast(
-        self, subject: bytes, data: bytes, rs: i64, re: i64, ps: i64, pe: i64, now: i64
+        self, subject: bytes, data: bytes, rs: i64, re: i64, hs: i64, ps: i64, pe: i64, now: i64
     ) -> bool:
         """Take the next message of a fast batch the short way, if that is what it is."""
         raise NotImplementedError

@@ -73,7 +73,7 @@ class Stream(BatchIntake):
                 outbox.reply(answer[0], answer[2](error))
         self.flying = Held()
         self.filling = Held()
-        if self.fast:
+        if self.rules.allow_batched:
             groups.failed(self, error, outbox)
 
     # Time --------------------------------------------------------------------------------------

@@ -19,9 +19,9 @@ from jetspark.engine import tending
 from jetspark.engine.advisories import Advisories
 from jetspark.engine.batch.groups import drop_with_stream
 from jetspark.engine.batch.limits import BatchLimits
+from jetspark.engine.consumer.consumers import Consumers
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gate import HeldReads
-from jetspark.engine.direct.gets import Gets
 from jetspark.engine.ledger import AccountLedger
 from jetspark.engine.outbox import Entry, Outbox
 from jetspark.engine.purges import Purges
@@ -30,7 +30,7 @@ from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.config import decode_config
 from jetspark.engine.stream.state import stream_info
 from jetspark.engine.stream.stream import Stream
-from jetspark.engine.target import DIRECT_GET, PUBLISH, REQUEST, TRANSFER, Target
+from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, REQUEST, TRANSFER, Target
 from jetspark.engine.transfers import Transfers
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
@@ -44,9 +44,10 @@ from jetspark.subjects.sublist import Sublist
 API_PREFIX = b"$JS.API."
 TRANSFER_PREFIX = b"$JS.SNAPSHOT."
 DIRECT_PREFIX = b"$JS.API.DIRECT.GET."
+NEXT_PREFIX = b"$JS.API.CONSUMER.MSG.NEXT."
 
 
-class Engine(Gets):
+class Engine(Consumers):
     """JetStream for one account."""
 
     def __init__(
@@ -63,12 +64,18 @@ class Engine(Gets):
         batch_limits: BatchLimits | None = None,
     ) -> None:
         self.settings = settings or EngineSettings()
-        super().__init__(self.settings.min_last_seq_wait, held_reads or HeldReads())
+        self.next_id = next_id or Nuid().next
+        super().__init__(
+            self.settings.min_last_seq_wait,
+            held_reads or HeldReads(),
+            account,
+            self.next_id,
+            random_id(),
+        )
         self.streams: dict[str, Stream] = {}
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader
         self.generation = 0
-        self.next_id = next_id or Nuid().next
         self.advisories = Advisories(self.publish_own, self.next_id, server=leader)
         self.transfers = Transfers(self)
         self.purges = Purges(self.mark_dirty)
@@ -79,12 +86,12 @@ class Engine(Gets):
         self.ledger = ledger or AccountLedger()
         self._store = store
         self._account = account
-        self._random_id = random_id
+        self.random_id = random_id
         # Shared by all accounts of a server.
         self._batch_limits = batch_limits or BatchLimits()
         self._subjects = Sublist()
         self._targets: dict[str, Target] = {}
-        self._deadlines = Deadlines()
+        self._deadlines: Deadlines[Stream] = Deadlines()
 
     # Streams -----------------------------------------------------------------------------------
 
@@ -102,6 +109,7 @@ class Engine(Gets):
             # With TTLs some may be there for ever: those streams are read first (expiry.py).
             log.expire_before(now - config.max_age + 1)
         self._add(stream)
+        self.adopt_consumers(stream)
         return True
 
     def create_stream(self, config: StreamConfig, now: int) -> Stream:
@@ -113,7 +121,7 @@ class Engine(Gets):
     def hidden_stream(self, config: StreamConfig, now: int) -> Stream:
         """Make a stream, durably, that nobody sees; raises OSError."""
         identity = Identity(
-            stream_id=self._random_id(),
+            stream_id=self.random_id(),
             account=self._account,
             name=config.name,
             created_ns=now,
@@ -176,6 +184,7 @@ class Engine(Gets):
         del self._targets[stream.config.name]
         stream.dropped = True
         drop_with_stream(stream)
+        self.drop_consumers(stream)
         self.generation += 1
         self._store.drop(stream.log)
         stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
@@ -228,6 +237,8 @@ class Engine(Gets):
             return Target(DIRECT_GET, stream, appended)
         if subject.startswith(TRANSFER_PREFIX) and self.transfers.knows(subject):
             return Target(TRANSFER, None, subject)
+        if subject.startswith(NEXT_PREFIX):
+            return Target(NEXT, None, subject[len(NEXT_PREFIX) :])
         if subject.startswith(API_PREFIX):
             return Target(REQUEST, None, subject[len(API_PREFIX) :])
         # Once: the server keeps the answer.
@@ -267,6 +278,7 @@ class Engine(Gets):
             if stream.deadline_moved:
                 stream.deadline_moved = False
                 self._deadlines.note(stream)
+            self.save_consumers(stream)
             try:
                 group = stream.take_group()
             except OSError as error:
@@ -278,7 +290,10 @@ class Engine(Gets):
         return groups
 
     def committed(self, stream: Stream, outbox: Outbox, now: int = 0) -> None:
-        """The group of a stream is durable: its replies go out and held reads are looked at."""
+        """The group of a stream is durable: its replies go out, readers learn of it.
+
+        ``now`` is the time of the stream's last message unless it is given.
+        """
         if stream.dropped:
             stream.log.commit()  # gives the file back that the group was written to
             return
@@ -295,6 +310,8 @@ class Engine(Gets):
             self.publish_own(entries, int(stream.log.index.last_time), outbox)
         self.answer_held(stream, outbox)
         self.purges.go_on(stream)
+        if stream.consumers:
+            self.consumers_committed(stream, now or int(stream.log.index.last_time))
 
     def publish_own(self, entries: list[Entry], now: int, outbox: Outbox) -> None:
         """Send messages of the engine's own, to subscribers and to streams that want them."""
@@ -327,6 +344,7 @@ class Engine(Gets):
             log = stream.log
             log.set_limits(*evicting(durable))
             self._configure(stream, durable)
+        self.consumers_failed(stream)
 
     def reopened(self, stream: Stream) -> None:
         """The log of a stream that had failed was verified and takes writes again."""
@@ -341,6 +359,7 @@ class Engine(Gets):
             self._gate.next_deadline(),
             self._deadlines.next(),
             self.transfers.next_deadline(),
+            self.consumer_deadline(),
         )
         return min((each for each in known if each is not None), default=None)
 
@@ -358,6 +377,8 @@ class Engine(Gets):
             else:
                 self._deadlines.note(stream)
                 self.ledger.note(stream)
+            self.note_removals(stream, now)
+        self.expire_consumers(now, outbox)
         return due
 
     def close(self) -> None:

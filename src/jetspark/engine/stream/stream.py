@@ -46,6 +46,9 @@ class Stream(BatchIntake):
         outbox.now.extend(held.entries)
         for answer in held.answers:
             outbox.reply(answer[0], answer[1])
+        self.purged = held.purges
+        for to in held.acks:
+            outbox.now.append((to, to, b"", b"", b""))
         self.published.extend(held.messages)
         if held.batches:
             groups.committed(self, held.batches, outbox)

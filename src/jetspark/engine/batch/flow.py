@@ -46,12 +46,12 @@ class FlowControl:
 
     def begin(self, batch: FastBatch, publishers: int) -> None:
         """Set the first flow of a batch; one that is not alone begins low and works its way up."""
-        batch.flow = 0 if batch.asked_bytes else min(int(batch.asked), SHARED)
-        batch.flow_bytes = min(int(batch.asked_bytes), SHARED_BYTES)
-        if publishers > 1:
-            batch.flow = min(int(batch.flow), 1)
-            if batch.asked_bytes:
-                batch.flow_bytes = self._share(int(batch.asked_bytes), SHARED_BYTES, publishers)
+        if batch.asked_bytes:
+            batch.flow_bytes = self._share(int(batch.asked_bytes), SHARED_BYTES, publishers)
+        elif publishers > 1:
+            batch.flow = 1
+        else:
+            batch.flow = self._share(int(batch.asked), SHARED, 1)
 
     def adapt(self, batch: FastBatch, publishers: int) -> None:
         """Bring the flow of a batch a step closer to what it may be."""

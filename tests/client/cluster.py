@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.client.scripted import unused_port
 from tests.client.servers import ServerProcess
 
+from jetspark.api.stream import StreamConfig
 from jetspark.client import connect
 from jetspark.errors import Error
 
@@ -77,19 +78,22 @@ class Cluster:
             self.kill(node)
 
     async def wait_ready(self, seconds: float = 30.0) -> None:
-        """Wait until every running node answers JetStream requests with three peers."""
+        """Wait until every running node serves JetStream and they can hold a stream together."""
+        running = [url for node, url in enumerate(self.urls) if self._nodes[node] is not None]
         async with asyncio.timeout(seconds):
-            for node, url in enumerate(self.urls):
-                if self._nodes[node] is not None:
-                    await self._wait_node(url)
+            for url in running:
+                await self._wait_node(url, len(running))
 
-    async def _wait_node(self, url: str) -> None:
+    async def _wait_node(self, url: str, replicas: int) -> None:
+        probe = StreamConfig(name="PROBE", subjects=("probe",), num_replicas=replicas)
         while True:
             try:
                 async with await connect(url, timeout=1.0, ignore_discovered=True) as nc:
-                    await nc.jetstream().account_info()
+                    await nc.jetstream().create_stream(probe)
+                    await nc.jetstream().delete_stream("PROBE")
                     return
             except Error:
+                # Peers that are still away: "no suitable peers", no leader, time-outs.
                 await asyncio.sleep(0.1)
 
     def _signal(self, node: int, number: signal.Signals) -> None:

@@ -7,12 +7,12 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from jetspark.client.auth import check_credentials
-from jetspark.client.connect_arguments import ConnectArguments
+from jetspark.client.connect_arguments import ConnectArguments, client_options
 from jetspark.client.core import ClientCore
 from jetspark.client.header_input import HeaderInput, header_block
 from jetspark.client.jetstream.context import PUBLISH_ASYNC_MAX, JetStream
 from jetspark.client.message import Message
-from jetspark.client.options import ClientOptions, check_options, read_servers
+from jetspark.client.options import ClientOptions, check_options
 from jetspark.client.pager import Pager
 from jetspark.client.requests import ManyReplies
 from jetspark.client.server_pool import DEFAULT_URL
@@ -42,11 +42,11 @@ async def connect(
     was the credentials), and ValueError for options that cannot work (BadCredentials for keys and
     credentials files).
     """
-    return await connect_with(ClientOptions(servers=read_servers(servers), **options))
+    return await connect_with(client_options(servers, **options))
 
 
 async def connect_with(options: ClientOptions) -> "Client":
-    """Connect as ``options`` say: a struct that can be kept, compared and pickled."""
+    """Connect as ``options`` say, which ``client_options`` makes and which pickle."""
     check_options(options)
     check_credentials(options)
     return Client(await ClientCore(options).open())
@@ -228,7 +228,10 @@ class Client:
         await self._core.drain(timeout=timeout)
 
     async def close(self) -> None:
-        """Write what is queued and close. Pending calls fail, subscriptions end. Idempotent."""
+        """Write what is queued and close. Pending calls fail, subscriptions end. Idempotent.
+
+        Callbacks go on with the messages they have, for 2 seconds at most; ``drain`` waits longer.
+        """
         await self._core.close()
 
     async def _reply_pages(

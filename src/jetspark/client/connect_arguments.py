@@ -2,15 +2,17 @@
 
 import os
 import ssl
-from collections.abc import Callable
-from typing import TypedDict
+from collections.abc import Callable, Sequence
+from typing import TypedDict, Unpack
 
 from jetspark.client.options import (
+    ClientOptions,
     ClosedCallback,
     DiscoveredCallback,
     ErrorCallback,
     ServerCallback,
 )
+from jetspark.client.server_pool import DEFAULT_URL, parse_servers
 from jetspark.client.tls import TlsFiles
 
 
@@ -88,3 +90,10 @@ class ConnectArguments(TypedDict, total=False):
     closed_callback: ClosedCallback | None
     lame_duck_callback: ServerCallback | None
     discovered_callback: DiscoveredCallback | None
+
+
+def client_options(
+    servers: str | Sequence[str] = DEFAULT_URL, **arguments: Unpack[ConnectArguments]
+) -> ClientOptions:
+    """What ``connect`` was or would be told, as a struct to keep, compare and pickle."""
+    return ClientOptions(servers=tuple(parse_servers(servers)), **arguments)

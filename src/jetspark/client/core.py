@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Final, Self
 
 from jetspark.client.events import Events
+from jetspark.client.frames import sub_frame, to_bytes
 from jetspark.client.header_input import HeaderInput, header_block
 from jetspark.client.inbox import Mux, ReplySink
 from jetspark.client.link import Link
@@ -44,6 +45,8 @@ from jetspark.subjects.tokens import is_valid_literal
 
 # Checked subjects are remembered with their bytes: most programs publish to few of them.
 SUBJECT_CACHE_MAX: Final = 4096
+# Seconds that callbacks may go on after ``close`` with what they have; then they are cancelled.
+CALLBACKS_TIMEOUT: Final = 2.0
 
 logger = logging.getLogger("jetspark.client")
 
@@ -237,7 +240,7 @@ class ClientCore:
         )
         self._receiver.sinks[sid] = subscription.sink
         self._subscriptions[sid] = subscription
-        self.send_frame(_sub_frame(subject, queue, sid))
+        self.send_frame(sub_frame(subject, queue, sid))
         return subscription
 
     def send_unsubscribe(self, sid: int, max_msgs: int) -> None:
@@ -290,8 +293,16 @@ class ClientCore:
         if self._closed is not None:
             return
         error = ConnectionClosed("the client was closed: call connect() again")
+        tasks = [sub.callback_task for sub in self._subscriptions.values()]
         self._shut(error, None)
         await self._link.close(error)
+        # Who closes from inside a callback must not wait for itself.
+        here = asyncio.current_task()
+        running = [task for task in tasks if task is not None and task is not here]
+        if running:
+            _, late = await asyncio.wait(running, timeout=CALLBACKS_TIMEOUT)
+            for task in late:
+                task.cancel()
 
     # What the link reports.
 
@@ -303,7 +314,7 @@ class ClientCore:
         for sid, subscription in self._subscriptions.items():
             if subscription.is_draining:
                 continue
-            frames.append(_sub_frame(subscription.subject, subscription.queue, sid))
+            frames.append(sub_frame(subscription.subject, subscription.queue, sid))
             left = subscription.deliveries_left
             if left:
                 frames.append(encode_unsub(sid, left))
@@ -380,16 +391,3 @@ class ClientCore:
         self.down_listeners.clear()
         self.up_listeners.clear()
         self._events.closed(reason)
-
-
-def _sub_frame(subject: str, queue: str, sid: int) -> bytes:
-    encoded = subject.encode("utf-8", "surrogateescape")
-    return encode_sub(encoded, queue.encode("utf-8", "surrogateescape"), sid)
-
-
-def to_bytes(payload: object) -> bytes:
-    """Accept what is bytes-like; anything else is a TypeError that says what to do."""
-    if isinstance(payload, bytes | bytearray | memoryview):
-        return bytes(payload)
-    hint = "; encode text first: payload.encode()" if isinstance(payload, str) else ""
-    raise TypeError(f"payload must be bytes, not {type(payload).__name__}{hint}")

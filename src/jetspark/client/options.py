@@ -2,11 +2,11 @@
 
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from jetspark.client.server_pool import ServerAddress, parse_servers
+from jetspark.client.server_pool import ServerAddress
 from jetspark.client.tls import TlsFiles
 from jetspark.protocol.handshake import ServerInfo
 from jetspark.subjects.tokens import is_valid_literal
@@ -127,8 +127,3 @@ def check_options(options: ClientOptions) -> ClientOptions:
             "blanks or empty tokens, such as '_INBOX' or 'app.inbox'"
         )
     return options
-
-
-def read_servers(servers: str | Sequence[str]) -> tuple[ServerAddress, ...]:
-    """The addresses behind the ``servers`` argument of ``connect``."""
-    return tuple(parse_servers(servers))

@@ -87,6 +87,11 @@ class Subscription:
         return self._pending
 
     @property
+    def callback_task(self) -> asyncio.Task[None] | None:
+        """What runs the callback; None for a subscription that is read."""
+        return self._task
+
+    @property
     def subject(self) -> str:
         """The subject asked for, wildcards included."""
         return self._subject
@@ -298,7 +303,7 @@ class Subscription:
             else:
                 await self._run_here(callback)
 
-    async def _run_in_thread(self, callback: ThreadCallback) -> None:
+    async def _run_in_thread(self, callback: ThreadCallback[Message]) -> None:
         try:
             while await self._wait():
                 taken = self._pending.take_many(CALLBACK_RUN)

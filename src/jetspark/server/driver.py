@@ -16,6 +16,7 @@ from jetspark.engine.outbox import Outbox
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, TRANSFER, Target
+from jetspark.server.push_outlet import push_outlet
 from jetspark.server.router import Router
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Committer, Housekeeper, write
@@ -65,6 +66,14 @@ class EngineDriver:
         router.resolve = engine.resolve
         router.request = self._request
         router.mark_dirty = self._mark_dirty
+        router.pull = self._pull
+        router.resumed = self._resumed
+        router.desk.deliveries = engine.deliveries
+        router.desk.watched = engine.hub.watched
+        router.desk.interest = lambda subject: engine.interest_changed(subject, int(router.now))
+        router.desk.confirmed = engine.confirmed
+        engine.push_outlet_for = lambda subject, group: push_outlet(router, subject, group)
+        engine.hub.agenda.wake = self._schedule_turn
         self.follow_streams()
 
     def keep_house(self) -> None:
@@ -125,6 +134,14 @@ class EngineDriver:
         assert isinstance(asker, Asker)
         return asker
 
+    def _pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes) -> bool:
+        return self.engine.pull(key, headers, body, reply, int(self._router.now), self._outbox)
+
+    def _resumed(self) -> None:
+        """A client that had too much waiting has room: runs for it go on."""
+        if self.engine.stalled:
+            self._schedule_turn()
+
     def _mark_dirty(self, stream: Stream) -> None:
         self.engine.mark_dirty(stream)
         self._schedule_turn()
@@ -140,10 +157,18 @@ class EngineDriver:
         if self.engine.dirty and not self._waits():
             self._commit()
         more = self.engine.transfers.advance(self._router.now, self._outbox)
-        if self.engine.advance() or more:
+        if self.engine.advance(int(self._router.now), self._outbox) or more or self._may_commit():
             self._schedule_turn()
         self._flush(self._router)
+        if self.engine.stalled and self.engine.unstall():
+            self._schedule_turn()
         self._rearm()
+
+    def _may_commit(self) -> bool:
+        """Say whether a group could go to the committer: deliveries stage records, too."""
+        if self._delayed is not None:
+            return False
+        return any(stream.log.in_flight is None for stream in self.engine.dirty)
 
     def _waits(self) -> bool:
         """Say whether the groups that fill wait for more to come."""
@@ -175,7 +200,7 @@ class EngineDriver:
         self._in_flight -= 1
         error = error or stream.log.sync_error
         if error is None:
-            self.engine.committed(stream, self._outbox)
+            self.engine.committed(stream, self._outbox, self._clock.now_ns())
             self._keep_house(stream)
             self._follow_if_needed()
         else:
@@ -245,6 +270,7 @@ class EngineDriver:
     async def settle(self) -> None:
         """Wait until everything staged is on disk and acknowledged."""
         self._closing = True
+        self.engine.save_all()
         while self._turn_due or self._in_flight or self.engine.dirty:
             self._idle.clear()
             self._schedule_turn()

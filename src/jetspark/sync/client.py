@@ -70,16 +70,6 @@ class Subscription:
         """Whether no further message will arrive; pending ones can still be read."""
         return self._inner.is_closed
 
-    @property
-    def is_draining(self) -> bool:
-        """Whether it was told to stop and takes what is still on its way."""
-        return self._inner.is_draining
-
-    @property
-    def deliveries_left(self) -> int:
-        """Messages until it ends by itself; 0 when it does not."""
-        return self._inner.deliveries_left
-
     def __iter__(self) -> Self:
         return self
 
@@ -92,8 +82,9 @@ class Subscription:
         Raises RequestTimeout when none comes within ``timeout`` seconds (default: the client's),
         and ConnectionClosed or ValueError when none can come any more.
         """
-        if self._items.ready:
-            return next(self._items)
+        ready = self._items.take_ready(None)
+        if ready is not None:
+            return ready
         return self._portal.call(self._inner.next_msg(timeout=timeout))
 
     def unsubscribe(self, max_msgs: int = 0) -> None:
@@ -111,6 +102,7 @@ class Subscription:
         self._portal.call(self._inner.drain(timeout=timeout))
 
     def __enter__(self) -> Self:
+        self._portal.call(self._inner.__aenter__())
         return self
 
     def __exit__(
@@ -254,7 +246,7 @@ class Client:
         subject: str,
         *,
         queue: str = "",
-        callback: Callable[[Message], None] | None = None,
+        callback: Callable[[Message], object] | None = None,
         pending_msgs: int = PENDING_MSGS_MAX,
         pending_bytes: int = PENDING_BYTES_MAX,
     ) -> Subscription:
@@ -299,10 +291,14 @@ class Client:
         self._portal.call(self._inner.drain(timeout=timeout))
 
     def close(self) -> None:
-        """Write what is queued and close. Pending calls fail, subscriptions end. Idempotent."""
+        """Write what is queued and close. Pending calls fail, subscriptions end. Idempotent.
+
+        Callbacks go on with the messages they have, for 2 seconds at most; ``drain`` waits longer.
+        """
         self._portal.call(self._inner.close())
 
     def __enter__(self) -> Self:
+        self._portal.call(self._inner.__aenter__())
         return self
 
     def __exit__(
@@ -333,7 +329,7 @@ def connect(
 
 
 def connect_with(options: ClientOptions) -> Client:
-    """Connect as ``options`` say: a struct that can be kept, compared and pickled."""
+    """Connect as ``options`` say, which ``client_options`` makes and which pickle."""
     portal = get_portal()
     inner = portal.call(_connect_with(options))
     return Client(portal, inner)

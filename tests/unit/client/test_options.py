@@ -4,13 +4,13 @@ from typing import Any, get_type_hints
 import msgspec
 import pytest
 
-from jetspark.client.connect_arguments import ConnectArguments
-from jetspark.client.options import ClientOptions, check_options, read_servers
+from jetspark.client.connect_arguments import ConnectArguments, client_options
+from jetspark.client.options import ClientOptions, check_options
 from jetspark.client.tls import TlsFiles
 
 
 def options(**changes: Any) -> ClientOptions:
-    return ClientOptions(servers=read_servers("host"), **changes)
+    return client_options("host", **changes)
 
 
 @pytest.mark.parametrize(

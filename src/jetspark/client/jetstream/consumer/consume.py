@@ -6,13 +6,15 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Self
 
 from jetspark.client.core import ClientCore
 from jetspark.client.jetstream.consumer.endless import CHUNK_MAX, ChunkSource
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.client.thread_callback import ThreadCallback
 from jetspark.errors import Error, RequestTimeout
+
+MessageCallback = Callable[[JetStreamMessage], Awaitable[None] | None]
 
 
 class Consumption:
@@ -22,7 +24,7 @@ class Consumption:
         self,
         core: ClientCore,
         source: ChunkSource,
-        callback: Callable[[JetStreamMessage], Awaitable[None] | None],
+        callback: MessageCallback,
         label: str,
     ) -> None:
         self._core = core
@@ -59,16 +61,14 @@ class Consumption:
         """Wait until it has ended; raises what ended it, if nobody stopped it."""
         await asyncio.shield(self._task)
 
-    async def _run(
-        self, callback: Callable[[JetStreamMessage], Awaitable[None] | None] | ThreadCallback
-    ) -> None:
+    async def _run(self, callback: MessageCallback | ThreadCallback[JetStreamMessage]) -> None:
         try:
             while not self._stopping:
                 chunk = await self._source.next_chunk(CHUNK_MAX)
                 if not chunk:
                     return
                 if isinstance(callback, ThreadCallback):
-                    await callback.run(cast("list[Any]", chunk), self._core.report)
+                    await callback.run(chunk, self._core.report)
                 else:
                     await self._call(callback, chunk)
         except Error as error:
@@ -81,7 +81,7 @@ class Consumption:
 
     async def _call(
         self,
-        callback: Callable[[JetStreamMessage], Awaitable[None] | None],
+        callback: MessageCallback,
         chunk: list[JetStreamMessage],
     ) -> None:
         for message in chunk:

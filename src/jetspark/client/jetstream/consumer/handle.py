@@ -2,7 +2,6 @@
 
 # Every call has a timeout argument (design.md, "The client").
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final
 
@@ -22,7 +21,7 @@ from jetspark.api.enums import AckPolicy
 from jetspark.api.message import MsgGetRequest
 from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.consumer.consume import Consumption
+from jetspark.client.jetstream.consumer.consume import Consumption, MessageCallback
 from jetspark.client.jetstream.consumer.endless import EndlessPull, MessageIterator
 from jetspark.client.jetstream.consumer.explain import Explanation, explain
 from jetspark.client.jetstream.consumer.fetch import Fetch
@@ -37,8 +36,6 @@ EXPIRES: Final = 30.0  # seconds that their requests last
 HEARTBEAT: Final = 5.0  # seconds between the server's signs of life
 THRESHOLD: Final = 0.5  # of the prefetch: below it more is asked for
 ALARM_INTERVALS: Final = 3  # ADR-15: heartbeats missed before the alarm
-
-MessageCallback = Callable[[JetStreamMessage], Awaitable[None] | None]
 
 
 class Consumer:
@@ -118,14 +115,17 @@ class Consumer:
             given, self._kept = self._kept[:batch], self._kept[batch:]
             return given
         fetch = Fetch(self._api, self.label, self._link, batch)
-        body = encode_pull(
-            batch,
-            max_bytes=max_bytes,
-            expires=0.0 if no_wait else seconds,
-            no_wait=no_wait,
-            heartbeat=heartbeat,
-            group=group,
-        )
+
+        def body(missing: int, left: float) -> bytes:
+            return encode_pull(
+                missing,
+                max_bytes=max_bytes,
+                expires=0.0 if no_wait else left,
+                no_wait=no_wait,
+                heartbeat=heartbeat if heartbeat * 2 <= left else 0.0,
+                group=group,
+            )
+
         try:
             await fetch.run(self.next_subject, body, seconds, heartbeat * ALARM_INTERVALS)
         except BaseException:

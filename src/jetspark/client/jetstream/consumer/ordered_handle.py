@@ -4,14 +4,13 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.consumer.consume import Consumption
+from jetspark.client.jetstream.consumer.consume import Consumption, MessageCallback
 from jetspark.client.jetstream.consumer.endless import CHUNK_MAX, MessageIterator
 from jetspark.client.jetstream.consumer.handle import PREFETCH
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
@@ -93,7 +92,7 @@ class OrderedConsumer:
 
     def consume(
         self,
-        callback: Callable[[JetStreamMessage], Awaitable[None] | None],
+        callback: MessageCallback,
         *,
         prefetch: int = PREFETCH,
         heartbeat: float = HEARTBEAT,

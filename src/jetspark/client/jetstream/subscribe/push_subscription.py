@@ -4,14 +4,13 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Final, Self
 
 from jetspark.api.consumer import ConsumerInfo
 from jetspark.api.enums import AckPolicy
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.consumer.consume import Consumption
+from jetspark.client.jetstream.consumer.consume import Consumption, MessageCallback
 from jetspark.client.jetstream.consumer.create import consumer_info
 from jetspark.client.jetstream.consumer.endless import CHUNK_MAX
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
@@ -20,7 +19,6 @@ from jetspark.client.jetstream.consumer.push import PushSource
 from jetspark.client.jetstream.subscribe.workflow import Attached, delete_created
 from jetspark.errors import Error, RequestTimeout
 
-MessageCallback = Callable[[JetStreamMessage], Awaitable[None] | None]
 _NO_MORE: Final = "the subscription has ended: no message will come"
 
 

@@ -31,7 +31,7 @@ from jetspark.store.reserve import NAME as RESERVE
 from jetspark.store.reserve import RESERVE_SIZE, Reserve
 from jetspark.store.segment import SEGMENT_SIZE
 from jetspark.store.stream_folder import PLAIN, StreamFolder
-from jetspark.store.syncing import SYNC_PERIOD_NS
+from jetspark.store.syncing import SEQUENCES_AHEAD, SYNC_PERIOD_NS
 from jetspark.store.upkeep import Upkeep
 
 MARK: Final = b"jetspark-store 1\n"
@@ -51,6 +51,7 @@ class FileStore:
         cache_budget: int = CACHE_BUDGET,
         durability: str = "durable",
         sync_period_ns: int = SYNC_PERIOD_NS,
+        sequences_ahead: int = SEQUENCES_AHEAD,
         reserve_size: int = RESERVE_SIZE,
         upkeep: Upkeep = PLAIN,
     ) -> None:
@@ -63,6 +64,7 @@ class FileStore:
         # The level of streams that do not ask for another one, and its period.
         self.durability = durability
         self._sync_period_ns = sync_period_ns
+        self._sequences_ahead = sequences_ahead
         self.reserve = Reserve(files, folder, reserve_size)
 
     def open(
@@ -152,6 +154,7 @@ class FileStore:
         if log.in_memory:
             return
         log.durability = level or self.durability
+        log.sequences_ahead = self._sequences_ahead
         log.sync_period = self._sync_period_ns if log.durability == "interval" else SYNC_PERIOD_NS
 
     def create_in_memory(self, identity: Identity) -> StreamLog:

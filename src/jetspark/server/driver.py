@@ -8,6 +8,7 @@ groups of all dirty streams go to the committer together (speed.md 7).
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from jetspark.clock import Clock
 from jetspark.engine.advisories import NOBODY, Asker
@@ -22,6 +23,8 @@ from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Committer, Housekeeper, write
 
 log = logging.getLogger("jetspark.server")
+
+HOUSE_PERIOD: Final = 30.0  # seconds
 
 
 class EngineDriver:
@@ -55,6 +58,7 @@ class EngineDriver:
         self._closing = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: int | None = None
+        self._house: asyncio.TimerHandle | None = None
         self._in_flight = 0
         # `$JS.API` requests, and those answered with an error; direct gets are none.
         self.api_total = 0
@@ -217,12 +221,18 @@ class EngineDriver:
         self._flush(self._router)
         self._rearm()
 
+    def _keep_all(self) -> None:
+        """Streams that nobody writes to are kept in order as well, and looked at for damage."""
+        self._house = self._loop.call_later(HOUSE_PERIOD, self._keep_all)
+        for stream in list(self.engine.streams.values()):
+            self._keep_house(stream)
+
     def _keep_house(self, stream: Stream) -> None:
         """Have segments condensed or removed, beside the loop."""
         if self._housekeeper is None:
             return
         staged = stream.log.staged_position
-        chore = stream.log.take_chore()
+        chore = stream.log.take_chore(self._clock.now_ns())
         if stream.log.staged_position > staged:
             # A segment can go when what it says of consumers is durable elsewhere.
             self._mark_dirty(stream)
@@ -280,7 +290,7 @@ class EngineDriver:
 
     def close(self) -> None:
         """Stop the timer and close the streams."""
-        for timer in (self._timer, self._delayed):
+        for timer in (self._timer, self._delayed, self._house):
             if timer is not None:
                 timer.cancel()
         self.engine.close()

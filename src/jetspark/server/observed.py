@@ -97,9 +97,8 @@ class ObservedStream:
         return stream_state(self._stream)
 
     def consumers(self, now_ns: int) -> Sequence[ConsumerInfo]:
-        """Streams of this version have none."""
-        del now_ns
-        return ()
+        """Its consumers, as CONSUMER.INFO says it."""
+        return [consumer.info(now_ns) for consumer in self._stream.consumers.values()]
 
     def mirror(self) -> StreamSourceInfo | None:
         """Streams of this version are none."""

@@ -44,6 +44,7 @@ def stream_state(stream: Stream) -> StreamState:
         num_subjects=index.subject_count,
         num_deleted=holes,
         lost=lost_data(stream),
+        consumer_count=len(stream.consumers),
     )
 
 

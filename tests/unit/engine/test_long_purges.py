@@ -65,6 +65,42 @@ def test_what_is_published_meanwhile_stays(long: Bench) -> None:
     assert json.loads(long.sent()[-1][4])["purged"] == COUNT - 1
 
 
+def test_a_long_purge_with_a_filter_leaves_the_others(bench: Bench) -> None:
+    stream = bench.create()
+    for number in range(COUNT):
+        stream.log.stage_message(b"s.%d.x" % (number % 3), 0, b"x\r\n", bench.now)
+    bench.engine.mark_dirty(stream)
+    bench.submit()
+    bench.land()
+
+    groups = ask(bench, b'{"filter":"s.*.x","keep":10}')
+    (kept,) = bench.sent()
+    more = ask(bench, b'{"filter":"s.1.>"}')
+
+    assert json.loads(kept[4])["purged"] == COUNT - 10
+    assert groups >= 3
+    assert more == 1
+    assert stream.log.index.messages == 10 - json.loads(bench.sent()[0][4])["purged"] == 7
+
+
+def test_a_long_purge_of_some_subjects_leaves_the_others(bench: Bench) -> None:
+    stream = bench.create()
+    for number in range(COUNT):
+        stream.log.stage_message(b"s.%d.x" % (number % 3), 0, b"x\r\n", bench.now)
+    bench.engine.mark_dirty(stream)
+    bench.submit()
+    bench.land()
+
+    groups = ask(bench, b'{"filter":"s.1.*"}')
+
+    gone = COUNT // 3
+    assert json.loads(bench.sent()[0][4])["purged"] == gone
+    assert groups >= 3
+    assert stream.log.index.messages == COUNT - gone
+    bench.restart()
+    assert bench.engine.streams["S"].log.index.messages == COUNT - gone
+
+
 def test_a_purge_of_everything_is_one_step(long: Bench) -> None:
     assert ask(long, b"") == 1
     assert json.loads(long.sent()[0][4])["purged"] == COUNT

@@ -12,8 +12,6 @@ from typing import Final
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import StoreReadOnly
 
-# So many sequences are taken out at a time: a few milliseconds.
-STEP: Final = 20_000
 FILTERED_STEPS: Final = 32
 
 
@@ -26,13 +24,14 @@ class LongPurge:
         end: int,
         done: Callable[[int], None],
         failed: Callable[[], None],
-        pattern: bytes = b"",
+        pattern: bytes,
+        step: int,
     ) -> None:
         self.stream = stream
         self._end = end
         self._pattern = pattern
         self._at = int(stream.log.index.first_seq)
-        self._step = max(STEP, (end - self._at) // FILTERED_STEPS) if pattern else STEP
+        self._step = max(step, (end - self._at) // FILTERED_STEPS) if pattern else step
         self._done = done
         self._failed = failed
         self._purged = 0
@@ -47,6 +46,7 @@ class LongPurge:
         bound = self._at = min(max(self._at, int(log.index.first_seq)) + self._step, self._end)
         try:
             self._purged += int(log.stage_purge(bound, self._pattern, 0))
+            self.stream.filling.purges.append(self._pattern)  # consumers hear of it
         except StoreReadOnly:
             self._failed()
             return True

@@ -7,11 +7,17 @@ import json
 import pytest
 from tests.unit.engine.conftest import Bench
 
-from jetspark.engine.purges import STEP
 from jetspark.engine.requests.dispatch import handle
+from jetspark.engine.settings import EngineSettings
 from jetspark.store.subject_purge import rare_entry
 
+STEP = 300
 COUNT = 3 * STEP + 10
+
+
+@pytest.fixture(autouse=True)
+def _short_steps(bench: Bench) -> None:
+    bench.engine.change_settings(EngineSettings(purge_step=STEP))
 
 
 @pytest.fixture
@@ -166,3 +172,16 @@ def test_messages_on_their_way_are_purged_with_their_subject(bench: Bench) -> No
     assert json.loads(bench.sent()[-1][4])["purged"] == 3
     assert stream.log.index.messages == 200
     assert stream.log.staged_messages == 200
+
+
+def test_consumers_are_past_what_a_long_purge_took(long: Bench) -> None:
+    create = (
+        b'{"stream_name":"S","config":{"name":"c","durable_name":"c","ack_policy":"explicit"}}'
+    )
+    long.request(b"CONSUMER.CREATE.S.c", create)
+
+    ask(long, b'{"keep":7}')
+    long.sent()
+    info = json.loads(long.request(b"CONSUMER.INFO.S.c"))
+
+    assert info["num_pending"] == 7

@@ -5,7 +5,7 @@ from jetspark.api.message import MSG_DELETE, MsgDeleteRequest, MsgGetRequest
 from jetspark.api.stream import STREAM_PURGE, PurgeRequest, PurgeResponse
 from jetspark.engine.direct.message_get import check_selection
 from jetspark.engine.engine import Engine
-from jetspark.engine.purges import STEP, LongPurge
+from jetspark.engine.purges import LongPurge
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.requests.request import READ_ONLY, Request
 from jetspark.engine.stream.stream import Stream
@@ -72,7 +72,7 @@ def purge(engine: Engine, request: Request) -> bytes | None:
         raise Refusal(ErrCode.STREAM_SEALED)
     if stream.config.deny_purge:
         raise Refusal(ErrCode.PURGE_FAILED, err="stream purge not permitted")
-    end = _long_end(stream, wanted)
+    end = _long_end(stream, wanted, engine.settings.purge_step)
     if end:
         pattern = wanted.filter.encode()
         _purge_long(engine, request, stream, end, b"" if is_everything(pattern) else pattern)
@@ -88,7 +88,7 @@ def purge(engine: Engine, request: Request) -> bytes | None:
     return None
 
 
-def _long_end(stream: Stream, wanted: PurgeRequest) -> int:
+def _long_end(stream: Stream, wanted: PurgeRequest, step: int) -> int:
     """Where a purge ends that is too long for one turn; 0 for one that is not."""
     log = stream.log
     index = log.index
@@ -96,7 +96,7 @@ def _long_end(stream: Stream, wanted: PurgeRequest) -> int:
     everything = is_everything(pattern)
     if everything and not (wanted.seq or wanted.keep):
         return 0
-    if int(index.last_seq) - int(index.first_seq) <= 2 * STEP:
+    if int(index.last_seq) - int(index.first_seq) <= 2 * step:
         return 0
     if not everything and rare_entry(index, pattern) is not None:
         return 0
@@ -109,7 +109,7 @@ def _long_end(stream: Stream, wanted: PurgeRequest) -> int:
             return 0
         mask = b"" if everything else index.mask_for(pattern)
         end = int(keep_from(index, mask, wanted.keep - staged, log.doomed))
-    return end if end - int(index.first_seq) > 2 * STEP else 0
+    return end if end - int(index.first_seq) > 2 * step else 0
 
 
 def _purge_long(
@@ -123,4 +123,4 @@ def _purge_long(
         error = error_body(ErrCode.PURGE_FAILED, err="stream can not be written any more")
         request.outbox.reply(request.reply, STREAM_PURGE.error(error))
 
-    engine.purges.start(LongPurge(stream, end, done, failed, pattern))
+    engine.purges.start(LongPurge(stream, end, done, failed, pattern, engine.settings.purge_step))

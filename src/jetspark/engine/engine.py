@@ -135,6 +135,7 @@ class Engine(Consumers):
         """Show a stream that was restored; the answer to who restored it."""
         shown = Stream(config, stream.created_ns, stream.log)
         self._add(shown)
+        self.adopt_consumers(shown)
         return STREAM_CREATE.ok(stream_info(shown, now, StreamCreateResponse))
 
     def discard(self, stream: Stream) -> None:

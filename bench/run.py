@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import start
+from bench import clients, start
 from bench.cases import CASES, Case
 from bench.servers import OURS, PEER, running
 
@@ -69,6 +69,7 @@ def main() -> None:
         )
     if arguments.only in "start memory":
         start.report(arguments.rounds)
+    clients.report(arguments.rounds, only=arguments.only)
 
 
 if __name__ == "__main__":

@@ -32,8 +32,11 @@ def bodies(s: Session) -> None:
     s.pull(b" 1 ", 1)
     s.pull(b"junk", 1)
     s.pull(b'{"batch":1,"unknown":5}', 1)
-    s.pull(b'{"batch":"x"}', 1)
-    s.pull(b"{", 1)
+    for wrong in (b'{"batch":"x"}', b"{"):
+        s.pull(wrong, 1)
+        # What is wrong with it is said in the words of the reader.
+        ((to, reply, headers, payload),) = s.said.pop()
+        s.note((to, reply, headers.partition(b" - ")[0], payload))
     s.pull(b'{"batch":-5}', 1)
     s.pull(b"0", 1)
     s.pull(b"-3", 1)

@@ -86,19 +86,29 @@ class Session:
         """Pull without waiting: messages, and the status that ends them."""
         return self.pull({"batch": batch, "no_wait": True} | options, batch, name)
 
-    def pull(self, body: Any, count: int, name: str = "c") -> list[Message]:
-        """Pull with any body; ends with a status or with ``count`` messages."""
+    def pull(self, body: Any, count: int, name: str = "c", size: int = 0) -> list[Message]:
+        """Pull with any body.
+
+        It ends with a status, with ``count`` messages, or with messages of exactly ``size``
+        bytes: a request whose limit of bytes is used up to the last one ends without a word.
+        """
         payload = body if isinstance(body, bytes) else json.dumps(body).encode()
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{name}".encode()
-        return self._pulled(subject, payload, count)
+        return self._pulled(subject, payload, count, size)
 
     def follow(self, message: Message, body: bytes, count: int) -> list[Message]:
         """Acknowledge and pull at once (``+NXT``)."""
         return self._pulled(message.reply, body, count)
 
-    def _pulled(self, subject: bytes, payload: bytes, count: int) -> list[Message]:
+    def _pulled(self, subject: bytes, payload: bytes, count: int, size: int = 0) -> list[Message]:
         got = self.wire.pull(
-            subject, payload, lambda got: got[-1].status not in {0, 100} or len(got) >= count
+            subject,
+            payload,
+            lambda got: (
+                got[-1].status not in {0, 100}
+                or len(got) >= count
+                or (size > 0 and sum(message.size for message in got) == size)
+            ),
         )
         self.tell(got)
         return [message for message in got if not message.status]

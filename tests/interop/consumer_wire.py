@@ -52,6 +52,11 @@ class Message:
         """The number of a status line; 0 for a message."""
         return int(self.headers[9:12]) if self.headers.startswith(b"NATS/1.0 ") else 0
 
+    @property
+    def size(self) -> int:
+        """What a pull request's limit of bytes counts."""
+        return len(self.to) + len(self.reply) + len(self.headers) + len(self.payload)
+
     def masked(self) -> tuple[bytes, bytes, bytes, bytes]:
         """Without what must differ between two servers."""
         to = self.to[:2] if self.to.startswith((b"_R.", b"_P.")) else self.to
@@ -154,9 +159,17 @@ class Wire:
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             self._read(left)
+        return self.taken(sid)
+
+    def taken(self, sid: bytes) -> list[Message]:
+        """What came to a subscription so far."""
         taken = list(self._arrived[sid])
         self._arrived[sid].clear()
         return taken
+
+    def arrived(self) -> bool:
+        """Say whether something came that nobody took."""
+        return any(self._arrived.values())
 
     def left_over(self) -> list[Message]:
         """Answers that nobody asked for."""

@@ -88,12 +88,14 @@ class Walker:
     # By consumer: how it was made, and what it delivered and nobody acknowledged.
     made: dict[str, dict[str, Any]] = field(default_factory=dict)
     pending: dict[str, list[Message]] = field(default_factory=dict)
+    last: int = 0
 
     def take(self, step: Step) -> str:
         """Take a step; gives the consumer whose state is to be looked at."""
         match step:
             case ("put", wanted, payload):
                 self.session.put(*wanted, payload=payload)
+                self.last += len(wanted)
             case ("fetch", name, batch, size):
                 self._fetch(name, batch, size)
                 return str(name)
@@ -101,11 +103,7 @@ class Walker:
                 self._ack(name, number, body)
                 return str(name)
             case ("make", name, config):
-                if name in self.made:
-                    self.session.ask("CONSUMER.DELETE", None, name)
-                self.made[name] = config
-                self.pending[name] = []
-                self.session.consumer(name, **config)
+                self._make(name, config)
                 return str(name)
             case ("change", name, wanted, deliver):
                 self._change(name, wanted, deliver)
@@ -121,14 +119,25 @@ class Walker:
                 return str(name)
         return ""
 
+    def _make(self, name: str, config: dict[str, Any]) -> None:
+        if name in self.made:
+            self.session.ask("CONSUMER.DELETE", None, name)
+        if config.get("opt_start_seq", 0) > self.last:
+            # nats-server then counts what comes before that, too.
+            config = config | {"opt_start_seq": max(self.last, 1)}
+        self.made[name] = config
+        self.pending[name] = []
+        self.session.consumer(name, **config)
+
     def _fetch(self, name: str, batch: int, size: int) -> None:
         if name not in self.made:
             return
+        if self.made[name].get("deliver_policy") == "last_per_subject":
+            size = 0  # a message that does not fit is lost to nats-server then
         options = {"max_bytes": size} if size else {}
-        # With a limit of bytes the end is always a status.
-        got = self.session.pull(
-            {"batch": batch, "no_wait": True} | options, batch + 1 if size else batch, name
-        )
+        # With a limit of bytes even a full batch ends with a status.
+        count = batch + 1 if size else batch
+        got = self.session.pull({"batch": batch, "no_wait": True} | options, count, name, size)
         if self.made[name]["ack_policy"] != "none":
             self.pending[name].extend(got)
 

@@ -242,4 +242,5 @@ def stream_state(stream: Stream) -> StreamState:
         last_ts=Timestamp(index.last_time),
         num_subjects=index.subject_count,
         num_deleted=holes,
+        consumer_count=len(stream.consumers),
     )

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import start
+from bench import consumer_cases, start
 from bench.cases import CASES, Case
 from bench.servers import OURS, PEER, running
 
@@ -52,7 +52,7 @@ def main() -> None:
     small, large = disk_p50_ms(4096), disk_p50_ms(90 * 1024)
     print(f"disk: synced write p50 {small:.3f} ms of 4 KiB, {large:.3f} ms of 90 KiB")
     print(f"{'case':<34} {PEER:>12} {OURS:>12} {'ratio':>6}   CPU ns/msg (theirs, ours)")
-    for case in CASES:
+    for case in (*CASES, *consumer_cases.CONSUMER_CASES):
         if arguments.only not in case.name:
             continue
         rates: dict[str, list[float]] = {PEER: [], OURS: []}
@@ -69,6 +69,8 @@ def main() -> None:
         )
     if arguments.only in "start memory":
         start.report(arguments.rounds)
+    if arguments.only in "memory per idle consumer":
+        consumer_cases.report(arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -96,9 +96,12 @@ class ObservedStream:
         return stream_state(self._stream)
 
     def consumers(self, now_ns: int) -> Sequence[ConsumerInfo]:
-        """Streams of this version have none."""
-        del now_ns
-        return ()
+        """Its consumers by name, as CONSUMER.LIST says it."""
+        return [
+            consumer.info(now_ns)
+            for _, consumer in sorted(self._stream.consumers.items())
+            if not consumer.config.direct
+        ]
 
     def mirror(self) -> StreamSourceInfo | None:
         """Streams of this version are none."""

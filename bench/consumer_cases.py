@@ -14,8 +14,6 @@ SIZE = 128
 BODY = b"x" * SIZE
 _DELIVERED = re.compile(rb"MSG \S+ 1 (\$JS\.ACK\.\S+) \d+\r\n")
 _FLOW = re.compile(rb"HMSG \S+ 1 (\$JS\.FC\.\S+) ")
-# No line before a payload is longer.
-LINE = 256
 
 
 def filled(wire: Wire, name: bytes, count: int) -> None:
@@ -53,21 +51,25 @@ def pull(batch: int) -> Callable[[Running, int], Work]:
 
 
 def fetch_all(wire: Wire, count: int, batch: int) -> None:
-    """One request at a time; its acknowledgements go out with the next one."""
+    """Two requests in turn, so that the server need not wait for the acknowledgements' writer."""
     body = b'{"batch":%d,"expires":30000000000}' % batch
     ask = b"PUB $JS.API.CONSUMER.MSG.NEXT.PULL.c _P.1 %d\r\n%b\r\n" % (len(body), body)
-    for _ in range(count // batch):
-        wire.send(ask)
-        acks: list[bytes] = []
-        data = b""
-        while len(acks) < batch:
-            data += wire.receive()
-            end = 0
-            for found in _DELIVERED.finditer(data):
-                acks.append(found[1])
-                end = found.end()
-            data = data[max(end, len(data) - LINE) :]
-        wire.send(b"".join([b"PUB %b 0\r\n\r\n" % ack for ack in acks]))
+    wire.send(ask * 2)
+    seen = asked = 0
+    tail = b""
+    while seen < count:
+        data = tail + wire.receive()
+        # Whatever follows the last line end is looked at again with what comes next.
+        tail = data[data.rfind(b"\r\n") + 2 :]
+        acks = _DELIVERED.findall(data)
+        if not acks:
+            continue
+        seen += len(acks)
+        out = b"PUB " + b" 0\r\n\r\nPUB ".join(acks) + b" 0\r\n\r\n"
+        while asked < seen // batch:
+            asked += 1
+            out += ask
+        wire.send(out)
     wire.sync()
 
 
@@ -120,7 +122,9 @@ def live(consumers: int) -> Callable[[Running, int], Work]:
 
         def work() -> None:
             in_threads(
-                threading.Thread(target=receive_all, args=(reader, b"MSG LIVE.x 1", count)),
+                threading.Thread(
+                    target=receive_all, args=(reader, b"MSG LIVE.x 1", published * consumers)
+                ),
                 threading.Thread(
                     target=windowed, args=(writer, frame, b'"seq":', published, 1000)
                 ),

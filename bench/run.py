@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import consumer_cases, start
+from bench import clients, consumer_cases, start
 from bench.cases import CASES, Case
 from bench.servers import OURS, PEER, running
 
@@ -71,6 +71,7 @@ def main() -> None:
         start.report(arguments.rounds)
     if arguments.only in "memory per idle consumer":
         consumer_cases.report(arguments.rounds)
+    clients.report(arguments.rounds, only=arguments.only)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.unit.engine.consumer.conftest import MS, SECOND, World, Written, sequences
 
 from jetspark.engine.consumer.consumer import Consumer
 from jetspark.engine.consumer.pending import GONE
 from jetspark.subjects.match import matches
-from tests.unit.engine.consumer.conftest import MS, SECOND, World, Written, sequences
 
 SUBJECTS = (b"s.a", b"s.b", b"s.c.d", b"s.c.e")
 FILTERS = ((), ("s.a",), ("s.c.*",), ("s.a", "s.c.>"), ("s.none",))

@@ -7,20 +7,30 @@ groups of dirty streams once per loop turn, and reports what became of them. ``n
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
 from jetspark.api.base import encode
-from jetspark.api.stream import StreamConfig
+from jetspark.api.enums import PersistMode
+from jetspark.api.stream import STREAM_CREATE, StreamConfig, StreamCreateResponse
+from jetspark.engine import tending
 from jetspark.engine.advisories import Advisories
 from jetspark.engine.consumer.consumers import Consumers
 from jetspark.engine.deadlines import Deadlines
+from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.ledger import AccountLedger
-from jetspark.engine.limits import HELD_READS_MAX, MIN_LAST_SEQ_WAIT_NS
 from jetspark.engine.outbox import Entry, Outbox
+from jetspark.engine.purges import Purges
+from jetspark.engine.restore import is_marked
+from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.config import decode_config
+from jetspark.engine.stream.state import stream_info
 from jetspark.engine.stream.stream import Stream
-from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, REQUEST, Target
+from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, REQUEST, TRANSFER, Target
+from jetspark.engine.transfers import Transfers
+from jetspark.errors.bodies import error_body
+from jetspark.errors.codes import ErrCode
 from jetspark.ids import Nuid
 from jetspark.store.log import Group, StreamLog
 from jetspark.store.manifest import Identity
@@ -29,6 +39,7 @@ from jetspark.subjects.match import overlaps
 from jetspark.subjects.sublist import Sublist
 
 API_PREFIX = b"$JS.API."
+TRANSFER_PREFIX = b"$JS.SNAPSHOT."
 DIRECT_PREFIX = b"$JS.API.DIRECT.GET."
 NEXT_PREFIX = b"$JS.API.CONSUMER.MSG.NEXT."
 
@@ -42,19 +53,28 @@ class Engine(Consumers):
         *,
         account: str,
         random_id: Callable[[], int],
-        min_last_seq_wait_ns: int = MIN_LAST_SEQ_WAIT_NS,
-        held_reads_max: int = HELD_READS_MAX,
+        settings: EngineSettings | None = None,
+        held_reads: HeldReads | None = None,
         leader: str = "",
         next_id: Callable[[], str] | None = None,
         ledger: AccountLedger | None = None,
     ) -> None:
-        ids = next_id or Nuid().next
-        super().__init__(min_last_seq_wait_ns, held_reads_max, account, ids, random_id())
+        self.settings = settings or EngineSettings()
+        self.next_id = next_id or Nuid().next
+        super().__init__(
+            self.settings.min_last_seq_wait,
+            held_reads or HeldReads(),
+            account,
+            self.next_id,
+            random_id(),
+        )
         self.streams: dict[str, Stream] = {}
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader
         self.generation = 0
-        self.advisories = Advisories(self.publish_own, ids, server=leader)
+        self.advisories = Advisories(self.publish_own, self.next_id, server=leader)
+        self.transfers = Transfers(self)
+        self.purges = Purges(self.mark_dirty)
         # `$JS.API` answers so far, and those that were errors; direct gets are none.
         self.api_total = 0
         self.api_errors = 0
@@ -64,19 +84,36 @@ class Engine(Consumers):
         self._account = account
         self.random_id = random_id
         self._subjects = Sublist()
+        self._targets: dict[str, Target] = {}
         self._deadlines: Deadlines[Stream] = Deadlines()
 
     # Streams -----------------------------------------------------------------------------------
 
-    def adopt(self, log: StreamLog) -> None:
-        """Take over a stream that was recovered from the store."""
+    def adopt(self, log: StreamLog, now: int = 0) -> bool:
+        """Take over a stream that was recovered; False: it never was whole, and is removed.
+
+        What grew too old while the server was down is not shown once more.
+        """
+        if is_marked(bytes(log.identity.config)):
+            self._store.drop(log)
+            return False
         config = decode_config(bytes(log.identity.config))
         stream = Stream(config, log.identity.created_ns, log)
+        if config.max_age > 0 and not config.allow_msg_ttl:
+            # With TTLs some may be there for ever: those streams are read first (expiry.py).
+            log.expire_before(now - config.max_age + 1)
         self._add(stream)
         self.adopt_consumers(stream)
+        return True
 
     def create_stream(self, config: StreamConfig, now: int) -> Stream:
         """Make a stream, durably, from a prepared configuration."""
+        stream = self.hidden_stream(config, now)
+        self._add(stream)
+        return stream
+
+    def hidden_stream(self, config: StreamConfig, now: int) -> Stream:
+        """Make a stream, durably, that nobody sees; raises OSError."""
         identity = Identity(
             stream_id=self.random_id(),
             account=self._account,
@@ -87,9 +124,22 @@ class Engine(Consumers):
             max_bytes=evicting(config)[1],
             max_per_subject=evicting(config)[2],
         )
-        stream = Stream(config, now, self._store.create(identity))
-        self._add(stream)
-        return stream
+        in_memory = config.storage == "memory"
+        create = self._store.create_in_memory if in_memory else self._store.create
+        return Stream(config, now, create(identity))
+
+    def reveal(self, config: StreamConfig, stream: Stream, now: int) -> bytes:
+        """Show a stream that was restored; the answer to who restored it."""
+        shown = Stream(config, stream.created_ns, stream.log)
+        self._add(shown)
+        return STREAM_CREATE.ok(stream_info(shown, now, StreamCreateResponse))
+
+    def discard(self, stream: Stream) -> None:
+        """Remove a stream that nobody has seen."""
+        stream.dropped = True
+        with suppress(OSError):
+            # What cannot be removed now carries its mark, and is removed by the next start.
+            self._store.drop(stream.log)
 
     def update_stream(self, stream: Stream, config: StreamConfig) -> None:
         """Decide that a stream has another configuration; raises StoreReadOnly."""
@@ -103,26 +153,36 @@ class Engine(Consumers):
         for subject in stream.config.subjects:
             self._subjects.remove(subject.encode(), b"", stream)
         stream.configure(config)
+        stream.log.packing = config.compression == "s2"
         self._deadlines.note(stream)
         for subject in config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
+
+    def change_settings(self, settings: EngineSettings) -> None:
+        """Go by other settings from now on."""
+        self.settings = settings
+        self._gate.wait_ns = settings.min_last_seq_wait
 
     def find(self, name: str) -> StreamConfig | None:
         """The configuration of a stream of the account."""
         stream = self.streams.get(name)
         return None if stream is None else stream.config
 
-    def drop_stream(self, stream: Stream) -> None:
-        """Remove a stream and all its messages, durably."""
+    def drop_stream(self, stream: Stream, outbox: Outbox) -> None:
+        """Remove a stream and all its messages, durably; what waits for it hears that."""
         for subject in stream.config.subjects:
             self._subjects.remove(subject.encode(), b"", stream)
         del self.streams[stream.config.name]
         self.ledger.remove(stream)
+        del self._targets[stream.config.name]
         stream.dropped = True
         self.drop_consumers(stream)
         self.generation += 1
         self._store.drop(stream.log)
+        stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
+        self.purges.end(stream)
+        self.refuse_dropped(stream, outbox)
 
     def overlapping(self, config: StreamConfig) -> Stream | None:
         """Another stream that wants some of the subjects."""
@@ -135,8 +195,12 @@ class Engine(Consumers):
         return None
 
     def _add(self, stream: Stream) -> None:
+        asked = "async" if stream.config.persist_mode is PersistMode.ASYNC else ""
+        self._store.choose_level(stream.log, asked)
         self.streams[stream.config.name] = stream
         self.ledger.add(stream)
+        self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
+        stream.log.packing = stream.config.compression == "s2"
         for subject in stream.config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
@@ -152,16 +216,19 @@ class Engine(Consumers):
             if stream is None or not stream.allow_direct:
                 return None
             return Target(DIRECT_GET, stream, appended)
+        if subject.startswith(TRANSFER_PREFIX) and self.transfers.knows(subject):
+            return Target(TRANSFER, None, subject)
         if subject.startswith(NEXT_PREFIX):
             return Target(NEXT, None, subject[len(NEXT_PREFIX) :])
         if subject.startswith(API_PREFIX):
             return Target(REQUEST, None, subject[len(API_PREFIX) :])
-        found = self._subjects.match(subject).plain
+        # Once: the server keeps the answer.
+        found = self._subjects.match_once(subject).plain
         if not found:
             return None
         wanting = found[0]
         assert isinstance(wanting, Stream)
-        return Target(PUBLISH, wanting, b"")
+        return self._targets[wanting.config.name]
 
     def wants_inboxes(self) -> bool:
         """Say whether a stream has subjects that begin with an underscore, as inboxes do."""
@@ -208,12 +275,17 @@ class Engine(Consumers):
             stream.log.commit()  # gives the file back that the group was written to
             return
         stream.committed(outbox)
+        if self.transfers.committed(stream, outbox):
+            return
         self.ledger.note(stream)
+        if stream.tend_at == 0 and stream.log.unsynced:
+            stream.tend_at = tending.SOON
         self._deadlines.note(stream)
         if stream.published:
             entries, stream.published = stream.published, []
             self.publish_own(entries, int(stream.log.index.last_time), outbox)
         self.answer_held(stream, outbox)
+        self.purges.go_on(stream)
         if stream.consumers:
             self.consumers_committed(stream, now or int(stream.log.index.last_time))
 
@@ -236,7 +308,12 @@ class Engine(Consumers):
             stream.log.fail(no_space)
             return
         stream.failed(no_space, outbox)
+        if self.transfers.failed(stream, outbox):
+            return
         self.ledger.note(stream)
+        self.purges.end(stream)
+        tending.failed(stream, self._store, no_space=no_space)
+        self._deadlines.note(stream)
         # A configuration that was staged is not the stream's.
         durable = decode_config(bytes(stream.log.identity.config))
         if durable != stream.config:
@@ -245,18 +322,31 @@ class Engine(Consumers):
             self._configure(stream, durable)
         self.consumers_failed(stream)
 
+    def reopened(self, stream: Stream) -> None:
+        """The log of a stream that had failed was verified and takes writes again."""
+        stream.tend_at = 0
+        self._deadlines.note(stream)
+
     # Time --------------------------------------------------------------------------------------
 
     def next_deadline(self) -> int | None:
         """When ``expire`` has something to do."""
-        known = (self._gate.next_deadline(), self._deadlines.next(), self.consumer_deadline())
-        return min((at for at in known if at is not None), default=None)
+        known = (
+            self._gate.next_deadline(),
+            self._deadlines.next(),
+            self.transfers.next_deadline(),
+            self.consumer_deadline(),
+        )
+        return min((each for each in known if each is not None), default=None)
 
     def expire(self, now: int, outbox: Outbox) -> list[Stream]:
         """Do what is due; the streams that had something."""
         self.refuse_held(now, outbox)
+        self.transfers.expire(now, outbox)
         due = self._deadlines.due(now)
         for stream in due:
+            if 0 < stream.tend_at <= now:
+                tending.tend(stream, self._store, now)
             if stream.expire(now, outbox):
                 # What is on its way is still there to be seen: asked again when it is durable.
                 self.mark_dirty(stream)
@@ -269,6 +359,7 @@ class Engine(Consumers):
 
     def close(self) -> None:
         """Close the files of all streams."""
+        self.transfers.close()
         for stream in self.streams.values():
             stream.log.close()
 

@@ -12,10 +12,10 @@ from jetspark.api.account import AccountLimits
 from jetspark.api.enums import Storage
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.refusal import Refusal
-from jetspark.engine.stream.room import message_size
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
+from jetspark.store.record import OVERHEAD
 
 NO_LIMIT = -1
 
@@ -101,6 +101,13 @@ class AccountLedger:
             return
         raise Refusal(ErrCode.MEMORY_EXCEEDED if in_memory else ErrCode.STORAGE_EXCEEDED)
 
+    def check_room(self, storage: Storage, size: int) -> None:
+        """Raise Refusal if the account or the server has no room for so many bytes more."""
+        if self._server.is_over(storage):
+            raise Refusal(ErrCode.INSUFFICIENT_RESOURCES)
+        if 0 <= self.limit(storage) < self.used[storage] + size:
+            raise Refusal(ErrCode.ACCOUNT_RESOURCES_EXCEEDED)
+
     def reserved(self, storage: Storage) -> int:
         """What the streams of the account may grow to, as far as they say."""
         return sum(
@@ -177,8 +184,6 @@ class Quota:
 
     def problem(self, subject: bytes, headers_length: int, body_length: int) -> bytes:
         """The error for a message; empty when it may be stored."""
-        if self._stream.config.storage is Storage.MEMORY:
-            size = 16 + len(subject) + headers_length + body_length  # wire-facts.md 5
-        else:
-            size = int(message_size(len(subject), headers_length, body_length))
+        length = OVERHEAD + len(subject) + headers_length + body_length
+        size = int(self._stream.log.codec.size_of(length, headers_length))
         return self._ledger.problem(self._stream, size)

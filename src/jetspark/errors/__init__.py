@@ -34,7 +34,8 @@
     │       └── TooManyBatches
     ├── ConnectionClosed
     ├── ConnectFailed
-    │   └── AuthorizationFailed
+    │   ├── AuthorizationFailed
+    │   └── BadCredentials              also a ValueError
     ├── PermissionsViolation
     ├── ProtocolViolation               the peer's mistake
     ├── BufferFull
@@ -107,6 +108,7 @@ from jetspark.errors.base import ApiError, Error, api_error
 from jetspark.errors.bodies import describe, error_body, fast_header_body
 from jetspark.errors.client import (
     AuthorizationFailed,
+    BadCredentials,
     BadName,
     BadSubject,
     BucketExists,
@@ -152,6 +154,7 @@ __all__ = [
     "ApiError",
     "ApiLevelRequired",
     "AuthorizationFailed",
+    "BadCredentials",
     "BadName",
     "BadRequest",
     "BadSubject",

@@ -8,6 +8,7 @@ from jetspark.errors.base import Error
 
 __all__ = [
     "AuthorizationFailed",
+    "BadCredentials",
     "BadName",
     "BadSubject",
     "BucketExists",
@@ -48,6 +49,10 @@ class ConnectFailed(Error):
 
 class AuthorizationFailed(ConnectFailed):
     """A server was reached and refused the credentials."""
+
+
+class BadCredentials(ConnectFailed, ValueError):
+    """A seed, key or credentials file that cannot be used; nothing was sent."""
 
 
 class PermissionsViolation(Error):

@@ -1,4 +1,4 @@
-"""Decimal numbers in subjects, header lines and frames."""
+"""Numbers as decimal text, without an object for each: frames, header lines, ack subjects."""
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
@@ -23,3 +23,12 @@ def write_number(out: BytesWriter, number: i64) -> None:
         if number >= 10:
             out.append(u8(48 + number // 10 % 10))
     out.append(u8(48 + number % 10))
+
+
+def digits(number: i64) -> i64:
+    """How many decimal digits a number that is not negative has."""
+    count: i64 = 1
+    while number >= 10:
+        number //= 10
+        count += 1
+    return count

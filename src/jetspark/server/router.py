@@ -17,8 +17,8 @@ from mypy_extensions import i64
 from jetspark.engine.direct.read import DirectReader
 from jetspark.engine.outbox import Outbox, Outlet
 from jetspark.engine.stream.stream import Stream
-from jetspark.engine.target import Target
-from jetspark.headers.numbers import write_number
+from jetspark.engine.target import PUBLISH, Target
+from jetspark.headers.numbers import digits, write_number
 from jetspark.protocol.encoder import write_hmsg, write_msg
 from jetspark.server.desk import ConsumerDesk
 from jetspark.server.receiver import Receiver, Subscription, Traffic
@@ -103,8 +103,23 @@ class Router:
             if found.generation == self.generation:
                 return found
         target = None if once else self.resolve(subject)
-        made = Route(subject, match, target, self.generation, not once)
+        if target is not None and target.kind == PUBLISH and not match.plain and not match.groups:
+            # Nothing in it depends on the subject: a stream with a million of them has one route.
+            made = self._stream_route(target, match)
+        else:
+            made = Route(subject, match, target, self.generation, not once)
         match.route = made
+        return made
+
+    def _stream_route(self, target: Target, match: Match) -> Route:
+        """Find or make the route of the subjects that one stream wants and nobody else."""
+        found = target.route
+        if found is not None:
+            assert isinstance(found, Route)
+            if found.generation == self.generation:
+                return found
+        made = Route(b"", match, target, self.generation, True)
+        target.route = made
         return made
 
     # Messages ----------------------------------------------------------------------------------
@@ -357,15 +372,6 @@ class ClientOutlet(Outlet):
     def gone(self) -> bool:
         """Say whether nobody listens any more."""
         return self._subscription.closed
-
-
-def digits(number: i64) -> i64:
-    """How many decimal digits a number that is not negative has."""
-    count: i64 = 1
-    while number >= 10:
-        number //= 10
-        count += 1
-    return count
 
 
 def is_compact(data: bytes, se: i64, rs: i64, re: i64, hs: i64, ps: i64) -> bool:

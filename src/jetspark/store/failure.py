@@ -3,15 +3,20 @@
 Not compiled: writes do not fail often.
 """
 
+import logging
 from typing import TYPE_CHECKING
 
 from librt.strings import BytesWriter
 
+from jetspark.errors.storage import CorruptRecord
 from jetspark.store.limits import Limits
 from jetspark.store.removal import Doomed
+from jetspark.store.reopening import Reopening
 
 if TYPE_CHECKING:
     from jetspark.store.log import StreamLog
+
+logger = logging.getLogger("jetspark.store")
 
 
 def fail(log: "StreamLog", no_space: bool) -> None:
@@ -27,8 +32,10 @@ def fail(log: "StreamLog", no_space: bool) -> None:
             log.close_handle(group.handle)
         return
     log.skip_needed = log.staged_seq > log.index.last_seq
+    log.sync_error = None
     if not no_space:
         log.read_only = True
+        log.failed = True
         return
     # What does not fit with filler may fit without it.
     log.filler = b""
@@ -37,6 +44,27 @@ def fail(log: "StreamLog", no_space: bool) -> None:
         log.files.truncate(int(log.handle), int(log.end))
     except OSError:
         log.read_only = True
+        log.failed = True
+    else:
+        log.full = True
+
+
+def reopen(log: "StreamLog") -> bool:
+    """Verify a log whose write failed and let it write again; False when it still cannot."""
+    log.reopen_due = log.failed and not log.closed
+    chore = log.take_chore()
+    if not isinstance(chore, Reopening):
+        return False
+    failed = True
+    try:
+        while not chore.step():
+            pass
+        failed = False
+    except (OSError, CorruptRecord) as error:
+        logger.warning("%s cannot be opened again yet: %s", log.folder, error)
+    finally:
+        log.end_chore(failed)
+    return not failed
 
 
 def forget_staged(log: "StreamLog") -> None:

@@ -109,6 +109,18 @@ class Ledger:
             place <= segment for place in self.fast_batches_in.values()
         )
 
+    def moved(self, names: list[str]) -> None:
+        """Segments became one that has the name of the first."""
+        others = set(names[1:])
+        for records in self.consumers.values():
+            if records.document_in in others:
+                records.document_in = names[0]
+            if records.state_in in others:
+                records.state_in = names[0]
+        for name, place in self.fast_batches_in.items():
+            if place in others:
+                self.fast_batches_in[name] = names[0]
+
     def restated(self, segment: str, as_of: int, decided: "Ledger") -> list[tuple[int, bytes]]:
         """Records (kind, body) that say again what would be lost with a segment.
 
@@ -143,9 +155,12 @@ class Ledger:
 
 def restate(log: "Staging", segment: str) -> None:
     """Stage again what a log would lose with a segment; one attempt at a time."""
-    if log.durable_position >= log.restated_position:
+    if log.durable_position >= log.restated_position and log.batch is None:
+        # Half of it would take changes back that were durable: it is there as a whole or not.
+        log.begin_batch()
         for kind, body in log.ledger.restated(segment, int(log.staged_seq), log.staged_ledger):
             log.stage_entry(kind, body)
+        log.end_batch()
         log.restated_position = log.staged_position
 
 

@@ -46,13 +46,13 @@ from jetspark.store.record import (
     BATCH_LAST,
     BATCH_MEMBER,
     CONFIGURATION,
-    CONSUMER,
     DELETE_RANGE,
     FIXED,
     GROUP_FIRST,
     MESSAGE,
     OVERHEAD,
     PURGE,
+    SEGMENT_DROP,
     SKIP,
     record_flags,
     record_key,
@@ -67,11 +67,12 @@ from jetspark.store.verdicts import (
     Recovery,
     acknowledged_until,
     is_mark,
+    narrow,
 )
 
 __all__ = ["Recovery", "replay_segment"]
 
-KNOWN_FLAGS: Final[i64] = 1 | 2 | 8 | 16  # of batches, and GROUP_FIRST
+KNOWN_FLAGS: Final[i64] = 1 | 2 | 4 | 8 | 16  # of batches, COMPRESSED and GROUP_FIRST
 
 
 def replay_segment(
@@ -102,6 +103,7 @@ def replay_segment(
                 break
             bad = BadRange(start + at, found - at)
             missing_before(log, data, found, bad)
+            narrow(log.codec, data, at, found, bad)
             # A change of limits may have been in there. Until something says what they are
             # nothing is evicted: too much is made good later, too little is lost.
             log.limits = Limits(0, 0, 0)
@@ -174,7 +176,7 @@ def good_length(log: StreamLog, data: bytes, at: i64) -> i64:
 
 def is_anchored(kind: i64) -> bool:
     """Say whether a record names the last sequence before it: it fits nowhere else."""
-    return DELETE_RANGE <= kind <= PURGE or CONSUMER <= kind <= CONFIGURATION
+    return DELETE_RANGE <= kind <= PURGE or SEGMENT_DROP <= kind <= CONFIGURATION
 
 
 def batch_end(log: StreamLog, data: bytes, at: i64) -> i64:

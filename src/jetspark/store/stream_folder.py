@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from jetspark.errors.storage import CorruptRecord
+from jetspark.store.chores import seal
 from jetspark.store.condensed import SUFFIX, CondensedHead
 from jetspark.store.condensed_file import read_condensed
 from jetspark.store.condensed_replay import replay_condensed
@@ -26,9 +27,12 @@ from jetspark.store.manifest import (
     write_manifest,
     write_manifests,
 )
+from jetspark.store.quarantine import open_quarantine
 from jetspark.store.recovery import replay_segment
 from jetspark.store.removal import delete_range
+from jetspark.store.scrubber import read_scrubbed
 from jetspark.store.segment import (
+    FILLER,
     SegmentHead,
     encode_head,
     identity_of,
@@ -36,20 +40,34 @@ from jetspark.store.segment import (
     read_head,
     without_filler,
 )
+from jetspark.store.segment_files import Removal
 from jetspark.store.tail import Tail
-from jetspark.store.verdicts import DAMAGED, TORN, BadRange, Recovery
+from jetspark.store.upkeep import Upkeep
+from jetspark.store.verdicts import CHECK_SIZE, DAMAGED, TORN, BadRange, Recovery, last_group
 
+PLAIN: Final = Upkeep()
 TEMPORARY: Final = ".tmp"  # what `Files.replace` was about to rename
 
 
 class StreamFolder:
     """Makes or opens the log that lies in one folder."""
 
-    def __init__(self, files: Files, folder: Path, segment_size: int, cache_budget: int) -> None:
+    def __init__(
+        self,
+        files: Files,
+        folder: Path,
+        segment_size: int,
+        cache_budget: int,
+        upkeep: Upkeep = PLAIN,
+    ) -> None:
         self._files = files
         self._folder = folder
         self._segment_size = segment_size
         self._cache_budget = cache_budget
+        self._upkeep = upkeep
+        # Up to which position rewritten segments go, and the files that they replace.
+        self._through = 0
+        self._litter: list[str] = []
 
     def create(self, identity: Identity) -> StreamLog:
         """Make an empty stream in a folder that does not exist yet."""
@@ -83,7 +101,8 @@ class StreamFolder:
                 # Its replay goes without limits from the hole on: what comes from now on goes
                 # to a segment whose head says them.
                 log.roll_due = True
-            self._pin(log, recovery)
+            open_quarantine(log, recovery)
+            log.scrubbed = read_scrubbed(log)
             self._open_ledger(log, recovery)
             self._tidy(names, manifest, log, damaged, recovery)
             # First what a killed process left undone: removals are durable in their order.
@@ -94,12 +113,16 @@ class StreamFolder:
             log.close()
             raise
         log.opening = False
+        log.synced_end = log.end
+        log.sequence_floor = manifest.sequence_floor if manifest else 0
         return log, recovery
 
     def _log(self, identity: Identity) -> StreamLog:
-        return StreamLog(
+        log = StreamLog(
             self._files, self._folder, identity, self._segment_size, self._cache_budget
         )
+        log.upkeep = self._upkeep
+        return log
 
     def _rescued_identity(self, segments: list[str]) -> Identity:
         for name in reversed(segments):
@@ -117,6 +140,10 @@ class StreamFolder:
 
     def _replay_all(self, log: StreamLog, segments: list[str], recovery: Recovery) -> None:
         for name in segments:
+            if (parse_segment_name(name) or (0, 0))[1] < self._through:
+                # A rewritten segment holds what is left of it (``compaction.py``).
+                self._litter.append(name)
+                continue
             newest = name == segments[-1]
             data, good = self._replay(log, name, recovery, newest=newest)
             if newest:
@@ -129,6 +156,10 @@ class StreamFolder:
                     self._add_pending(log, good, len(data), recovery)
                 recovery.settle(DAMAGED, 0)
                 log.end = len(data)
+                seal(log)
+        if self._litter:
+            # Before anything else is removed: they hold what is gone.
+            log.unremoved = Removal(self._files, self._folder, [], self._litter)
         if not segments:
             recovery.notes.append("there was no segment file; a new one was begun")
             log.roll()
@@ -145,22 +176,23 @@ class StreamFolder:
         last = int(log.index.last_seq)
         if log.index.segments and first_seq > last + 1:
             recovery.lost.append((last + 1, first_seq - 1))
+            recovery.missing.append((name, last + 1, first_seq - 1))
         log.index.skip_to(first_seq - 1)
         log.durable_position = max(log.durable_position, first_position - 1)
         log.index.add_segment(handle, log.index.last_seq + 1, start, name)
         log.handle = handle
-        if newest:
-            self._sync(log, recovery)
         size = self._files.size(handle)
         log.filled_to = size
         condensed = read_condensed(log, name, size)
         if condensed is not None:
-            ready = self._replay_condensed(log, handle, size, condensed, recovery)
+            ready = self._replay_condensed(log, condensed, recovery, newest=newest)
             if ready is not None:
                 return ready
         data = self._files.read(handle, 0, size)
         recovery.bytes_read += size
         head = read_head(data)
+        if newest:
+            data = self._proven(log, data, head[1] if head else 0, recovery)
         # A damaged head costs nothing but itself: the name says where the segment begins, and
         # records are found by their magic.
         log.first_offset = head[1] if head else 0
@@ -168,7 +200,7 @@ class StreamFolder:
             self._believe(log, head[0])
         good = int(replay_segment(log, data, log.first_offset, recovery, sealed=not newest))
         data = without_filler(data, good)
-        if newest and head is None and good == 0:
+        if newest and head is None and good == 0 and not log.read_only:
             fresh = encode_head(log.identity, first_seq, first_position)
             if len(data) <= len(fresh):
                 return self._renewed(log, data, fresh, recovery)
@@ -177,16 +209,17 @@ class StreamFolder:
     def _replay_condensed(
         self,
         log: StreamLog,
-        handle: int,
-        size: int,
         condensed: tuple[CondensedHead, bytes],
         recovery: Recovery,
+        *,
+        newest: bool,
     ) -> tuple[bytes, int] | None:
         """Replay what was condensed and read the rest; None when the segment's head is damaged."""
         covered, first_offset = condensed[0].covered, condensed[0].first_offset
+        handle, size = int(log.handle), int(log.filled_to)
         begin = self._files.read(handle, 0, first_offset)
         head = read_head(begin)
-        if head is None:
+        if head is None or head[0].generation != condensed[0].generation:
             return None
         log.first_offset = first_offset
         self._believe(log, head[0])
@@ -196,6 +229,8 @@ class StreamFolder:
         recovery.bytes_read += first_offset + len(condensed[1]) + len(rest)
         # Nobody looks at what is condensed; the rest must lie where it does in the file.
         data = bytes(covered) + rest
+        if newest:
+            data = self._proven(log, data, covered, recovery)
         good = int(replay_segment(log, data, covered, recovery))
         return without_filler(data, good), good
 
@@ -205,19 +240,14 @@ class StreamFolder:
         if identity.revision > log.identity.revision:
             log.identity = identity
             log.manifest_due = True
+        self._through = max(self._through, head.through)
+        log.index.segments[-1].generation = head.generation
+        log.index.segments[-1].packed = head.packed
         log.index.last_time = max(log.index.last_time, head.last_time)
         log.ledger.consumer_number = max(log.ledger.consumer_number, head.consumer_number)
         delete_range(log.index, 1, head.first_live - 1)
         log.limits = Limits(identity.max_msgs, identity.max_bytes, identity.max_per_subject)
         log.limits.enforce(log.index)
-
-    def _pin(self, log: StreamLog, recovery: Recovery) -> None:
-        """Keep the segments that hold damaged bytes."""
-        for where, _ in recovery.damaged:
-            for columns in reversed(log.index.segments):
-                if columns.start <= where:
-                    columns.pinned = True
-                    break
 
     def _open_ledger(self, log: StreamLog, recovery: Recovery) -> None:
         """Report consumers of which only the state is left, and let decisions begin there."""
@@ -243,7 +273,8 @@ class StreamFolder:
         self, log: StreamLog, data: bytes, fresh: bytes, recovery: Recovery
     ) -> tuple[bytes, int]:
         """Write the damaged head of the newest segment anew when nothing is behind it."""
-        recovery.damaged.append((int(log.index.segments[-1].start), len(data)))
+        recovery.pending.append(BadRange(log.index.segments[-1].start, len(data)))
+        recovery.settle(DAMAGED, 0)
         recovery.notes.append("the head of an empty segment did not check; it was written anew")
         log.first_offset = len(fresh)
         try:
@@ -253,12 +284,28 @@ class StreamFolder:
             recovery.notes.append(f"that failed, so the stream is read-only: {error}")
         return fresh, len(fresh)
 
-    def _sync(self, log: StreamLog, recovery: Recovery) -> None:
+    def _proven(self, log: StreamLog, data: bytes, covered: int, recovery: Recovery) -> bytes:
+        """Put the last group on the disk once more; what of the segment is certainly there.
+
+        A process that was killed, or whose sync failed, leaves bytes that the system shows to
+        the next one and loses with the power all the same: after a failed sync no later one is
+        for them. Only writing them again is. What that refuses nobody sees: it may have been
+        acknowledged, so it stays where it is for a start on a disk that works.
+        """
+        begin = last_group(log.codec, data, covered)
+        end = min(len(data), len(data.rstrip(FILLER)) + CHECK_SIZE)
         try:
+            if begin < end:
+                self._files.write_synced(int(log.handle), [data[begin:end]], begin)
             self._files.sync(int(log.handle))
         except OSError as error:
             log.read_only = True
-            recovery.notes.append(f"the stream is read-only, its file cannot be synced: {error}")
+            recovery.notes.append(
+                f"the stream is read-only and its last {len(data) - begin} bytes are not served "
+                f"until a start can write them: {error}"
+            )
+            return data[:begin]
+        return data
 
     def _add_pending(
         self, log: StreamLog, first: int, end: int, recovery: Recovery, last_seq: int = 0

@@ -47,6 +47,9 @@ class Sublist:
         self._looks_left: i64 = 0
         self._evictions: i64 = 0
         self._literals: dict[bytes, Leaf] = {}
+        # How many of those begin with an underscore: clients that share one inbox have none, and
+        # then a reply need not be looked for there.
+        self._literal_inboxes: i64 = 0
         self._root: Node = Node()
         # The prefix asked for last, and its result: replies come in runs for one client.
         self._last_prefix: bytes = b""
@@ -67,6 +70,8 @@ class Sublist:
             if leaf is None:
                 leaf = Leaf()
                 self._literals[pattern] = leaf
+                if pattern.startswith(b"_"):
+                    self._literal_inboxes += 1
             leaf.add(queue, value)
             _forget(self._cache, pattern)
         else:
@@ -83,6 +88,8 @@ class Sublist:
                 return False
             if leaf.is_empty():
                 del self._literals[pattern]
+                if pattern.startswith(b"_"):
+                    self._literal_inboxes -= 1
             _forget(self._cache, pattern)
         else:
             if not remove_value(self._root, pattern, queue, value):
@@ -131,6 +138,8 @@ class Sublist:
             wild = found
             self._last_wild = wild
             self._last_prefix = subject[:cut]
+        if self._literal_inboxes == 0 and subject.startswith(b"_"):
+            return wild
         leaf = self._literals.get(subject)
         if leaf is None:
             return wild

@@ -4,10 +4,17 @@ A node has literal children, a ``*`` child, the subscribers of ``>`` below it, a
 of the pattern that ends there. ``sublist.py`` puts it to use.
 """
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from jetspark.subjects.match import token_end, wildcard_at
 from jetspark.subjects.tokens import GREATER, STAR
+
+# What all results share that have no subscribers: most subjects that only a stream wants.
+_NOBODY: Final[list[object]] = []
+_NO_GROUPS: Final[list[list[object]]] = []
+_NO_NAMES: Final[list[bytes]] = []
 
 
 class Match:
@@ -232,6 +239,8 @@ def merge(leaves: list[Leaf]) -> Match:
     """Return the result that has the subscribers of all ``leaves``."""
     if len(leaves) == 1:
         return leaves[0].lend()
+    if not leaves:
+        return Match(_NOBODY, _NO_GROUPS, _NO_NAMES)
     result = Match([], [], [])
     for leaf in leaves:
         leaf.add_to(result)

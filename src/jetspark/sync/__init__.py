@@ -6,13 +6,27 @@ from the asyncio ones by tools/gen_sync.py.
 
 from typing import TYPE_CHECKING, Any
 
-from jetspark.client.core import ClientStats
+from jetspark.client.connect_arguments import ConnectArguments, client_options
+from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata
+from jetspark.client.jetstream.consumer.pull import PullGroup
 from jetspark.client.jetstream.publish import Expect
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.message import Message
-from jetspark.sync.client import Client, Subscription, connect
+from jetspark.client.options import ClientOptions
+from jetspark.client.stats import ClientStats
+from jetspark.client.tls import TlsFiles
+from jetspark.sync.client import Client, Subscription, connect, connect_with
+from jetspark.sync.consumers import (
+    Consumer,
+    Consumption,
+    JetStreamMessage,
+    MessageIterator,
+    PullSubscription,
+    PushSubscription,
+)
 from jetspark.sync.jetstream import AckFuture, JetStream, Stream
+from jetspark.sync.ordered import OrderedConsumer
 
 if TYPE_CHECKING:
     from jetspark.sync.server import Server
@@ -20,16 +34,30 @@ if TYPE_CHECKING:
 __all__ = [
     "AckFuture",
     "Client",
+    "ClientOptions",
     "ClientStats",
+    "ConnectArguments",
+    "Consumer",
+    "Consumption",
     "Expect",
     "JetStream",
+    "JetStreamMessage",
     "Message",
+    "MessageIterator",
+    "MessageMetadata",
+    "OrderedConsumer",
+    "PullGroup",
+    "PullSubscription",
+    "PushSubscription",
     "ScanChunk",
     "Server",
     "Stream",
     "StreamMessage",
     "Subscription",
+    "TlsFiles",
+    "client_options",
     "connect",
+    "connect_with",
 ]
 
 

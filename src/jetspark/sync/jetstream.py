@@ -6,14 +6,17 @@ jetspark.client.jetstream.publish,
 jetspark.client.jetstream.streams.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Literal
 
 from jetspark.api.account import AccountInfo
+from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
+from jetspark.api.enums import AckPolicy
 from jetspark.api.message import PubAck
 from jetspark.api.stream import StreamConfig, StreamInfo
 from jetspark.client.header_input import HeaderInput
+from jetspark.client.jetstream.consumer.message import JetStreamMessage as _JetStreamMessage
 from jetspark.client.jetstream.context import JetStream as _JetStream
 from jetspark.client.jetstream.publish import AckFuture as _AckFuture
 from jetspark.client.jetstream.publish import Expect
@@ -21,6 +24,10 @@ from jetspark.client.jetstream.scan import BATCH_BYTES, BATCH_SIZE, COLUMNS, Cop
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import GET_BATCH_SIZE
 from jetspark.client.jetstream.streams import Stream as _Stream
+from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
+from jetspark.client.thread_callback import ThreadCallback
+from jetspark.sync.consumers import Consumer, JetStreamMessage, PullSubscription, PushSubscription
+from jetspark.sync.ordered import OrderedConsumer
 from jetspark.sync.portal import Portal
 
 
@@ -171,6 +178,40 @@ class Stream:
             )
         )
 
+    def get_last_many(
+        self,
+        subjects: Sequence[str],
+        *,
+        up_to_seq: int = 0,
+        up_to_time: datetime | int | None = None,
+        batch: int = 0,
+        max_bytes: int = 0,
+        min_last_seq: int = 0,
+        copies: Copies | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[StreamMessage]:
+        """Iterate over the last message of each of ``subjects`` (wildcards allowed; ADR-31).
+
+        All of them as of one moment: now, ``up_to_seq``, or ``up_to_time`` (a datetime with a
+        time zone, or ns since 1970), for which the stream must hold enough history. Pages (of
+        ``batch`` messages, 0: the server's choice) and requests that match more than 1024
+        subjects are followed and split by themselves. ``min_last_seq`` and ``copies`` as in
+        ``get_batch``.
+        """
+        return self._portal.items(
+            self._portal.run(
+                self._inner.get_last_many,
+                subjects,
+                up_to_seq=up_to_seq,
+                up_to_time=up_to_time,
+                batch=batch,
+                max_bytes=max_bytes,
+                min_last_seq=min_last_seq,
+                copies=copies,
+                timeout=timeout,
+            )
+        )
+
     def scan(
         self,
         first: int = 1,
@@ -203,6 +244,63 @@ class Stream:
                 copies=copies,
                 timeout=timeout,
             )
+        )
+
+    def create_consumer(self, config: ConsumerConfig, *, timeout: float | None = None) -> Consumer:
+        """Create a consumer. The same configuration again is no error.
+
+        ``durable_name`` or ``name`` name it, else a name is made up. Mind ``ack_policy``, which
+        is *none* unless you say otherwise. Raises ConsumerExists when the name is taken with
+        another configuration, ApiError for a refused one.
+        """
+        return Consumer(
+            self._portal, self._portal.call(self._inner.create_consumer(config, timeout=timeout))
+        )
+
+    def update_consumer(self, config: ConsumerConfig, *, timeout: float | None = None) -> Consumer:
+        """Change a consumer; ConsumerNotFound when there is none of that name."""
+        return Consumer(
+            self._portal, self._portal.call(self._inner.update_consumer(config, timeout=timeout))
+        )
+
+    def create_or_update_consumer(
+        self, config: ConsumerConfig, *, timeout: float | None = None
+    ) -> Consumer:
+        """Create a consumer, or change the one of that name."""
+        return Consumer(
+            self._portal,
+            self._portal.call(self._inner.create_or_update_consumer(config, timeout=timeout)),
+        )
+
+    def consumer(self, name: str, *, timeout: float | None = None) -> Consumer:
+        """A handle to an existing consumer; ConsumerNotFound when there is none."""
+        return Consumer(
+            self._portal, self._portal.call(self._inner.consumer(name, timeout=timeout))
+        )
+
+    def delete_consumer(self, name: str, *, timeout: float | None = None) -> None:
+        """Delete a consumer; ConsumerNotFound when there is none."""
+        self._portal.call(self._inner.delete_consumer(name, timeout=timeout))
+
+    def consumers(self, *, timeout: float | None = None) -> Iterator[ConsumerInfo]:
+        """Iterate over the consumers of the stream."""
+        return self._portal.items(self._portal.run(self._inner.consumers, timeout=timeout))
+
+    def consumer_names(self, *, timeout: float | None = None) -> Iterator[str]:
+        """Iterate over the names of the consumers of the stream."""
+        return self._portal.items(self._portal.run(self._inner.consumer_names, timeout=timeout))
+
+    def ordered_consumer(
+        self, config: ConsumerConfig | None = None, *, push: bool = False
+    ) -> OrderedConsumer:
+        """Read the stream in order without acknowledgements; nothing is asked before you read.
+
+        ``config`` says where to start and what to filter (``deliver_policy``, ``opt_start_seq``,
+        ``opt_start_time``, ``filter_subjects``, ``headers_only``, ``replay_policy``,
+        ``min_last_seq``). ``push`` lets the server send at its own pace instead of on request.
+        """
+        return OrderedConsumer(
+            self._portal, self._portal.run(self._inner.ordered_consumer, config, push=push)
         )
 
 
@@ -346,3 +444,86 @@ class JetStream:
         when acks are missing after ``timeout`` seconds.
         """
         self._portal.call(self._inner.publish_async_complete(timeout=timeout))
+
+    def subscribe(
+        self,
+        subject: str = "",
+        *,
+        callback: Callable[[JetStreamMessage], object] | None = None,
+        queue: str = "",
+        durable: str = "",
+        stream: str = "",
+        consumer: str = "",
+        config: ConsumerConfig | None = None,
+        ack_policy: AckPolicy | None = None,
+        alarm: float | None = None,
+        pending_msgs: int = PENDING_MSGS_MAX,
+        pending_bytes: int = PENDING_BYTES_MAX,
+        timeout: float | None = None,
+    ) -> PushSubscription:
+        """Receive the messages of a push consumer, which is found or made (ADR-15).
+
+        The stream is the one that takes ``subject``, unless ``stream`` names it. ``consumer``
+        binds to a consumer that must exist; ``durable`` names one to find or to make; without
+        both a temporary one is made. Members of a ``queue`` share one consumer, named after the
+        queue unless ``durable`` or ``consumer`` says otherwise. ``config`` sets more of a new
+        consumer and must agree with one that exists. ``ack_policy`` is explicit by default.
+        ``alarm`` seconds (default: three times ``config.idle_heartbeat``) without a message or
+        heartbeat are told to the error callback. A consumer that was made here is deleted by
+        ``unsubscribe`` and ``drain``. Raises SubscribeRefused when things do not fit, saying
+        what to change, StreamNotFound, ConsumerNotFound, ConsumerExists.
+        """
+        return PushSubscription(
+            self._portal,
+            self._portal.call(
+                self._inner.subscribe(
+                    subject,
+                    callback=ThreadCallback[_JetStreamMessage](
+                        lambda one: callback(JetStreamMessage(self._portal, one))
+                    )
+                    if callback
+                    else None,
+                    queue=queue,
+                    durable=durable,
+                    stream=stream,
+                    consumer=consumer,
+                    config=config,
+                    ack_policy=ack_policy,
+                    alarm=alarm,
+                    pending_msgs=pending_msgs,
+                    pending_bytes=pending_bytes,
+                    timeout=timeout,
+                )
+            ),
+        )
+
+    def pull_subscribe(
+        self,
+        subject: str = "",
+        *,
+        durable: str = "",
+        stream: str = "",
+        consumer: str = "",
+        config: ConsumerConfig | None = None,
+        ack_policy: AckPolicy | None = None,
+        timeout: float | None = None,
+    ) -> PullSubscription:
+        """Use a pull consumer, which is found or made (ADR-15); arguments as in ``subscribe``.
+
+        ``consumer`` need not be visible: binding to one that cannot be looked up is no error
+        before the first ``fetch``. The ack policy must be explicit.
+        """
+        return PullSubscription(
+            self._portal,
+            self._portal.call(
+                self._inner.pull_subscribe(
+                    subject,
+                    durable=durable,
+                    stream=stream,
+                    consumer=consumer,
+                    config=config,
+                    ack_policy=ack_policy,
+                    timeout=timeout,
+                )
+            ),
+        )

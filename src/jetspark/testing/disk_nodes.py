@@ -50,6 +50,16 @@ class Write:
         else:  # some sectors arrived, in any order; where not, there is what was there before
             self._scatter(content, random, how)
 
+    def keep_equal(self, content: bytearray, before: bytes) -> None:
+        """Undo a tear where the same was written that was there before.
+
+        A sector that is written with what it holds is never anything else; file systems do that
+        all the time, as they write whole pages.
+        """
+        for sector in self.sectors():
+            if before[sector.offset : sector.end] == sector.data:
+                sector.apply(content)
+
     def _scatter(self, content: bytearray, random: Random, how: int) -> None:
         if how in {4, 5} and len(content) < self.end:  # ... or zeros: the length arrived first
             content.extend(bytes(self.end - len(content)))
@@ -114,11 +124,11 @@ class File:
         """What may be left of the file; without ``random``, what is certainly there."""
         content = bytearray(self.durable)
         if random is not None:
-            for lost in self.adrift:
-                lost.tear(content, random)
-            for change in self.pending:
+            for change in (*self.adrift, *self.pending):
                 if isinstance(change, Write):
+                    before = bytes(content)
                     change.tear(content, random)
+                    change.keep_equal(content, before)
                 elif random.random() < 0.5:
                     change.apply(content)
         return File(bytes(content))

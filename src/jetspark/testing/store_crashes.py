@@ -16,8 +16,26 @@ from jetspark.store.files import NO_SPACE
 from jetspark.store.log import StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
-from jetspark.testing.store_model import Opened, StoreModel, StreamModel, Violation, sequences
-from jetspark.testing.store_state import Deleted, Message, Published, Purged
+from jetspark.testing.store_model import (
+    Opened,
+    StoreModel,
+    StreamModel,
+    Violation,
+    consumers,
+    sequences,
+)
+from jetspark.testing.store_state import (
+    Batched,
+    ConsumerChanged,
+    ConsumerSet,
+    Deleted,
+    DeletedRange,
+    FastBatchSet,
+    Message,
+    Published,
+    Purged,
+    Restated,
+)
 
 SEGMENT_SIZE: Final = 3000  # a few records each, so that lives have many segments
 CACHE_BUDGET: Final = 1500
@@ -38,6 +56,9 @@ class Crashes:
     doubtful: int = 0
     torn: int = 0
     segments_dropped: int = 0
+    batches: int = 0
+    restated: int = 0
+    reopened: int = 0
 
     def __str__(self) -> str:
         return (
@@ -47,15 +68,20 @@ class Crashes:
 
 
 def run_crashes(
-    states: int, *, seed: int = 0, go_on: Callable[[Crashes], bool] = lambda _: True
+    states: int,
+    *,
+    seed: int = 0,
+    go_on: Callable[[Crashes], bool] = lambda _: True,
+    segment_size: int = SEGMENT_SIZE,
 ) -> Crashes:
     """Check at least this many crash states; raises Violation with the seed of the life.
 
-    ``go_on`` is asked after each life and may end the run early, for runs by the clock.
+    ``go_on`` is asked after each life and may end the run early, for runs by the clock. With a
+    small ``segment_size`` lives have many segments, and most of them are rewritten.
     """
     done = Crashes()
     while done.states < states and go_on(done):
-        life = _Life(seed + done.lives, done)
+        life = _Life(seed + done.lives, done, segment_size)
         try:
             life.live()
         except Exception as error:
@@ -76,8 +102,9 @@ class _Ended(BaseException):
 class _Life:
     """One store from its first start on."""
 
-    def __init__(self, seed: int, done: Crashes) -> None:
+    def __init__(self, seed: int, done: Crashes, segment_size: int) -> None:
         self.seed = seed
+        self._segment_size = segment_size
         self._random = Random(seed)
         self._done = done
         self._model = StoreModel()
@@ -108,8 +135,10 @@ class _Life:
             self._create()
         elif chance < 0.11:
             self._drop(self._random.choice(logs))
-        elif chance < 0.16 or any(log.read_only for log in logs):
+        elif chance < 0.16 or any(log.read_only and not log.failed for log in logs):
             self._end()
+        elif any(log.failed for log in logs):
+            self._reopen(next(log for log in logs if log.failed))
         else:
             self._change(self._random.choice(logs))
 
@@ -160,6 +189,20 @@ class _Life:
         while self._random.random() < 0.8 and log.maintain():
             pass
         self._done.segments_dropped += before - len(log.index.segments)
+        if log.staged_position > log.durable_position:
+            stream.staged(Restated())
+            self._done.restated += 1
+            self._write_rest(log, stream, 1)
+
+    def _reopen(self, log: StreamLog) -> None:
+        """A failed log is verified and goes on, or the process ends with it."""
+        if self._random.random() < 0.4:
+            self._end()
+        elif log.reopen():
+            stream = self._model.streams[log.identity.stream_id]
+            stream.cut_off()
+            self._check_open(log, stream)
+            self._done.reopened += 1
 
     def _write_rest(self, log: StreamLog, stream: StreamModel, staged: int) -> None:
         try:
@@ -179,27 +222,38 @@ class _Life:
         stream.acknowledge(staged)
         stream.document = bytes(log.identity.config)
         self._done.acked += staged
-        if not stream.changes and sequences(log) != list(stream.base.messages):
-            raise Violation(f"{sequences(log)} instead of {sorted(stream.base.messages)}")
+        self._check_open(log, stream)
+
+    def _check_open(self, log: StreamLog, stream: StreamModel) -> None:
+        """Compare an open log with what is certain, when everything is."""
+        if stream.changes:
+            return
+        base = stream.base
+        if sequences(log) != list(base.messages):
+            raise Violation(f"{sequences(log)} instead of {sorted(base.messages)}")
+        if consumers(log) != base.consumers or log.fast_batches != base.fast_batches:
+            raise Violation(f"{consumers(log)}, {log.fast_batches} instead of {base.consumers}")
 
     def _stage(self, log: StreamLog, stream: StreamModel) -> int:
         """Stage a few changes; how many."""
         before = len(stream.changes)
         for _ in range(self._random.randint(1, 4)):
             chance = self._random.random()
-            if chance < 0.72:
-                self._stage_message(log, stream)
-            elif chance < 0.84:
-                seq = self._random.randint(1, max(1, int(log.staged_seq)))
-                if log.stage_delete(seq):
-                    stream.staged(Deleted(seq))
-            elif chance < 0.94:
+            if chance < 0.55:
+                stream.staged(self._stage_message(log))
+            elif chance < 0.65:
+                self._stage_batch(log, stream)
+            elif chance < 0.75:
+                self._stage_delete(log, stream)
+            elif chance < 0.82:
                 self._stage_purge(log, stream)
+            elif chance < 0.95:
+                self._stage_entry(log, stream)
             else:
                 self._stage_limits(log, stream)
         return len(stream.changes) - before
 
-    def _stage_message(self, log: StreamLog, stream: StreamModel) -> None:
+    def _stage_message(self, log: StreamLog) -> Published:
         message = Message(
             b"s.%d" % self._random.randrange(5),
             self._random.choice(HEADERS),
@@ -208,7 +262,59 @@ class _Life:
         self._now += self._random.randrange(3)
         tail = message.headers + message.body + b"\r\n"
         seq = log.stage_message(message.subject, len(message.headers), tail, self._now)
-        stream.staged(Published(int(seq), message))
+        return Published(int(seq), message)
+
+    def _stage_batch(self, log: StreamLog, stream: StreamModel) -> None:
+        log.begin_batch()
+        changes: list[Published | Deleted] = []
+        for _ in range(self._random.randint(1, 4)):
+            seq = self._random.randint(1, max(1, int(log.staged_seq)))
+            if self._random.random() < 0.2 and log.stage_delete(seq):
+                changes.append(Deleted(seq))
+            else:
+                changes.append(self._stage_message(log))
+        if self._random.random() < 0.2:
+            log.abort_batch()
+            return
+        log.end_batch()
+        self._done.batches += 1
+        stream.staged(Batched(tuple(changes)))
+
+    def _stage_delete(self, log: StreamLog, stream: StreamModel) -> None:
+        first = self._random.randint(1, max(1, int(log.staged_seq)))
+        if self._random.random() < 0.6:
+            if log.stage_delete(first):
+                stream.staged(Deleted(first))
+            return
+        last = first + self._random.randrange(6)
+        if log.stage_delete_range(first, last):
+            # What is given out later is not meant.
+            stream.staged(DeletedRange(first, min(last, int(log.staged_seq))))
+
+    def _stage_entry(self, log: StreamLog, stream: StreamModel) -> None:
+        """Stage a consumer, the state of one, or a fast batch."""
+        chance = self._random.random()
+        known = list(log.staged_ledger.consumers)
+        body = b"%d" % self._random.randrange(10**6) * self._random.choice((1, 7, 50))
+        if chance < 0.2:
+            batch_id = b"b%d" % self._random.randrange(3)
+            body = body if self._random.random() < 0.7 else b""
+            log.stage_fast_batch(batch_id, body)
+            stream.staged(FastBatchSet(batch_id, body))
+        elif not known or chance < 0.4:
+            number = log.consumer_number + 1
+            log.stage_consumer(number, body)
+            stream.staged(ConsumerSet(number, body))
+        elif chance < 0.5:
+            number = self._random.choice(known)
+            body = body if self._random.random() < 0.5 else b""
+            log.stage_consumer(number, body)
+            stream.staged(ConsumerSet(number, body))
+        else:
+            number = self._random.choice(known)
+            whole = self._random.random() < 0.3
+            log.stage_consumer_state(number, whole, body)
+            stream.staged(ConsumerChanged(number, whole, body))
 
     def _stage_purge(self, log: StreamLog, stream: StreamModel) -> None:
         pattern = self._random.choice((b"", b"s.1", b"s.*", b"s.>", b"nobody"))
@@ -229,7 +335,7 @@ class _Life:
         document = b'{"n":%d}' % self._random.randrange(1000)
         stream.documents.add(document)
         # Something is staged first, so that the limits do not hold before they are in the log.
-        self._stage_message(log, stream)
+        stream.staged(self._stage_message(log))
         stream.staged(limits)
         log.set_limits(*limits)
         stream.staged(limits)
@@ -261,7 +367,7 @@ class _Life:
             self.disk = disk
             disk.before_step = self._before_step
             try:
-                self._opened = Opened(disk, SEGMENT_SIZE, CACHE_BUDGET)
+                self._opened = Opened(disk, self._segment_size, CACHE_BUDGET)
             except OSError:
                 self._model.sync_failed = True
             except _Ended as ended:
@@ -288,7 +394,7 @@ class _Life:
             raise _Ended(self.disk.image(self._random))
 
     def _look(self, image: SimulatedDisk) -> None:
-        opened = Opened(image, SEGMENT_SIZE, CACHE_BUDGET)
+        opened = Opened(image, self._segment_size, CACHE_BUDGET)
         self._model.check(opened)
         for recovery in opened.recoveries.values():
             self._done.doubtful += len(recovery.doubtful)

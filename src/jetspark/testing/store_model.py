@@ -19,12 +19,12 @@ from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
 from jetspark.testing.store_state import (
     Change,
+    Consumer,
     Fate,
     Limited,
     Message,
-    Published,
     State,
-    is_limited,
+    published,
 )
 
 __all__ = ["Found", "Message", "Opened", "StoreModel", "StreamModel", "Violation", "messages"]
@@ -44,7 +44,17 @@ class Found(NamedTuple):
     messages: dict[int, Message]
     limits: Limited
     document: bytes
+    consumers: dict[int, Consumer]
+    fast_batches: dict[bytes, bytes]
     unsure: bool
+
+    def is_in(self, state: State) -> bool:
+        """Say whether a state is what was found."""
+        return (
+            state.messages == self.messages
+            and state.named_consumers == self.consumers
+            and state.fast_batches == self.fast_batches
+        )
 
 
 class StreamModel:
@@ -72,11 +82,11 @@ class StreamModel:
 
     def staged(self, change: "Change") -> None:
         """A change was staged, and may be found from now on."""
-        if isinstance(change, Published):
-            if change.seq <= self.highest_seq:
-                raise Violation(f"sequence {change.seq} was given out after {self.highest_seq}")
-            self.highest_seq = change.seq
-            self.possible.setdefault(change.seq, set()).add(change.message)
+        for seq, message in published(change):
+            if seq <= self.highest_seq:
+                raise Violation(f"sequence {seq} was given out after {self.highest_seq}")
+            self.highest_seq = seq
+            self.possible.setdefault(seq, set()).add(message)
         self.changes.append((Fate.STAGED, change))
 
     def acknowledge(self, count: int) -> None:
@@ -101,21 +111,24 @@ class StreamModel:
                 kept.append((fate, change))
             elif not cut:
                 kept.append((Fate.FAILED, change))
-            elif isinstance(change, Published):
-                self.possible[change.seq].discard(change.message)
+            else:
+                for seq, message in published(change):
+                    self.possible[seq].discard(message)
         self.changes = kept
         self._collapse()
 
-    def states(self) -> "list[State]":
-        """Everything that may be found; empty when there are too many possibilities.
+    def cut_off(self) -> None:
+        """What has failed was cut off: nobody may ever see it."""
+        for fate, change in self.changes:
+            if fate is Fate.FAILED:
+                for seq, message in published(change):
+                    self.possible[seq].discard(message)
+        self.changes = [known for known in self.changes if known[0] is not Fate.FAILED]
+        self._collapse()
 
-        That is so too when a sync failed under limits: a message that was seen, and then lost by
-        the disk, may have taken older ones with it for good.
-        """
-        limited = any(self.base.limits) or any(is_limited(change) for _, change in self.changes)
-        failed = any(fate is Fate.FAILED for fate, _ in self.changes)
-        open_changes = sum(fate is not Fate.ACKED for fate, _ in self.changes)
-        if open_changes > OPEN_MAX or (failed and limited):
+    def states(self) -> "list[State]":
+        """Everything that may be found; empty when there are too many possibilities."""
+        if sum(fate is not Fate.ACKED for fate, _ in self.changes) > OPEN_MAX:
             return []
         states = [self.base]
         for fate, change in self.changes:
@@ -136,17 +149,22 @@ class StreamModel:
         return set.intersection(*(set(state.messages) for state in states)) if states else set()
 
     def adopt(self, found: "Found") -> None:
-        """Readers see this after a start: from now on it counts as acknowledged."""
+        """Readers see this after a start: from now on it counts as acknowledged.
+
+        A start that could not prove the end of the log shows less than there may be.
+        """
         self.created = True
         self.dropping = False
         if found.unsure:
             self.failed(cut=False)
-        else:
-            self.base = State()
-            self.base.messages = dict(found.messages)
-            self.base.limits = found.limits
-            self.changes = []
-            self.possible = {seq: {message} for seq, message in found.messages.items()}
+            return
+        self.base = State()
+        self.base.messages = dict(found.messages)
+        self.base.limits = found.limits
+        self.base.consumers = dict(found.consumers)
+        self.base.fast_batches = dict(found.fast_batches)
+        self.changes = []
+        self.possible = {seq: {message} for seq, message in found.messages.items()}
         self.highest_seq = max(found.messages, default=0)
         self.document = found.document
 
@@ -187,45 +205,55 @@ class StoreModel:
         document = bytes(found.config)
         if document not in stream.documents:
             raise Violation(f"{document!r} was never its configuration")
-        if not stream.changes and not self.sync_failed and document != stream.document:
+        if not stream.changes and not log.read_only and document != stream.document:
             raise Violation(f"configuration {document!r} instead of {stream.document!r}")
 
     def _check_stream(self, stream: StreamModel, log: StreamLog) -> Found:
         log.expire_before(stream.expired_before)
         unreadable: set[int] = set()
         visible = messages(log, unreadable)
-        if unreadable and not self.sync_failed:
+        if unreadable:
             raise Violation(f"{unreadable} cannot be read, and nothing was damaged")
         for seq, message in visible.items():
             if message not in stream.possible.get(seq, ()):
                 raise Violation(f"sequence {seq} of {stream.identity.name} was never staged so")
-        states = stream.states() if not unreadable else []
-        if states and not any(state.messages == visible for state in states):
+        limits = (
+            int(log.limits.max_msgs),
+            int(log.limits.max_bytes),
+            int(log.limits.max_per_subject),
+        )
+        document = bytes(log.identity.config)
+        found = Found(
+            visible, limits, document, consumers(log), dict(log.fast_batches), log.read_only
+        )
+        if log.read_only:
+            return found
+        states = stream.states()
+        if states and not any(found.is_in(state) for state in states):
+            possible = [(sorted(s.messages), s.consumers, s.fast_batches) for s in states]
             raise Violation(
-                f"{stream.identity.name} has {sorted(visible)}, that is none of "
-                f"{[sorted(state.messages) for state in states]}; {stream.changes}"
+                f"{stream.identity.name} has {sorted(visible)}, {found.consumers}, "
+                f"{found.fast_batches}, that is none of {possible}; {stream.changes}"
             )
-        if not unreadable:
-            check_counts(log, visible)
+        check_counts(log, visible)
         highest = max((*stream.certain(), *visible), default=0)
         if log.staged_seq < highest or log.index.last_seq > log.staged_seq:
             raise Violation(
                 f"the next sequence would be {log.staged_seq + 1}, {highest} is used and "
                 f"{log.index.last_seq} is shown"
             )
-        limits = (
-            int(log.limits.max_msgs),
-            int(log.limits.max_bytes),
-            int(log.limits.max_per_subject),
-        )
-        return Found(visible, limits, bytes(log.identity.config), self.sync_failed)
+        if log.consumer_number < max(found.consumers, default=0):
+            raise Violation(f"consumer number {log.consumer_number + 1} would be given again")
+        return found
 
     def _check_report(self, recovery: Recovery, disturbed: bool) -> None:
         proven = [place for place in recovery.damaged if place not in recovery.doubtful]
         if proven and not self.sync_failed:
             raise Violation(f"{proven} reported as damaged, and nothing was damaged")
-        if recovery.notes and not (self.sync_failed or disturbed):
-            raise Violation(f"notes where nothing went wrong: {recovery.notes}")
+        # Of a consumer only the state may be left in a write that was interrupted.
+        notes = [note for note in recovery.notes if not (recovery.doubtful and "consumer" in note)]
+        if notes and not (self.sync_failed or disturbed):
+            raise Violation(f"notes where nothing went wrong: {notes}")
 
     def adopt(self, seen: dict[int, Found]) -> None:
         """Go on with what a start found."""
@@ -242,7 +270,9 @@ class Opened:
 
     def __init__(self, disk: SimulatedDisk, segment_size: int, cache_budget: int) -> None:
         self.disk = disk
-        self.store = FileStore(disk, ROOT, segment_size=segment_size, cache_budget=cache_budget)
+        self.store = FileStore(
+            disk, ROOT, segment_size=segment_size, cache_budget=cache_budget, reserve_size=0
+        )
         self.recoveries: dict[int, Recovery] = {}
         before = disk.failed_steps
         self.logs = self.store.open(self._hear)
@@ -275,6 +305,14 @@ def sequences(log: StreamLog) -> list[int]:
         found.append(int(seq))
         seq = log.index.next_seq(seq + 1, b"")
     return found
+
+
+def consumers(log: StreamLog) -> dict[int, Consumer]:
+    """What a log says of every consumer."""
+    return {
+        number: (records.document, records.state, tuple(records.changes))
+        for number, records in log.consumers.items()
+    }
 
 
 def messages(log: StreamLog, unreadable: set[int] | None = None) -> dict[int, Message]:

@@ -41,6 +41,39 @@ class Deleted(NamedTuple):
     seq: int
 
 
+class DeletedRange(NamedTuple):
+    """Messages go."""
+
+    first: int
+    last: int
+
+
+class ConsumerSet(NamedTuple):
+    """A consumer came or changed; without a document it goes."""
+
+    number: int
+    document: bytes
+
+
+class ConsumerChanged(NamedTuple):
+    """The state of a consumer changed."""
+
+    number: int
+    whole: bool
+    body: bytes
+
+
+class FastBatchSet(NamedTuple):
+    """A fast batch went on; without a body it is over."""
+
+    batch_id: bytes
+    body: bytes
+
+
+class Restated(NamedTuple):
+    """Something was said again."""
+
+
 class Purged(NamedTuple):
     """Messages go, as STREAM.PURGE says."""
 
@@ -49,13 +82,24 @@ class Purged(NamedTuple):
     keep: int
 
 
+class Batched(NamedTuple):
+    """Messages came and went together."""
+
+    changes: "tuple[Published | Deleted, ...]"
+
+
 Limited = tuple[int, int, int]
-Change = Published | Deleted | Purged | Limited
+Entry = ConsumerSet | ConsumerChanged | FastBatchSet
+Change = Published | Deleted | DeletedRange | Purged | Batched | Entry | Restated | Limited
+# A document, the last whole state, and the changes behind it.
+Consumer = tuple[bytes, bytes, tuple[bytes, ...]]
 
 
-def is_limited(change: Change) -> bool:
-    """Say whether a change is one of limits."""
-    return not isinstance(change, Published | Deleted | Purged)
+def published(change: Change) -> list[Published]:
+    """The messages that a change brings."""
+    if isinstance(change, Batched):
+        return [one for one in change.changes if isinstance(one, Published)]
+    return [change] if isinstance(change, Published) else []
 
 
 class State:
@@ -64,6 +108,8 @@ class State:
     def __init__(self) -> None:
         self.messages: dict[int, Message] = {}
         self.limits = (0, 0, 0)
+        self.consumers: dict[int, Consumer] = {}
+        self.fast_batches: dict[bytes, bytes] = {}
         # Behind bytes that do not check nothing is evicted until a record says the limits.
         self.holed = False
 
@@ -72,6 +118,8 @@ class State:
         other = State()
         other.messages = dict(self.messages)
         other.limits = self.limits
+        other.consumers = dict(self.consumers)
+        other.fast_batches = dict(self.fast_batches)
         other.holed = self.holed
         return other
 
@@ -84,7 +132,18 @@ class State:
     @property
     def key(self) -> tuple[object, ...]:
         """Equal when two states are."""
-        return (frozenset(self.messages.items()), self.limits, self.holed)
+        return (
+            tuple(self.messages),
+            self.limits,
+            self.holed,
+            frozenset(self.consumers.items()),
+            frozenset(self.fast_batches.items()),
+        )
+
+    @property
+    def named_consumers(self) -> dict[int, Consumer]:
+        """Those whose document is known: nothing else is of use."""
+        return {number: told for number, told in self.consumers.items() if told[0]}
 
     def do(self, change: "Change") -> None:
         """Make one change, and drop what the limits do not allow."""
@@ -92,6 +151,16 @@ class State:
             self.messages[change.seq] = change.message
         elif isinstance(change, Deleted):
             self.messages.pop(change.seq, None)
+        elif isinstance(change, DeletedRange):
+            for seq in range(change.first, change.last + 1):
+                self.messages.pop(seq, None)
+        elif isinstance(change, Batched):
+            for one in change.changes:
+                self.do(one)
+        elif isinstance(change, ConsumerSet | ConsumerChanged | FastBatchSet):
+            self._enter(change)
+        elif isinstance(change, Restated):
+            pass
         elif isinstance(change, Purged):
             self._purge(change)
         else:
@@ -99,6 +168,20 @@ class State:
             self.holed = False
         if not self.holed:
             self.evict()
+
+    def _enter(self, entry: Entry) -> None:
+        if isinstance(entry, FastBatchSet):
+            self.fast_batches.pop(entry.batch_id, None)
+            if entry.body:
+                self.fast_batches[entry.batch_id] = entry.body
+            return
+        document, state, changes = self.consumers.pop(entry.number, (b"", b"", ()))
+        if isinstance(entry, ConsumerChanged):
+            state, changes = (entry.body, ()) if entry.whole else (state, (*changes, entry.body))
+        else:
+            document = entry.document
+        if isinstance(entry, ConsumerChanged) or document:
+            self.consumers[entry.number] = (document, state, changes)
 
     def _purge(self, change: "Purged") -> None:
         hit = [

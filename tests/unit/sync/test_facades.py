@@ -10,11 +10,34 @@ import pytest
 from jetspark import client, sync
 
 ROOT = Path(__file__).resolve().parents[3]
-TWINS = ["AckFuture", "Client", "JetStream", "Stream", "Subscription"]
+TWINS = [
+    "AckFuture",
+    "Client",
+    "Consumer",
+    "Consumption",
+    "JetStream",
+    "JetStreamMessage",
+    "MessageIterator",
+    "OrderedConsumer",
+    "PullSubscription",
+    "PushSubscription",
+    "Stream",
+    "Subscription",
+]
 # Public for other parts of the client only (tools/gen_sync.py, SKIP).
 INTERNAL = {
-    "Subscription": {"sink", "end", "next_chunk"},
+    "Subscription": {
+        "sink",
+        "end",
+        "next_chunk",
+        "callback_task",
+        "is_draining",
+        "deliveries_left",
+    },
     "AckFuture": {"on_reply", "renew", "fail", "failed_unseen"},
+    "Consumer": {"label", "next_subject", "check_exists"},
+    "MessageIterator": {"next_chunk"},
+    "PushSubscription": {"next_chunk"},
 }
 
 

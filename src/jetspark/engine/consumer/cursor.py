@@ -10,7 +10,7 @@ from typing import Final
 from librt.vecs import append, vec
 from mypy_extensions import i64, u8
 
-from jetspark.store.columns import NOWHERE, Columns
+from jetspark.store.columns import NOWHERE, Columns, SubjectEntry
 from jetspark.store.index import StreamIndex
 from jetspark.subjects.match import matches
 from jetspark.subjects.tokens import is_literal
@@ -94,7 +94,7 @@ class Cursor:
                 return 0
             if seq <= entry.first:
                 return entry.first
-            found = self.follow(seq)
+            found = self.follow(seq, entry)
             if found > 0:
                 return found
         index = self.index
@@ -108,14 +108,14 @@ class Cursor:
             n += 1
         return 0
 
-    def follow(self, seq: i64) -> i64:
+    def follow(self, seq: i64, entry: SubjectEntry) -> i64:
         """Follow the chain of the subject from the message found last; 0 when it is broken."""
         if self.hint == 0 or self.hint >= seq:
             return 0
         columns = self.index.segment_of(self.hint)
         if columns is None:
             return 0
-        found = self.index.live_from(columns.nexts[self.hint - columns.base])
+        found = self.index.live_from(columns.nexts[self.hint - columns.base], entry)
         while 0 < found < seq:
             found = self.index.next_in_subject(found)
         return found

@@ -10,6 +10,7 @@ from jetspark.engine.consumer.config import NO_CEILINGS, Ceilings
 from jetspark.engine.consumer.delivery import FULL, IDLE, MORE, Delivery
 from jetspark.engine.consumer.hub import Hub
 from jetspark.engine.deadlines import Deadlines
+from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.direct.gets import Gets
 from jetspark.engine.direct.request import LEVEL_TOO_LOW, needs_newer
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
@@ -31,12 +32,12 @@ class Turns(Gets):
     def __init__(
         self,
         wait_ns: int,
-        held_max: int,
+        held_reads: HeldReads,
         account: str,
         next_id: Callable[[], str],
         seed: int,
     ) -> None:
-        super().__init__(wait_ns, held_max)
+        super().__init__(wait_ns, held_reads)
         self.hub = Hub(account, next_id, seed)
         self.ceilings: Ceilings = NO_CEILINGS
         self.hub.outlet_for = self._outlet

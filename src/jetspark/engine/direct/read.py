@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from jetspark.engine.direct.timestamp import TimeText
@@ -9,6 +10,7 @@ from jetspark.engine.outbox import Budget, Outbox, Outlet
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import append_lines
+from jetspark.headers.numbers import write_number
 from jetspark.headers.status import (
     END_OF_BATCH,
     EOB_TEXT,
@@ -118,6 +120,7 @@ class DirectReader:
     def __init__(self) -> None:
         self.times: TimeText = TimeText()
         self.selection: Selection = Selection()
+        self.out: BytesWriter = BytesWriter()
         # The first lines of a reply, kept for the stream that was read last.
         self.name: bytes = b""
         self.head: bytes = b""
@@ -144,29 +147,30 @@ class DirectReader:
         self.one(stream, seq, False, b"", to, outbox)
         return True
 
-    def block(self, stream: Stream, data: bytes, at: i64, more: bytes) -> bytes:
-        """The headers of a reply: the user's, those of every reply (ADR-31), and more lines."""
+    def begin(self, stream: Stream, data: bytes, at: i64) -> BytesWriter:
+        """Write the headers of a reply, the user's and those of every reply (ADR-31).
+
+        More lines may follow; ``end_block`` ends it.
+        """
         if stream.name is not self.name:
             self.name = stream.name
             self.head = b"Nats-Stream: " + stream.name + b"\r\nNats-Subject: "
+        out = self.out
+        out.truncate(0)
         middle = subject_end(data, at)
         end = headers_end(data, at)
         if end == middle:
-            return b"NATS/1.0\r\n%b%b\r\nNats-Sequence: %b\r\nNats-Time-Stamp: %b\r\n%b\r\n" % (
-                self.head,
-                data[at + FIXED : middle],
-                b"%d" % int(record_sequence(data, at)),
-                self.times.format(record_time(data, at)),
-                more,
-            )
-        lines = b"%b%b\r\nNats-Sequence: %b\r\nNats-Time-Stamp: %b\r\n%b" % (
-            self.head,
-            data[at + FIXED : middle],
-            b"%d" % int(record_sequence(data, at)),
-            self.times.format(record_time(data, at)),
-            more,
-        )
-        return append_lines(data[middle:end], lines)
+            out.write(b"NATS/1.0\r\n")
+        else:
+            out.write(append_lines(data[middle:end], b"")[:-2])
+        out.write(self.head)
+        out.write(data[at + FIXED : middle])
+        out.write(b"\r\nNats-Sequence: ")
+        write_number(out, record_sequence(data, at))
+        out.write(b"\r\nNats-Time-Stamp: ")
+        self.times.write(out, record_time(data, at))
+        out.write(b"\r\n")
+        return out
 
     def one(
         self, stream: Stream, seq: i64, no_headers: bool, proof: bytes, to: bytes, outbox: Outbox
@@ -184,7 +188,15 @@ class DirectReader:
         if no_headers:
             outbox.now.append((to, to, b"", bare_block(proof), body))
             return
-        outbox.now.append((to, to, b"", self.block(stream, data, at, proof), body))
+        block = end_block(self.begin(stream, data, at), proof)
+        outbox.now.append((to, to, b"", block, body))
+
+
+def end_block(out: BytesWriter, lines: bytes) -> bytes:
+    """End a block of headers with these lines."""
+    out.write(lines)
+    out.write(b"\r\n")
+    return out.getvalue()
 
 
 def bare_block(proof: bytes) -> bytes:
@@ -226,20 +238,22 @@ class Run:
         if self.no_headers:
             block = bare_block(self.proof)
         else:
-            block = self.reader.block(self.stream, data, at, self.counts())
+            out = self.reader.begin(self.stream, data, at)
+            self.write_counts(out)
+            block = end_block(out, self.proof)
         self.outlet.write(self.to, b"", block, body)
         self.last_sent = record_sequence(data, at)
         size: i64 = end - at - FIXED + len(body)
         self.bytes_left -= size
         budget.spend(size)
 
-    def counts(self) -> bytes:
-        """What is left behind this message, what was sent before it, and the proof."""
-        return b"Nats-Num-Pending: %b\r\nNats-Last-Sequence: %b\r\n%b" % (
-            b"%d" % int(self.pending),
-            b"%d" % int(self.last_sent),
-            self.proof,
-        )
+    def write_counts(self, out: BytesWriter) -> None:
+        """Say what is left behind this message, and what was sent before it."""
+        out.write(b"Nats-Num-Pending: ")
+        write_number(out, self.pending)
+        out.write(b"\r\nNats-Last-Sequence: ")
+        write_number(out, self.last_sent)
+        out.write(b"\r\n")
 
     def status(self, code: int, text: bytes, lines: bytes) -> None:
         """End the run with a status."""
@@ -300,4 +314,7 @@ class BatchRead(Run):
         if self.last_sent == 0 and self.batch > 0:
             self.status(NOT_FOUND, MESSAGE_NOT_FOUND_TEXT, self.proof)
         else:
-            self.status(END_OF_BATCH, EOB_TEXT, self.counts())
+            lines = BytesWriter()
+            self.write_counts(lines)
+            lines.write(self.proof)
+            self.status(END_OF_BATCH, EOB_TEXT, lines.getvalue())

@@ -15,6 +15,8 @@ from jetspark.api.stream import (
     STREAM_NAMES,
     STREAM_PURGE,
     STREAM_REMOVE_PEER,
+    STREAM_RESTORE,
+    STREAM_SNAPSHOT,
     STREAM_UPDATE,
 )
 from jetspark.engine.advisories import AUDIT_SUBJECT, NOBODY, Asker, Audit
@@ -22,7 +24,7 @@ from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
-from jetspark.engine.requests import account, consumers, messages, streams
+from jetspark.engine.requests import account, backups, consumers, messages, streams
 from jetspark.engine.requests.request import Request
 from jetspark.errors.codes import ErrCode
 
@@ -36,6 +38,8 @@ _NAMED: Final[dict[bytes, tuple[Handler, Response[Any]]]] = {
     b"STREAM.INFO": (streams.info, STREAM_INFO),
     b"STREAM.DELETE": (streams.delete, STREAM_DELETE),
     b"STREAM.PURGE": (messages.purge, STREAM_PURGE),
+    b"STREAM.SNAPSHOT": (backups.snapshot, STREAM_SNAPSHOT),
+    b"STREAM.RESTORE": (backups.restore, STREAM_RESTORE),
     b"STREAM.MSG.GET": (messages.get, MSG_GET),
     b"STREAM.MSG.DELETE": (messages.delete, MSG_DELETE),
     b"STREAM.LEADER.STEPDOWN": (streams.needs_cluster, STREAM_LEADER_STEPDOWN),

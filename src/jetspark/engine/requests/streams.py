@@ -1,13 +1,12 @@
 """STREAM.CREATE, UPDATE, INFO, DELETE, NAMES and LIST."""
 
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 import msgspec
 
 from jetspark.api.advisory import StreamActed
-from jetspark.api.base import Success, Timestamp
+from jetspark.api.base import Success
 from jetspark.api.enums import Action
-from jetspark.api.levels import answered_metadata
 from jetspark.api.stream import (
     STREAM_CREATE,
     STREAM_DELETE,
@@ -25,20 +24,18 @@ from jetspark.api.stream import (
     StreamListResponse,
     StreamNamesRequest,
     StreamNamesResponse,
-    StreamState,
 )
 from jetspark.engine.engine import Engine
 from jetspark.engine.limits import LIST_PAGE, NAMES_PAGE, SUBJECTS_PAGE
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.requests.request import READ_ONLY, Request
 from jetspark.engine.stream.config import check_supported, checked, invalid
+from jetspark.engine.stream.state import stream_info, stream_info_with
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.stream.update import updated
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
 from jetspark.subjects.match import matches, overlaps
-
-_Info = TypeVar("_Info", bound=StreamInfo)
 
 
 def create(engine: Engine, request: Request) -> bytes:
@@ -57,7 +54,7 @@ def create(engine: Engine, request: Request) -> bytes:
         if engine.overlapping(config) is not None:
             raise Refusal(ErrCode.SUBJECTS_OVERLAP)
     stream = existing or _create(engine, config, request)
-    answer = _info(stream, request.now, StreamCreateResponse)
+    answer = stream_info(stream, request.now, StreamCreateResponse)
     return STREAM_CREATE.ok(msgspec.structs.replace(answer, did_create=True))
 
 
@@ -72,7 +69,16 @@ def wanted_config(engine: Engine, request: Request) -> StreamConfig:
         raise invalid("stream configuration for create can not be sealed")
     if wanted.mirror_direct and wanted.mirror is None:
         raise invalid("stream has no mirror but does have mirror direct")
-    return checked(wanted.config(), pedantic=wanted.pedantic, find=engine.find)
+    return _checked(engine, wanted)
+
+
+def _checked(engine: Engine, wanted: StreamCreateRequest) -> StreamConfig:
+    return checked(
+        wanted.config(),
+        pedantic=wanted.pedantic,
+        find=engine.find,
+        window_max=engine.settings.duplicate_window_max,
+    )
 
 
 def _create(engine: Engine, config: StreamConfig, request: Request) -> Stream:
@@ -88,7 +94,7 @@ def _create(engine: Engine, config: StreamConfig, request: Request) -> Stream:
 def update(engine: Engine, request: Request) -> bytes | None:
     """Change a stream's configuration."""
     wanted = request.decoded(StreamCreateRequest)
-    config = checked(wanted.config(), pedantic=wanted.pedantic, find=engine.find)
+    config = _checked(engine, wanted)
     if config.name != request.name:
         raise Refusal(ErrCode.STREAM_MISMATCH)
     stream = request.stream(engine)
@@ -103,7 +109,7 @@ def update(engine: Engine, request: Request) -> bytes | None:
         raise Refusal(ErrCode.STREAM_UPDATE_FAILED, err=READ_ONLY) from None
     done = StreamActed(stream=config.name, action=Action.MODIFY)
     engine.advisories.hold(done, stream, request.now, request.outbox)
-    answer = STREAM_UPDATE.ok(_info(stream, request.now, StreamInfo))
+    answer = STREAM_UPDATE.ok(stream_info(stream, request.now, StreamInfo))
     request.hold(stream, answer, STREAM_UPDATE)
     return None
 
@@ -112,7 +118,7 @@ def info(engine: Engine, request: Request) -> bytes:
     """Describe a stream: its configuration and what is durable in it."""
     wanted = request.decoded_object(StreamInfoRequest)
     stream = request.stream(engine)
-    answer = _info(stream, request.now, StreamInfo)
+    answer = stream_info(stream, request.now, StreamInfo)
     state = answer.state
     total = offset = limit = 0
     if wanted.deleted_details and state.num_deleted:
@@ -140,7 +146,7 @@ def delete(engine: Engine, request: Request) -> bytes:
         raise Refusal(ErrCode.REQUEST_NOT_EMPTY)
     stream = request.stream(engine)
     try:
-        engine.drop_stream(stream)
+        engine.drop_stream(stream, request.outbox)
     except OSError as error:
         raise Refusal(ErrCode.STREAM_DELETE_FAILED, err=f"store: {error.strerror}") from error
     done = StreamActed(stream=stream.config.name, action=Action.DELETE)
@@ -173,7 +179,7 @@ def listing(engine: Engine, request: Request) -> bytes:
             offset=offset,
             limit=LIST_PAGE,
             # Released servers list configurations as they are stored, without additions.
-            streams=tuple(_info_with(s, s.config, request.now, StreamInfo) for s in page),
+            streams=tuple(stream_info_with(s, s.config, request.now, StreamInfo) for s in page),
         )
     )
 
@@ -210,37 +216,3 @@ def _deleted(stream: Stream) -> tuple[int, ...]:
         gone.extend(range(at, found))
         at = found + 1
     return tuple(gone)
-
-
-def _info(stream: Stream, now: int, model: type[_Info]) -> _Info:
-    """Everything about a stream, with the metadata that this server adds to its answers."""
-    metadata = answered_metadata(stream.config.metadata, durability="durable")
-    config = msgspec.structs.replace(stream.config, metadata=metadata)
-    return _info_with(stream, config, now, model)
-
-
-def _info_with(stream: Stream, config: StreamConfig, now: int, model: type[_Info]) -> _Info:
-    return model(
-        config=config,
-        created=Timestamp(stream.created_ns),
-        state=stream_state(stream),
-        ts=Timestamp(now),
-    )
-
-
-def stream_state(stream: Stream) -> StreamState:
-    """What is durable in a stream, without lists of subjects or deletes."""
-    index = stream.log.index
-    holes = index.last_seq - index.first_seq + 1 - index.messages if index.messages else 0
-    return StreamState(
-        messages=index.messages,
-        bytes=index.bytes,
-        # An empty stream that was told to begin at 1 says so, as in released servers.
-        first_seq=index.first_seq or min(stream.config.first_seq, 1),
-        first_ts=Timestamp(index.first_time),
-        last_seq=index.last_seq,
-        last_ts=Timestamp(index.last_time),
-        num_subjects=index.subject_count,
-        num_deleted=holes,
-        consumer_count=len(stream.consumers),
-    )

@@ -32,14 +32,10 @@ __all__ = [
 # Settings that this version refuses; whoever finishes one removes its row. Values are as they are
 # after the defaults were filled in.
 NOT_YET: Final[dict[str, object]] = {
-    "storage": "file",
     "mirror": None,
     "sources": (),
-    "compression": "none",
     "mirror_direct": False,
-    "consumer_limits": StreamConfig().consumer_limits,
     "allow_atomic": False,
-    "persist_mode": "default",
     "allow_batched": False,
 }
 
@@ -54,21 +50,30 @@ def _nobody(_name: str) -> StreamConfig | None:
 
 
 def prepared(
-    config: StreamConfig, *, pedantic: bool = False, find: Find = _nobody
+    config: StreamConfig,
+    *,
+    pedantic: bool = False,
+    find: Find = _nobody,
+    window_max: int = 0,
 ) -> StreamConfig:
     """Return the configuration with its defaults filled in; raise Refusal with what is wrong.
 
     ``pedantic`` refuses what would otherwise be adjusted.
     """
-    config = checked(config, pedantic=pedantic, find=find)
+    config = checked(config, pedantic=pedantic, find=find, window_max=window_max)
     check_supported(config)
     return config
 
 
-def checked(config: StreamConfig, *, pedantic: bool, find: Find) -> StreamConfig:
-    """Return the configuration with its defaults, whether or not this version can do it."""
+def checked(
+    config: StreamConfig, *, pedantic: bool, find: Find, window_max: int = 0
+) -> StreamConfig:
+    """Return the configuration with its defaults, whether or not this version can do it.
+
+    ``window_max`` is what the server allows a duplicate window to be; 0: anything.
+    """
     config = with_limits(config, pedantic=pedantic)
-    config = with_window(config, pedantic=pedantic)
+    config = with_window(config, pedantic=pedantic, most=window_max)
     config = _with_flags(config, pedantic=pedantic)
     if config.mirror is not None:
         config = check_mirror(config, config.mirror, find, pedantic=pedantic)

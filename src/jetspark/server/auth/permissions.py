@@ -23,9 +23,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from jetspark.subjects.match import is_subset, matches, overlaps
-from jetspark.subjects.sublist import Match, Sublist
-from jetspark.subjects.tokens import is_literal, is_valid_subject
+from jetspark.server.auth.pattern_lists import PatternList, allows, denies, pattern_list
+from jetspark.subjects.tokens import is_literal
 
 CACHE_SIZE: Final = 512
 """Verdicts about subjects that rules keep in each of their two generations.
@@ -42,46 +41,7 @@ nats-server keeps them all; without a limit of time they would fill the memory.
 RESPONSES_MAX_DEFAULT: Final = 1  # nats-server, DEFAULT_ALLOW_RESPONSE_MAX_MSGS
 RESPONSES_EXPIRE_DEFAULT_NS: Final = 120_000_000_000  # its DEFAULT_ALLOW_RESPONSE_EXPIRATION
 
-# Up to so many patterns are tried one after the other; more go through the trie of a sublist.
-_LINEAR_MAX: Final = 6
-
 _UNKNOWN: Final[i64] = -1
-
-
-class PatternList:
-    """An allow list or a deny list. Raises ``ValueError`` for an entry that is not valid."""
-
-    def __init__(self, entries: list[bytes], queues: bool) -> None:
-        self.patterns: list[bytes] = []
-        self.queues: list[bytes] = []
-        self.has_queues: bool = False
-        self._tree: Sublist = Sublist(0)
-        for entry in entries:
-            words = entry.split() if queues else [entry]
-            problem = entry_problem(words)
-            if problem:
-                raise ValueError(f"permission {entry!r}: {problem}")
-            queue = words[1] if len(words) == 2 else b""
-            self.patterns.append(words[0])
-            self.queues.append(queue)
-            self.has_queues = self.has_queues or len(queue) > 0
-            # The pattern is its own value: who asks about a wildcard wants to see what matched.
-            self._tree.insert(words[0], queue, words[0])
-        self._linear: bool = len(entries) <= _LINEAR_MAX and not self.has_queues
-
-    def names(self, subject: bytes) -> bool:
-        """Tell whether an entry without a queue matches; wildcards in ``subject`` are words."""
-        if self._linear:
-            return any(matches(subject, pattern) for pattern in self.patterns)
-        return len(self._tree.match(subject).plain) > 0
-
-    def find(self, subject: bytes) -> Match:
-        """Return the patterns that match, by queue; wildcards in ``subject`` are words."""
-        return self._tree.match(subject)
-
-    def touches(self, subject: bytes) -> bool:
-        """Tell whether ``subject``, which may have wildcards, shares a subject with an entry."""
-        return any(overlaps(pattern, subject) for pattern in self.patterns)
 
 
 class Verdicts:
@@ -139,9 +99,9 @@ class Rules:
         if responses and publish_allow is None:
             # Leave to answer is all the leave there is, unless an allow list adds to it.
             publish_allow = []
-        self._publish_allow: PatternList | None = _pattern_list(publish_allow, False)
+        self._publish_allow: PatternList | None = pattern_list(publish_allow, False)
         self._publish_deny: PatternList = PatternList(publish_deny, False)
-        self._subscribe_allow: PatternList | None = _pattern_list(subscribe_allow, True)
+        self._subscribe_allow: PatternList | None = pattern_list(subscribe_allow, True)
         self.subscribe_deny: PatternList = PatternList(subscribe_deny, True)
         self.limits_publish: bool = publish_allow is not None or len(publish_deny) > 0
         self.responses: bool = responses
@@ -167,15 +127,15 @@ class Rules:
     def subscribes(self, subject: bytes, queue: bytes) -> bool:
         """Tell whether the lists allow a subscription; an empty ``queue`` is a plain one."""
         allow = self._subscribe_allow
-        if allow is not None and not _allows(allow.find(subject), subject, queue):
+        if allow is not None and not allows(allow.find(subject), subject, queue):
             return False
-        return not _denies(self.subscribe_deny.find(subject), queue)
+        return not denies(self.subscribe_deny.find(subject), queue)
 
     def delivers(self, subject: bytes, queue: bytes) -> bool:
         """Tell whether a message on ``subject`` may go to a subscription in ``queue``."""
         deny = self.subscribe_deny
         if len(queue) > 0 and deny.has_queues:
-            return not _denies(deny.find(subject), queue)
+            return not denies(deny.find(subject), queue)
         found = self._delivery_verdicts.find(subject)
         if found != _UNKNOWN:
             return found == 1
@@ -293,61 +253,3 @@ def has_gateway_prefix(subject: bytes) -> bool:
 def is_reserved_queue(queue: bytes) -> bool:
     """Tell whether no client may subscribe in ``queue``; it is the servers' own."""
     return queue == b"_sys_"
-
-
-def entry_problem(words: list[bytes]) -> str:
-    """Say what is wrong with an entry of a list, a subject and perhaps a queue; or nothing."""
-    if len(words) == 0 or len(words) > 2:
-        return "expected a subject, or a subject and a queue"
-    if not is_valid_subject(words[0]):
-        return "the subject is not valid"
-    if len(words) == 1:
-        return ""
-    if not is_valid_subject(words[1]):
-        return "the queue is not valid"
-    if not is_literal(words[1]):
-        for token in words[1].split(b"."):
-            if token.startswith(b"*") and len(token) > 1:
-                # nats-server takes it for a wildcard here and for a name everywhere else.
-                return f"{token!r} in a queue with wildcards; write * alone or a name"
-    return ""
-
-
-def _pattern_list(entries: list[bytes] | None, queues: bool) -> PatternList | None:
-    return None if entries is None else PatternList(entries, queues)
-
-
-def _queue_is_named(queue: bytes, name: bytes) -> bool:
-    return queue == name or (not is_literal(name) and is_subset(queue, name))
-
-
-def _covers(patterns: list[object], subject: bytes) -> bool:
-    for pattern in patterns:
-        assert isinstance(pattern, bytes)
-        if is_subset(subject, pattern):
-            return True
-    return False
-
-
-def _allows(found: Match, subject: bytes, queue: bytes) -> bool:
-    """Tell whether the entries of an allow list that match ``subject`` allow it in ``queue``."""
-    plain = _covers(found.plain, subject)
-    if len(queue) == 0 or len(found.groups) == 0:
-        return plain
-    for index in range(len(found.group_names)):
-        if _queue_is_named(queue, found.group_names[index]) and (
-            plain or _covers(found.groups[index], subject)
-        ):
-            return True
-    return False
-
-
-def _denies(found: Match, queue: bytes) -> bool:
-    """Tell whether the entries of a deny list that match a subject deny it in ``queue``."""
-    if len(found.plain) > 0:
-        return True
-    if len(queue) > 0:
-        for name in found.group_names:
-            if _queue_is_named(queue, name):
-                return True
-    return False

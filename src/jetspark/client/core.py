@@ -26,6 +26,7 @@ from jetspark.client.requests import Deadlines, SingleReply
 from jetspark.client.server_errors import denied_subject, error_of_line
 from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import Callback, Subscription
+from jetspark.clock import SystemClock
 from jetspark.errors import (
     ConnectionClosed,
     NotSupported,
@@ -254,9 +255,10 @@ class ClientCore:
     async def rtt(self, *, timeout: float | None = None) -> float:
         """Seconds from a PING to its PONG."""
         await self.flush(timeout=timeout)
-        started = self._loop.time()
+        clock = SystemClock()  # the time of a uvloop is rounded to milliseconds
+        started = clock.monotonic_ns()
         await self.flush(timeout=timeout)
-        return self._loop.time() - started
+        return (clock.monotonic_ns() - started) / 1e9
 
     async def drain(self, *, timeout: float | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close."""

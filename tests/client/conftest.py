@@ -27,6 +27,7 @@ LACKING = {
 LACKING_MODULES = {
     "test_consumers": "consumers",
     "test_ordered_consumers": "consumers",
+    "test_reconnect_jetstream": "consumers",
     "test_subscribe": "consumers",
     "test_kv": "consumers and batches",
     "test_kv_watch": "consumers",

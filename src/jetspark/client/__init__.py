@@ -10,7 +10,14 @@ from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.client.jetstream.consumer.ordered_handle import OrderedConsumer
 from jetspark.client.jetstream.consumer.pull import PullGroup
 from jetspark.client.jetstream.context import JetStream
+from jetspark.client.jetstream.kv.bucket import KeyValue
+from jetspark.client.jetstream.kv.codec import Base64Keys, PathKeys
+from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.client.jetstream.kv.encryption import AesGcmValues
+from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
+from jetspark.client.jetstream.kv.watch import KeyWatcher
 from jetspark.client.jetstream.publish import AckFuture, Expect
+from jetspark.client.jetstream.publish_atomic import AtomicBatch
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
@@ -25,20 +32,30 @@ from jetspark.client.tls import TlsFiles
 
 __all__ = [
     "AckFuture",
+    "AesGcmValues",
+    "AtomicBatch",
+    "Base64Keys",
+    "BucketStatus",
     "Client",
     "ClientOptions",
     "ClientStats",
     "ConnectArguments",
     "Consumer",
     "Consumption",
+    "Entry",
     "Expect",
     "JetStream",
     "JetStreamMessage",
+    "KeyValue",
+    "KeyValueConfig",
+    "KeyWatcher",
     "Message",
     "MessageIterator",
     "MessageMetadata",
+    "Operation",
     "OrderedConsumer",
     "Pager",
+    "PathKeys",
     "PullGroup",
     "PullSubscription",
     "PushSubscription",

@@ -2,7 +2,6 @@
 
 # Every call has a timeout argument (design.md, "The client").
 
-from collections.abc import AsyncGenerator
 from typing import Literal
 
 from jetspark.api.account import ACCOUNT_INFO, AccountInfo
@@ -13,19 +12,27 @@ from jetspark.api.stream import (
     STREAM_CREATE,
     STREAM_DELETE,
     STREAM_INFO,
-    STREAM_LIST,
-    STREAM_NAMES,
     STREAM_UPDATE,
     StreamConfig,
     StreamInfo,
-    StreamListRequest,
-    StreamNamesRequest,
 )
 from jetspark.client.core import ClientCore
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient, api_prefix
 from jetspark.client.jetstream.consumer.consume import MessageCallback
 from jetspark.client.jetstream.high_water import HighWater
+from jetspark.client.jetstream.kv.bucket import KeyValue
+from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
+from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.client.jetstream.kv.jetstream_backend import JetStreamBackend
+from jetspark.client.jetstream.kv.manage import (
+    ALL_BUCKETS,
+    bucket_names,
+    create_bucket,
+    delete_bucket,
+    open_bucket,
+    update_bucket,
+)
 from jetspark.client.jetstream.publish import (
     PUBLISH_ASYNC_MAX,
     AckFuture,
@@ -34,6 +41,8 @@ from jetspark.client.jetstream.publish import (
     publish_headers,
     read_ack,
 )
+from jetspark.client.jetstream.publish_atomic import BATCH_MESSAGES_MAX, AtomicBatch
+from jetspark.client.jetstream.stream_lists import stream_name_pages, stream_pages
 from jetspark.client.jetstream.streams import Stream
 from jetspark.client.jetstream.subscribe.plan import Wanted, settle
 from jetspark.client.jetstream.subscribe.pull_subscription import PullSubscription
@@ -41,7 +50,7 @@ from jetspark.client.jetstream.subscribe.push_subscription import PushSubscripti
 from jetspark.client.jetstream.subscribe.workflow import Attached, Workflow
 from jetspark.client.pager import Pager
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
-from jetspark.errors import BadName, StreamNotFound
+from jetspark.errors import BadName, BucketNotFound, StreamNotFound
 from jetspark.errors.codes import ErrCode
 from jetspark.subjects.tokens import stream_name_problem
 
@@ -116,11 +125,11 @@ class JetStream:
 
     def streams(self, *, subject: str = "", timeout: float | None = None) -> Pager[StreamInfo]:
         """Iterate over all streams, or those whose subjects collide with ``subject``."""
-        return Pager(self._stream_pages(subject, timeout))
+        return Pager(stream_pages(self._api, subject, timeout))
 
     def stream_names(self, *, subject: str = "", timeout: float | None = None) -> Pager[str]:
         """Iterate over the names of all streams, or of those that collide with ``subject``."""
-        return Pager(self._name_pages(subject, timeout))
+        return Pager(stream_name_pages(self._api, subject, timeout))
 
     async def stream_name_by_subject(self, subject: str, *, timeout: float | None = None) -> str:
         """The one stream that takes ``subject`` (ADR-15).
@@ -203,6 +212,73 @@ class JetStream:
         """
         await self._window.complete(self._api.seconds(timeout))
 
+    def atomic_batch(
+        self,
+        *,
+        max_messages: int = BATCH_MESSAGES_MAX,
+        eob: bool = False,
+        timeout: float | None = None,
+    ) -> AtomicBatch:
+        """Messages that are stored together or not at all (ADR-50); for ``async with``.
+
+        The stream needs ``allow_atomic``. ``max_messages`` is the server's limit; with ``eob`` a
+        message of its own, which is not stored, commits the batch.
+        """
+        return AtomicBatch(self._api, max_messages=max_messages, eob=eob, timeout=timeout)
+
+    # Key-value buckets.
+
+    async def create_key_value(
+        self, config: KeyValueConfig, *, timeout: float | None = None
+    ) -> KeyValue:
+        """Create a bucket; BucketExists when the name is taken with another configuration."""
+        return self._bucket(await create_bucket(self._api, config, timeout))
+
+    async def update_key_value(
+        self, config: KeyValueConfig, *, timeout: float | None = None
+    ) -> KeyValue:
+        """Change the configuration of a bucket; BucketNotFound when there is none."""
+        return self._bucket(await update_bucket(self._api, config, timeout))
+
+    async def create_or_update_key_value(
+        self, config: KeyValueConfig, *, timeout: float | None = None
+    ) -> KeyValue:
+        """Change a bucket, or create it when it does not exist."""
+        try:
+            return await self.update_key_value(config, timeout=timeout)
+        except BucketNotFound:
+            return await self.create_key_value(config, timeout=timeout)
+
+    async def key_value(
+        self,
+        bucket: str,
+        *,
+        read_only: bool = False,
+        read_after_write: bool = False,
+        key_codec: KeyCodec | None = None,
+        value_codec: ValueCodec | None = None,
+        timeout: float | None = None,
+    ) -> KeyValue:
+        """A handle to an existing bucket; BucketNotFound when there is none.
+
+        With ``read_after_write`` it sees at least what it wrote and saw before (ADR-53).
+        """
+        return self._bucket(
+            await open_bucket(self._api, bucket, timeout),
+            read_only=read_only,
+            read_after_write=read_after_write,
+            key_codec=key_codec,
+            value_codec=value_codec,
+        )
+
+    async def delete_key_value(self, bucket: str, *, timeout: float | None = None) -> None:
+        """Delete a bucket with everything in it; BucketNotFound when there is none."""
+        await delete_bucket(self._api, bucket, timeout)
+
+    def key_value_names(self, *, timeout: float | None = None) -> Pager[str]:
+        """Iterate over the names of all buckets."""
+        return Pager(bucket_names(self.stream_names(subject=ALL_BUCKETS, timeout=timeout)))
+
     # Subscribing: the workflow of ADR-15.
 
     async def subscribe(
@@ -279,51 +355,35 @@ class JetStream:
 
     # Private parts.
 
+    def _bucket(
+        self,
+        info: StreamInfo,
+        *,
+        read_only: bool = False,
+        read_after_write: bool = False,
+        key_codec: KeyCodec | None = None,
+        value_codec: ValueCodec | None = None,
+    ) -> KeyValue:
+        shared = self._high_water
+        high_water = shared if shared.enabled else HighWater(enabled=read_after_write)
+        return KeyValue(
+            JetStreamBackend(self._api, info, high_water),
+            key_codec=key_codec,
+            value_codec=value_codec,
+            read_only=read_only,
+        )
+
     async def _attach(
         self, wanted: Wanted, pending_msgs: int, pending_bytes: int, timeout: float | None
     ) -> Attached:
-        stream = wanted.stream or await self._stream_of(wanted, timeout)
-        return await Workflow(
-            self._api,
-            check_name(stream),
-            wanted,
-            pending_msgs=pending_msgs,
-            pending_bytes=pending_bytes,
-            timeout=self._api.seconds(timeout),
-        ).run()
-
-    async def _stream_of(self, wanted: Wanted, timeout: float | None) -> str:
-        subject = wanted.subject or wanted.config.filter_subjects[0]
-        return await self.stream_name_by_subject(subject, timeout=timeout)
+        subject = wanted.subject or "".join(wanted.config.filter_subjects[:1])
+        stream = wanted.stream or await self.stream_name_by_subject(subject, timeout=timeout)
+        seconds = self._api.seconds(timeout)
+        flow = Workflow(self._api, check_name(stream), wanted, timeout=seconds)
+        return await flow.run(pending_msgs, pending_bytes)
 
     def _note_ack(self, ack: PubAck) -> None:
         self._high_water.note(ack.stream, ack.seq)
-
-    async def _stream_pages(
-        self, subject: str, timeout: float | None
-    ) -> AsyncGenerator[tuple[StreamInfo, ...], None]:
-        offset = 0
-        while True:
-            request = StreamListRequest(offset=offset, subject=subject)
-            page = await self._api.call("STREAM.LIST", request, STREAM_LIST, timeout=timeout)
-            streams = page.streams or ()
-            offset += len(streams)
-            yield streams
-            if not streams or offset >= page.total:
-                return
-
-    async def _name_pages(
-        self, subject: str, timeout: float | None
-    ) -> AsyncGenerator[tuple[str, ...], None]:
-        offset = 0
-        while True:
-            request = StreamNamesRequest(offset=offset, subject=subject)
-            page = await self._api.call("STREAM.NAMES", request, STREAM_NAMES, timeout=timeout)
-            names = page.streams or ()
-            offset += len(names)
-            yield names
-            if not names or offset >= page.total:
-                return
 
 
 def check_name(name: str) -> str:

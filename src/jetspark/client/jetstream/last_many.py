@@ -73,6 +73,10 @@ class LastMany:
     async def pages(self, filters: Sequence[str]) -> AsyncGenerator[list[StreamMessage], None]:
         """Yield the messages, in order of sequence within one request."""
         waiting = [tuple(filters)]
+        if len(filters) > SPLIT_SUBJECTS:
+            await self._fix_point()
+            starts = range(0, len(filters), SPLIT_SUBJECTS)
+            waiting = [tuple(filters[at : at + SPLIT_SUBJECTS]) for at in reversed(starts)]
         while waiting:
             some = waiting.pop()
             if self._reader.direct_refused:

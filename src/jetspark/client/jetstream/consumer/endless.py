@@ -23,7 +23,13 @@ from jetspark.client.jetstream.consumer.pull import (
 from jetspark.client.jetstream.consumer.window import PullWindow
 from jetspark.client.message import Message
 from jetspark.client.subscription import PENDING_BYTES_MAX, Subscription
-from jetspark.errors import ConsumerNotFound, Error, HeartbeatMissed, StreamNotFound
+from jetspark.errors import (
+    ConnectionClosed,
+    ConsumerNotFound,
+    Error,
+    HeartbeatMissed,
+    StreamNotFound,
+)
 from jetspark.headers.block import find_value
 from jetspark.headers.names import PIN_ID
 
@@ -93,6 +99,7 @@ class EndlessPull:
             pending_bytes=max(PENDING_BYTES_MAX, 2 * max_bytes),
             callback=None,
         )
+        self._core.up_listeners.add(self._on_up)
 
     @property
     def is_closed(self) -> bool:
@@ -131,7 +138,13 @@ class EndlessPull:
     async def stop(self) -> None:
         """Ask for nothing more; what has arrived can still be read."""
         self._stopped = True
+        self._core.up_listeners.discard(self._on_up)
         await self._subscription.unsubscribe()
+
+    def _on_up(self) -> None:
+        """A new connection: requests of the old one are lost with it."""
+        self.renew()
+        self._ask()
 
     def _ask(self) -> None:
         wanted = self._window.next_request()
@@ -226,8 +239,10 @@ class EndlessPull:
             case PullStatus.GONE:
                 try:
                     await self._target.check_exists()
-                except (ConsumerNotFound, StreamNotFound) as error:
+                except (ConsumerNotFound, StreamNotFound, ConnectionClosed) as error:
                     return error
+                except Error as error:
+                    self._core.report(error)  # a server that is starting: it will be there
                 await self._rest()
                 self.renew()
             case PullStatus.FAILED:

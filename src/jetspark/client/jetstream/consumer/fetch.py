@@ -1,6 +1,7 @@
 """One pull request and what comes back: ``Consumer.fetch`` and ``Consumer.next``."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from jetspark.client.jetstream.api import ApiClient
@@ -13,6 +14,7 @@ from jetspark.errors import Error, HeartbeatMissed, NoResponders
 
 # The server says when a request is over; it is waited for so much longer than the request lasts.
 ANSWER_GRACE: Final = 1.0
+SHORTEST: Final = 0.001  # seconds; consumers refuse requests that last less
 
 
 class Fetch:
@@ -36,16 +38,26 @@ class Fetch:
             callback=None,
         )
 
-    async def run(self, subject: bytes, body: bytes, lasts: float, alarm: float) -> None:
+    async def run(
+        self, subject: bytes, body: Callable[[int, float], bytes], lasts: float, alarm: float
+    ) -> None:
         """Send the request and wait until it is over; raises what ended it early.
 
-        ``lasts`` is how long the server holds the request, ``alarm`` (0: none) how long nothing
-        at all may arrive.
+        ``body`` makes it for a number of messages and seconds. ``lasts`` is how long the server
+        holds it, ``alarm`` (0: none) how long nothing at all may arrive.
         """
         core, loop = self._core, self._core.loop
+        end = loop.time() + lasts + ANSWER_GRACE
+
+        def ask() -> None:
+            """Ask for what is missing; again when the connection is another one."""
+            left = max(end - ANSWER_GRACE - loop.time(), SHORTEST)
+            missing = self._batch - len(self.messages)
+            core.send_message(subject, self._inbox.encode(), b"", body(missing, left))
+
         try:
-            core.send_message(subject, self._inbox.encode(), b"", body)
-            end = loop.time() + lasts + ANSWER_GRACE
+            ask()
+            core.up_listeners.add(ask)
             while len(self.messages) < self._batch:
                 now = loop.time()
                 wait = min(end - now, alarm) if alarm else end - now
@@ -61,6 +73,7 @@ class Fetch:
                 if not arrived or self._take(arrived):
                     return
         finally:
+            core.up_listeners.discard(ask)
             await self._subscription.unsubscribe()
 
     def _take(self, arrived: list[Message]) -> bool:

@@ -115,14 +115,17 @@ class Consumer:
             given, self._kept = self._kept[:batch], self._kept[batch:]
             return given
         fetch = Fetch(self._api, self.label, self._link, batch)
-        body = encode_pull(
-            batch,
-            max_bytes=max_bytes,
-            expires=0.0 if no_wait else seconds,
-            no_wait=no_wait,
-            heartbeat=heartbeat,
-            group=group,
-        )
+
+        def body(missing: int, left: float) -> bytes:
+            return encode_pull(
+                missing,
+                max_bytes=max_bytes,
+                expires=0.0 if no_wait else left,
+                no_wait=no_wait,
+                heartbeat=heartbeat if heartbeat * 2 <= left else 0.0,
+                group=group,
+            )
+
         try:
             await fetch.run(self.next_subject, body, seconds, heartbeat * ALARM_INTERVALS)
         except BaseException:

@@ -73,6 +73,11 @@ class OrderedReader:
         self.info: ConsumerInfo | None = None
         self.restarts = 0
 
+    @property
+    def expected(self) -> int:
+        """The consumer sequence that is due next."""
+        return self._expected
+
     async def start(self, *, timeout: float | None = None) -> ConsumerInfo:
         """Make the consumer; raises what the server says against it."""
         source: EndlessPull | PushSource
@@ -119,6 +124,7 @@ class OrderedReader:
             )
             source.raise_alarm = True
         self._source, self._expected = source, 1
+        self._api.core.up_listeners.add(self._on_up)
         if self._config.deliver_policy is DeliverPolicy.NEW and not self._last_seq:
             # What is published between two consumers must not be missed.
             self._config = start_at(self._config, info.delivered.stream_seq + 1)
@@ -178,6 +184,7 @@ class OrderedReader:
 
     async def _drop(self) -> None:
         source, self._source = self._source, None
+        self._api.core.up_listeners.discard(self._on_up)
         if source is not None:
             with suppress(ConnectionClosed):
                 await source.stop()
@@ -233,8 +240,13 @@ class OrderedReader:
     def _on_alarm(self, alarm: HeartbeatMissed) -> None:
         self._break(alarm)
 
+    def _on_up(self) -> None:
+        # A server that was restarted has forgotten the consumer; any other is started anew too,
+        # because messages may have been sent to the connection that is gone.
+        self._break(ConnectionClosed("the connection was replaced"))
+
     def _break(self, error: Error) -> None:
-        if self._broken is None and isinstance(self._source, PushSource):
+        if self._broken is None and self._source is not None:
             self._broken = error
             # Ends the wait of the reader, which then makes the consumer anew.
             self._ending = self._api.core.loop.create_task(self._source.stop())

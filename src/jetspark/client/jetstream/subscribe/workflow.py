@@ -28,19 +28,18 @@ class Workflow:
         stream: str,
         wanted: Wanted,
         *,
-        pending_msgs: int,
-        pending_bytes: int,
         timeout: float,
     ) -> None:
         self._api = api
         self._stream = stream
         self._wanted = wanted
-        self._pending_msgs = pending_msgs
-        self._pending_bytes = pending_bytes
+        self._pending_msgs = 0
+        self._pending_bytes = 0
         self._timeout = timeout
 
-    async def run(self) -> Attached:
+    async def run(self, pending_msgs: int, pending_bytes: int) -> Attached:
         """Find or make the consumer and, for push, subscribe to what it delivers."""
+        self._pending_msgs, self._pending_bytes = pending_msgs, pending_bytes
         decided = plan(self._wanted, await self._look_up())
         if self._wanted.pull:
             return await self._pull(decided)

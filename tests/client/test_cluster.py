@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.client.cluster import NODES, Cluster
+from tests.client.cluster import Cluster
 
 from jetspark.api.stream import StreamConfig
 from jetspark.client import JetStream, Stream, connect
@@ -80,37 +80,6 @@ async def test_leaders_that_step_down_lose_no_acknowledged_message(
 
         assert len(leaders) > 1
         await publishing.check(stream)
-
-
-async def test_a_follower_that_was_paused_gives_no_stale_read_when_a_sequence_is_asked_for(
-    cluster: Cluster, name: str
-) -> None:
-    """decisions.md, "ADR-53 on servers that do not have it": never a silent stale read."""
-    await cluster.wait_ready()
-    async with await connect(cluster.urls, **QUICK) as nc:
-        js = nc.jetstream(timeout=5.0)
-        stream = await js.create_stream(
-            StreamConfig(name=name, subjects=(name,), num_replicas=3, allow_direct=True),
-            timeout=20,
-        )
-        ack = await js.publish(name, b"0")
-        leader = await leader_of(stream)
-        follower = next(node for node in range(NODES) if f"n{node}" != leader)
-        async with (
-            await connect(cluster.urls[follower], ignore_discovered=True) as beside,
-            # Not over the follower: its clients are paused with it.
-            await connect(cluster.urls[int(leader[1:])], ignore_discovered=True) as writer,
-        ):
-            copy = await beside.jetstream(timeout=10.0).stream(name)
-            for n in range(1, 6):
-                cluster.pause(follower)
-                try:
-                    ack = await writer.jetstream().publish(name, b"%d" % n, timeout=20)
-                finally:
-                    cluster.resume(follower)
-                message = await copy.get_msg(last_by_subject=name, min_last_seq=ack.seq)
-
-                assert (message.seq, message.data) == (ack.seq, b"%d" % n)
 
 
 class Publishing:

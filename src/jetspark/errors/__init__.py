@@ -36,7 +36,8 @@
     ├── ConnectFailed
     │   ├── AuthorizationFailed
     │   └── BadCredentials              also a ValueError
-    ├── PermissionsViolation
+    ├── ServerRefused                   -ERR, and the connection goes on
+    │   └── PermissionsViolation
     ├── ProtocolViolation               the peer's mistake
     ├── BufferFull
     ├── PayloadTooLarge                 also a ValueError
@@ -133,6 +134,7 @@ from jetspark.errors.client import (
     PullRefused,
     ReadOnly,
     RequestTimeout,
+    ServerRefused,
     SlowConsumer,
     StatusReceived,
     SubscribeRefused,
@@ -197,6 +199,7 @@ __all__ = [
     "PullRefused",
     "ReadOnly",
     "RequestTimeout",
+    "ServerRefused",
     "SlowConsumer",
     "StatusReceived",
     "StorageFault",

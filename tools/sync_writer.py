@@ -254,7 +254,8 @@ class Writer:
             ]
         expression = self.wrapped(expression, returns)
         lines.append(expression if result == "None" else f"return {expression}")
-        return method_text(node, result, lines)
+        # Inside its own body a class is not defined yet.
+        return method_text(node, f'"{result}"' if result == owner else result, lines)
 
     def in_thread(self, node: "Method", expression: str) -> str:
         """A callback must not run on the loop's thread, where it could not block."""
@@ -291,6 +292,7 @@ SPECIAL: dict[str, tuple[set[str], str]] = {
             "    return self\n"
         ),
     ),
+    "__len__": (set(), "def __len__(self) -> int:\n    return len(self._inner)\n"),
     "__repr__": (set(), "def __repr__(self) -> str:\n    return repr(self._inner)\n"),
     "__aexit__": (
         {"from types import TracebackType"},

@@ -30,6 +30,7 @@ LACKING_MODULES = {
     "test_reconnect_jetstream": "consumers",
     "test_subscribe": "consumers",
     "test_kv": "consumers and batches",
+    "test_sync_kv": "consumers and batches",
     "test_kv_watch": "consumers",
     "test_kv_extras": "consumers and batches",
 }

@@ -15,6 +15,9 @@ from jetspark.client.jetstream.kv.codec import Base64Keys, PathKeys
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.client.jetstream.kv.encryption import AesGcmValues
 from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
+from jetspark.client.jetstream.kv.lock import Election, Lock
+from jetspark.client.jetstream.kv.members import MemberChange, Members, Membership
+from jetspark.client.jetstream.kv.transaction import Transaction
 from jetspark.client.jetstream.kv.watch import KeyWatcher
 from jetspark.client.jetstream.publish import AckFuture, Expect
 from jetspark.client.jetstream.publish_atomic import AtomicBatch
@@ -42,6 +45,7 @@ __all__ = [
     "ConnectArguments",
     "Consumer",
     "Consumption",
+    "Election",
     "Entry",
     "Expect",
     "JetStream",
@@ -49,6 +53,10 @@ __all__ = [
     "KeyValue",
     "KeyValueConfig",
     "KeyWatcher",
+    "Lock",
+    "MemberChange",
+    "Members",
+    "Membership",
     "Message",
     "MessageIterator",
     "MessageMetadata",
@@ -64,6 +72,7 @@ __all__ = [
     "StreamMessage",
     "Subscription",
     "TlsFiles",
+    "Transaction",
     "client_options",
     "connect",
     "connect_with",

@@ -59,6 +59,7 @@
     ├── BucketExists
     ├── KeyNotFound                     also a LookupError
     ├── KeyExists
+    ├── CodecFailed                     also a ValueError
     ├── ObjectNotFound                  also a LookupError
     ├── DigestMismatch
     └── StorageFault                    between the engine and the disk
@@ -114,6 +115,7 @@ from jetspark.errors.client import (
     BucketExists,
     BucketNotFound,
     BufferFull,
+    CodecFailed,
     ConnectFailed,
     ConnectionClosed,
     ConsumerDeleted,
@@ -166,6 +168,7 @@ __all__ = [
     "BucketExists",
     "BucketNotFound",
     "BufferFull",
+    "CodecFailed",
     "ConnectFailed",
     "ConnectionClosed",
     "ConsumerDeleted",

@@ -12,17 +12,25 @@ from jetspark import client, sync
 ROOT = Path(__file__).resolve().parents[3]
 TWINS = [
     "AckFuture",
+    "AtomicBatch",
     "Client",
     "Consumer",
     "Consumption",
+    "Election",
     "JetStream",
     "JetStreamMessage",
+    "KeyValue",
+    "KeyWatcher",
+    "Lock",
+    "Members",
+    "Membership",
     "MessageIterator",
     "OrderedConsumer",
     "PullSubscription",
     "PushSubscription",
     "Stream",
     "Subscription",
+    "Transaction",
 ]
 # Public for other parts of the client only (tools/gen_sync.py, SKIP).
 INTERNAL = {
@@ -36,6 +44,10 @@ INTERNAL = {
     },
     "AckFuture": {"on_reply", "renew", "fail", "failed_unseen"},
     "Consumer": {"label", "next_subject", "check_exists"},
+    "AtomicBatch": {"add_block"},
+    "KeyValue": {"typed"},
+    "KeyWatcher": {"next_chunk"},
+    "Stream": {"reader"},
     "MessageIterator": {"next_chunk"},
     "PushSubscription": {"next_chunk"},
 }

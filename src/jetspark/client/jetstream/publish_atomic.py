@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final, Literal, Self
 
 from jetspark.api.message import PubAck
-from jetspark.client.core import to_bytes
+from jetspark.client.frames import to_bytes
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.publish import Expect, publish_headers, read_ack

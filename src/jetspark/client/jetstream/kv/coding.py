@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from jetspark.client.core import to_bytes
+from jetspark.client.frames import to_bytes
 from jetspark.client.jetstream.kv.backend import Stored
 from jetspark.client.jetstream.kv.codec import KeyCodec, PlainKeys, PlainValues, ValueCodec
 from jetspark.client.jetstream.kv.config import check_filter, check_key

@@ -43,6 +43,7 @@ HOT = [
     "store/recovery.py",
     "store/removal.py",
     "store/removing.py",
+    "store/rewriting.py",
     "store/segments.py",
     "store/staging.py",
     "engine/outbox.py",

@@ -184,3 +184,31 @@ async def test_asking_for_connections_measures_their_round_trip() -> None:
 
     assert first == "0s"
     assert second != "0s"
+
+
+async def test_the_figures_of_commits_and_files_are_those_of_the_run(tmp_path: Path) -> None:
+    async with jetspark.Server(http_port=-1, store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        body = json.dumps({"name": "S", "subjects": ["s.>"], "persist_mode": "async"}).encode()
+        await client.request("$JS.API.STREAM.CREATE.S", body, timeout=5)
+        for number in range(5):
+            await client.request("s.a", b"x" * 100, headers={"Nats-Msg-Id": str(number)})
+        storez = await get(server, "/storez")
+        _, metrics = await text(server, "/metrics")
+        await client.close()
+
+    commits = storez["commits"]
+    (stream,) = storez["streams"]
+    on_disk = sum(path.stat().st_size for path in tmp_path.rglob("*.seg"))
+    assert (commits["messages"], commits["errors"]) == (5, 0)
+    assert 5 <= commits["groups"] == commits["inline"] + commits["by_thread"]
+    assert commits["messages_per_group"] <= 1
+    assert 0 < commits["duration_p50_ns"] <= commits["duration_p99_ns"]
+    assert commits["duration_p99_ns"] <= commits["duration_max_ns"]
+    assert sum(bucket["count"] for bucket in commits["durations"]) == commits["groups"]
+    assert stream["durability"] == "async"
+    assert stream["duplicates"] == 5
+    assert 5 * 100 < stream["file_bytes"] <= on_disk
+    assert "jetspark_commit_groups_total{server_id=" in metrics
+    assert "jetspark_stream_durability{" in metrics
+    assert 'value="async"' in metrics

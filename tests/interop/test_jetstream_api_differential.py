@@ -34,6 +34,7 @@ from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.requests.request import Request
 from jetspark.engine.requests.streams import wanted_config
+from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.config import checked
 from jetspark.engine.stream.update import updated
 from jetspark.subjects.match import overlaps
@@ -182,6 +183,7 @@ class Streams:
 
     def __init__(self) -> None:
         made = msgspec.convert(EXISTING, StreamConfig)
+        self.settings = EngineSettings()
         self.origin = checked(made, pedantic=False, find=lambda _name: None)
 
     def find(self, name: str) -> StreamConfig | None:

@@ -36,6 +36,10 @@ def made(name: str, verb: str = "CREATE", **settings: object) -> tuple[str, byte
     return f"$JS.API.STREAM.{verb}.{name}", json.dumps(config).encode()
 
 
+def in_memory(name: str, **settings: object) -> tuple[str, bytes]:
+    return made(name, storage="memory", **settings)
+
+
 def changed(name: str, **settings: object) -> tuple[str, bytes]:
     return made(name, "UPDATE", **settings)
 
@@ -114,6 +118,23 @@ CASES: Final[dict[str, tuple[str, Steps]]] = {
     ),
     "more than the machine has": (
         "jetstream { }", [made("A", max_bytes=10**15), made("A", max_bytes=10**6)],
+    ),
+    "memory of an account": (
+        account("max_file: 1000, max_mem: 500, memory_max_stream_bytes: 450"),
+        [
+            INFO, in_memory("M", max_bytes=400), in_memory("N", max_bytes=200),
+            in_memory("N", max_bytes=451), in_memory("O"), message("o.x", 400),
+            message("o.x", 400), INFO, made("F", max_bytes=900), INFO,
+        ],
+    ),
+    "memory of the server": (
+        "jetstream { max_mem: 1000 }",
+        [
+            in_memory("M", max_bytes=1001), in_memory("N", max_bytes=900), in_memory("O"),
+            message("o.x", 900), message("o.x", 900), message("o.x", 1), INFO,
+            made("F"), message("f.x", 2000),
+            ("$JS.API.STREAM.DELETE.O", b""), message("n.x", 10), INFO,
+        ],
     ),
     "duplicate windows": (
         'jetstream { limits { duplicate_window: "10s" } }',

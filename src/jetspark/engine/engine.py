@@ -12,13 +12,16 @@ from contextlib import suppress
 import msgspec
 
 from jetspark.api.base import encode
+from jetspark.api.enums import PersistMode
 from jetspark.api.stream import STREAM_CREATE, StreamConfig, StreamCreateResponse
+from jetspark.engine import tending
 from jetspark.engine.advisories import Advisories
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.direct.gets import Gets
 from jetspark.engine.ledger import AccountLedger
 from jetspark.engine.outbox import Entry, Outbox
+from jetspark.engine.purges import Purges
 from jetspark.engine.restore import is_marked
 from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.config import decode_config
@@ -64,6 +67,7 @@ class Engine(Gets):
         self.next_id = next_id or Nuid().next
         self.advisories = Advisories(self.publish_own, self.next_id, server=leader)
         self.transfers = Transfers(self)
+        self.purges = Purges(self.mark_dirty)
         # `$JS.API` answers so far, and those that were errors; direct gets are none.
         self.api_total = 0
         self.api_errors = 0
@@ -78,13 +82,20 @@ class Engine(Gets):
 
     # Streams -----------------------------------------------------------------------------------
 
-    def adopt(self, log: StreamLog) -> bool:
-        """Take over a stream that was recovered; False: it never was whole, and is removed."""
+    def adopt(self, log: StreamLog, now: int = 0) -> bool:
+        """Take over a stream that was recovered; False: it never was whole, and is removed.
+
+        What grew too old while the server was down is not shown once more.
+        """
         if is_marked(bytes(log.identity.config)):
             self._store.drop(log)
             return False
         config = decode_config(bytes(log.identity.config))
-        self._add(Stream(config, log.identity.created_ns, log))
+        stream = Stream(config, log.identity.created_ns, log)
+        if config.max_age > 0 and not config.allow_msg_ttl:
+            # With TTLs some may be there for ever: those streams are read first (expiry.py).
+            log.expire_before(now - config.max_age + 1)
+        self._add(stream)
         return True
 
     def create_stream(self, config: StreamConfig, now: int) -> Stream:
@@ -105,7 +116,9 @@ class Engine(Gets):
             max_bytes=evicting(config)[1],
             max_per_subject=evicting(config)[2],
         )
-        return Stream(config, now, self._store.create(identity))
+        in_memory = config.storage == "memory"
+        create = self._store.create_in_memory if in_memory else self._store.create
+        return Stream(config, now, create(identity))
 
     def reveal(self, config: StreamConfig, stream: Stream, now: int) -> bytes:
         """Show a stream that was restored; the answer to who restored it."""
@@ -132,6 +145,7 @@ class Engine(Gets):
         for subject in stream.config.subjects:
             self._subjects.remove(subject.encode(), b"", stream)
         stream.configure(config)
+        stream.log.packing = config.compression == "s2"
         self._deadlines.note(stream)
         for subject in config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
@@ -152,12 +166,13 @@ class Engine(Gets):
         for subject in stream.config.subjects:
             self._subjects.remove(subject.encode(), b"", stream)
         del self.streams[stream.config.name]
-        del self._targets[stream.config.name]
         self.ledger.remove(stream)
+        del self._targets[stream.config.name]
         stream.dropped = True
         self.generation += 1
         self._store.drop(stream.log)
         stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
+        self.purges.end(stream)
         self.refuse_dropped(stream, outbox)
 
     def overlapping(self, config: StreamConfig) -> Stream | None:
@@ -171,9 +186,12 @@ class Engine(Gets):
         return None
 
     def _add(self, stream: Stream) -> None:
+        asked = "async" if stream.config.persist_mode is PersistMode.ASYNC else ""
+        self._store.choose_level(stream.log, asked)
         self.streams[stream.config.name] = stream
-        self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
         self.ledger.add(stream)
+        self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
+        stream.log.packing = stream.config.compression == "s2"
         for subject in stream.config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
@@ -245,11 +263,14 @@ class Engine(Gets):
         if self.transfers.committed(stream, outbox):
             return
         self.ledger.note(stream)
+        if stream.tend_at == 0 and stream.log.unsynced:
+            stream.tend_at = tending.SOON
         self._deadlines.note(stream)
         if stream.published:
             entries, stream.published = stream.published, []
             self.publish_own(entries, int(stream.log.index.last_time), outbox)
         self.answer_held(stream, outbox)
+        self.purges.go_on(stream)
 
     def publish_own(self, entries: list[Entry], now: int, outbox: Outbox) -> None:
         """Send messages of the engine's own, to subscribers and to streams that want them."""
@@ -273,12 +294,20 @@ class Engine(Gets):
         if self.transfers.failed(stream, outbox):
             return
         self.ledger.note(stream)
+        self.purges.end(stream)
+        tending.failed(stream, self._store, no_space=no_space)
+        self._deadlines.note(stream)
         # A configuration that was staged is not the stream's.
         durable = decode_config(bytes(stream.log.identity.config))
         if durable != stream.config:
             log = stream.log
             log.set_limits(*evicting(durable))
             self._configure(stream, durable)
+
+    def reopened(self, stream: Stream) -> None:
+        """The log of a stream that had failed was verified and takes writes again."""
+        stream.tend_at = 0
+        self._deadlines.note(stream)
 
     # Time --------------------------------------------------------------------------------------
 
@@ -297,6 +326,8 @@ class Engine(Gets):
         self.transfers.expire(now, outbox)
         due = self._deadlines.due(now)
         for stream in due:
+            if 0 < stream.tend_at <= now:
+                tending.tend(stream, self._store, now)
             if stream.expire(now, outbox):
                 # What is on its way is still there to be seen: asked again when it is durable.
                 self.mark_dirty(stream)

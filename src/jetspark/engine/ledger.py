@@ -12,10 +12,10 @@ from jetspark.api.account import AccountLimits
 from jetspark.api.enums import Storage
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.refusal import Refusal
-from jetspark.engine.stream.room import message_size
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
+from jetspark.store.record import OVERHEAD
 
 NO_LIMIT = -1
 
@@ -184,8 +184,6 @@ class Quota:
 
     def problem(self, subject: bytes, headers_length: int, body_length: int) -> bytes:
         """The error for a message; empty when it may be stored."""
-        if self._stream.config.storage is Storage.MEMORY:
-            size = 16 + len(subject) + headers_length + body_length  # wire-facts.md 5
-        else:
-            size = int(message_size(len(subject), headers_length, body_length))
+        length = OVERHEAD + len(subject) + headers_length + body_length
+        size = int(self._stream.log.codec.size_of(length, headers_length))
         return self._ledger.problem(self._stream, size)

@@ -17,7 +17,8 @@ from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, TRANSFER, Target
 from jetspark.server.router import Router
-from jetspark.store.committer import Committer, Housekeeper
+from jetspark.store.commit_counts import CommitCounts
+from jetspark.store.committer import Committer, Housekeeper, write
 
 log = logging.getLogger("jetspark.server")
 
@@ -34,7 +35,10 @@ class EngineDriver:
         committer: Committer,
         flush: Callable[[Router], object],
         housekeeper: Housekeeper | None = None,
+        commit_delay_ns: int = 0,
+        counts: CommitCounts | None = None,
     ) -> None:
+        self.counts = counts or CommitCounts()
         self.engine = engine
         self._housekeeper = housekeeper
         self._router = router
@@ -44,6 +48,10 @@ class EngineDriver:
         self._flush = flush
         self._loop = asyncio.get_running_loop()
         self._turn_due = False
+        # How long a group may wait for company before it goes to the disk (decisions.md).
+        self.commit_delay_ns = commit_delay_ns
+        self._delayed: asyncio.TimerHandle | None = None
+        self._closing = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: int | None = None
         self._in_flight = 0
@@ -129,21 +137,43 @@ class EngineDriver:
     def _turn(self) -> None:
         self._turn_due = False
         self._router.now = self._clock.now_ns()
-        for stream, group in self.engine.take_groups():
-            if isinstance(group, OSError):
-                self.engine.failed(stream, group, self._outbox)
-                continue
-            self._in_flight += 1
-            self._committer.submit((self, stream), group)
+        if self.engine.dirty and not self._waits():
+            self._commit()
         more = self.engine.transfers.advance(self._router.now, self._outbox)
         if self.engine.advance() or more:
             self._schedule_turn()
         self._flush(self._router)
         self._rearm()
 
+    def _waits(self) -> bool:
+        """Say whether the groups that fill wait for more to come."""
+        if self.commit_delay_ns <= 0 or self._closing:
+            return False
+        if self._delayed is None:
+            self._delayed = self._loop.call_later(self.commit_delay_ns / 1e9, self._waited)
+        return True
+
+    def _waited(self) -> None:
+        self._delayed = None
+        self._commit()
+        self._flush(self._router)
+
+    def _commit(self) -> None:
+        for stream, group in self.engine.take_groups():
+            if isinstance(group, OSError):
+                self.engine.failed(stream, group, self._outbox)
+                continue
+            self._in_flight += 1
+            self.counts.submitted(len(group.entries))
+            if stream.log.in_memory:
+                self.report(stream, write(stream.log.files, group))
+            else:
+                self._committer.submit((self, stream), group)
+
     def report(self, stream: Stream, error: OSError | None) -> None:
         """The committer is done with the group of a stream."""
         self._in_flight -= 1
+        error = error or stream.log.sync_error
         if error is None:
             self.engine.committed(stream, self._outbox)
             self._keep_house(stream)
@@ -157,7 +187,7 @@ class EngineDriver:
             self.engine.failed(stream, error, self._outbox)
         if self._has_work():
             self._schedule_turn()
-        elif self._in_flight == 0:
+        if self._in_flight == 0:
             self._idle.set()
         self._flush(self._router)
         self._rearm()
@@ -175,7 +205,16 @@ class EngineDriver:
             self._housekeeper.start(chore, lambda failed: self._chore_done(stream, failed))
 
     def _chore_done(self, stream: Stream, failed: bool) -> None:
+        was_failed = stream.log.failed
         stream.log.end_chore(failed)
+        error = stream.log.sync_error
+        if error is not None and stream.log.in_flight is None:
+            # Otherwise whoever reports the group on its way says it.
+            self._in_flight += 1
+            self.report(stream, error)
+        elif was_failed and not stream.log.failed:
+            log.info("Stream %r was verified and is written to again", stream.config.name)
+            self.engine.reopened(stream)
         if not failed:
             self._keep_house(stream)
 
@@ -205,6 +244,7 @@ class EngineDriver:
 
     async def settle(self) -> None:
         """Wait until everything staged is on disk and acknowledged."""
+        self._closing = True
         while self._turn_due or self._in_flight or self.engine.dirty:
             self._idle.clear()
             self._schedule_turn()
@@ -214,6 +254,7 @@ class EngineDriver:
 
     def close(self) -> None:
         """Stop the timer and close the streams."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._delayed):
+            if timer is not None:
+                timer.cancel()
         self.engine.close()

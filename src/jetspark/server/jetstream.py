@@ -22,6 +22,7 @@ from jetspark.server.config.settings import Settings
 from jetspark.server.driver import EngineDriver
 from jetspark.server.monitor.machine import memory_budget, storage_budget
 from jetspark.server.router import Router
+from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Housekeeper, ThreadCommitter
 from jetspark.store.files import OsFiles
 from jetspark.store.manifest import Identity
@@ -50,15 +51,25 @@ class JetStreamRuntime:
         self._held_reads = HeldReads(settings.jetspark.held_reads_max)
         self._clock = clock
         self._files = OsFiles()
-        self._store = FileStore(self._files, self.folder)
+        self._store = FileStore(
+            self._files,
+            self.folder,
+            durability=settings.jetstream.durability.value,
+            sync_period_ns=settings.jetstream.sync_interval,
+        )
+        self._commit_delay = settings.jetspark.commit_delay
         self._drivers: dict[str, EngineDriver] = {}
+        self.counts = CommitCounts()
         self._committer = ThreadCommitter(
             self._files,
             self._report,
             asyncio.get_running_loop().call_soon_threadsafe,
             clock.monotonic_ns,
+            counts=self.counts,
         )
-        self._housekeeper = Housekeeper(asyncio.get_running_loop().call_soon_threadsafe)
+        self._housekeeper = Housekeeper(
+            asyncio.get_running_loop().call_soon_threadsafe, clock.monotonic_ns
+        )
 
     def open(
         self,
@@ -82,7 +93,7 @@ class JetStreamRuntime:
                     stream_log.identity.account,
                 )
                 stream_log.close()
-            elif not owner.engine.adopt(stream_log):
+            elif not owner.engine.adopt(stream_log, self._clock.now_ns()):
                 log.warning(
                     "Stream %r was being restored when the server ended: removed, restore again",
                     stream_log.identity.name,
@@ -115,6 +126,8 @@ class JetStreamRuntime:
             self._committer,
             flush,
             self._housekeeper,
+            self._commit_delay,
+            self.counts,
         )
         account.driver = driver
         self._drivers[account.name] = driver
@@ -124,6 +137,7 @@ class JetStreamRuntime:
         """Take over the settings that may change while streams are open (config/reload.py)."""
         self._settings = engine_settings(settings)
         self._held_reads.most = settings.jetspark.held_reads_max
+        self._commit_delay = settings.jetspark.commit_delay
         for storage, size in (
             (Storage.MEMORY, settings.jetstream.max_mem),
             (Storage.FILE, settings.jetstream.max_file),
@@ -132,6 +146,7 @@ class JetStreamRuntime:
                 self.ledger.limits[storage] = size
         for name, driver in self._drivers.items():
             driver.engine.change_settings(self._settings)
+            driver.commit_delay_ns = self._commit_delay
             if name in granted:
                 driver.engine.ledger.change(account_limits(granted[name]))
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from jetspark.api.consumer import ConsumerInfo
 from jetspark.api.enums import Storage
 from jetspark.api.stream import StreamConfig, StreamSourceInfo, StreamState
+from jetspark.engine.limits import DUPLICATE_IDS_MAX
 from jetspark.engine.stream.config import API_LEVEL
-from jetspark.engine.stream.state import stream_state
+from jetspark.engine.stream.state import durability, stream_state
 from jetspark.engine.stream.stream import Stream
 from jetspark.server.accounts import Account
 from jetspark.server.config.jetstream import JetStream as JetStreamSettings
@@ -111,8 +112,16 @@ class ObservedStream:
     def store(self) -> StreamStore:
         """What it is on disk."""
         log = self._stream.log
+        segments = log.index.segments
+        window = self._stream.checks.window
         return StreamStore(
-            segments=len(log.index.segments),
+            kind=str(self.config.storage.value),
+            durability=durability(self._stream),
+            segments=len(segments),
+            # The newest begins where all before it end; what was before the oldest is gone.
+            file_bytes=int(segments[-1].start + log.end - segments[0].start),
+            duplicates=len(window.sequences),
+            duplicates_limit=DUPLICATE_IDS_MAX,
             staged_position=log.staged_position,
             durable_position=log.durable_position,
             cache_bytes=log.cache.size,
@@ -178,6 +187,7 @@ class ObservedJetStream:
     ) -> None:
         budgets = runtime.ledger.limits
         self._accounts = accounts
+        self._counts = runtime.counts
         self.echo: JetStreamEcho = jetstream_echo(
             settings,
             store_dir=str(runtime.folder),
@@ -195,8 +205,21 @@ class ObservedJetStream:
         return ()
 
     def commits(self) -> CommitStats | None:
-        """Nobody counts them yet."""
-        return None
+        """What the committer did since the start."""
+        counts = self._counts
+        return CommitStats(
+            groups=counts.groups,
+            messages=counts.messages,
+            bytes=counts.bytes,
+            errors=counts.errors,
+            no_space=counts.no_space,
+            inline=counts.inline,
+            duration_counts=tuple(counts.duration_counts),
+            duration_sum_ns=counts.duration_sum_ns,
+            duration_p50_ns=counts.percentile(0.50),
+            duration_p99_ns=counts.percentile(0.99),
+            duration_max_ns=counts.duration_max_ns,
+        )
 
 
 class ObservedServer:

@@ -12,14 +12,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from jetspark.clock import SystemClock
 from jetspark.engine.stream.config import API_LEVEL
 from jetspark.ids import Nuid
 from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
 from jetspark.server.accounts import Account
-from jetspark.server.arguments import combined, raise_open_files_limit, users_by_name
+from jetspark.server.arguments import OurSettings, combined, raise_open_files_limit, users_by_name
 from jetspark.server.auth.authenticator import Authenticator
 from jetspark.server.auth.users import Directory, build_directory
 from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
@@ -57,6 +57,7 @@ class Server:
     removed when the server closes. ``http_port`` opens the monitoring port (-1: any free one), on
     which ``mounts`` are served too, ASGI applications by path. ``config`` is a configuration file
     in nats-server's language, or `Settings`; what is given here as an argument wins over it.
+    ``ours`` are the settings of the ``jetspark`` block, such as ``commit_delay="2ms"``.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Server:
         http_port: int | None = None,
         config: str | Path | Settings | None = None,
         mounts: "Mapping[str, ASGIApp] | None" = None,
+        **ours: Unpack[OurSettings],
     ) -> None:
         self.mounts = dict(mounts or {})
         self.settings = combined(
@@ -80,6 +82,7 @@ class Server:
             store_dir=store_dir,
             jetstream=jetstream,
             name=server_name,
+            ours=ours,
         )
         self.clock = SystemClock()
         self.pending = Pending()

@@ -17,8 +17,9 @@ NOWHERE: Final[i64] = 0  # no record lies at offset 0: the head of the segment d
 # No segment is longer than 64 GiB, no message counts 128 MiB (record.py): one word holds both.
 OFFSET_BITS: Final[i64] = 36
 OFFSET_MASK: Final[i64] = (1 << 36) - 1
-# More skipped sequences than these begin new columns instead of a long run of holes.
-HOLES_MAX: Final[i64] = 1024
+# More skipped sequences than these begin new columns instead of a long run of holes: that many
+# rows weigh more than an object does, and compaction leaves few messages far apart.
+HOLES_MAX: Final[i64] = 64
 
 
 class Times:
@@ -52,6 +53,15 @@ class Columns:
         self.start: i64 = start
         self.name: str = name
         self.live: i64 = 0
+        # What its messages count: those that are there, and all that lie in the file.
+        self.weight: i64 = 0
+        self.held: i64 = 0
+        # Length of a file that is full, how often it was rewritten, and whether compressed.
+        self.length: i64 = 0
+        self.generation: i64 = 0
+        self.packed: bool = False
+        # Messages lie in the file before these rows, and are gone.
+        self.forgotten: bool = False
         # Bytes in it are damaged: the file stays for whoever wants to look.
         self.pinned: bool = False
         # Offset in the file and, above OFFSET_BITS, what the message counts; or NOWHERE.
@@ -73,6 +83,8 @@ class Columns:
         self.subjects = append(self.subjects, i32(subject_number))
         self.nexts = append(self.nexts, i64(0))
         self.live += 1
+        self.weight += size
+        self.held += size
 
     def offset_at(self, i: i64) -> i64:
         """Where the record of a row lies in the file; NOWHERE when its message is gone."""
@@ -85,6 +97,8 @@ class Columns:
     def forget(self, base: i64) -> None:
         """Drop all rows; the next message has at least this sequence."""
         self.live = 0
+        self.weight = 0
+        self.forgotten = True
         self.base = base
         self.offsets = vec[i64]()
         self.subjects = vec[i32]()

@@ -18,10 +18,11 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
 from jetspark.errors.storage import StoreClosed
+from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.files import Files
 
 log = logging.getLogger("jetspark.store")
@@ -57,6 +58,11 @@ class Work(Protocol):
     @property
     def filler(self) -> bytes:
         """What to write behind it; nothing depends on that."""
+        ...
+
+    @property
+    def synced(self) -> bool:
+        """Whether it has to be on the disk before it is reported."""
         ...
 
 
@@ -107,6 +113,7 @@ class ThreadCommitter:
         *,
         workers_max: int = WORKERS_MAX,
         inline_bytes_max: int = INLINE_BYTES_MAX,
+        counts: CommitCounts | None = None,
     ) -> None:
         self._files = files
         self._report = report
@@ -114,6 +121,7 @@ class ThreadCommitter:
         self._monotonic_ns = monotonic_ns
         self._workers_max = workers_max
         self._inline_bytes_max = inline_bytes_max
+        self.counts = counts or CommitCounts()
         self._average_ns = 0
         self._idle: list[_Worker] = []
         self._workers: list[_Worker] = []
@@ -144,23 +152,28 @@ class ThreadCommitter:
         error = write(self._files, work)
         took = self._monotonic_ns() - begun
         self._average_ns += (took - self._average_ns) // AVERAGE_WEIGHT
+        self.counts.written(len(work.blob), took, error, inline=True)
         self._report(owner, error)
 
     def _write_beside(self, owner: object, work: Work) -> None:
         if self._idle:
             self._idle.pop().start(owner, work)
         elif len(self._workers) < self._workers_max:
-            worker = _Worker(self._files, self._done)
+            worker = _Worker(self._files, self._done, self._monotonic_ns)
             self._workers.append(worker)
             worker.start(owner, work)
         else:
             self._waiting.append((owner, work))
 
-    def _done(self, worker: "_Worker", owner: object, error: OSError | None) -> None:
+    def _done(self, worker: "_Worker", owner: object, size: int, error: OSError | None) -> None:
         # In the worker's thread: everything else happens where the caller lives.
-        self._hand_back(lambda: self._finish(worker, owner, error))
+        took = worker.took_ns
+        self._hand_back(lambda: self._finish(worker, owner, size, took, error))
 
-    def _finish(self, worker: "_Worker", owner: object, error: OSError | None) -> None:
+    def _finish(
+        self, worker: "_Worker", owner: object, size: int, took: int, error: OSError | None
+    ) -> None:
+        self.counts.written(size, took, error, inline=False)
         if self._closed:
             self._report(owner, error)
             self._write_rest(owner)
@@ -204,10 +217,15 @@ class _Worker:
     """One thread that writes one group at a time."""
 
     def __init__(
-        self, files: Files, done: Callable[["_Worker", object, OSError | None], None]
+        self,
+        files: Files,
+        done: Callable[["_Worker", object, int, OSError | None], None],
+        monotonic_ns: Callable[[], int],
     ) -> None:
         self._files = files
         self._done = done
+        self._monotonic_ns = monotonic_ns
+        self.took_ns = 0
         self._go = threading.Lock()
         self._started = threading.Lock()
         self._go.acquire()
@@ -236,8 +254,10 @@ class _Worker:
                 return
             self._started.release()
             owner, work = task
+            begun = self._monotonic_ns()
             error = write(self._files, work)
-            self._done(self, owner, error)
+            self.took_ns = self._monotonic_ns() - begun
+            self._done(self, owner, len(work.blob), error)
 
 
 class Steps(Protocol):
@@ -247,19 +267,31 @@ class Steps(Protocol):
         """Do a bounded piece of it; True when it is done."""
         ...
 
+    def pause_ns(self) -> int:
+        """How long to wait before the next step: it must not use up the disk."""
+        ...
+
 
 class Housekeeper:
     """Does the chores of logs in one thread, one after the other; nothing waits for them.
 
     A chore that compiled code does holds the interpreter lock for one step at most, and gives it
-    away whenever it reads or writes. ``start`` and ``close`` belong to the thread in which
+    away whenever it reads or writes. One that must go slowly lets others pass meanwhile; without
+    ``monotonic_ns`` nothing waits. ``start`` and ``close`` belong to the thread in which
     ``hand_back`` runs what it is given.
     """
 
-    def __init__(self, hand_back: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(
+        self,
+        hand_back: Callable[[Callable[[], None]], object],
+        monotonic_ns: Callable[[], int] | None = None,
+    ) -> None:
         self._hand_back = hand_back
+        self._monotonic_ns = monotonic_ns
         self._queue: SimpleQueue[_Task | None] = SimpleQueue()
         self._open: list[_Task] = []
+        # Chores that wait, the one that goes on next first; only the thread looks at them.
+        self._slow: deque[_Task] = deque()
         self._thread: threading.Thread | None = None
         self._closing = False
 
@@ -288,20 +320,38 @@ class Housekeeper:
             self._finish(self._open[0])
 
     def _run(self) -> None:
-        while (task := self._queue.get()) is not None:
-            task.failed = not self._do(task.chore)
-            self._hand_back(partial(self._finish, task))
+        while (task := self._next()) is not None:
+            if self._do(task):
+                self._hand_back(partial(self._finish, task))
+            else:
+                self._slow.append(task)
 
-    def _do(self, chore: Steps) -> bool:
+    def _next(self) -> "_Task | None":
+        """The next task: one that came, or else the one that has waited long enough."""
+        if not self._slow or self._monotonic_ns is None:
+            return self._queue.get()
+        wait = self._slow[0].resume_ns - self._monotonic_ns()
+        try:
+            return self._queue.get(timeout=wait / 1e9) if wait > 0 else self._queue.get_nowait()
+        except Empty:
+            return self._slow.popleft()
+
+    def _do(self, task: "_Task") -> bool:
+        """Do steps of a chore; True when it has ended, False when it has to wait."""
         try:
             while not self._closing:
-                if chore.step():
+                if task.chore.step():
+                    task.failed = False
                     return True
+                pause = task.chore.pause_ns()
+                if pause > 0 and self._monotonic_ns is not None:
+                    task.resume_ns = self._monotonic_ns() + pause
+                    return False
         except Exception:
             # Nothing depends on a chore, so nothing stops because of it; the next start of the
             # stream does without.
             log.exception("housekeeping of a stream failed")
-        return False
+        return True
 
     def _finish(self, task: "_Task") -> None:
         if task in self._open:
@@ -316,17 +366,21 @@ class _Task:
         self.chore = chore
         self.done = done
         self.failed = True
+        self.resume_ns = 0
 
 
 def write(files: Files, work: Work) -> OSError | None:
-    """Do the one synced write of a group; what went wrong, if anything did.
+    """Do the one write of a group, synced if it asks for that; what went wrong, if anything did.
 
     An error that is not the disk's is a mistake of ours, but it is one write that failed like any
     other: its owner has to hear of it, and a thread must not die of it with nobody the wiser.
     """
     blobs = [work.blob, work.filler] if work.filler else [work.blob]
     try:
-        files.write_synced(work.handle, blobs, work.offset)
+        if work.synced:
+            files.write_synced(work.handle, blobs, work.offset)
+        else:
+            files.write(work.handle, blobs, work.offset)
     except OSError as error:
         return error
     except Exception as error:  # noqa: BLE001 - reported, never swallowed

@@ -38,13 +38,11 @@ from jetspark.store.record import (
     MESSAGE,
     SKIP,
     Codec,
-    headers_in,
     kind_in,
     record_flags,
     record_lengths,
     record_sequence,
     record_time,
-    stored_size,
     subject_end,
 )
 
@@ -69,22 +67,34 @@ class CondensedHead(msgspec.Struct, frozen=True, kw_only=True):
     segment: str
     first_offset: int
     covered: int
+    # That of the file; a segment that was rewritten has another one.
+    generation: int = 0
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)  # chores that come once need no compiler
+@mypyc_attr(allow_interpreted_subclasses=True)  # most chores wait for the disk
 class Chore:
     """Work beside a log: its steps touch nothing that the log changes, so any thread can do them.
 
-    ``handle`` is a file of the log that it needs until it is done.
+    ``handles`` are the files of the log that it needs until it is done.
     """
 
-    def __init__(self, files: Files, handle: i64) -> None:
+    def __init__(self, files: Files, handles: list[int]) -> None:
         self.files: Files = files
-        self.handle: i64 = handle
+        self.handles: list[int] = handles
+        # How many bytes it may read and write per second (0: any), and how many it did.
+        self.rate: i64 = 0
+        self.moved: i64 = 0
+        self.paced: i64 = 0
 
     def step(self) -> bool:
         """Do a bounded piece of the work; True when it is done."""
         raise NotImplementedError
+
+    def pause_ns(self) -> int:
+        """How long whoever does the steps should wait before the next one."""
+        moved = self.moved - self.paced
+        self.paced = self.moved
+        return int(moved) * 1_000_000_000 // int(self.rate) if self.rate > 0 else 0
 
     def close(self) -> None:
         """Give back what it opened itself."""
@@ -94,14 +104,23 @@ class Condenser(Chore):
     """Makes the condensed form of one segment, up to a durable end, step by step."""
 
     def __init__(
-        self, files: Files, folder: Path, codec: Codec, handle: i64, name: str, end: i64
+        self,
+        files: Files,
+        folder: Path,
+        codec: Codec,
+        handle: i64,
+        name: str,
+        end: i64,
+        generation: i64 = 0,
     ) -> None:
-        super().__init__(files, handle)
+        super().__init__(files, [int(handle)])
+        self.handle: i64 = handle
         self.codec: Codec = codec
         self.path: Path = folder / (name + SUFFIX)
         self.at: i64 = 0
         self.end: i64 = end
         self.name: str = name
+        self.generation: i64 = generation
         self.hasher: xxh3_64 = xxh3_64(seed=self.codec.seed)
         self.subjects: dict[bytes, int] = {}
         self.last_seq: i64 = 0
@@ -158,6 +177,7 @@ class Condenser(Chore):
             segment=self.name,
             first_offset=int(first),
             covered=int(self.end),
+            generation=int(self.generation),
         )
         self.pieces.write(frame(MAGIC, msgspec.json.encode(head)))
         self.at = first
@@ -206,7 +226,7 @@ class Condenser(Chore):
         if seq - self.last_seq > STEP_MAX:
             self.put(FROM, seq - 1)
             self.last_seq = seq - 1
-        size = stored_size(total, headers_in(lengths))
+        size = self.codec.message_size(data, at)
         step = seq - self.last_seq
         self.put((self.at + at) | (size << OFFSET_BITS), (step << 32) | number)
         self.last_seq = seq

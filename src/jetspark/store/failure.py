@@ -32,6 +32,7 @@ def fail(log: "StreamLog", no_space: bool) -> None:
             log.close_handle(group.handle)
         return
     log.skip_needed = log.staged_seq > log.index.last_seq
+    log.sync_error = None
     if not no_space:
         log.read_only = True
         log.failed = True
@@ -44,6 +45,8 @@ def fail(log: "StreamLog", no_space: bool) -> None:
     except OSError:
         log.read_only = True
         log.failed = True
+    else:
+        log.full = True
 
 
 def reopen(log: "StreamLog") -> bool:

@@ -9,7 +9,7 @@ the process promises nothing.
 import errno
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
@@ -48,12 +48,20 @@ class Files(Protocol):
         """Write all blobs at ``offset`` and return when they are on the disk."""
         ...
 
+    def write(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
+        """Write all blobs at ``offset``; they are on the disk after a later ``sync``."""
+        ...
+
     def sync(self, handle: int) -> None:
         """Return when everything in the file is on the disk, whoever wrote it."""
         ...
 
     def drop_cached(self, handle: int) -> None:
         """Forget what is remembered of a file, so that reading it asks the disk."""
+        ...
+
+    def free_space(self, path: Path) -> int:
+        """How many bytes more the file system of a folder takes."""
         ...
 
     def truncate(self, handle: int, length: int) -> None:
@@ -142,19 +150,31 @@ class OsFiles:
         One system call where the platform has RWF_DSYNC: write followed by fdatasync needs the
         interpreter lock in between and would wait for it twice (speed.md 7).
         """
+        self._write_all(handle, blobs, offset, self._write_once)
+        if not self._dsync:
+            _sync_data(handle)
+
+    def write(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
+        """Write all blobs at ``offset``; they are on the disk after a later ``sync``."""
+        self._write_all(handle, blobs, offset, os.pwritev)
+
+    def _write_all(
+        self,
+        handle: int,
+        blobs: Sequence[bytes],
+        offset: int,
+        write: Callable[[int, Sequence[bytes], int], int],
+    ) -> None:
         queue = [blob for blob in blobs if blob]
         while queue:
-            written = self._write_some(handle, queue[:_IOV_MAX], offset)
+            written = self._taken(write(handle, queue[:_IOV_MAX], offset))
             offset += written
             while queue and written >= len(queue[0]):
                 written -= len(queue.pop(0))
             if written:
                 queue[0] = queue[0][written:]
-        if not self._dsync:
-            _sync_data(handle)
 
-    def _write_some(self, handle: int, blobs: Sequence[bytes], offset: int) -> int:
-        written = self._write_once(handle, blobs, offset)
+    def _taken(self, written: int) -> int:
         if written <= 0:
             # Trying again for ever would hang the writer; a disk that takes nothing is broken.
             raise OSError(errno.EIO, "the file system took nothing of a write")
@@ -173,6 +193,11 @@ class OsFiles:
     def sync(self, handle: int) -> None:
         """Return when everything in the file is on the disk, whoever wrote it."""
         _sync_all(handle)
+
+    def free_space(self, path: Path) -> int:
+        """How many bytes more the file system of a folder takes."""
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
 
     def drop_cached(self, handle: int) -> None:
         """Forget what is remembered of a file, so that reading it asks the disk.

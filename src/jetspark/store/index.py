@@ -33,6 +33,8 @@ class StreamIndex(Search):
         self.generation: i64 = 0
         self.times: Times | None = None
         self.bytes: i64 = 0
+        # What was taken out so far, in bytes: tells when looking for garbage is worth it.
+        self.removed_bytes: i64 = 0
         self.last_time: i64 = 0
         self.subject_count: i64 = 0
         self.first_time_known: i64 = 0
@@ -69,8 +71,11 @@ class StreamIndex(Search):
         columns = self.segments[-1]
         skipped: i64 = seq - columns.base - len(columns.offsets)
         if skipped > HOLES_MAX:
+            before = columns
             self.add_segment(columns.handle, seq, columns.start, columns.name)
             columns = self.segments[-1]
+            columns.generation = before.generation
+            columns.packed = before.packed
         elif skipped > 0:
             columns.add_holes(skipped)
         columns.add(offset, entry.number, size)
@@ -139,6 +144,8 @@ class StreamIndex(Search):
             return False
         columns.offsets[i] = NOWHERE
         columns.live -= 1
+        columns.weight -= size
+        self.removed_bytes += size
         entry = self.entries[i64(columns.subjects[i])]
         if self.tracking:
             self.removed_seqs = append(self.removed_seqs, seq)
@@ -151,7 +158,7 @@ class StreamIndex(Search):
             entry.first = 0
             entry.last = 0
         elif seq == entry.first:
-            entry.first = self.live_from(columns.nexts[i])
+            entry.first = self.live_from(columns.nexts[i], entry)
         elif seq == entry.last:
             entry.last = self.previous_in_subject(entry, seq)
         if entry.staged_last == seq:
@@ -181,24 +188,41 @@ class StreamIndex(Search):
                 entry.last = 0
         for columns in self.segments:
             columns.forget(self.last_seq + 1)
+        self.removed_bytes += self.bytes
         self.messages = 0
         self.bytes = 0
         self.subject_count = 0
         self.first_seq = self.last_seq + 1
 
-    def live_from(self, seq: i64) -> i64:
+    def live_from(self, seq: i64, entry: SubjectEntry) -> i64:
         """Follow the chain of a subject from ``seq`` to the first message that is there; 0: none.
 
-        Rows of removed messages are part of the chain until their segment goes.
+        Rows of removed messages are part of the chain until their segment goes or is rewritten;
+        then the rows behind are searched. That is rare: limits take the oldest of a subject, so
+        only what was removed by its sequence leaves a message that points at a hole.
         """
         while seq > 0:
             columns = self.segment_of(seq)
-            if columns is None:
-                return 0
+            if columns is None or columns.subjects[seq - columns.base] < 0:
+                return self.search_from(seq, entry)
             i: i64 = seq - columns.base
             if columns.offsets[i] != NOWHERE:
                 return seq
             seq = columns.nexts[i]
+        return 0
+
+    def search_from(self, seq: i64, entry: SubjectEntry) -> i64:
+        """The first message of a subject at or after ``seq``, by looking at every row; 0: none."""
+        number = i32(entry.number)
+        n: i64 = max(i64(0), self.segment_at(seq))
+        while n < len(self.segments) and seq <= entry.last:
+            columns = self.segments[n]
+            i: i64 = max(i64(0), seq - columns.base)
+            while i < len(columns.offsets):
+                if columns.subjects[i] == number and columns.offsets[i] != NOWHERE:
+                    return columns.base + i
+                i += 1
+            n += 1
         return 0
 
     def next_in_subject(self, seq: i64) -> i64:
@@ -207,9 +231,12 @@ class StreamIndex(Search):
         if columns is None:
             return 0
         i: i64 = seq - columns.base
-        if columns.offsets[i] == NOWHERE or seq == self.entries[i64(columns.subjects[i])].last:
+        if columns.offsets[i] == NOWHERE:
             return 0
-        following = self.live_from(columns.nexts[i])
+        entry = self.entries[i64(columns.subjects[i])]
+        if seq == entry.last:
+            return 0
+        following = self.live_from(columns.nexts[i], entry)
         columns.nexts[i] = following  # whoever comes next need not walk over the holes again
         return following
 

@@ -109,6 +109,18 @@ class Ledger:
             place <= segment for place in self.fast_batches_in.values()
         )
 
+    def moved(self, names: list[str]) -> None:
+        """Segments became one that has the name of the first."""
+        others = set(names[1:])
+        for records in self.consumers.values():
+            if records.document_in in others:
+                records.document_in = names[0]
+            if records.state_in in others:
+                records.state_in = names[0]
+        for name, place in self.fast_batches_in.items():
+            if place in others:
+                self.fast_batches_in[name] = names[0]
+
     def restated(self, segment: str, as_of: int, decided: "Ledger") -> list[tuple[int, bytes]]:
         """Records (kind, body) that say again what would be lost with a segment.
 

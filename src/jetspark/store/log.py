@@ -25,8 +25,10 @@ from jetspark.store.record import (
     DELETE_RANGE,
     FAST_BATCH,
     FIXED,
+    GROUP_FIRST,
     MESSAGE,
     PURGE,
+    SEGMENT_DROP,
     SKIP,
     body_end,
     headers_in,
@@ -36,11 +38,13 @@ from jetspark.store.record import (
     record_lengths,
     record_sequence,
     record_time,
-    stored_size,
 )
 from jetspark.store.removal import delete_range, purge
+from jetspark.store.rewriting import apply_drop
 from jetspark.store.segments import Segments
 from jetspark.store.staging import Group
+from jetspark.store.subject_purge import purge_subject, rare_entry
+from jetspark.store.syncing import prepare, set_durability, settle
 
 __all__ = ["CACHE_BUDGET", "Group", "StreamLog"]
 
@@ -55,7 +59,17 @@ class StreamLog(Segments):
     ) -> None:
         super().__init__(files, folder, identity, segment_size, cache_budget)
         self.manifest_due: bool = False
+        self.level: str = "durable"
         adopt_limits(self, identity)
+
+    @property
+    def durability(self) -> str:
+        """What an acknowledgement means: ``durable``, ``interval`` or ``async``."""
+        return self.level
+
+    @durability.setter
+    def durability(self, level: str) -> None:
+        set_durability(self, level)
 
     # Writing -----------------------------------------------------------------------------------
 
@@ -67,6 +81,8 @@ class StreamLog(Segments):
         size: i64 = len(self.writer)
         if size == 0 or self.in_flight is not None or self.batch_flags != 0:
             return None
+        if not self.durable or self.unsynced:
+            prepare(self)
         if self.roll_due or (self.end + size > self.segment_size and self.end > self.first_offset):
             self.roll()
         return self.seal_group()
@@ -81,7 +97,10 @@ class StreamLog(Segments):
             self.entries,
             self.staged_position,
             self.filler_behind(len(blob)),
+            self.durable,
         )
+        if not self.durable:
+            self.group_flag = 0
         self.writer = BytesWriter()
         self.entries = []
         self.flying_messages = self.filling_messages
@@ -105,6 +124,9 @@ class StreamLog(Segments):
         self.apply_group(group)
         self.cache.add(self.index.segments[-1].start + group.offset, group.blob)
         self.end = group.offset + len(group.blob)
+        if group.synced:
+            self.synced_end = self.end
+            self.group_flag = GROUP_FIRST
         self.filled_to = max(self.filled_to, self.end + len(group.filler))
         self.durable_position = group.last_position
         self.flying_messages = 0
@@ -141,7 +163,7 @@ class StreamLog(Segments):
                     entry,
                     offset + at,
                     record_time(blob, at),
-                    stored_size(total, headers_in(lengths)),
+                    self.codec.size_of(total, headers_in(lengths)),
                 )
                 if limits.any:
                     limits.evict(index, entry)
@@ -174,7 +196,7 @@ class StreamLog(Segments):
             entry,
             offset,
             record_time(data, at),
-            stored_size(record_length(data, at), headers_in(record_lengths(data, at))),
+            self.codec.message_size(data, at),
         )
         if self.limits.any:
             self.limits.evict(self.index, entry)
@@ -191,14 +213,17 @@ class StreamLog(Segments):
         if kind == DELETE_RANGE:
             delete_range(self.index, read_i64_le(data, body + 8), read_i64_le(data, body + 16))
         elif kind == PURGE:
-            purge(
-                self.index,
-                read_i64_le(data, body + 8),
-                read_i64_le(data, body + 16),
-                data[body + 24 : body_end(data, at)],
-            )
+            pattern = data[body + 24 : body_end(data, at)]
+            before, keep = read_i64_le(data, body + 8), read_i64_le(data, body + 16)
+            rare = rare_entry(self.index, pattern)
+            if rare is not None:
+                purge_subject(self.index, rare, int(before), int(keep))
+            else:
+                purge(self.index, before, keep, pattern)
         elif kind == CONFIGURATION:
             apply_configuration(self, data, at)
+        elif kind == SEGMENT_DROP:
+            apply_drop(self.index, data[body + 8 : body_end(data, at)])
         elif CONSUMER <= kind <= FAST_BATCH:
             segment = self.index.segments[-1].name
             self.ledger.apply(int(kind), data[body : body_end(data, at)], segment)
@@ -220,6 +245,8 @@ class StreamLog(Segments):
         A group on its way keeps its file: its writer would otherwise meet a handle that belongs
         to somebody else by then. ``commit`` or ``fail`` closes it.
         """
+        if not self.durable and not self.read_only:
+            settle(self)
         flying: i64 = -1
         if self.in_flight is not None:
             flying = self.in_flight.handle

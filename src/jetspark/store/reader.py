@@ -12,9 +12,17 @@ from mypy_extensions import i64
 from jetspark.errors.storage import CorruptRecord
 from jetspark.store.cache import BlobCache
 from jetspark.store.columns import NOWHERE, Columns, Times
+from jetspark.store.compression import unpacked
 from jetspark.store.files import Files
 from jetspark.store.index import StreamIndex
-from jetspark.store.record import FIXED, Codec, record_sequence, record_time
+from jetspark.store.record import (
+    COMPRESSED,
+    FIXED,
+    Codec,
+    record_flags,
+    record_sequence,
+    record_time,
+)
 
 # A single get reads one page, a run of gets reads ahead (speed.md 4.5).
 SINGLE_READ: Final[i64] = 4 * 1024
@@ -62,6 +70,11 @@ class LogReader(Times):
         self.last_read = seq
         if record_sequence(self.page, at) != seq:
             raise self.corrupt(columns, offset, seq, "is the record of another sequence")
+        if record_flags(self.page, at) & COMPRESSED:
+            plain: bytes = unpacked(self.page, int(at))
+            if len(plain) == 0:
+                raise self.corrupt(columns, offset, seq, "does not decompress to its length")
+            return plain, 0
         return self.page, at
 
     def read_page(self, columns: Columns, offset: i64, seq: i64) -> None:
@@ -122,4 +135,4 @@ class LogReader(Times):
             data, at = self.locate(seq)
         except CorruptRecord:
             return -1
-        return record_time(data, at)
+        return record_time(data, at) if len(data) > 0 else i64(-1)

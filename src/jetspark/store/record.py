@@ -18,6 +18,9 @@ that is how recovery tells damage from the rest of an interrupted write (``recov
 An atomic batch is a run of records in one synced write: each has ``BATCH_MEMBER``, the first
 ``BATCH_FIRST``, the last ``BATCH_LAST``.
 
+``COMPRESSED``: instead of the body stand its length, as a 64-bit word, and its zlib stream
+(``compression.py``); the check covers what is stored. Only rewritten segments have such records.
+
 Two 32-bit fields are always written and read as one 64-bit word: that is one native call.
 """
 
@@ -68,6 +71,31 @@ class Codec:
         self.seed: int = stream_id
         self.id_low: i64 = stream_id & 0xFFFFFFFF
         self.scratch: BytesWriter = BytesWriter()
+        # What a message counts besides subject, headers and body (wire-facts.md 5); and with
+        # headers.
+        self.message_cost: i64 = 30
+        self.headers_cost: i64 = 4
+
+    def count_as_memory(self) -> None:
+        """Count messages as nats-server does in a memory store."""
+        self.message_cost = 16
+        self.headers_cost = 0
+
+    def message_size(self, data: bytes, at: i64) -> i64:
+        """What a message counts, by its record, compressed or not."""
+        lengths = read_i64_le(data, at + 24)
+        size = self.size_of(record_length(data, at), headers_in(lengths))
+        if (lengths >> 24) & COMPRESSED:
+            body = headers_end(data, at)
+            size += read_i64_le(data, body) - (body_end(data, at) - body)
+        return size
+
+    def size_of(self, total: i64, headers_length: i64) -> i64:
+        """What a message counts whose record has this length."""
+        size: i64 = total - OVERHEAD + self.message_cost
+        if headers_length > 0:
+            size += self.headers_cost
+        return size
 
     def encode(
         self,
@@ -206,11 +234,3 @@ def headers_end(data: bytes, at: i64) -> i64:
 def body_end(data: bytes, at: i64) -> i64:
     """Where the body ends and its CRLF begins."""
     return at + record_length(data, at) - 10
-
-
-def stored_size(total: i64, headers_length: i64) -> i64:
-    """What nats-server counts for a message in a file store (wire-facts.md 5), by its record."""
-    size: i64 = total - OVERHEAD + 30
-    if headers_length > 0:
-        size += 4
-    return size

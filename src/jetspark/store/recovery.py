@@ -46,13 +46,13 @@ from jetspark.store.record import (
     BATCH_LAST,
     BATCH_MEMBER,
     CONFIGURATION,
-    CONSUMER,
     DELETE_RANGE,
     FIXED,
     GROUP_FIRST,
     MESSAGE,
     OVERHEAD,
     PURGE,
+    SEGMENT_DROP,
     SKIP,
     record_flags,
     record_key,
@@ -71,7 +71,7 @@ from jetspark.store.verdicts import (
 
 __all__ = ["Recovery", "replay_segment"]
 
-KNOWN_FLAGS: Final[i64] = 1 | 2 | 8 | 16  # of batches, and GROUP_FIRST
+KNOWN_FLAGS: Final[i64] = 1 | 2 | 4 | 8 | 16  # of batches, COMPRESSED and GROUP_FIRST
 
 
 def replay_segment(
@@ -174,7 +174,7 @@ def good_length(log: StreamLog, data: bytes, at: i64) -> i64:
 
 def is_anchored(kind: i64) -> bool:
     """Say whether a record names the last sequence before it: it fits nowhere else."""
-    return DELETE_RANGE <= kind <= PURGE or CONSUMER <= kind <= CONFIGURATION
+    return DELETE_RANGE <= kind <= PURGE or SEGMENT_DROP <= kind <= CONFIGURATION
 
 
 def batch_end(log: StreamLog, data: bytes, at: i64) -> i64:

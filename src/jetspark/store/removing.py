@@ -15,11 +15,11 @@ from jetspark.store.record import (
     record_kind,
     record_length,
     record_sequence,
-    stored_size,
     subject_end,
 )
 from jetspark.store.removal import delete_body, is_everything, keep_from, purge_body
 from jetspark.store.staging import Staging
+from jetspark.store.subject_purge import rare_entry, stage_purge_subject
 from jetspark.subjects.match import matches
 
 
@@ -87,6 +87,9 @@ class Removing(Staging):
         on their way to the disk count, and so do those that they will evict. A bound beyond the
         end, without a pattern, moves the end there.
         """
+        rare = rare_entry(self.index, pattern)
+        if rare is not None:
+            return stage_purge_subject(self, rare, int(before_seq), int(keep))
         self.stage_prelude()
         everything = is_everything(pattern)
         mask = b"" if everything else self.index.mask_for(pattern)
@@ -148,7 +151,7 @@ class Removing(Staging):
                 if record_kind(blob, at) == MESSAGE:
                     entry = self.index.entry(blob[at + FIXED : subject_end(blob, at)])
                     length = headers_end(blob, at) - subject_end(blob, at)
-                    size = stored_size(record_length(blob, at), length)
+                    size = self.codec.size_of(record_length(blob, at), length)
                     rows.append((int(record_sequence(blob, at)), int(size), entry))
                 at += record_length(blob, at)
         return rows

@@ -27,11 +27,12 @@ class Reopening(Chore):
     """Verifies the newest segment of a log and cuts it to what was acknowledged."""
 
     def __init__(self, log: "Segments") -> None:
-        super().__init__(log.files, -1)
+        super().__init__(log.files, [])
         newest = log.index.segments[-1]
         self._path = log.folder / newest.name
         self._codec = log.codec
         self._durable_end = int(log.end)
+        self._synced_end = int(log.synced_end)
         self._fresh = -1
         # Sequence and offset of every message that lies in the file.
         self._messages = [
@@ -56,6 +57,11 @@ class Reopening(Chore):
             return False
         if self.files.size(self._fresh) < self._durable_end:
             raise self._lost(self._durable_end, "the file is shorter than what was acknowledged")
+        unsynced = self._durable_end - self._synced_end
+        if unsynced:
+            # Acknowledged at a lower level: only writing it again makes it durable.
+            data = self.files.read(self._fresh, self._synced_end, unsynced)
+            self.files.write_synced(self._fresh, [data], self._synced_end)
         self.files.truncate(self._fresh, self._durable_end)
         return True
 
@@ -93,6 +99,7 @@ class Reopening(Chore):
         log.handle = self._fresh
         self._fresh = -1
         log.filled_to = log.end
+        log.synced_end = log.end
         log.page = b""
         log.roll_due = True
         log.read_only = False

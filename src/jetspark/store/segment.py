@@ -36,7 +36,7 @@ FILLED_GROUP_MAX: Final = 16 * 1024
 _NAME: Final = re.compile(r"(\d{20})-(\d{20})\.seg")
 
 
-class SegmentHead(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a segment stands in its stream, and what older segments may not be there to say."""
 
     first_seq: int
@@ -44,6 +44,12 @@ class SegmentHead(msgspec.Struct, frozen=True, kw_only=True):
     # Every message below had gone when the segment was begun; 0: nothing is known.
     first_live: int = 0
     last_time: int = 0
+    # How often the file was rewritten, and up to which position it goes instead of others
+    # (``compaction.py``); 0: it is the original.
+    generation: int = 0
+    through: int = 0
+    # Its messages were compressed where that gained something.
+    packed: bool = False
     # The highest number that a consumer had until then.
     consumer_number: int = 0
     identity: msgspec.Raw
@@ -85,6 +91,11 @@ def encode_head(
         consumer_number=consumer_number,
         identity=msgspec.Raw(encode_identity(identity)),
     )
+    return frame(SEGMENT_MAGIC, msgspec.json.encode(head))
+
+
+def encode_rewritten_head(head: SegmentHead) -> bytes:
+    """The bytes a segment begins with that was written anew."""
     return frame(SEGMENT_MAGIC, msgspec.json.encode(head))
 
 

@@ -33,7 +33,6 @@ from jetspark.store.record import (
     GROUP_FIRST,
     MESSAGE,
     SKIP,
-    stored_size,
 )
 from jetspark.store.removal import Doomed
 
@@ -49,12 +48,15 @@ class Group:
         entries: list[SubjectEntry],
         last_position: i64,
         filler: bytes = b"",
+        synced: bool = True,
     ) -> None:
         self.handle: i64 = handle
         self.offset: i64 = offset
         self.blob: bytes = blob
         # Written behind the blob, in the same write (segment.py).
         self.filler: bytes = filler
+        # Whether it is on the disk when its write returns (``syncing.py``).
+        self.synced: bool = synced
         self.entries: list[SubjectEntry] = entries
         self.last_position: i64 = last_position
 
@@ -86,6 +88,16 @@ class Staging(LogReader):
         # The atomic batch that is being staged, and the flags of its next record.
         self.batch: Batch | None = None
         self.batch_flags: i64 = 0
+        # GROUP_FIRST when all before the next group will be on disk as it is written, else 0.
+        self.group_flag: i64 = GROUP_FIRST
+        # Whether groups are on disk when they are acknowledged, and up to where they are.
+        self.durable: bool = True
+        self.sync_period: int = 0
+        self.synced_end: i64 = 0
+        # No sequence up to this one is given out by another start.
+        self.sequence_floor: i64 = 0
+        # A write met a full disk: messages wait until there is space.
+        self.full: bool = False
         # In force; in the newest record that says so, durable or staged; and asked for.
         self.limits: Limits = Limits(0, 0, 0)
         self.staged_limits: Limits = self.limits
@@ -98,6 +110,11 @@ class Staging(LogReader):
         self.read_only: bool = False
         # It is so because of a failed write: it can be opened again (``reopening.py``).
         self.failed: bool = False
+
+    @property
+    def unsynced(self) -> bool:
+        """Say whether something was acknowledged that is not on disk yet."""
+        return self.synced_end < self.end
 
     @property
     def staged_messages(self) -> i64:
@@ -124,7 +141,7 @@ class Staging(LogReader):
         seq = self.staged_seq + 1
         flags = self.batch_flags
         if len(self.writer) == 0:
-            flags |= GROUP_FIRST
+            flags |= self.group_flag
         total = self.codec.encode(
             self.writer, seq, time, MESSAGE, flags, subject, headers_length, tail
         )
@@ -139,7 +156,7 @@ class Staging(LogReader):
         self.staged_seq = seq
         self.staged_position += 1
         self.filling_messages += 1
-        self.filling_bytes += stored_size(total, headers_length)
+        self.filling_bytes += self.codec.size_of(total, headers_length)
         return seq
 
     def stage_prelude(self) -> None:
@@ -168,7 +185,7 @@ class Staging(LogReader):
         """Put a record that is not a message into the group; ``body`` has its CRLF."""
         flags = self.batch_flags
         if len(self.writer) == 0:
-            flags |= GROUP_FIRST
+            flags |= self.group_flag
         total = self.codec.encode(self.writer, 0, self.staged_time, kind, flags, b"", 0, body)
         if flags & BATCH_MEMBER:
             self.join_batch(total)

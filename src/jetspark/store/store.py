@@ -3,6 +3,7 @@
 ::
 
     STORE                          format version and its check; locked while a process uses it
+    reserve                        space for what must go on when the disk is full
     acct-<hex>/stream-<hex>/       ids, never names: no name becomes a path
         manifest.a manifest.b
         <first-seq>-<position>.seg and, made beside, .seg.idx (condensed.py)
@@ -24,9 +25,14 @@ from jetspark.errors.storage import StoreLocked, WrongStoreFormat
 from jetspark.store.files import Files
 from jetspark.store.log import CACHE_BUDGET, StreamLog
 from jetspark.store.manifest import Identity
+from jetspark.store.memory import MemoryFiles
 from jetspark.store.recovery import Recovery
+from jetspark.store.reserve import NAME as RESERVE
+from jetspark.store.reserve import RESERVE_SIZE, Reserve
 from jetspark.store.segment import SEGMENT_SIZE
-from jetspark.store.stream_folder import StreamFolder
+from jetspark.store.stream_folder import PLAIN, StreamFolder
+from jetspark.store.syncing import SYNC_PERIOD_NS
+from jetspark.store.upkeep import Upkeep
 
 MARK: Final = b"jetspark-store 1\n"
 # Behind the mark: with it, a flipped bit in the version is not taken for another version.
@@ -43,12 +49,21 @@ class FileStore:
         *,
         segment_size: int = SEGMENT_SIZE,
         cache_budget: int = CACHE_BUDGET,
+        durability: str = "durable",
+        sync_period_ns: int = SYNC_PERIOD_NS,
+        reserve_size: int = RESERVE_SIZE,
+        upkeep: Upkeep = PLAIN,
     ) -> None:
         self._files = files
         self._folder = folder
         self._segment_size = segment_size
         self._cache_budget = cache_budget
+        self._upkeep = upkeep
         self._lock = -1
+        # The level of streams that do not ask for another one, and its period.
+        self.durability = durability
+        self._sync_period_ns = sync_period_ns
+        self.reserve = Reserve(files, folder, reserve_size)
 
     def open(self, report: Callable[[Identity, Recovery], None]) -> list[StreamLog]:
         """Lock the store, recover every stream in it; ``report`` hears what each one had.
@@ -65,6 +80,7 @@ class FileStore:
             with suppress(PermissionError):
                 self._files.sync_folder(self._folder.parent)
             self._files.sync_folder(self._folder)
+            self.reserve.make()
             for account in self._files.list_folder(self._folder):
                 if account.startswith("acct-"):
                     self._open_account(self._folder / account, logs, report)
@@ -87,6 +103,7 @@ class FileStore:
                     self._files.remove_folder(account / name)
             elif name.startswith("stream-"):
                 log, recovery = self._stream(account / name).open()
+                self.choose_level(log)
                 logs.append(log)
                 report(log.identity, recovery)
 
@@ -112,6 +129,22 @@ class FileStore:
             self._discard(final)
             raise
         log.folder = final
+        self.choose_level(log)
+        return log
+
+    def choose_level(self, log: StreamLog, level: str = "") -> None:
+        """Give a stream the level it asks for, or the store's own."""
+        if log.in_memory:
+            return
+        log.durability = level or self.durability
+        log.sync_period = self._sync_period_ns if log.durability == "interval" else SYNC_PERIOD_NS
+
+    def create_in_memory(self, identity: Identity) -> StreamLog:
+        """Make a new, empty stream that is gone with the process."""
+        folder = StreamFolder(MemoryFiles(), Path("/stream"), self._segment_size, 0)
+        log = folder.create(identity)
+        log.in_memory = True
+        log.codec.count_as_memory()
         return log
 
     def drop(self, log: StreamLog) -> None:
@@ -120,6 +153,8 @@ class FileStore:
         Once the folder has its new name the stream is gone: what cannot be removed is litter.
         """
         log.close()
+        if log.in_memory:
+            return
         condemned = log.folder.with_name(log.folder.name.replace("stream-", "dropped-"))
         self._files.rename(log.folder, condemned)
         with suppress(OSError):
@@ -177,14 +212,16 @@ class FileStore:
         # Nobody else's mark either, so it is ours if everything beside it is. Streams say in
         # their own metadata which format they have.
         names = self._files.list_folder(self._folder)
-        ours = all(name == "STORE" or name.startswith("acct-") for name in names)
+        ours = all(name in {"STORE", RESERVE} or name.startswith("acct-") for name in names)
         return ours and len(found) <= len(MARK + CHECK)
 
     def _account_folder(self, account: str) -> Path:
         return self._folder / f"acct-{hashlib.sha256(account.encode()).hexdigest()[:16]}"
 
     def _stream(self, folder: Path) -> StreamFolder:
-        return StreamFolder(self._files, folder, self._segment_size, self._cache_budget)
+        return StreamFolder(
+            self._files, folder, self._segment_size, self._cache_budget, self._upkeep
+        )
 
     def _discard(self, folder: Path) -> None:
         with suppress(OSError):

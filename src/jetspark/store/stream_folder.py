@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from jetspark.errors.storage import CorruptRecord
+from jetspark.store.chores import seal
 from jetspark.store.condensed import SUFFIX, CondensedHead
 from jetspark.store.condensed_file import read_condensed
 from jetspark.store.condensed_replay import replay_condensed
@@ -37,20 +38,34 @@ from jetspark.store.segment import (
     read_head,
     without_filler,
 )
+from jetspark.store.segment_files import Removal
 from jetspark.store.tail import Tail
+from jetspark.store.upkeep import Upkeep
 from jetspark.store.verdicts import CHECK_SIZE, DAMAGED, TORN, BadRange, Recovery, last_group
 
+PLAIN: Final = Upkeep()
 TEMPORARY: Final = ".tmp"  # what `Files.replace` was about to rename
 
 
 class StreamFolder:
     """Makes or opens the log that lies in one folder."""
 
-    def __init__(self, files: Files, folder: Path, segment_size: int, cache_budget: int) -> None:
+    def __init__(
+        self,
+        files: Files,
+        folder: Path,
+        segment_size: int,
+        cache_budget: int,
+        upkeep: Upkeep = PLAIN,
+    ) -> None:
         self._files = files
         self._folder = folder
         self._segment_size = segment_size
         self._cache_budget = cache_budget
+        self._upkeep = upkeep
+        # Up to which position rewritten segments go, and the files that they replace.
+        self._through = 0
+        self._litter: list[str] = []
 
     def create(self, identity: Identity) -> StreamLog:
         """Make an empty stream in a folder that does not exist yet."""
@@ -95,12 +110,16 @@ class StreamFolder:
             log.close()
             raise
         log.opening = False
+        log.synced_end = log.end
+        log.sequence_floor = manifest.sequence_floor if manifest else 0
         return log, recovery
 
     def _log(self, identity: Identity) -> StreamLog:
-        return StreamLog(
+        log = StreamLog(
             self._files, self._folder, identity, self._segment_size, self._cache_budget
         )
+        log.upkeep = self._upkeep
+        return log
 
     def _rescued_identity(self, segments: list[str]) -> Identity:
         for name in reversed(segments):
@@ -118,6 +137,10 @@ class StreamFolder:
 
     def _replay_all(self, log: StreamLog, segments: list[str], recovery: Recovery) -> None:
         for name in segments:
+            if (parse_segment_name(name) or (0, 0))[1] < self._through:
+                # A rewritten segment holds what is left of it (``compaction.py``).
+                self._litter.append(name)
+                continue
             newest = name == segments[-1]
             data, good = self._replay(log, name, recovery, newest=newest)
             if newest:
@@ -130,6 +153,10 @@ class StreamFolder:
                     self._add_pending(log, good, len(data), recovery)
                 recovery.settle(DAMAGED, 0)
                 log.end = len(data)
+                seal(log)
+        if self._litter:
+            # Before anything else is removed: they hold what is gone.
+            log.unremoved = Removal(self._files, self._folder, [], self._litter)
         if not segments:
             recovery.notes.append("there was no segment file; a new one was begun")
             log.roll()
@@ -188,7 +215,7 @@ class StreamFolder:
         handle, size = int(log.handle), int(log.filled_to)
         begin = self._files.read(handle, 0, first_offset)
         head = read_head(begin)
-        if head is None:
+        if head is None or head[0].generation != condensed[0].generation:
             return None
         log.first_offset = first_offset
         self._believe(log, head[0])
@@ -209,6 +236,9 @@ class StreamFolder:
         if identity.revision > log.identity.revision:
             log.identity = identity
             log.manifest_due = True
+        self._through = max(self._through, head.through)
+        log.index.segments[-1].generation = head.generation
+        log.index.segments[-1].packed = head.packed
         log.index.last_time = max(log.index.last_time, head.last_time)
         log.ledger.consumer_number = max(log.ledger.consumer_number, head.consumer_number)
         delete_range(log.index, 1, head.first_live - 1)

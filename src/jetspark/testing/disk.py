@@ -195,9 +195,21 @@ class SimulatedDisk:
         self._write(file, path, b"".join(blobs), offset)
         self._sync(file, path)
 
+    def write(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
+        """Write all blobs at ``offset``; they are on the disk after a later ``sync``."""
+        file, path = self._held(handle)
+        self._write(file, path, b"".join(blobs), offset)
+
     def sync(self, handle: int) -> None:
         """Return when everything in the file is on the disk, whoever wrote it."""
         self._sync(*self._held(handle))
+
+    def free_space(self, path: Path) -> int:
+        """How many bytes more the disk takes."""
+        self._step("free space", path)
+        if self.capacity is None:
+            return 1 << 40
+        return max(0, self.capacity - sum(self.paths().values()))
 
     def drop_cached(self, handle: int) -> None:
         """Forget what is remembered of a file; what was acknowledged reads the same."""

@@ -68,15 +68,20 @@ class Crashes:
 
 
 def run_crashes(
-    states: int, *, seed: int = 0, go_on: Callable[[Crashes], bool] = lambda _: True
+    states: int,
+    *,
+    seed: int = 0,
+    go_on: Callable[[Crashes], bool] = lambda _: True,
+    segment_size: int = SEGMENT_SIZE,
 ) -> Crashes:
     """Check at least this many crash states; raises Violation with the seed of the life.
 
-    ``go_on`` is asked after each life and may end the run early, for runs by the clock.
+    ``go_on`` is asked after each life and may end the run early, for runs by the clock. With a
+    small ``segment_size`` lives have many segments, and most of them are rewritten.
     """
     done = Crashes()
     while done.states < states and go_on(done):
-        life = _Life(seed + done.lives, done)
+        life = _Life(seed + done.lives, done, segment_size)
         try:
             life.live()
         except Exception as error:
@@ -97,8 +102,9 @@ class _Ended(BaseException):
 class _Life:
     """One store from its first start on."""
 
-    def __init__(self, seed: int, done: Crashes) -> None:
+    def __init__(self, seed: int, done: Crashes, segment_size: int) -> None:
         self.seed = seed
+        self._segment_size = segment_size
         self._random = Random(seed)
         self._done = done
         self._model = StoreModel()
@@ -361,7 +367,7 @@ class _Life:
             self.disk = disk
             disk.before_step = self._before_step
             try:
-                self._opened = Opened(disk, SEGMENT_SIZE, CACHE_BUDGET)
+                self._opened = Opened(disk, self._segment_size, CACHE_BUDGET)
             except OSError:
                 self._model.sync_failed = True
             except _Ended as ended:
@@ -388,7 +394,7 @@ class _Life:
             raise _Ended(self.disk.image(self._random))
 
     def _look(self, image: SimulatedDisk) -> None:
-        opened = Opened(image, SEGMENT_SIZE, CACHE_BUDGET)
+        opened = Opened(image, self._segment_size, CACHE_BUDGET)
         self._model.check(opened)
         for recovery in opened.recoveries.values():
             self._done.doubtful += len(recovery.doubtful)

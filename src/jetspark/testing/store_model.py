@@ -270,7 +270,9 @@ class Opened:
 
     def __init__(self, disk: SimulatedDisk, segment_size: int, cache_budget: int) -> None:
         self.disk = disk
-        self.store = FileStore(disk, ROOT, segment_size=segment_size, cache_budget=cache_budget)
+        self.store = FileStore(
+            disk, ROOT, segment_size=segment_size, cache_budget=cache_budget, reserve_size=0
+        )
         self.recoveries: dict[int, Recovery] = {}
         before = disk.failed_steps
         self.logs = self.store.open(self._hear)

@@ -57,7 +57,7 @@ class Bench:
         self.file_store = FileStore(self.files, self.folder)
         engine = Engine(self.file_store, account="$G", random_id=lambda: next(self._ids))
         for log in self.file_store.open(lambda _identity, _recovery: None):
-            engine.adopt(log)
+            engine.adopt(log, self.now)
         engine.outlet_for = lambda _subject: self.outlet
         return engine
 
@@ -103,7 +103,7 @@ class Bench:
     def land(self) -> None:
         """The disk answers for the oldest group."""
         stream, group = self.on_the_way.pop(0)
-        assert write(self.files, group) is None
+        assert write(stream.log.files, group) is None
         self.engine.committed(stream, self.outbox)
 
     def fail(self, error: OSError) -> None:

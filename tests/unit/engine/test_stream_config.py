@@ -68,7 +68,6 @@ def test_what_this_version_cannot_do_is_refused_by_name(name: str) -> None:
     value: dict[str, Any] = {
         "retention": "interest",
         "storage": Storage.MEMORY,
-        "compression": "s2",
         "persist_mode": "async",
         "mirror": StreamSource(name="X"),
         "sources": (StreamSource(name="X"),),

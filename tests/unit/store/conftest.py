@@ -20,6 +20,7 @@ class Bench:
         self.disk = SimulatedDisk()
         self.segment_size = 10_000
         self.cache_budget = 1_000_000
+        self.reserve_size = 0
         self.recovery = Recovery()
         self.store = self.new_store(self.disk)
         self.store.open(self.hear)
@@ -29,7 +30,11 @@ class Bench:
 
     def new_store(self, disk: SimulatedDisk) -> FileStore:
         return FileStore(
-            disk, ROOT, segment_size=self.segment_size, cache_budget=self.cache_budget
+            disk,
+            ROOT,
+            segment_size=self.segment_size,
+            cache_budget=self.cache_budget,
+            reserve_size=self.reserve_size,
         )
 
     def hear(self, identity: Identity, recovery: Recovery) -> None:

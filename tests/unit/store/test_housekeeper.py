@@ -1,6 +1,7 @@
 """Chores beside the loop: done once, reported once, and stopped at any point."""
 
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ class Chore:
         self.left = steps
         self.gate = gate
         self.error = error
+        self.pause = 0
         self.begun = threading.Event()
 
     def step(self) -> bool:
@@ -30,6 +32,9 @@ class Chore:
         if self.left == 0 and self.error:
             raise OSError(self.error)
         return self.left == 0
+
+    def pause_ns(self) -> int:
+        return self.pause
 
 
 class Loop:
@@ -64,6 +69,38 @@ def test_a_chore_is_done_to_its_end_and_reported_once() -> None:
 
     assert chore.left == 0
     assert ended == [False, False]
+
+
+def test_a_chore_that_must_go_slowly_lets_others_pass() -> None:
+    """reliability.md 4.2: compaction is limited in bytes per second; nothing waits for it."""
+    loop = Loop()
+    ended: list[str] = []
+    keeper = Housekeeper(loop.hand_back, lambda: 0)
+    slow = Chore(5)
+    slow.pause = 60 * 10**9
+    keeper.start(slow, lambda _failed: ended.append("slow"))
+    assert slow.begun.wait(10)
+    keeper.start(Chore(1), lambda _failed: ended.append("quick"))
+    loop.run(1)
+
+    assert (ended, slow.left) == (["quick"], 4)
+
+    keeper.close()
+
+    assert ended == ["quick", "slow"]
+
+
+def test_a_chore_that_waited_goes_on() -> None:
+    loop = Loop()
+    ended: list[bool] = []
+    keeper = Housekeeper(loop.hand_back, time.monotonic_ns)
+    slow = Chore(4)
+    slow.pause = 1000
+    keeper.start(slow, ended.append)
+    loop.run(1)
+    keeper.close()
+
+    assert (ended, slow.left) == ([False], 0)
 
 
 def test_an_error_ends_the_chore_and_not_the_thread(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,12 +5,14 @@ from jetspark.api.message import MSG_DELETE, MsgDeleteRequest, MsgGetRequest
 from jetspark.api.stream import STREAM_PURGE, PurgeRequest, PurgeResponse
 from jetspark.engine.direct.message_get import check_selection
 from jetspark.engine.engine import Engine
+from jetspark.engine.purges import STEP, LongPurge
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.requests.request import READ_ONLY, Request
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
+from jetspark.store.removal import keep_from
 
 
 def get(engine: Engine, request: Request) -> bytes | None:
@@ -68,6 +70,10 @@ def purge(engine: Engine, request: Request) -> bytes | None:
         raise Refusal(ErrCode.STREAM_SEALED)
     if stream.config.deny_purge:
         raise Refusal(ErrCode.PURGE_FAILED, err="stream purge not permitted")
+    end = _long_end(stream, wanted)
+    if end:
+        _purge_long(engine, request, stream, end)
+        return None
     try:
         purged = stream.log.stage_purge(wanted.seq, wanted.filter.encode(), wanted.keep)
     except StoreReadOnly:
@@ -76,3 +82,31 @@ def purge(engine: Engine, request: Request) -> bytes | None:
     answer = STREAM_PURGE.ok(PurgeResponse(success=True, purged=int(purged)))
     request.hold(stream, answer, STREAM_PURGE)
     return None
+
+
+def _long_end(stream: Stream, wanted: PurgeRequest) -> int:
+    """Where a purge ends that is too long for one turn; 0 for one that is not."""
+    if wanted.filter not in {"", ">"} or not (wanted.seq or wanted.keep):
+        return 0
+    log = stream.log
+    if wanted.keep >= log.staged_messages or wanted.seq > log.index.last_seq:
+        return 0
+    end = wanted.seq
+    if wanted.keep:
+        staged = len(log.staged_rows())
+        if staged >= wanted.keep:
+            return 0
+        end = int(keep_from(log.index, b"", wanted.keep - staged, log.doomed))
+    return end if end - int(log.index.first_seq) > 2 * STEP else 0
+
+
+def _purge_long(engine: Engine, request: Request, stream: Stream, end: int) -> None:
+    def done(purged: int) -> None:
+        answer = STREAM_PURGE.ok(PurgeResponse(success=True, purged=purged))
+        request.hold(stream, answer, STREAM_PURGE)
+
+    def failed() -> None:
+        error = error_body(ErrCode.PURGE_FAILED, err="stream can not be written any more")
+        request.outbox.reply(request.reply, STREAM_PURGE.error(error))
+
+    engine.purges.start(LongPurge(stream, end, done, failed))

@@ -4,7 +4,7 @@ Decisions use staged state (contracts.md 1). A refusal that stands on such state
 its reply waits like an acknowledgement does.
 """
 
-from typing import Final, Protocol
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -20,6 +20,7 @@ from jetspark.engine.stream.counters import (
 from jetspark.engine.stream.dedupe import DuplicateWindow
 from jetspark.engine.stream.expectations import expected_sequence, staged_last, staged_last_of
 from jetspark.engine.stream.headers import PublishHeaders
+from jetspark.engine.stream.quota import Quota
 from jetspark.engine.stream.room import Room
 from jetspark.engine.stream.rules import Rules
 from jetspark.engine.stream.schedules import schedule_problem
@@ -30,17 +31,10 @@ from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.headers.names import COUNTER_SOURCES, MSG_ID, ROLLUP, TTL
 from jetspark.store.log import StreamLog
-from jetspark.store.record import headers_end, record_time, subject_end
+from jetspark.store.record import SUBJECT_MAX, headers_end, record_time, subject_end
 
 ALLOWED: Final = b""
-
-
-class Quota(Protocol):
-    """What may refuse a message because of what others have stored (engine/ledger.py)."""
-
-    def problem(self, subject: bytes, headers_length: int, body_length: int) -> bytes:
-        """The error for a message; empty when it may be stored."""
-        ...
+SUBJECT_TOO_LONG: Final = f"subject exceeds maximum of {int(SUBJECT_MAX)} bytes"
 
 
 class Checks:
@@ -112,6 +106,8 @@ class Checks:
     def judge_sizes(self, subject: bytes) -> bytes:
         """What is about to be stored is not larger than stream, account and server allow."""
         headers_length: i64 = len(self.block)
+        if len(subject) > SUBJECT_MAX:
+            return error_body(ErrCode.STORE_FAILED, err=SUBJECT_TOO_LONG)
         if 0 <= self.rules.max_msg_size < headers_length + len(self.body) - 2:
             return error_body(ErrCode.MESSAGE_TOO_LARGE)
         if headers_length > MESSAGE_HEADERS_MAX:

@@ -33,15 +33,10 @@ __all__ = [
 # after the defaults were filled in.
 NOT_YET: Final[dict[str, object]] = {
     "retention": "limits",
-    "max_consumers": -1,
-    "storage": "file",
     "mirror": None,
     "sources": (),
-    "compression": "none",
     "mirror_direct": False,
-    "consumer_limits": StreamConfig().consumer_limits,
     "allow_atomic": False,
-    "persist_mode": "default",
     "allow_batched": False,
 }
 

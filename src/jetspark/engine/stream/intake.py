@@ -12,11 +12,12 @@ from mypy_extensions import i64
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.limits import DUPLICATE_IDS_MAX
 from jetspark.engine.outbox import Entry, Outbox
-from jetspark.engine.stream.checks import Checks, Quota
+from jetspark.engine.stream.checks import Checks
 from jetspark.engine.stream.counters import format_integer
 from jetspark.engine.stream.expectations import staged_last_of
 from jetspark.engine.stream.expiry import Expiry
 from jetspark.engine.stream.held import Answer, Held
+from jetspark.engine.stream.quota import Quota
 from jetspark.engine.stream.republish import published_again
 from jetspark.engine.stream.rules import Rules
 from jetspark.engine.stream.schedules import first_due
@@ -25,6 +26,7 @@ from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.block import strip_status
 from jetspark.store.log import StreamLog
+from jetspark.store.record import SUBJECT_MAX
 
 STORE_FAILED: Final = 10077
 # The reply subject of a fast batch ends so (wire-facts.md 11).
@@ -52,6 +54,8 @@ class Intake:
         self.flying: Held = Held()
         # The deadline that the engine knows of; 0: none.
         self.deadline: i64 = 0
+        # When the log is looked after next (``engine/tending.py``); 0: never.
+        self.tend_at: i64 = 0
         # The last sequence that the group on its way carries.
         self.flying_seq: i64 = 0
         # Republished messages that became durable; the engine takes them.
@@ -93,8 +97,10 @@ class Intake:
         """Take a message, by the parser's offsets; return whether something was staged."""
         if (
             ps > hs
+            or len(subject) > SUBJECT_MAX
             or not self.rules.open
             or self.log.read_only
+            or self.log.full
             or (re > rs and data[re - 1] == _UPPER_I)
         ):
             return self.publish_checked(
@@ -117,6 +123,9 @@ class Intake:
         if self.log.read_only:
             error = error_body(STORE_FAILED, err="stream is read-only after a disk error")
             outbox.reply(reply, self.failure(error))
+            return False
+        if self.log.full:
+            outbox.reply(reply, self.failure(error_body(ErrCode.INSUFFICIENT_RESOURCES)))
             return False
         if rules.transform is not None:
             mapped = rules.transform.apply(subject)

@@ -11,7 +11,7 @@ from mypy_extensions import i64
 from jetspark.engine.stream.rules import Rules
 from jetspark.errors.storage import CorruptRecord
 from jetspark.store.log import StreamLog
-from jetspark.store.record import body_end, headers_end, subject_end
+from jetspark.store.record import OVERHEAD
 
 MESSAGES: Final = "maximum messages exceeded"
 BYTES: Final = "maximum bytes exceeded"
@@ -52,7 +52,8 @@ class Room:
         if 0 < rules.max_msgs <= messages and not self.replaces:
             return MESSAGES
         if rules.max_bytes > 0:
-            size = message_size(len(subject), headers_length, body_length)
+            total = OVERHEAD + len(subject) + headers_length + body_length
+            size = self.log.codec.size_of(total, headers_length)
             if self.log.staged_bytes + size > rules.max_bytes and (
                 not self.replaces or self.oldest_size(subject) < size
             ):
@@ -80,8 +81,7 @@ class Room:
             return 0
         if len(data) == 0:
             return 0
-        headers = headers_end(data, at) - subject_end(data, at)
-        return message_size(len(subject), headers, body_end(data, at) - headers_end(data, at))
+        return self.log.codec.message_size(data, at)
 
     def take(self, subject: bytes, rollup: bool) -> None:
         """The message asked about last was staged; a rollup leaves it alone on its subject."""
@@ -110,11 +110,3 @@ class Room:
         """Nothing that was staged is there."""
         self.filling = Load()
         self.flying = Load()
-
-
-def message_size(subject_length: i64, headers_length: i64, body_length: i64) -> i64:
-    """What a message counts in a file store (wire-facts.md 5)."""
-    size: i64 = 30 + subject_length + body_length
-    if headers_length > 0:
-        size += 4 + headers_length
-    return size

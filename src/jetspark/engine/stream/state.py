@@ -14,7 +14,7 @@ _Info = TypeVar("_Info", bound=StreamInfo)
 
 def stream_info(stream: Stream, now: int, model: type[_Info]) -> _Info:
     """Everything about a stream, with the metadata that this server adds to its answers."""
-    metadata = answered_metadata(stream.config.metadata, durability="durable")
+    metadata = answered_metadata(stream.config.metadata, durability=durability(stream))
     config = msgspec.structs.replace(stream.config, metadata=metadata)
     return stream_info_with(stream, config, now, model)
 
@@ -44,3 +44,8 @@ def stream_state(stream: Stream) -> StreamState:
         num_subjects=index.subject_count,
         num_deleted=holes,
     )
+
+
+def durability(stream: Stream) -> str:
+    """What an acknowledgement of a stream means (reliability.md 2); in memory, nothing lasts."""
+    return "memory" if stream.log.in_memory else stream.log.durability

@@ -73,7 +73,12 @@ class Stream(Intake):
 
     def next_deadline(self) -> i64:
         """When ``expire`` has something to do; 0 when there is nothing."""
+        log = self.log
+        if log.read_only or log.full:
+            return self.tend_at
         deadline = self.expiry.next_deadline(self.rules)
+        if self.tend_at > 0 and (deadline == 0 or self.tend_at < deadline):
+            deadline = self.tend_at
         window = self.checks.window
         if window.due > 0:
             # Ids are forgotten when they are asked for; this is for a stream that nobody asks.
@@ -87,7 +92,11 @@ class Stream(Intake):
         window = self.checks.window
         if window.due > 0:
             window.expire(now)
-        if self.log.read_only:
+        rules = self.rules
+        if self.log.read_only or (
+            # Neither markers nor what schedules send can be stored.
+            self.log.full and (rules.marker_ttl > 0 or rules.allow_schedules)
+        ):
             return False
         expiry = self.expiry
         if expiry.scanning(self.rules):

@@ -12,7 +12,6 @@ _TIMING: Final = "this version has no timers on connections; leave it out"
 _MONITOR: Final = "this version has no monitoring port; read the log and use the client"
 _LOG: Final = "this version logs what matters to stderr; redirect it"
 _STREAMS: Final = "this version has no such limit on streams; leave it out"
-_DURABLE: Final = "this version syncs before every acknowledgement; leave it out"
 _OURS: Final = "this version has the default built in; leave it out"
 
 NOT_YET: Final[dict[str, str]] = {
@@ -34,7 +33,6 @@ NOT_YET: Final[dict[str, str]] = {
     "mappings": "this version routes subjects as they are; rewrite them in the stream",
     "jetstream.domain": "this version has no domains; use the plain $JS.API subjects",
     "jetstream.strict": "this version is always strict with requests; leave it out",
-    "jetstream.sync_interval": _DURABLE,
     "jetstream.key": "this version does not encrypt; keep the store on an encrypted disk",
     "jetstream.prev_key": "this version does not encrypt; keep the store on an encrypted disk",
     "jetstream.cipher": "this version does not encrypt; keep the store on an encrypted disk",
@@ -44,8 +42,6 @@ NOT_YET: Final[dict[str, str]] = {
     "jetstream.limits.max_request_batch": _STREAMS,
     "jetstream.limits.batch": _STREAMS,
     "default_js_domain": "this version has no domains; use the plain $JS.API subjects",
-    "jetspark.durability": _DURABLE,
-    "jetspark.commit_delay": _DURABLE,
     "jetspark.atomic": _OURS,
     "jetspark.fast": _OURS,
     "jetspark.memory": _OURS,

@@ -1,0 +1,235 @@
+"""Housekeeping of a log: which chore is next, and what a log makes of one that is done.
+
+In their order: removing files of which nothing is left, rewriting those of which little is left
+(``compaction.py``), condensing (``condensed.py``). One at a time; nothing waits for them. The
+functions here run where the log lives; the steps of a chore may be done in another thread.
+
+Not compiled: it is asked once in many commits.
+"""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from jetspark.store.compaction import Compactor
+from jetspark.store.condensed import Chore, Condenser
+from jetspark.store.ledger import restate
+from jetspark.store.reopening import Reopening
+from jetspark.store.runs import compacted, next_compactor
+from jetspark.store.segment import FILLER, create_segment, segment_name
+from jetspark.store.segment_files import Removal, segment_files
+from jetspark.store.syncing import Syncing, sync_now
+
+if TYPE_CHECKING:
+    from jetspark.store.segments import Segments
+
+# How much removed bytes make looking for garbage worth it: this part of a segment.
+LOOK_PART: Final = 4
+
+
+def roll(log: "Segments") -> None:
+    """Go on in a new segment; when that fails, nothing is written before it was repeated."""
+    log.roll_due = True
+    if log.unsynced:
+        # A segment that has a successor is durable to its end.
+        sync_now(log)
+    log.cut_filler()
+    first_seq = int(log.index.last_seq) + 1
+    position = int(log.durable_position) + 1
+    handle, offset = create_segment(
+        log.files,
+        log.folder,
+        log.identity,
+        first_seq,
+        position,
+        first_live=int(log.index.first_seq),
+        last_time=int(log.index.last_time),
+        consumer_number=log.consumer_number,
+    )
+    start = 0
+    if log.index.segments:
+        start = int(log.index.segments[-1].start + log.end)
+    seal(log)
+    log.index.add_segment(handle, first_seq, start, segment_name(first_seq, position))
+    log.handle = handle
+    log.first_offset = offset
+    log.end = offset
+    log.synced_end = offset
+    log.filled_to = offset
+    log.filler = FILLER * log.filler_size
+    log.roll_due = False
+    log.chores_due = True
+    log.condense_at = log.segment_size // 2
+
+
+def seal(log: "Segments") -> None:
+    """The newest segment is full: its length is known from now on."""
+    for columns in reversed(log.index.segments):
+        if columns.handle != log.handle:
+            break
+        columns.length = log.end
+
+
+def end_chore(log: "Segments", failed: bool) -> None:
+    """The chore that was handed out is done, or has failed."""
+    chore = log.chore
+    assert chore is not None, "no chore was handed out"
+    log.chore = None
+    log.chore_is_out = False
+    if isinstance(chore, Reopening | Syncing):
+        chore.end(log, failed)
+    elif isinstance(chore, Condenser):
+        # What failed is not tried again before there is more of it.
+        log.condensed[chore.name] = int(chore.end)
+    elif isinstance(chore, Compactor):
+        end_compaction(log, chore, failed)
+    elif failed:
+        log.unremoved = chore
+    with suppress(OSError):
+        chore.close()
+    if log.closed:
+        # The log was closed meanwhile and left the files to the chore.
+        log.unremoved = None
+        for handle in chore.handles:
+            if log.in_flight is None or int(log.in_flight.handle) != handle:
+                log.close_handle(handle)
+
+
+def end_compaction(log: "Segments", chore: Compactor, failed: bool) -> None:
+    """Segments were rewritten, or that has failed."""
+    if not failed and not chore.failed and not log.closed:
+        compacted(log, chore)
+    elif chore.failed:
+        # Bytes do not check: the segment stays as it is, for whoever repairs it.
+        for columns in log.index.segments:
+            if columns.handle == chore.sources[chore.number].handle:
+                columns.pinned = True
+    else:
+        # The disk refused: not again before there is more to gain.
+        log.compact_after = log.index.removed_bytes + log.segment_size // LOOK_PART
+
+
+def maintain(log: "Segments") -> bool:
+    """Do one step of housekeeping here and now; True while there is more to do."""
+    if log.chore_is_out or log.read_only:
+        return False
+    if log.chore is None and log.has_chore():
+        log.chore = next_chore(log)
+    chore = log.chore
+    if chore is None:
+        return False
+    failed = False
+    try:
+        done = chore.step()
+    except OSError:
+        failed = True
+        done = True
+    if done:
+        end_chore(log, failed)
+    return not failed or isinstance(chore, Condenser)
+
+
+def drop_segment(log: "Segments") -> bool:
+    """Remove the oldest segment if nothing in it is left; True when one was removed."""
+    if log.chore is not None or not log.is_front_dead():
+        return False
+    log.chore = log.unremoved if log.unremoved is not None else detach(log)
+    log.unremoved = None
+    return log.chore is not None and maintain(log)
+
+
+def close_segments(log: "Segments", flying: int) -> None:
+    """Close every file but those that somebody else still has in hand."""
+    kept = {-1, flying}
+    chore = log.chore
+    if chore is not None and log.chore_is_out:
+        kept.update(chore.handles)
+    elif chore is not None:
+        log.chore = None
+        with suppress(OSError):
+            chore.close()
+        if isinstance(chore, Removal):
+            log.unremoved = chore
+    left = [int(columns.handle) for columns in log.index.segments]
+    if log.unremoved is not None:
+        left += log.unremoved.handles
+        log.unremoved = None
+    for handle in left:
+        if handle not in kept:
+            log.close_handle(handle)
+            kept.add(handle)
+    log.index.segments = []
+
+
+def next_chore(log: "Segments") -> Chore | None:
+    """Find something to do."""
+    garbage = log.is_front_dead() or log.index.removed_bytes >= log.compact_at
+    if log.unsynced and (log.sync_due or garbage):
+        # Nothing is removed before what stands in its place is on disk.
+        return Syncing(log)
+    log.sync_due = False
+    chore: Chore | None = log.unremoved
+    log.unremoved = None
+    if chore is None:
+        chore = detach(log)
+    if chore is None:
+        chore = next_compactor(log)
+    if chore is None:
+        chore = next_condenser(log)
+    if chore is None:
+        log.chores_due = False
+        done = log.condensed.get(log.index.segments[-1].name, 0)
+        log.condense_at = done + log.segment_size // 2
+        log.compact_at = log.index.removed_bytes + log.segment_size // LOOK_PART
+    return chore
+
+
+def detach(log: "Segments") -> "Removal | None":
+    """Take the oldest segment out of the index if nothing in it is left.
+
+    Oldest first, each removal durable before the next: what a later segment says about an
+    earlier one must not go before it (a message that was deleted would be back). Nothing
+    needs to be written for messages: a crash before leaves a segment that replays to nothing.
+    What it holds of consumers is staged again first, and it goes when that is durable.
+    """
+    segments = log.index.segments
+    count = 0
+    while count < len(segments) and segments[count].handle == segments[0].handle:
+        if segments[count].live > 0 or segments[count].pinned:
+            if count > 0:
+                # Rows that nobody needs any more: nothing points at what is oldest.
+                segments[count].forgotten = True
+                log.index.segments = segments[count:]
+            return None
+        count += 1
+    if count == len(segments):
+        return None
+    columns = segments[0]
+    if log.ledger.holds(columns.name):
+        if not log.opening:
+            restate(log, columns.name)
+        return None
+    log.index.segments = segments[count:]
+    log.condensed.pop(columns.name, 0)
+    return Removal(log.files, log.folder, [int(columns.handle)], [columns.name])
+
+
+def next_condenser(log: "Segments") -> Condenser | None:
+    """The next segment to condense: one that is full, or a newest one that grew enough."""
+    files = segment_files(log) if not log.in_memory else []
+    for file in files:
+        done = log.condensed.get(file.name, 0)
+        end = file.length
+        if file is files[-1]:
+            done += int(log.segment_size) // 2
+            end = int(log.synced_end)
+        if done < end:
+            return Condenser(
+                log.files,
+                log.folder,
+                log.codec,
+                file.handle,
+                file.name,
+                end,
+                file.rows[0].generation,
+            )
+    return None

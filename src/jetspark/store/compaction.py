@@ -1,0 +1,185 @@
+"""Compaction: segments of which little is left are written anew, without what is gone.
+
+A *run* of one or more full segments becomes one file with the name of the first of them. It is
+made beside, synced, and renamed over the old one: at any time there is the one or the other, and
+both replay to the same. Its head says a new generation, so that nothing made from the old file
+(``.idx``) is taken for something made from the new one, and through which position it goes, so
+that the other segments of the run are known for litter when a crash left them there.
+
+What is left out, and why replaying gives the same as before. Let *gone* be what had gone when the
+run was chosen; it never comes back.
+
+- Messages that are gone. Replay decides evictions by the messages it meets, so without these it
+  may keep a message that one of them had pushed out. If that one lies in the run it is gone as
+  well. If it lies before the run, the new file says so: it begins with records that name all that
+  is gone in the segments before it (``SEGMENT_DROP``). If it lies behind the run it was pushed
+  out when everything of the run was gone already, or by its own subject's newer messages, which
+  lie behind it. So replay meets exactly what is there up to the end of the run, and behind it
+  evicts as it did; limits take nothing from what is there, as it obeyed them when it was more.
+- Deletes and purges: they took out what lies in the run or before it, and all that is left out or
+  named as gone. What they say about sequences, the last record says: a skip to the end of the run.
+- Configurations: the head has the one that was in force at the end of the run. All that is there
+  obeyed it then.
+- Records of consumers and fast batches that newer ones behind the run replace (``keeps``).
+
+Atomic batches lose their flags: all of a full segment was acknowledged. Messages are copied as
+they are, or with their body compressed when the stream wants that (``compression.py``).
+"""
+
+import zlib
+from pathlib import Path
+from typing import Final
+
+from librt.strings import BytesWriter, write_i64_le
+
+from jetspark.store.columns import Columns
+from jetspark.store.condensed import STEP_READ, STEP_WRITE, Chore
+from jetspark.store.files import Files
+from jetspark.store.record import FIXED, SEGMENT_DROP, SKIP, Codec, record_kind
+from jetspark.store.rewriting import Source, gone_rows
+
+SUFFIX: Final = ".compact.tmp"  # what ends in .tmp is litter to the next start
+
+
+class Before:
+    """Sequences before a run; ``columns`` is None when all of them are gone."""
+
+    def __init__(self, columns: Columns | None, first: int, count: int) -> None:
+        self.columns = columns
+        self.first = first
+        self.count = count
+
+
+class Keeper:
+    """Says which records of the ledger are still needed (``chores.py`` knows)."""
+
+    def keeps(self, kind: int, body: bytes) -> bool:
+        """Say whether a record of this kind and body has to stay."""
+        raise NotImplementedError
+
+
+class Compactor(Chore):
+    """Writes a run anew, step by step. Everything it is given was true at one moment."""
+
+    def __init__(
+        self,
+        files: Files,
+        folder: Path,
+        seed: int,
+        sources: list[Source],
+        before: list[Before],
+        head: bytes,
+        sequences: tuple[int, int],
+        keeper: Keeper,
+    ) -> None:
+        super().__init__(files, [int(source.handle) for source in sources])
+        self.path = folder / sources[0].name
+        # Its own: a codec is used by one thread.
+        self.codec = Codec(seed)
+        self.sources = sources
+        # Newest last. They are looked at newest first: what pushed out a message is newer, so
+        # when it is named as gone, what it pushed out is found gone later.
+        self.before = before
+        # What the run covers.
+        self.first_seq, self.last_seq = sequences
+        self.keeper = keeper
+        self.generation = 0
+        self.packed = False
+        self.number = 0
+        self.output = -1
+        self.written = 0
+        self.pieces = BytesWriter()
+        self.pieces.write(head)
+        # Bytes of a source do not check, or are not what the index says.
+        self.failed = False
+
+    def step(self) -> bool:
+        """Do a bounded piece of the work; True when it is done, or has failed for good.
+
+        Raises OSError when the disk refuses; then nothing of it counts.
+        """
+        if self.output < 0:
+            self._begin()
+        elif len(self.pieces) >= STEP_WRITE:
+            self._write()
+        elif self.before:
+            self._name_gone(self.before.pop())
+        elif self.number < len(self.sources):
+            self._copy(self.sources[self.number])
+            return self.failed
+        else:
+            self._put(SKIP, self.last_seq + 1, self.last_seq, b"")
+            self._write()
+            self.files.rename(self.path.with_name(self.path.name + SUFFIX), self.path)
+            return True
+        return False
+
+    def _begin(self) -> None:
+        """Make the file; what an earlier attempt left is in the way."""
+        temporary = self.path.with_name(self.path.name + SUFFIX)
+        try:
+            self.output = self.files.open(temporary, create=True)
+        except FileExistsError:
+            self.files.remove(temporary)
+            self.output = self.files.open(temporary, create=True)
+
+    def _name_gone(self, before: Before) -> None:
+        """Say what is gone of some rows before the run."""
+        columns = before.columns
+        flags = b""
+        # Rows are only ever emptied, or taken away when everything is purged.
+        if columns is not None and columns.base == before.first:
+            flags = gone_rows(columns)
+            if not flags:
+                return
+            flags = zlib.compress(flags, 1)
+        self._put(SEGMENT_DROP, before.first, before.first + before.count - 1, flags)
+
+    def _put(self, kind: int, first: int, last: int, more: bytes) -> None:
+        """Add a record that is not a message."""
+        body = BytesWriter()
+        if kind == SEGMENT_DROP:
+            # As of which sequence: it fits nowhere else (``recovery.py``).
+            write_i64_le(body, self.first_seq - 1)
+        write_i64_le(body, first)
+        write_i64_le(body, last)
+        body.write(more)
+        body.write(b"\r\n")
+        last_time = self.sources[-1].last_time
+        self.codec.encode(self.pieces, 0, last_time, kind, 0, b"", 0, body.getvalue())
+
+    def _copy(self, source: Source) -> None:
+        """Copy what is left of the next records of a source; each of them must check."""
+        length = min(int(STEP_READ), int(source.length - source.at))
+        data = self.files.read(int(source.handle), int(source.at), length)
+        if len(data) >= FIXED and self.codec.framed_length(data, 0) > len(data):
+            total = int(self.codec.framed_length(data, 0))
+            data = self.files.read(int(source.handle), int(source.at), total)
+        came = int(source.copy(self.codec, data, 0, self.pieces, self.written))
+        while came < len(data):
+            total = int(self.codec.examine(data, came))
+            if total <= 0:
+                break
+            body = data[came + int(FIXED) : came + total - 10]
+            if self.keeper.keeps(int(record_kind(data, came)), body):
+                self.pieces.write(data[came : came + total])
+            came = int(source.copy(self.codec, data, came + total, self.pieces, self.written))
+        source.at += came
+        self.moved += came
+        self.failed = came <= 0
+        if source.at >= source.length:
+            self.failed = len(source.moved) < len(source.offsets)
+            self.number += not self.failed
+
+    def _write(self) -> None:
+        piece = self.pieces.getvalue()
+        self.files.write_synced(self.output, [piece], self.written)
+        self.written += len(piece)
+        self.moved += len(piece)
+        self.pieces = BytesWriter()
+
+    def close(self) -> None:
+        """Give the file back, if nobody has taken it over."""
+        if self.output >= 0:
+            handle, self.output = self.output, -1
+            self.files.close(handle)

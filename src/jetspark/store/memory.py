@@ -1,0 +1,161 @@
+"""Files in memory: streams with ``storage: memory`` are the same log over these.
+
+Nothing is ever synced, and everything is gone with the process. A log over it needs no cache: its
+bytes are in memory as they are.
+"""
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+ENDLESS: Final = 1 << 62
+
+
+class MemoryFiles:
+    """A ``Files`` in memory, for one stream or for tests."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytearray] = {}
+        self._folders: set[str] = {"/"}
+        self._handles: dict[int, bytearray] = {}
+        self._locked: dict[int, bytearray] = {}
+        self._last_handle = 0
+
+    @property
+    def open_handles(self) -> int:
+        """How many handles nobody has closed yet."""
+        return len(self._handles)
+
+    def open(self, path: Path, *, create: bool = False) -> int:
+        """Open for reading and writing; with ``create`` the file must not exist yet."""
+        found = self._files.get(str(path))
+        if create and found is not None:
+            raise _error(errno.EEXIST, path)
+        if create:
+            found = self._files[str(path)] = bytearray()
+        if found is None:
+            raise _error(errno.ENOENT, path)
+        self._last_handle += 1
+        self._handles[self._last_handle] = found
+        return self._last_handle
+
+    def close(self, handle: int) -> None:
+        """Give a handle back."""
+        self._held(handle)
+        del self._handles[handle]
+        self._locked.pop(handle, None)
+
+    def size(self, handle: int) -> int:
+        """Return the length of an open file."""
+        return len(self._held(handle))
+
+    def read(self, handle: int, offset: int, length: int) -> bytes:
+        """Read up to ``length`` bytes; shorter only at the end of the file."""
+        return bytes(memoryview(self._held(handle))[offset : offset + length])
+
+    def write_synced(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
+        """Write all blobs at ``offset``."""
+        content = self._held(handle)
+        if len(content) < offset:
+            content.extend(bytes(offset - len(content)))
+        for blob in blobs:
+            content[offset : offset + len(blob)] = blob
+            offset += len(blob)
+
+    def write(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
+        """Write all blobs at ``offset``."""
+        self.write_synced(handle, blobs, offset)
+
+    def sync(self, handle: int) -> None:
+        """Nothing has to be done."""
+        self._held(handle)
+
+    def drop_cached(self, handle: int) -> None:
+        """Nothing has to be done."""
+        self._held(handle)
+
+    def free_space(self, path: Path) -> int:
+        """Memory has no end that can be seen from here."""
+        del path
+        return ENDLESS
+
+    def truncate(self, handle: int, length: int) -> None:
+        """Cut a file to ``length``."""
+        content = self._held(handle)
+        del content[length:]
+        content.extend(bytes(length - len(content)))
+
+    def replace(self, path: Path, content: bytes) -> None:
+        """Put a file with this content at ``path``."""
+        self._files[str(path)] = bytearray(content)
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Rename a file or folder within its parent."""
+        if str(old) in self._files:
+            self._files[str(new)] = self._files.pop(str(old))
+            return
+        if str(old) not in self._folders:
+            raise _error(errno.ENOENT, old)
+        before, after = f"{old}/", f"{new}/"
+        moved = [name for name in self._files if name.startswith(before)]
+        for name in moved:
+            self._files[after + name[len(before) :]] = self._files.pop(name)
+        self._folders = {
+            after + name[len(before) :] if name.startswith(before) else name
+            for name in self._folders - {str(old)}
+        } | {str(new)}
+
+    def make_folder(self, path: Path) -> None:
+        """Create a folder, parents too."""
+        self._folders |= {str(folder) for folder in (path, *path.parents)}
+
+    def sync_folder(self, path: Path) -> None:
+        """Nothing has to be done."""
+        if str(path) not in self._folders:
+            raise _error(errno.ENOENT, path)
+
+    def list_folder(self, path: Path) -> list[str]:
+        """Return the names in a folder, sorted; empty when ``path`` is no folder."""
+        names = (Path(name) for name in (*self._files, *self._folders) if name != "/")
+        return sorted(name.name for name in names if name.parent == path)
+
+    def read_file(self, path: Path) -> bytes:
+        """Return a whole file; FileNotFoundError when it is not there."""
+        found = self._files.get(str(path))
+        if found is None:
+            raise _error(errno.ENOENT, path)
+        return bytes(found)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file; FileNotFoundError when it is not there."""
+        if self._files.pop(str(path), None) is None:
+            raise _error(errno.ENOENT, path)
+
+    def remove_folder(self, path: Path) -> None:
+        """Remove a folder and everything in it."""
+        below = f"{path}/"
+        self._files = {k: v for k, v in self._files.items() if not k.startswith(below)}
+        self._folders = {
+            name for name in self._folders if name != str(path) and not name.startswith(below)
+        }
+
+    def lock(self, path: Path) -> int:
+        """Open (or create) a file and lock it; BlockingIOError when somebody else has it."""
+        content = self._files.setdefault(str(path), bytearray())
+        if any(held is content for held in self._locked.values()):
+            raise _error(errno.EWOULDBLOCK, path)
+        handle = self.open(path)
+        self._locked[handle] = content
+        return handle
+
+    def _held(self, handle: int) -> bytearray:
+        found = self._handles.get(handle)
+        if found is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return found
+
+
+def _error(number: int, path: Path) -> OSError:
+    return OSError(number, os.strerror(number), str(path))

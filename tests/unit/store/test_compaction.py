@@ -1,0 +1,366 @@
+"""Segments of which little is left are written anew (reliability.md 4.2, store/compaction.py)."""
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jetspark.store.compaction import Compactor
+from jetspark.store.manifest import Identity
+from jetspark.store.record import BATCH_MEMBER, record_flags
+from jetspark.store.segment_files import segment_files
+from jetspark.store.upkeep import Upkeep
+from jetspark.testing.store_model import check_counts, messages, sequences
+
+if TYPE_CHECKING:
+    from tests.unit.store.conftest import Bench
+
+BODY = bytes(range(200))
+
+
+@pytest.fixture
+def small(bench: "Bench") -> "Bench":
+    """A stream with segments of a few records."""
+    bench.segment_size = 2000
+    bench.store.close()
+    bench.log.close()
+    bench.reopen()
+    return bench
+
+
+def keep_house(bench: "Bench") -> None:
+    while bench.log.maintain():
+        pass
+
+
+def fill(bench: "Bench", count: int = 60, *, subjects: int = 1000) -> list[int]:
+    seqs = []
+    for n in range(count):
+        seqs += bench.publish(BODY, subject=b"k.%d" % (n % subjects))
+    return seqs
+
+
+def delete(bench: "Bench", seqs: list[int]) -> None:
+    for seq in seqs:
+        assert bench.log.stage_delete(seq)
+    bench.write()
+    bench.log.commit()
+
+
+def on_disk(bench: "Bench") -> int:
+    return sum(size for path, size in bench.disk.paths().items() if path.suffix == ".seg")
+
+
+def test_what_is_gone_leaves_the_disk(small: "Bench") -> None:
+    seqs = fill(small)
+    kept = seqs[::5]
+    delete(small, [seq for seq in seqs if seq not in kept])
+    before = on_disk(small)
+
+    keep_house(small)
+
+    assert on_disk(small) < before // 2
+    assert sequences(small.log) == kept
+    check_counts(small.log, messages(small.log))
+
+
+def test_what_is_left_is_there_after_the_next_start(small: "Bench") -> None:
+    seqs = fill(small)
+    kept = seqs[::7]
+    delete(small, [seq for seq in seqs if seq not in kept])
+    keep_house(small)
+    served = messages(small.log)
+
+    small.reopen()
+
+    assert messages(small.log) == served
+    assert list(served) == kept
+    assert small.recovery.damaged == small.recovery.lost == []
+    check_counts(small.log, served)
+    assert small.publish(b"next") == [seqs[-1] + 1]
+
+
+def test_a_bucket_with_history_one_stays_small(small: "Bench") -> None:
+    """10,000 keys written 1,000,000 times: about 3 times what is there, and two segments."""
+    small.log.set_limits(0, 0, 1)
+    keys = 40
+    peak = 0
+    for n in range(4000):
+        # Some keys are written rarely: they keep old segments alive.
+        key = n // 50 % keys if n % 50 == 0 else n % (keys // 4)
+        small.publish(BODY, subject=b"k.%d" % key)
+        keep_house(small)
+        if n > keys * 50:
+            peak = max(peak, on_disk(small))
+    live = keys * (len(BODY) + 60)
+
+    assert len(messages(small.log)) == keys
+    assert peak <= 3 * live + 2 * small.segment_size
+
+
+def test_few_files_are_left_of_many(small: "Bench") -> None:
+    """Neighbours become one file: handles do not grow with what was ever written."""
+    small.log.set_limits(0, 0, 1)
+    for n in range(1500):
+        # One key of each few records is never written again.
+        small.publish(BODY, subject=b"k.%d" % (n if n % 40 == 0 else n % 3))
+        keep_house(small)
+
+    files = segment_files(small.log)
+
+    live = sum(file.live_bytes for file in files)
+    assert len(files) <= 4 * live // small.segment_size + 8
+    assert small.disk.open_handles == len(files) + 1  # and the lock
+    assert len(messages(small.log)) == len(range(0, 1500, 40)) + 2
+
+
+def test_rows_of_what_is_gone_go_with_it(small: "Bench") -> None:
+    """speed.md 8: the memory of an index follows what is there."""
+    small.log.set_limits(0, 0, 1)
+    small.publish(BODY, subject=b"rare")
+    for n in range(1000):
+        small.publish(BODY, subject=b"k.%d" % (n % 3))
+        keep_house(small)
+
+    rows = sum(len(columns.offsets) for columns in small.log.index.segments)
+
+    assert rows < 100
+
+
+def test_the_newest_full_segment_rests(small: "Bench") -> None:
+    """Much of what is in it goes soon by itself."""
+    while len(segment_files(small.log)) < 2:
+        fill(small, 1)
+    delete(small, sequences(small.log)[1:])
+    keep_house(small)
+
+    assert [int(file.rows[0].generation) for file in segment_files(small.log)] == [0, 0]
+
+
+def test_bytes_that_do_not_check_are_not_rewritten(small: "Bench") -> None:
+    """What is damaged stays for whoever wants to look, and its neighbours are served."""
+    seqs = fill(small)
+    delete(small, [seq for seq in seqs if seq % 5])
+    first = segment_files(small.log)[0]
+    path = small.log.folder / first.name
+    small.disk.flip(path, (first.length - 100) * 8)
+    content = small.disk.read_file(path)
+
+    keep_house(small)
+
+    assert small.disk.read_file(path) == content
+    assert first.pinned
+    assert len(sequences(small.log)) == len(seqs) // 5
+    assert all(file.rows[0].generation for file in segment_files(small.log)[1:-2])
+
+
+@pytest.mark.parametrize("step", range(1, 12))
+def test_a_disk_that_refuses_costs_nothing(small: "Bench", step: int) -> None:
+    seqs = fill(small)
+    kept = seqs[::6]
+    delete(small, [seq for seq in seqs if seq not in kept])
+    small.disk.fail(step, errno.ENOSPC)
+
+    while small.log.maintain():
+        pass
+
+    assert sequences(small.log) == kept
+    assert len(messages(small.log)) == len(kept)
+
+    small.reopen()
+
+    assert sequences(small.log) == kept
+    keep_house(small)
+    small.log.close()
+    small.store.close()
+    assert small.disk.open_handles == 0
+
+
+def test_a_refused_rewriting_is_not_tried_at_every_commit(small: "Bench") -> None:
+    seqs = fill(small)
+    delete(small, [seq for seq in seqs if seq % 6])
+    chore = small.log.take_chore()
+    assert isinstance(chore, Compactor)
+    small.log.end_chore(True)
+
+    while (other := small.log.take_chore()) is not None:
+        assert not isinstance(other, Compactor)
+        small.log.end_chore(False)
+
+
+def test_messages_that_go_during_the_rewriting_stay_gone(small: "Bench") -> None:
+    seqs = fill(small)
+    delete(small, [seq for seq in seqs if seq % 4])
+    chore = small.log.take_chore()
+    assert isinstance(chore, Compactor)
+    assert not chore.step()
+    late = int(chore.sources[0].seqs[0])
+    delete(small, [late])
+    while not chore.step():
+        pass
+    small.log.end_chore(False)
+    left = sequences(small.log)
+
+    assert late not in left
+    assert list(messages(small.log)) == left
+
+    keep_house(small)
+    small.reopen()
+
+    assert sequences(small.log) == left
+
+
+def test_everything_may_be_purged_during_the_rewriting(small: "Bench") -> None:
+    seqs = fill(small)
+    delete(small, [seq for seq in seqs if seq % 4])
+    chore = small.log.take_chore()
+    assert isinstance(chore, Compactor)
+    small.log.stage_purge(0, b"", 0)
+    small.write()
+    small.log.commit()
+    while not chore.step():
+        pass
+    small.log.end_chore(False)
+    small.publish(b"after")
+    keep_house(small)
+    small.reopen()
+
+    assert [m.body for m in messages(small.log).values()] == [b"after"]
+
+
+def test_a_log_that_closes_during_the_rewriting_gives_everything_back(small: "Bench") -> None:
+    seqs = fill(small)
+    kept = seqs[::4]
+    delete(small, [seq for seq in seqs if seq not in kept])
+    chore = small.log.take_chore()
+    assert chore is not None
+    assert not chore.step()
+    small.log.close()
+    small.store.close()
+    while not chore.step():
+        pass
+    small.log.end_chore(False)
+
+    assert small.disk.open_handles == 0
+
+    small.store = small.new_store(small.disk)
+    (small.log,) = small.store.open(small.hear)
+    assert sequences(small.log) == kept
+
+
+def test_consumers_and_batches_outlive_their_segments(small: "Bench") -> None:
+    log = small.log
+    log.stage_consumer(1, b"one")
+    log.stage_consumer(2, b"two")
+    log.stage_consumer_state(1, True, b"state")
+    log.stage_consumer_state(1, False, b"+1")
+    log.stage_fast_batch(b"fast", b"at 3")
+    log.stage_fast_batch(b"over", b"at 1")
+    small.write()
+    log.commit()
+    first = fill(small, 40)
+    log.stage_consumer(2, b"")
+    log.stage_fast_batch(b"over", b"")
+    small.write()
+    log.commit()
+    rest = fill(small, 40)
+    delete(small, [seq for seq in first + rest if seq % 9])
+    keep_house(small)
+    small.reopen()
+
+    found = small.log.consumers
+
+    assert any(file.rows[0].generation for file in segment_files(small.log))
+    assert {n: (r.document, r.state, r.changes) for n, r in found.items()} == {
+        1: (b"one", b"state", [b"+1"])
+    }
+    assert small.log.fast_batches == {b"fast": b"at 3"}
+    assert small.log.consumer_number == 2
+
+
+def test_states_that_newer_ones_replace_leave_the_disk(small: "Bench") -> None:
+    log = small.log
+    log.stage_consumer(1, b"one")
+    seqs = []
+    for n in range(200):
+        log.stage_consumer_state(1, True, b"state %d." % n)
+        seqs += small.publish(BODY)
+    delete(small, [seq for seq in seqs if seq % 20])
+    keep_house(small)
+    files = [small.disk.read_file(path) for path in small.segments()]
+    left = [n for n in range(200) if any(b"state %d." % n in content for content in files)]
+
+    assert left[-1] == 199
+    assert len(left) < 20
+
+    small.reopen()
+
+    assert small.log.consumers[1].state == b"state 199."
+
+
+def test_members_of_a_batch_become_plain_messages(small: "Bench") -> None:
+    """A full segment was acknowledged as a whole; what is left of a batch is no batch."""
+    small.log.begin_batch()
+    batch = small.stage(*[BODY] * 6)
+    small.log.end_batch()
+    small.write()
+    small.log.commit()
+    rest = fill(small)
+    delete(small, [seq for seq in batch + rest if seq % 5])
+    keep_house(small)
+    small.reopen()
+
+    data, at = small.log.locate(5)
+
+    assert record_flags(data, at) & BATCH_MEMBER == 0
+    assert messages(small.log)[5].body == BODY
+    assert small.recovery.damaged == []
+
+
+def test_configurations_of_rewritten_segments_are_in_the_head_of_the_new_one(
+    small: "Bench",
+) -> None:
+    seqs = fill(small, 20)
+    small.log.set_limits(0, 0, 30)
+    small.log.stage_configuration(b'{"n":1}')
+    small.write()
+    small.log.commit()
+    seqs += fill(small, 60)
+    delete(small, [seq for seq in seqs if seq % 5])
+    keep_house(small)
+    for name in ("manifest.a", "manifest.b"):
+        small.disk.flip(small.log.folder / name, 100)
+    left = sequences(small.log)
+    small.reopen()
+
+    assert bytes(small.log.identity.config) == b'{"n":1}'
+    assert small.log.limits.max_per_subject == 30
+    assert sequences(small.log) == left
+
+
+def test_the_speed_of_rewriting_is_an_argument(small: "Bench") -> None:
+    """Rate-limited by bytes per second; ``Housekeeper`` waits as long as a chore says."""
+    small.log.upkeep = Upkeep(compaction_rate=1000)
+    seqs = fill(small)
+    delete(small, [seq for seq in seqs if seq % 5])
+    chore = small.log.take_chore()
+    assert isinstance(chore, Compactor)
+    moved = waited = 0
+    while not chore.step():
+        waited += chore.pause_ns()
+        moved = int(chore.moved)
+    small.log.end_chore(False)
+
+    assert moved > 2000
+    assert waited == moved * 10**9 // 1000
+
+
+def test_two_streams_do_not_mind_each_other(small: "Bench") -> None:
+    other = small.store.create(Identity(stream_id=9, account="A", name="T", created_ns=1))
+    seqs = fill(small)
+    delete(small, [seq for seq in seqs if seq % 5])
+    keep_house(small)
+    other.close()
+    small.log.close()
+
+    assert any(file.endswith(".seg") for file in small.disk.list_folder(other.folder))

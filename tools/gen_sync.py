@@ -42,6 +42,7 @@ TARGETS = (
         (
             ("jetspark.client.jetstream.publish", "AckFuture"),
             ("jetspark.client.jetstream.publish_atomic", "AtomicBatch"),
+            ("jetspark.client.jetstream.publish_fast", "FastPublisher"),
             ("jetspark.client.jetstream.streams", "Stream"),
             ("jetspark.client.jetstream.context", "JetStream"),
         ),

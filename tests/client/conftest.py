@@ -32,6 +32,7 @@ LACKING_MODULES = {
     "test_kv": "consumers and batches",
     "test_sync_kv": "consumers and batches",
     "test_kv_watch": "consumers",
+    "test_publish_fast": "batches",
     "test_kv_extras": "consumers and batches",
 }
 

@@ -21,6 +21,7 @@ from jetspark.client.jetstream.kv.transaction import Transaction
 from jetspark.client.jetstream.kv.watch import KeyWatcher
 from jetspark.client.jetstream.publish import AckFuture, Expect
 from jetspark.client.jetstream.publish_atomic import AtomicBatch
+from jetspark.client.jetstream.publish_fast import FastPublisher
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
@@ -48,6 +49,7 @@ __all__ = [
     "Election",
     "Entry",
     "Expect",
+    "FastPublisher",
     "JetStream",
     "JetStreamMessage",
     "KeyValue",

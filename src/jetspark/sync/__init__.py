@@ -30,7 +30,7 @@ from jetspark.sync.consumers import (
     PullSubscription,
     PushSubscription,
 )
-from jetspark.sync.jetstream import AckFuture, AtomicBatch, JetStream, Stream
+from jetspark.sync.jetstream import AckFuture, AtomicBatch, FastPublisher, JetStream, Stream
 from jetspark.sync.key_value import (
     Election,
     KeyValue,
@@ -60,6 +60,7 @@ __all__ = [
     "Election",
     "Entry",
     "Expect",
+    "FastPublisher",
     "JetStream",
     "JetStreamMessage",
     "KeyValue",

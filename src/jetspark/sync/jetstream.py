@@ -4,6 +4,7 @@
 Made from jetspark.client.jetstream.context,
 jetspark.client.jetstream.publish,
 jetspark.client.jetstream.publish_atomic,
+jetspark.client.jetstream.publish_fast,
 jetspark.client.jetstream.streams.
 """
 
@@ -20,12 +21,20 @@ from jetspark.api.stream import StreamConfig, StreamInfo
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.consumer.message import JetStreamMessage as _JetStreamMessage
 from jetspark.client.jetstream.context import JetStream as _JetStream
+from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.client.jetstream.publish import AckFuture as _AckFuture
 from jetspark.client.jetstream.publish import Expect
 from jetspark.client.jetstream.publish_atomic import BATCH_MESSAGES_MAX
 from jetspark.client.jetstream.publish_atomic import AtomicBatch as _AtomicBatch
+from jetspark.client.jetstream.publish_fast import (
+    FLOW,
+    MAX_OUTSTANDING_ACKS,
+    GapCallback,
+    RefusalCallback,
+)
+from jetspark.client.jetstream.publish_fast import FastPublisher as _FastPublisher
 from jetspark.client.jetstream.scan import BATCH_BYTES, BATCH_SIZE, COLUMNS, Copies, ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import GET_BATCH_SIZE
@@ -118,6 +127,83 @@ class AtomicBatch:
         Raises what the server says against it: WrongLastSequence and its kin, BatchNotEnabled,
         BatchDuplicate, ...; then nothing was stored. RequestTimeout leaves that open.
         """
+        return self._portal.call(self._inner.commit())
+
+    def __enter__(self) -> Self:
+        self._portal.call(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+
+class FastPublisher:
+    """A fast batch. Made by ``JetStream.fast_publisher``; ``async with`` commits at a clean exit.
+
+    Messages are stored as they come, in order; it is not all or nothing. ``acked`` says how many
+    are known to be stored, ``ack`` is the final answer.
+    """
+
+    def __init__(self, portal: Portal, inner: _FastPublisher) -> None:
+        self._portal = portal
+        self._inner = inner
+
+    @property
+    def sent(self) -> int:
+        """Messages sent."""
+        return self._inner.sent
+
+    @property
+    def acked(self) -> int:
+        """Messages known to be settled: stored, or told of as a gap or refusal."""
+        return self._inner.acked
+
+    @property
+    def ack(self) -> PubAck:
+        """The final answer; ValueError before the commit."""
+        return self._inner.ack
+
+    def publish(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        *,
+        headers: HeaderInput = None,
+        msg_id: str = "",
+        expect: Expect | None = None,
+        ttl: float | Literal["never"] | None = None,
+    ) -> int:
+        """Send a message as soon as the server allows more; returns its sequence in the batch.
+
+        Raises what ended the batch: BatchIncomplete when messages were lost, ApiError when one
+        was refused, BatchNotEnabled, NotSupported, RequestTimeout.
+        """
+        return self._portal.call(
+            self._inner.publish(
+                subject, payload, headers=headers, msg_id=msg_id, expect=expect, ttl=ttl
+            )
+        )
+
+    def extend(
+        self,
+        subjects: Sequence[str],
+        payloads: Sequence[bytes],
+        headers: Sequence[bytes] | None = None,
+        msg_ids: Sequence[str] | None = None,
+    ) -> None:
+        """Send columns of messages: ``headers`` are whole blocks, empty for none.
+
+        The same as ``publish`` for each row, without its price.
+        """
+        self._portal.call(self._inner.extend(subjects, payloads, headers, msg_ids))
+
+    def commit(self) -> PubAck:
+        """End the batch and wait until all of it is stored; ``async with`` does it by itself."""
         return self._portal.call(self._inner.commit())
 
     def __enter__(self) -> Self:
@@ -542,66 +628,40 @@ class JetStream:
             ),
         )
 
-    def create_key_value(
-        self, config: KeyValueConfig, *, timeout: float | None = None
-    ) -> KeyValue:
-        """Create a bucket; BucketExists when the name is taken with another configuration."""
-        return KeyValue(
-            self._portal, self._portal.call(self._inner.create_key_value(config, timeout=timeout))
-        )
-
-    def update_key_value(
-        self, config: KeyValueConfig, *, timeout: float | None = None
-    ) -> KeyValue:
-        """Change the configuration of a bucket; BucketNotFound when there is none."""
-        return KeyValue(
-            self._portal, self._portal.call(self._inner.update_key_value(config, timeout=timeout))
-        )
-
-    def create_or_update_key_value(
-        self, config: KeyValueConfig, *, timeout: float | None = None
-    ) -> KeyValue:
-        """Change a bucket, or create it when it does not exist."""
-        return KeyValue(
-            self._portal,
-            self._portal.call(self._inner.create_or_update_key_value(config, timeout=timeout)),
-        )
-
-    def key_value(
+    def fast_publisher(
         self,
-        bucket: str,
         *,
-        read_only: bool = False,
-        read_after_write: bool = False,
-        key_codec: KeyCodec | None = None,
-        value_codec: ValueCodec | None = None,
-        timeout: float | None = None,
-    ) -> KeyValue:
-        """A handle to an existing bucket; BucketNotFound when there is none.
+        flow: int = FLOW,
+        flow_bytes: int = 0,
+        max_outstanding_acks: int = MAX_OUTSTANDING_ACKS,
+        gap: Gap = "fail",
+        on_gap: GapCallback | None = None,
+        on_refused: RefusalCallback | None = None,
+        dialect: Literal["reply", "headers"] = "reply",
+        ack_timeout: float | None = None,
+    ) -> FastPublisher:
+        """Many messages quickly, with an ack for every ``flow`` of them (ADR-50, fast ingest).
 
-        With ``read_after_write`` it sees at least what it wrote and saw before (ADR-53).
+        The stream needs ``allow_batched``. At most ``max_outstanding_acks`` acks may be missing;
+        silence for ``ack_timeout`` seconds is asked about, then RequestTimeout. With ``gap``
+        "fail" a lost or refused message ends the batch; with "ok" it goes on, and ``on_gap``
+        (expected and received sequence) and ``on_refused`` are told. ``dialect`` "headers" is
+        that of the document, which only jetspark servers speak, and which can count bytes.
         """
-        return KeyValue(
+        return FastPublisher(
             self._portal,
-            self._portal.call(
-                self._inner.key_value(
-                    bucket,
-                    read_only=read_only,
-                    read_after_write=read_after_write,
-                    key_codec=key_codec,
-                    value_codec=value_codec,
-                    timeout=timeout,
-                )
+            self._portal.run(
+                self._inner.fast_publisher,
+                flow=flow,
+                flow_bytes=flow_bytes,
+                max_outstanding_acks=max_outstanding_acks,
+                gap=gap,
+                on_gap=on_gap,
+                on_refused=on_refused,
+                dialect=dialect,
+                ack_timeout=ack_timeout,
             ),
         )
-
-    def delete_key_value(self, bucket: str, *, timeout: float | None = None) -> None:
-        """Delete a bucket with everything in it; BucketNotFound when there is none."""
-        self._portal.call(self._inner.delete_key_value(bucket, timeout=timeout))
-
-    def key_value_names(self, *, timeout: float | None = None) -> Iterator[str]:
-        """Iterate over the names of all buckets."""
-        return self._portal.items(self._portal.run(self._inner.key_value_names, timeout=timeout))
 
     def subscribe(
         self,
@@ -685,3 +745,64 @@ class JetStream:
                 )
             ),
         )
+
+    def create_key_value(
+        self, config: KeyValueConfig, *, timeout: float | None = None
+    ) -> KeyValue:
+        """Create a bucket; BucketExists when the name is taken with another configuration."""
+        return KeyValue(
+            self._portal, self._portal.call(self._inner.create_key_value(config, timeout=timeout))
+        )
+
+    def update_key_value(
+        self, config: KeyValueConfig, *, timeout: float | None = None
+    ) -> KeyValue:
+        """Change the configuration of a bucket; BucketNotFound when there is none."""
+        return KeyValue(
+            self._portal, self._portal.call(self._inner.update_key_value(config, timeout=timeout))
+        )
+
+    def create_or_update_key_value(
+        self, config: KeyValueConfig, *, timeout: float | None = None
+    ) -> KeyValue:
+        """Change a bucket, or create it when it does not exist."""
+        return KeyValue(
+            self._portal,
+            self._portal.call(self._inner.create_or_update_key_value(config, timeout=timeout)),
+        )
+
+    def key_value(
+        self,
+        bucket: str,
+        *,
+        read_only: bool = False,
+        read_after_write: bool = False,
+        key_codec: KeyCodec | None = None,
+        value_codec: ValueCodec | None = None,
+        timeout: float | None = None,
+    ) -> KeyValue:
+        """A handle to an existing bucket; BucketNotFound when there is none.
+
+        With ``read_after_write`` it sees at least what it wrote and saw before (ADR-53).
+        """
+        return KeyValue(
+            self._portal,
+            self._portal.call(
+                self._inner.key_value(
+                    bucket,
+                    read_only=read_only,
+                    read_after_write=read_after_write,
+                    key_codec=key_codec,
+                    value_codec=value_codec,
+                    timeout=timeout,
+                )
+            ),
+        )
+
+    def delete_key_value(self, bucket: str, *, timeout: float | None = None) -> None:
+        """Delete a bucket with everything in it; BucketNotFound when there is none."""
+        self._portal.call(self._inner.delete_key_value(bucket, timeout=timeout))
+
+    def key_value_names(self, *, timeout: float | None = None) -> Iterator[str]:
+        """Iterate over the names of all buckets."""
+        return self._portal.items(self._portal.run(self._inner.key_value_names, timeout=timeout))

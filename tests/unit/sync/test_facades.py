@@ -17,6 +17,7 @@ TWINS = [
     "Consumer",
     "Consumption",
     "Election",
+    "FastPublisher",
     "JetStream",
     "JetStreamMessage",
     "KeyValue",
@@ -54,7 +55,8 @@ INTERNAL = {
 
 
 def public(kind: type) -> set[str]:
-    return {name for name in vars(kind) if not name.startswith("_")}
+    parts = [kind, *(base for base in kind.__bases__ if base.__name__.endswith("Calls"))]
+    return {name for part in parts for name in vars(part) if not name.startswith("_")}
 
 
 def test_the_generated_modules_are_up_to_date() -> None:

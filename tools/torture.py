@@ -19,12 +19,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
 
 from jetspark.testing.store_crashes import run_crashes  # noqa: E402 - needs the path above
 from jetspark.testing.store_damage import run_flips  # noqa: E402
 
 Campaign = Callable[[float, int], str]
+
+CONSUMER_KILLS_MIN = 100
 
 
 def kills(deadline: float, seed: int) -> str:
@@ -34,6 +37,19 @@ def kills(deadline: float, seed: int) -> str:
         while time.monotonic() < deadline or campaign.lives == 0:
             asyncio.run(campaign.live())
     return f"{campaign.lives} kills, {len(campaign.acked)} acknowledged, 0 lost, 0 used twice"
+
+
+def consumer_kills(deadline: float, seed: int) -> str:
+    """SIGKILL while messages are consumed: at least once, no ack floor ahead of the truth."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        campaign = ConsumerKills(Path(folder, "store"), seed)
+        while time.monotonic() < deadline or campaign.lives < CONSUMER_KILLS_MIN:
+            campaign.live()
+        campaign.finish()
+    return (
+        f"{campaign.lives} kills, {len(campaign.delivered)} delivered, "
+        f"{len(campaign.confirmed)} acknowledgements answered, 0 lost, 0 invented"
+    )
 
 
 def fuzz_protocol(deadline: float, seed: int) -> str:
@@ -72,7 +88,7 @@ def flips(deadline: float, seed: int) -> str:
     return f"{total} flips, at most one record lost each, every loss reported"
 
 
-CAMPAIGNS: tuple[Campaign, ...] = (kills, crashes, flips, fuzz_protocol)
+CAMPAIGNS: tuple[Campaign, ...] = (kills, consumer_kills, crashes, flips, fuzz_protocol)
 
 
 def main() -> None:

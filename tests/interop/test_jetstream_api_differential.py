@@ -59,7 +59,8 @@ TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+Z")
 
 
 @contextmanager
-def nats_server(store: Path, options: str = "", config: Path | None = None) -> Iterator[RawClient]:
+def running_nats_server(store: Path, config: Path | None = None) -> Iterator[str]:
+    """Run nats-server; gives where it listens."""
     beside = Path(sys.executable).with_name("nats-server")
     program = str(beside) if beside.exists() else shutil.which("nats-server")
     if program is None:
@@ -77,13 +78,21 @@ def nats_server(store: Path, options: str = "", config: Path | None = None) -> I
         address = found[1] if found else address
         if "Server is ready" in line:
             break
-    client = RawClient(address, options)
     try:
-        yield client
+        yield address
     finally:
-        client.close()
         process.kill()
         process.communicate(timeout=20)
+
+
+@contextmanager
+def nats_server(store: Path, options: str = "", config: Path | None = None) -> Iterator[RawClient]:
+    with running_nats_server(store, config) as address:
+        client = RawClient(address, options)
+        try:
+            yield client
+        finally:
+            client.close()
 
 
 @contextmanager

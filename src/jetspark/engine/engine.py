@@ -16,9 +16,9 @@ from jetspark.api.enums import PersistMode
 from jetspark.api.stream import STREAM_CREATE, StreamConfig, StreamCreateResponse
 from jetspark.engine import tending
 from jetspark.engine.advisories import Advisories
+from jetspark.engine.consumer.consumers import Consumers
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gate import HeldReads
-from jetspark.engine.direct.gets import Gets
 from jetspark.engine.ledger import AccountLedger
 from jetspark.engine.outbox import Entry, Outbox
 from jetspark.engine.purges import Purges
@@ -27,7 +27,7 @@ from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.config import decode_config
 from jetspark.engine.stream.state import stream_info
 from jetspark.engine.stream.stream import Stream
-from jetspark.engine.target import DIRECT_GET, PUBLISH, REQUEST, TRANSFER, Target
+from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, REQUEST, TRANSFER, Target
 from jetspark.engine.transfers import Transfers
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
@@ -41,9 +41,10 @@ from jetspark.subjects.sublist import Sublist
 API_PREFIX = b"$JS.API."
 TRANSFER_PREFIX = b"$JS.SNAPSHOT."
 DIRECT_PREFIX = b"$JS.API.DIRECT.GET."
+NEXT_PREFIX = b"$JS.API.CONSUMER.MSG.NEXT."
 
 
-class Engine(Gets):
+class Engine(Consumers):
     """JetStream for one account."""
 
     def __init__(
@@ -59,12 +60,18 @@ class Engine(Gets):
         ledger: AccountLedger | None = None,
     ) -> None:
         self.settings = settings or EngineSettings()
-        super().__init__(self.settings.min_last_seq_wait, held_reads or HeldReads())
+        self.next_id = next_id or Nuid().next
+        super().__init__(
+            self.settings.min_last_seq_wait,
+            held_reads or HeldReads(),
+            account,
+            self.next_id,
+            random_id(),
+        )
         self.streams: dict[str, Stream] = {}
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader
         self.generation = 0
-        self.next_id = next_id or Nuid().next
         self.advisories = Advisories(self.publish_own, self.next_id, server=leader)
         self.transfers = Transfers(self)
         self.purges = Purges(self.mark_dirty)
@@ -75,10 +82,10 @@ class Engine(Gets):
         self.ledger = ledger or AccountLedger()
         self._store = store
         self._account = account
-        self._random_id = random_id
+        self.random_id = random_id
         self._subjects = Sublist()
         self._targets: dict[str, Target] = {}
-        self._deadlines = Deadlines()
+        self._deadlines: Deadlines[Stream] = Deadlines()
 
     # Streams -----------------------------------------------------------------------------------
 
@@ -96,6 +103,7 @@ class Engine(Gets):
             # With TTLs some may be there for ever: those streams are read first (expiry.py).
             log.expire_before(now - config.max_age + 1)
         self._add(stream)
+        self.adopt_consumers(stream)
         return True
 
     def create_stream(self, config: StreamConfig, now: int) -> Stream:
@@ -107,7 +115,7 @@ class Engine(Gets):
     def hidden_stream(self, config: StreamConfig, now: int) -> Stream:
         """Make a stream, durably, that nobody sees; raises OSError."""
         identity = Identity(
-            stream_id=self._random_id(),
+            stream_id=self.random_id(),
             account=self._account,
             name=config.name,
             created_ns=now,
@@ -169,6 +177,7 @@ class Engine(Gets):
         self.ledger.remove(stream)
         del self._targets[stream.config.name]
         stream.dropped = True
+        self.drop_consumers(stream)
         self.generation += 1
         self._store.drop(stream.log)
         stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
@@ -209,6 +218,8 @@ class Engine(Gets):
             return Target(DIRECT_GET, stream, appended)
         if subject.startswith(TRANSFER_PREFIX) and self.transfers.knows(subject):
             return Target(TRANSFER, None, subject)
+        if subject.startswith(NEXT_PREFIX):
+            return Target(NEXT, None, subject[len(NEXT_PREFIX) :])
         if subject.startswith(API_PREFIX):
             return Target(REQUEST, None, subject[len(API_PREFIX) :])
         # Once: the server keeps the answer.
@@ -244,6 +255,7 @@ class Engine(Gets):
                 waiting.append(stream)
                 continue
             stream.dirty = False
+            self.save_consumers(stream)
             try:
                 group = stream.take_group()
             except OSError as error:
@@ -254,8 +266,11 @@ class Engine(Gets):
         self.dirty = waiting
         return groups
 
-    def committed(self, stream: Stream, outbox: Outbox) -> None:
-        """The group of a stream is durable: its replies go out and held reads are looked at."""
+    def committed(self, stream: Stream, outbox: Outbox, now: int = 0) -> None:
+        """The group of a stream is durable: its replies go out, readers learn of it.
+
+        ``now`` is the time of the stream's last message unless it is given.
+        """
         if stream.dropped:
             stream.log.commit()  # gives the file back that the group was written to
             return
@@ -271,6 +286,8 @@ class Engine(Gets):
             self.publish_own(entries, int(stream.log.index.last_time), outbox)
         self.answer_held(stream, outbox)
         self.purges.go_on(stream)
+        if stream.consumers:
+            self.consumers_committed(stream, now or int(stream.log.index.last_time))
 
     def publish_own(self, entries: list[Entry], now: int, outbox: Outbox) -> None:
         """Send messages of the engine's own, to subscribers and to streams that want them."""
@@ -303,6 +320,7 @@ class Engine(Gets):
             log = stream.log
             log.set_limits(*evicting(durable))
             self._configure(stream, durable)
+        self.consumers_failed(stream)
 
     def reopened(self, stream: Stream) -> None:
         """The log of a stream that had failed was verified and takes writes again."""
@@ -317,6 +335,7 @@ class Engine(Gets):
             self._gate.next_deadline(),
             self._deadlines.next(),
             self.transfers.next_deadline(),
+            self.consumer_deadline(),
         )
         return min((each for each in known if each is not None), default=None)
 
@@ -334,6 +353,8 @@ class Engine(Gets):
             else:
                 self._deadlines.note(stream)
                 self.ledger.note(stream)
+            self.note_removals(stream, now)
+        self.expire_consumers(now, outbox)
         return due
 
     def close(self) -> None:

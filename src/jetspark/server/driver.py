@@ -8,6 +8,7 @@ groups of all dirty streams go to the committer together (speed.md 7).
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from jetspark.clock import Clock
 from jetspark.engine.advisories import NOBODY, Asker
@@ -16,11 +17,14 @@ from jetspark.engine.outbox import Outbox
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, TRANSFER, Target
+from jetspark.server.push_outlet import push_outlet
 from jetspark.server.router import Router
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Committer, Housekeeper, write
 
 log = logging.getLogger("jetspark.server")
+
+HOUSE_PERIOD: Final = 30.0  # seconds
 
 
 class EngineDriver:
@@ -54,6 +58,7 @@ class EngineDriver:
         self._closing = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: int | None = None
+        self._house: asyncio.TimerHandle | None = None
         self._in_flight = 0
         # `$JS.API` requests, and those answered with an error; direct gets are none.
         self.api_total = 0
@@ -65,6 +70,14 @@ class EngineDriver:
         router.resolve = engine.resolve
         router.request = self._request
         router.mark_dirty = self._mark_dirty
+        router.pull = self._pull
+        router.resumed = self._resumed
+        router.desk.deliveries = engine.deliveries
+        router.desk.watched = engine.hub.watched
+        router.desk.interest = lambda subject: engine.interest_changed(subject, int(router.now))
+        router.desk.confirmed = engine.confirmed
+        engine.push_outlet_for = lambda subject, group: push_outlet(router, subject, group)
+        engine.hub.agenda.wake = self._schedule_turn
         self.follow_streams()
 
     def keep_house(self) -> None:
@@ -125,6 +138,14 @@ class EngineDriver:
         assert isinstance(asker, Asker)
         return asker
 
+    def _pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes) -> bool:
+        return self.engine.pull(key, headers, body, reply, int(self._router.now), self._outbox)
+
+    def _resumed(self) -> None:
+        """A client that had too much waiting has room: runs for it go on."""
+        if self.engine.stalled:
+            self._schedule_turn()
+
     def _mark_dirty(self, stream: Stream) -> None:
         self.engine.mark_dirty(stream)
         self._schedule_turn()
@@ -140,10 +161,18 @@ class EngineDriver:
         if self.engine.dirty and not self._waits():
             self._commit()
         more = self.engine.transfers.advance(self._router.now, self._outbox)
-        if self.engine.advance() or more:
+        if self.engine.advance(int(self._router.now), self._outbox) or more or self._may_commit():
             self._schedule_turn()
         self._flush(self._router)
+        if self.engine.stalled and self.engine.unstall():
+            self._schedule_turn()
         self._rearm()
+
+    def _may_commit(self) -> bool:
+        """Say whether a group could go to the committer: deliveries stage records, too."""
+        if self._delayed is not None:
+            return False
+        return any(stream.log.in_flight is None for stream in self.engine.dirty)
 
     def _waits(self) -> bool:
         """Say whether the groups that fill wait for more to come."""
@@ -175,7 +204,7 @@ class EngineDriver:
         self._in_flight -= 1
         error = error or stream.log.sync_error
         if error is None:
-            self.engine.committed(stream, self._outbox)
+            self.engine.committed(stream, self._outbox, self._clock.now_ns())
             self._keep_house(stream)
             self._follow_if_needed()
         else:
@@ -192,12 +221,18 @@ class EngineDriver:
         self._flush(self._router)
         self._rearm()
 
+    def _keep_all(self) -> None:
+        """Streams that nobody writes to are kept in order as well, and looked at for damage."""
+        self._house = self._loop.call_later(HOUSE_PERIOD, self._keep_all)
+        for stream in list(self.engine.streams.values()):
+            self._keep_house(stream)
+
     def _keep_house(self, stream: Stream) -> None:
         """Have segments condensed or removed, beside the loop."""
         if self._housekeeper is None:
             return
         staged = stream.log.staged_position
-        chore = stream.log.take_chore()
+        chore = stream.log.take_chore(self._clock.now_ns())
         if stream.log.staged_position > staged:
             # A segment can go when what it says of consumers is durable elsewhere.
             self._mark_dirty(stream)
@@ -245,6 +280,7 @@ class EngineDriver:
     async def settle(self) -> None:
         """Wait until everything staged is on disk and acknowledged."""
         self._closing = True
+        self.engine.save_all()
         while self._turn_due or self._in_flight or self.engine.dirty:
             self._idle.clear()
             self._schedule_turn()
@@ -254,7 +290,7 @@ class EngineDriver:
 
     def close(self) -> None:
         """Stop the timer and close the streams."""
-        for timer in (self._timer, self._delayed):
+        for timer in (self._timer, self._delayed, self._house):
             if timer is not None:
                 timer.cancel()
         self.engine.close()

@@ -20,6 +20,7 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import PUBLISH, Target
 from jetspark.headers.numbers import digits, write_number
 from jetspark.protocol.encoder import write_hmsg, write_msg
+from jetspark.server.desk import ConsumerDesk
 from jetspark.server.receiver import Receiver, Subscription, Traffic
 from jetspark.subjects.sublist import Match, Sublist
 
@@ -83,6 +84,11 @@ class Router:
         self.resolve: Callable[[bytes], Target | None] = no_target
         self.request: Callable[[Target, bytes, bytes, bytes], None] = no_request
         self.mark_dirty: Callable[[Stream], None] = no_stream
+        # A pull request; False when there is no such consumer.
+        self.pull: Callable[[bytes, bytes, bytes, bytes], bool] = no_pull
+        # A client whose output was too much has room again.
+        self.resumed: Callable[[], None] = no_runs
+        self.desk: ConsumerDesk = ConsumerDesk()
         # A stream wants subjects that begin with an underscore: then inboxes are no exception.
         self.stores_inboxes: bool = False
 
@@ -394,6 +400,15 @@ def no_target(_subject: bytes) -> Target | None:
 
 def no_request(_target: Target, _reply: bytes, _headers: bytes, _body: bytes) -> None:
     """A router without an engine has no targets, so nothing comes here."""
+
+
+def no_pull(_key: bytes, _headers: bytes, _body: bytes, _reply: bytes) -> bool:
+    """A router without an engine has no consumers."""
+    return False
+
+
+def no_runs() -> None:
+    """A router without an engine has no runs of messages that wait."""
 
 
 def no_stream(_stream: Stream) -> None:

@@ -1,7 +1,9 @@
 """Housekeeping of a log: which chore is next, and what a log makes of one that is done.
 
-In their order: removing files of which nothing is left, rewriting those of which little is left
-(``compaction.py``), condensing (``condensed.py``). One at a time; nothing waits for them. The
+In their order: copying damaged bytes aside (``quarantine.py``), removing files of which nothing is
+left, rewriting those of which little is left (``compaction.py``), condensing (``condensed.py``),
+and looking for damage (``scrubber.py``).
+One at a time; nothing waits for them. The
 functions here run where the log lives; the steps of a chore may be done in another thread.
 
 Not compiled: it is asked once in many commits.
@@ -13,8 +15,16 @@ from typing import TYPE_CHECKING, Final
 from jetspark.store.compaction import Compactor
 from jetspark.store.condensed import Chore, Condenser
 from jetspark.store.ledger import restate
+from jetspark.store.quarantine import (
+    Quarantining,
+    note_place,
+    note_unreadable,
+    pin,
+    quarantined,
+)
 from jetspark.store.reopening import Reopening
 from jetspark.store.runs import compacted, next_compactor
+from jetspark.store.scrubber import DAY_NS, Scrub, next_scrub, scrubbed
 from jetspark.store.segment import FILLER, create_segment, segment_name
 from jetspark.store.segment_files import Removal, segment_files
 from jetspark.store.syncing import Syncing, sync_now
@@ -58,6 +68,7 @@ def roll(log: "Segments") -> None:
     log.filler = FILLER * log.filler_size
     log.roll_due = False
     log.chores_due = True
+    log.quarantine.refused = False
     log.condense_at = log.segment_size // 2
 
 
@@ -82,6 +93,13 @@ def end_chore(log: "Segments", failed: bool) -> None:
         log.condensed[chore.name] = int(chore.end)
     elif isinstance(chore, Compactor):
         end_compaction(log, chore, failed)
+    elif isinstance(chore, Scrub):
+        scrubbed(log, chore, failed)
+    elif isinstance(chore, Quarantining):
+        if failed:
+            log.quarantine.refused = True
+        elif not log.closed:
+            quarantined(log, chore)
     elif failed:
         log.unremoved = chore
     with suppress(OSError):
@@ -99,10 +117,13 @@ def end_compaction(log: "Segments", chore: Compactor, failed: bool) -> None:
     if not failed and not chore.failed and not log.closed:
         compacted(log, chore)
     elif chore.failed:
-        # Bytes do not check: the segment stays as it is, for whoever repairs it.
+        # Bytes do not check: the segment is rewritten when they were copied aside.
+        log.compact_after = log.index.removed_bytes + 1
+        source = chore.sources[chore.number]
         for columns in log.index.segments:
-            if columns.handle == chore.sources[chore.number].handle:
-                columns.pinned = True
+            if columns.handle == source.handle and not log.closed:
+                note_place(log, columns, int(source.at), "found while rewriting")
+                break
     else:
         # The disk refused: not again before there is more to gain.
         log.compact_after = log.index.removed_bytes + log.segment_size // LOOK_PART
@@ -169,6 +190,11 @@ def next_chore(log: "Segments") -> Chore | None:
     log.sync_due = False
     chore: Chore | None = log.unremoved
     log.unremoved = None
+    if log.unreadable:
+        note_unreadable(log)
+        pin(log)
+    if chore is None and log.quarantine.waiting and not log.quarantine.refused:
+        chore = Quarantining(log, int(log.now))
     if chore is None:
         chore = detach(log)
     if chore is None:
@@ -176,10 +202,13 @@ def next_chore(log: "Segments") -> Chore | None:
     if chore is None:
         chore = next_condenser(log)
     if chore is None:
+        chore = next_scrub(log)
+    if chore is None:
         log.chores_due = False
         done = log.condensed.get(log.index.segments[-1].name, 0)
         log.condense_at = done + log.segment_size // 2
         log.compact_at = log.index.removed_bytes + log.segment_size // LOOK_PART
+        log.scrub_at = min(log.scrubbed.values(), default=int(log.now)) + DAY_NS
     return chore
 
 

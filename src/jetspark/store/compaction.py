@@ -83,6 +83,8 @@ class Compactor(Chore):
         # What the run covers.
         self.first_seq, self.last_seq = sequences
         self.keeper = keeper
+        # Damaged ranges of the sources that were copied aside: where they end.
+        self.damaged: dict[tuple[str, int], int] = {}
         self.generation = 0
         self.packed = False
         self.number = 0
@@ -150,6 +152,7 @@ class Compactor(Chore):
 
     def _copy(self, source: Source) -> None:
         """Copy what is left of the next records of a source; each of them must check."""
+        begun = source.at
         length = min(int(STEP_READ), int(source.length - source.at))
         data = self.files.read(int(source.handle), int(source.at), length)
         if len(data) >= FIXED and self.codec.framed_length(data, 0) > len(data):
@@ -166,7 +169,9 @@ class Compactor(Chore):
             came = int(source.copy(self.codec, data, came + total, self.pieces, self.written))
         source.at += came
         self.moved += came
-        self.failed = came <= 0
+        # What was copied aside is passed over: no message that is there lies in it.
+        source.at = self.damaged.get((source.name, int(source.at)), int(source.at))
+        self.failed = source.at == begun
         if source.at >= source.length:
             self.failed = len(source.moved) < len(source.offsets)
             self.number += not self.failed

@@ -45,6 +45,8 @@ class LogReader(Times):
         # The newest segment, and its durable end: whatever lies behind it is nobody's yet.
         self.handle: i64 = -1
         self.end: i64 = 0
+        # Messages that could not be read, and why, until somebody has looked (quarantine.py).
+        self.unreadable: dict[int, str] = {}
 
     def locate(self, seq: i64) -> tuple[bytes, i64]:
         """Find a durable message: bytes and the offset of its record in them; ``b""`` if none.
@@ -97,6 +99,7 @@ class LogReader(Times):
 
     def corrupt(self, columns: Columns, offset: i64, seq: i64, problem: str) -> CorruptRecord:
         """The error for a record that cannot be served."""
+        self.unreadable[int(seq)] = problem
         return CorruptRecord(
             str(self.folder),
             int(offset),

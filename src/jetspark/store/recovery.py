@@ -67,6 +67,7 @@ from jetspark.store.verdicts import (
     Recovery,
     acknowledged_until,
     is_mark,
+    narrow,
 )
 
 __all__ = ["Recovery", "replay_segment"]
@@ -102,6 +103,7 @@ def replay_segment(
                 break
             bad = BadRange(start + at, found - at)
             missing_before(log, data, found, bad)
+            narrow(log.codec, data, at, found, bad)
             # A change of limits may have been in there. Until something says what they are
             # nothing is evicted: too much is made good later, too little is lost.
             log.limits = Limits(0, 0, 0)

@@ -53,6 +53,17 @@ class Removing(Staging):
             self.restage(entry, self.last_not_doomed(entry))
         return True
 
+    def stage_unused(self) -> i64:
+        """Decide that a sequence is used up without a message; returns it.
+
+        The record is that of a delete: it says which sequences were given out before it.
+        """
+        self.stage_prelude()
+        self.staged_seq += 1
+        seq = self.staged_seq
+        self.stage_record(DELETE_RANGE, delete_body(seq, seq, seq))
+        return seq
+
     def stage_delete_range(self, first: i64, last: i64) -> i64:
         """Decide that the messages from ``first`` to ``last`` go; how many decisions saw there.
 

@@ -58,33 +58,36 @@ def find_run(files: list[SegmentFile], segment_size: int) -> list[SegmentFile]:
 def compactor(
     log: "Segments", files: list[SegmentFile], run: list[SegmentFile]
 ) -> Compactor | None:
-    """What rewrites a run; None when the heads around it cannot be read."""
+    """What rewrites a run; None when the head behind it cannot be read.
+
+    That one says what was in force at the end of the run.
+    """
     first = files.index(run[0])
     behind = files[first + len(run)]
-    head = head_of(log.files, run[0].handle)
     after = head_of(log.files, behind.handle)
-    heads = [head_of(log.files, file.handle) for file in run]
-    if head is None or after is None:
+    if after is None:
         return None
     sources = []
-    for file, its_head in zip(run, heads, strict=True):
-        if its_head is None:
-            return None
+    for file in run:
+        head = head_of(log.files, file.handle)
         source = Source(file.handle, file.name, file.length)
-        source.at = its_head[1]
+        # A head that does not check was copied aside with all up to the first record.
+        source.at = head[1] if head else 0
         source.packing = log.packing
         for columns in file.rows:
             source.note(columns)
         sources.append(source)
     generation = max(int(file.rows[0].generation) for file in run) + 1
+    head = head_of(log.files, run[0].handle)
     fresh = msgspec.structs.replace(
-        head[0],
+        after[0],
+        first_seq=run[0].name_parts()[0],
+        first_position=run[0].name_parts()[1],
+        last_time=head[0].last_time if head else 0,
         first_live=int(log.index.first_seq),
         generation=generation,
         through=behind.name_parts()[1],
         packed=log.packing,
-        consumer_number=after[0].consumer_number,
-        identity=after[0].identity,
     )
     chore = Compactor(
         log.files,
@@ -99,7 +102,16 @@ def compactor(
     chore.rate = log.upkeep.compaction_rate
     chore.generation = generation
     chore.packed = log.packing
+    chore.damaged = {
+        (damage.segment, damage.offset): damage.offset + damage.length
+        for damage in log.quarantine.copied(sources_of(run))
+    }
     return chore
+
+
+def sources_of(run: list[SegmentFile]) -> set[tuple[str, int]]:
+    """Names and generations of the files of a run."""
+    return {(file.name, int(file.rows[0].generation)) for file in run}
 
 
 def rows_before(files: list[SegmentFile]) -> Iterator[Before]:

@@ -20,8 +20,10 @@ from jetspark.store.chores import (
 from jetspark.store.condensed import Chore
 from jetspark.store.files import Files
 from jetspark.store.manifest import Identity
+from jetspark.store.quarantine import Quarantine
 from jetspark.store.removing import Removing
 from jetspark.store.reopening import Reopening
+from jetspark.store.scrubber import Scrub
 from jetspark.store.segment import (
     FILLED_GROUP_MAX,
     FILLER,
@@ -60,6 +62,12 @@ class Segments(Removing):
         # After a failure, trying again is worth it from here on.
         self.compact_after: i64 = 0
         self.upkeep: Upkeep = Upkeep()
+        # Engine time, as told last; what is damaged; when segments were last gone through.
+        self.now: i64 = 0
+        self.quarantine: Quarantine = Quarantine()
+        self.scrubbed: dict[str, int] = {}
+        self.scrubbing: Scrub | None = None
+        self.scrub_at: i64 = 0
         # Compress what is rewritten, and rewrite what is full (``compression.py``).
         self.packing: bool = False
         self.closed: bool = False
@@ -105,11 +113,12 @@ class Segments(Removing):
 
     # Chores ------------------------------------------------------------------------------------
 
-    def take_chore(self) -> Chore | None:
+    def take_chore(self, now: i64 = 0) -> Chore | None:
         """Hand out a piece of housekeeping whose steps may be done in another thread, or None.
 
         ``end_chore`` follows. There is one at a time, and nothing waits for it.
         """
+        self.now = max(self.now, now)
         if self.chore is None and not self.read_only and self.has_chore():
             self.chore = next_chore(self)
         elif self.chore is None and self.reopen_due and not self.closed:
@@ -124,8 +133,9 @@ class Segments(Removing):
         """The chore that was handed out is done, or has failed."""
         end_chore(self, failed)
 
-    def maintain(self) -> bool:
+    def maintain(self, now: i64 = 0) -> bool:
         """Do one step of housekeeping here and now; True while there is more to do."""
+        self.now = max(self.now, now)
         return maintain(self)
 
     def drop_segment(self) -> bool:
@@ -140,6 +150,8 @@ class Segments(Removing):
             or self.end >= self.condense_at
             or self.index.removed_bytes >= self.compact_at
             or self.is_front_dead()
+            or self.now >= self.scrub_at > 0
+            or len(self.unreadable) > 0
         )
 
     def is_front_dead(self) -> bool:

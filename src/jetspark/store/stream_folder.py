@@ -27,8 +27,10 @@ from jetspark.store.manifest import (
     write_manifest,
     write_manifests,
 )
+from jetspark.store.quarantine import open_quarantine
 from jetspark.store.recovery import replay_segment
 from jetspark.store.removal import delete_range
+from jetspark.store.scrubber import read_scrubbed
 from jetspark.store.segment import (
     FILLER,
     SegmentHead,
@@ -99,7 +101,8 @@ class StreamFolder:
                 # Its replay goes without limits from the hole on: what comes from now on goes
                 # to a segment whose head says them.
                 log.roll_due = True
-            self._pin(log, recovery)
+            open_quarantine(log, recovery)
+            log.scrubbed = read_scrubbed(log)
             self._open_ledger(log, recovery)
             self._tidy(names, manifest, log, damaged, recovery)
             # First what a killed process left undone: removals are durable in their order.
@@ -173,6 +176,7 @@ class StreamFolder:
         last = int(log.index.last_seq)
         if log.index.segments and first_seq > last + 1:
             recovery.lost.append((last + 1, first_seq - 1))
+            recovery.missing.append((name, last + 1, first_seq - 1))
         log.index.skip_to(first_seq - 1)
         log.durable_position = max(log.durable_position, first_position - 1)
         log.index.add_segment(handle, log.index.last_seq + 1, start, name)
@@ -245,14 +249,6 @@ class StreamFolder:
         log.limits = Limits(identity.max_msgs, identity.max_bytes, identity.max_per_subject)
         log.limits.enforce(log.index)
 
-    def _pin(self, log: StreamLog, recovery: Recovery) -> None:
-        """Keep the segments that hold damaged bytes."""
-        for where, _ in recovery.damaged:
-            for columns in reversed(log.index.segments):
-                if columns.start <= where:
-                    columns.pinned = True
-                    break
-
     def _open_ledger(self, log: StreamLog, recovery: Recovery) -> None:
         """Report consumers of which only the state is left, and let decisions begin there."""
         for number in log.ledger.drop_nameless():
@@ -277,7 +273,8 @@ class StreamFolder:
         self, log: StreamLog, data: bytes, fresh: bytes, recovery: Recovery
     ) -> tuple[bytes, int]:
         """Write the damaged head of the newest segment anew when nothing is behind it."""
-        recovery.damaged.append((int(log.index.segments[-1].start), len(data)))
+        recovery.pending.append(BadRange(log.index.segments[-1].start, len(data)))
+        recovery.settle(DAMAGED, 0)
         recovery.notes.append("the head of an empty segment did not check; it was written anew")
         log.first_offset = len(fresh)
         try:

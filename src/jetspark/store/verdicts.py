@@ -11,12 +11,14 @@ from mypy_extensions import i64
 from jetspark.store.record import (
     FIXED,
     GROUP_FIRST,
+    MESSAGE,
     OVERHEAD,
     SKIP,
     Codec,
     record_flags,
     record_kind,
     record_length,
+    record_sequence,
 )
 
 MAGIC_BYTES: Final = b"JSR1"
@@ -38,6 +40,8 @@ class BadRange:
         self.length: i64 = length
         self.first_seq: i64 = 0
         self.last_seq: i64 = 0
+        # How many of them, at most.
+        self.messages: int = 0
 
 
 class Recovery:
@@ -56,6 +60,10 @@ class Recovery:
         self.lost: list[tuple[int, int]] = []
         # What was wrong with metadata and what was done about it, as sentences.
         self.notes: list[str] = []
+        # What `damaged` was judged from, and whether it is doubtful; files that are missing: the
+        # one behind, and the sequences between.
+        self.judged: list[tuple[BadRange, bool]] = []
+        self.missing: list[tuple[str, int, int]] = []
         # Bad ranges behind the last GROUP_FIRST record: not judged yet.
         self.pending: list[BadRange] = []
 
@@ -64,6 +72,7 @@ class Recovery:
         if self.pending and self.pending[-1].where + self.pending[-1].length == bad.where:
             before = self.pending[-1]
             before.length += bad.length
+            before.messages += bad.messages
             before.last_seq = max(before.last_seq, bad.last_seq)
             if before.first_seq == 0:
                 before.first_seq = bad.first_seq
@@ -83,9 +92,12 @@ class Recovery:
                 continue
             place = (int(bad.where), int(bad.length))
             self.damaged.append(place)
+            self.judged.append((bad, verdict == DOUBTFUL and bad.where >= since))
             if verdict == DOUBTFUL and bad.where >= since:
                 self.doubtful.append(place)
             if bad.first_seq > 0:
+                fits = max(1, int(bad.length // OVERHEAD))
+                bad.messages = bad.messages or min(int(bad.last_seq - bad.first_seq) + 1, fits)
                 self.lost.append((int(bad.first_seq), int(bad.last_seq)))
         self.pending = []
 
@@ -93,6 +105,23 @@ class Recovery:
 def is_mark(data: bytes, at: i64) -> bool:
     """Tell whether the good record at ``at`` is what an earlier recovery wrote."""
     return record_kind(data, at) == SKIP and record_length(data, at) == OVERHEAD + MARK_BODY
+
+
+def narrow(codec: Codec, data: bytes, at: i64, found: i64, bad: BadRange) -> None:
+    """Say which message was in a bad range, when it is one record whose frame word holds.
+
+    A rewritten segment has few of its sequences: without this all that are missing there would
+    count as lost. The frame word covers the low half of the sequence.
+    """
+    if bad.first_seq == 0 or codec.framed_length(data, at) != found - at:
+        return
+    low = record_sequence(data, at) & 0xFFFFFFFF
+    seq = bad.first_seq + ((low - bad.first_seq) & 0xFFFFFFFF)
+    if low == 0 and record_kind(data, at) != MESSAGE:
+        bad.first_seq = bad.last_seq = 0
+    elif seq <= bad.last_seq:
+        bad.first_seq = bad.last_seq = seq
+        bad.messages = 1
 
 
 def acknowledged_until(codec: Codec, data: bytes, at: i64, sealed: bool) -> i64:

@@ -137,21 +137,30 @@ def test_the_newest_full_segment_rests(small: "Bench") -> None:
     assert [int(file.rows[0].generation) for file in segment_files(small.log)] == [0, 0]
 
 
-def test_bytes_that_do_not_check_are_not_rewritten(small: "Bench") -> None:
+def test_bytes_that_do_not_check_are_copied_aside_before_the_rest_is_rewritten(
+    small: "Bench",
+) -> None:
     """What is damaged stays for whoever wants to look, and its neighbours are served."""
     seqs = fill(small)
     delete(small, [seq for seq in seqs if seq % 5])
     first = segment_files(small.log)[0]
     path = small.log.folder / first.name
-    small.disk.flip(path, (first.length - 100) * 8)
-    content = small.disk.read_file(path)
+    offset = int(first.rows[0].offset_at(4))
+    small.disk.flip(path, (offset + 100) * 8)
+    record = small.disk.read_file(path)[offset : offset + len(BODY) + 53]
 
     keep_house(small)
 
-    assert small.disk.read_file(path) == content
-    assert first.pinned
-    assert len(sequences(small.log)) == len(seqs) // 5
-    assert all(file.rows[0].generation for file in segment_files(small.log)[1:-2])
+    kept = small.log.folder / "quarantine" / f"{first.name}-{offset}.bin"
+    assert small.disk.read_file(kept) == record
+    assert small.log.quarantine.lost == [(5, 5)]
+    assert sequences(small.log) == list(range(10, 61, 5))
+    assert all(file.rows[0].generation for file in segment_files(small.log)[:-2])
+
+    small.reopen()
+
+    assert list(messages(small.log)) == list(range(10, 61, 5))
+    assert small.log.quarantine.lost == [(5, 5)]
 
 
 @pytest.mark.parametrize("step", range(1, 12))

@@ -8,11 +8,7 @@ from jetspark.engine.direct.gate import Gate, HeldReads
 from jetspark.engine.direct.multi import MultiRead
 from jetspark.engine.direct.read import UNREADABLE_TEXT, BatchRead, DirectReader, Run
 from jetspark.engine.direct.request import LEVEL_TOO_LOW, needs_newer, parse_request
-from jetspark.engine.limits import (
-    DIRECT_GET_BYTES_MAX,
-    READ_BYTES_PER_TURN,
-    READ_RECORDS_PER_TURN,
-)
+from jetspark.engine.limits import DIRECT_GET_BYTES_MAX
 from jetspark.engine.outbox import Budget, Outbox, Outlet
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.bodies import error_body
@@ -152,11 +148,8 @@ class Gets:
             error = error_body(ErrCode.MIN_LAST_SEQUENCE)
             outbox.reply(reply, message_get.refused(stream, request, error))
 
-    def advance(self) -> bool:
-        """Go on with the reads under way, within one turn's budget; True while some remain."""
-        if not self.work:
-            return False
-        budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)
+    def advance_reads(self, budget: Budget) -> None:
+        """Go on with the reads under way, within one turn's budget."""
         # Rotated, so that one large read does not stop the others.
         turn, self.work = self.work, []
         for done, batch in enumerate(turn):
@@ -168,7 +161,6 @@ class Gets:
                     self.work.append(batch)
             except CorruptRecord:
                 batch.status(SERVER_ERROR, UNREADABLE_TEXT, batch.proof)
-        return bool(self.work)
 
     def answer_held(self, stream: Stream, outbox: Outbox) -> None:
         """Answer the reads that waited for what a stream has now."""

@@ -24,7 +24,7 @@ from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
-from jetspark.engine.requests import account, backups, messages, streams
+from jetspark.engine.requests import account, backups, consumers, messages, streams
 from jetspark.engine.requests.request import Request
 from jetspark.errors.codes import ErrCode
 
@@ -51,6 +51,8 @@ _WHOLE: Final[dict[bytes, tuple[Handler, Response[Any]]]] = {
     b"STREAM.LIST": (streams.listing, STREAM_LIST),
 }
 
+_CONSUMER: Final = b"CONSUMER."
+
 # Where an error stands in an answer: right behind its type.
 _ERROR: Final = b'_response","error":{'
 _ERROR_BEFORE: Final = 100
@@ -70,16 +72,13 @@ def handle(
 
     False when it was refused or nobody knows it.
     """
-    known = _WHOLE.get(verb)
-    name = b""
-    if known is None:
-        # A stream's name has no dots, so it is the last token.
-        head, _, name = verb.rpartition(b".")
-        known = _NAMED.get(head)
+    known = _known(verb)
     if known is None:
         return False
-    handler, kind = known
-    request = Request(name.decode(errors="replace"), body, reply, now, outbox, asker)
+    handler, kind, name, consumer, subject_filter = known
+    request = Request(name, body, reply, now, outbox, asker)
+    request.consumer = consumer
+    request.subject_filter = subject_filter
     if engine.advisories.wanted(AUDIT_SUBJECT):
         request.audit = Audit(engine.advisories, verb, body, asker, now)
     answer: bytes | None
@@ -99,3 +98,18 @@ def handle(
     # Released servers do not count messages that were read, nor deletes of nothing as errors.
     engine.api_total += failed or kind is not MSG_GET
     return not failed
+
+
+def _known(verb: bytes) -> consumers.Route | None:
+    """Who answers a request, and what its subject names."""
+    if verb.startswith(_CONSUMER):
+        return consumers.route(verb[len(_CONSUMER) :])
+    known = _WHOLE.get(verb)
+    name = b""
+    if known is None:
+        # A stream's name has no dots, so it is the last token.
+        head, _, name = verb.rpartition(b".")
+        known = _NAMED.get(head)
+    if known is None:
+        return None
+    return consumers.Route(known[0], known[1], name.decode(errors="replace"), "")

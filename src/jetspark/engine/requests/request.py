@@ -20,7 +20,10 @@ _BLANKS: Final = b" \t\r\n"
 
 @dataclass(slots=True)
 class Request:
-    """What a handler is given. ``name`` is the stream the subject names."""
+    """What a handler is given. ``name`` is the stream the subject names.
+
+    ``consumer`` and ``subject_filter`` are what it names besides, in requests about consumers.
+    """
 
     name: str
     body: bytes
@@ -30,6 +33,8 @@ class Request:
     asker: Asker = NOBODY
     # Set when somebody listens to the audit of requests.
     audit: Audit | None = None
+    consumer: str = ""
+    subject_filter: str = ""
 
     def decoded(self, model: type[_Model]) -> _Model:
         """The body, read strictly (contracts.md 3)."""

@@ -32,7 +32,6 @@ __all__ = [
 # Settings that this version refuses; whoever finishes one removes its row. Values are as they are
 # after the defaults were filled in.
 NOT_YET: Final[dict[str, object]] = {
-    "retention": "limits",
     "mirror": None,
     "sources": (),
     "mirror_direct": False,

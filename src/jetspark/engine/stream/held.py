@@ -20,7 +20,11 @@ class Held:
         self.answers: list[Answer] = []
         # Messages that exist only if the group does: when it fails, they never were.
         self.messages: list[Entry] = []
+        # Who asked for an answer to an acknowledgement: an empty one, or silence when it fails.
+        self.acks: list[bytes] = []
+        # The patterns of purges; consumers are told when they are durable.
+        self.purges: list[bytes] = []
 
     def is_empty(self) -> bool:
         """Say whether nothing waits."""
-        return not (self.replies or self.entries or self.answers or self.messages)
+        return not (self.replies or self.entries or self.answers or self.messages or self.acks)

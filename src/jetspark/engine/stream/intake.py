@@ -4,7 +4,7 @@ Replies that stand on a decision wait for that decision (contracts.md 1). They a
 group that carries it: ``filling`` while the group fills, ``flying`` while it is on its way.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from mypy_extensions import i64
@@ -62,6 +62,12 @@ class Intake:
         self.published: list[Entry] = []
         self.dirty: bool = False
         self.dropped: bool = False
+        # By name; their type is not known here (``engine/consumer/consumer.py``).
+        self.consumers: dict[str, Any] = {}
+        # Whoever is told what happens here; None while there is no consumer.
+        self.readers: Any = None
+        # The patterns of the purges that became durable with the last group.
+        self.purged: list[bytes] = []
         if config.first_seq > 1 and log.staged_seq == 0:
             # Stands in the configuration, so it needs no record.
             log.index.skip_to(config.first_seq - 1)
@@ -149,6 +155,11 @@ class Intake:
     def store(self, subject: bytes, reply: bytes, now: i64) -> None:
         """Stage the message that the checks let pass, and what goes out with it."""
         checks = self.checks
+        if self.rules.by_interest and not (
+            self.readers is not None and self.readers.wants(subject)
+        ):
+            self.store_nothing(reply, now)
+            return
         before: i64 = 0
         if self.rules.republish is not None or len(checks.headers.rollup) > 0:
             before = staged_last_of(self.log, subject)
@@ -184,6 +195,17 @@ class Intake:
             body = self.ack_head + b'%d,"val":"%b"}' % (seq, format_integer(count.number))
             self.filling.entries.append((reply, reply, b"", b"", body))
 
+    def store_nothing(self, reply: bytes, now: i64) -> None:
+        """Nobody is interested: the message gets its sequence and its answer, and is not kept."""
+        seq = int(self.log.stage_unused())
+        msg_id = self.checks.headers.msg_id
+        self.checks.last_id = msg_id
+        if len(msg_id) > 0:
+            self.checks.window.add(msg_id, seq, now)
+        if len(reply) > 0:
+            self.filling.replies.append(reply)
+            self.filling.sequences.append(seq)
+
     def note_schedule(self, seq: int, now: i64) -> None:
         """The message just staged is a schedule, or ends one."""
         headers = self.checks.headers
@@ -201,6 +223,7 @@ class Intake:
         """
         index = self.log.index
         entry = index.subjects.get(subject)
+        self.filling.purges.append(b"" if everything else subject)
         if (
             everything
             or before > index.last_seq
@@ -257,6 +280,13 @@ class Intake:
             self.flying.answers.append(answer)
         else:
             self.filling.answers.append(answer)
+
+    def hold_ack(self, reply: bytes) -> None:
+        """Answer an acknowledgement when the journal record that the next group gets is durable.
+
+        The consumer is in the journal's list, so there is such a record.
+        """
+        self.filling.acks.append(reply)
 
     def hold_message(self, entry: Entry) -> bool:
         """Publish a message when all that is staged is durable; False when nothing is.

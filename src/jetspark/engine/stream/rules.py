@@ -3,7 +3,7 @@
 from librt.random import Random
 from mypy_extensions import i64
 
-from jetspark.api.enums import Discard
+from jetspark.api.enums import Discard, Retention
 from jetspark.api.stream import StreamConfig
 from jetspark.subjects.transform import SubjectTransform
 
@@ -48,10 +48,13 @@ class Rules:
                 again.src.encode(), again.dest.encode(), random_below
             )
             self.republish_headers_only = again.headers_only
+        # Messages that no consumer wants are not kept.
+        self.by_interest: bool = config.retention is Retention.INTEREST
         # Whether a message without headers is stored as it came, with no question asked.
         self.open: bool = not (
             self.sealed
             or self.no_ack
+            or self.by_interest
             or self.max_msg_size >= 0
             or self.allow_counter
             or self.transform is not None

@@ -43,6 +43,9 @@ class Stream(Intake):
         outbox.now.extend(held.entries)
         for answer in held.answers:
             outbox.reply(answer[0], answer[1])
+        self.purged = held.purges
+        for to in held.acks:
+            outbox.now.append((to, to, b"", b"", b""))
         self.published.extend(held.messages)
 
     def failed(self, no_space: bool, outbox: Outbox) -> None:

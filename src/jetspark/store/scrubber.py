@@ -1,0 +1,170 @@
+"""The scrubber: full segments are read again and checked, slowly (reliability.md 4.2).
+
+Bit rot that nobody reads is found while the other copies of the data still exist: a start reads
+condensed segments by their index alone, and old messages may not be read for years. Every full
+segment is gone through once a day of engine time, a few megabytes per second, in steps; when each
+was last gone through stands in ``scrubbed``, so that a restart does not begin anew. Damage is
+copied aside (``quarantine.py``). What can be made anew is: a condensed file that does not check is
+removed, and condensed again; a damaged manifest is written from the other copy.
+"""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from jetspark.store.condensed import SUFFIX, Chore
+from jetspark.store.condensed_file import condensed_head
+from jetspark.store.manifest import frame, read_manifests, renew_manifests, unframe
+from jetspark.store.quarantine import damaged_length, note_place, pin
+from jetspark.store.record import FIXED, Codec
+from jetspark.store.segment_files import SegmentFile, head_of, segment_files
+
+if TYPE_CHECKING:
+    from jetspark.store.segments import Segments
+
+DAY_NS: Final = 24 * 3600 * 10**9
+STEP_READ: Final = 256 * 1024
+# After this much other chores of the log have their turn.
+SLICE: Final = 1024 * 1024
+MAGIC: Final = b"JSV1"
+NAME: Final = "scrubbed"
+
+_decoder: Final = msgspec.json.Decoder(dict[str, int])
+
+
+class Scrub(Chore):
+    """Goes through one full segment, its condensed file and the manifests."""
+
+    def __init__(self, log: "Segments", file: SegmentFile) -> None:
+        super().__init__(log.files, [file.handle])
+        self.rate = log.upkeep.scrub_rate
+        self.folder = log.folder
+        self.identity = log.identity
+        self.name = file.name
+        self.length = file.length
+        self.seed = log.codec.seed
+        # Its own: a codec is used by one thread.
+        self.codec = Codec(self.seed)
+        self.begun_ns = int(log.now)
+        self.times = dict(log.scrubbed) | {file.name: self.begun_ns}
+        generation = int(file.rows[0].generation)
+        # What is damaged and known is passed over.
+        self.known = {
+            damage.offset: damage.offset + damage.length
+            for key, damage in log.quarantine.known.items()
+            if key[:2] == (file.name, generation)
+        }
+        self.at = -1
+        self.slice_end = SLICE
+        self.finished = False
+        self.found: list[int] = []
+        # The condensed file does not check.
+        self.condensed_bad = False
+        self.manifest_bad = False
+
+    def step(self) -> bool:
+        """Check the next part; True when all of it, or a slice, was.
+
+        Raises OSError when the disk refuses.
+        """
+        if self.moved >= self.slice_end:
+            self.slice_end = int(self.moved) + SLICE
+            return True
+        if self.at < 0:
+            head = head_of(self.files, self.handles[0])
+            self.at = head[1] if head else 0
+        elif self.at < self.length:
+            self._check()
+        else:
+            self._check_beside()
+            self.files.replace(self.folder / NAME, frame(MAGIC, msgspec.json.encode(self.times)))
+            self.finished = True
+            return True
+        return False
+
+    def _check(self) -> None:
+        """Check the next records."""
+        data = self.files.read(self.handles[0], self.at, min(STEP_READ, self.length - self.at))
+        if len(data) >= FIXED and self.codec.framed_length(data, 0) > len(data):
+            length = min(int(self.codec.framed_length(data, 0)), self.length - self.at)
+            data = self.files.read(self.handles[0], self.at, length)
+        came = 0
+        while came < len(data):
+            total = int(self.codec.examine(data, came))
+            if total <= 0:
+                break
+            came += total
+        self.moved += len(data)
+        self.at += came
+        if self.at in self.known:
+            self.at = max(self.known[self.at], self.at + 1)
+        elif came == 0:
+            bad = damaged_length(self.files, self.codec, self.handles[0], self.at)
+            if bad:
+                self.found.append(self.at)
+            self.at += max(bad, 1) if bad or not data else len(data)
+
+    def _check_beside(self) -> None:
+        """Check what is made from other things."""
+        try:
+            content = self.files.read_file(self.folder / (self.name + SUFFIX))
+        except OSError:
+            content = b""
+        self.moved += len(content)
+        self.condensed_bad = bool(content) and condensed_head(content, self.seed) is None
+        if self.condensed_bad:
+            with suppress(OSError):
+                self.files.remove(self.folder / (self.name + SUFFIX))
+        manifest, damaged = read_manifests(self.files, self.folder)
+        self.manifest_bad = bool(damaged)
+        if damaged:
+            identity = manifest.identity if manifest else self.identity
+            renew_manifests(self.files, self.folder, identity)
+
+
+def next_scrub(log: "Segments") -> Scrub | None:
+    """The next segment that was not gone through for a day; None when there is none."""
+    if log.now == 0:
+        return None
+    begun, log.scrubbing = log.scrubbing, None
+    if begun is not None and begun.handles[0] in {int(c.handle) for c in log.index.segments}:
+        return begun
+    due = int(log.now) - DAY_NS
+    files = [file for file in segment_files(log)[:-1] if log.scrubbed.get(file.name, 0) <= due]
+    if not files:
+        return None
+    return Scrub(log, min(files, key=lambda file: log.scrubbed.get(file.name, 0)))
+
+
+def scrubbed(log: "Segments", chore: Scrub, failed: bool) -> None:
+    """A segment was gone through, as far as the disk let it: not again before tomorrow.
+
+    After a slice the rest follows when nothing else is to be done.
+    """
+    if not chore.finished and not failed and not log.closed:
+        log.scrubbing = chore
+        return
+    names = {columns.name for columns in log.index.segments}
+    log.scrubbed[chore.name] = chore.begun_ns
+    log.scrubbed = {name: time for name, time in log.scrubbed.items() if name in names}
+    if log.closed:
+        return
+    if not failed and chore.condensed_bad:
+        log.condensed.pop(chore.name, 0)
+        log.chores_due = True
+    for offset in chore.found:
+        for columns in log.index.segments:
+            if int(columns.handle) in chore.handles:
+                note_place(log, columns, offset, "found by the scrubber")
+                break
+    pin(log)
+
+
+def read_scrubbed(log: "Segments") -> dict[str, int]:
+    """When segments were last gone through, as earlier starts wrote it down."""
+    try:
+        document = unframe(MAGIC, log.files.read_file(log.folder / NAME))
+        return _decoder.decode(document) if document else {}
+    except (OSError, ValueError):
+        return {}

@@ -1,0 +1,146 @@
+"""The scrubber finds damage that nobody reads (reliability.md 4.2)."""
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jetspark.store.manifest import read_manifests
+from jetspark.store.scrubber import DAY_NS, SLICE, Scrub
+from jetspark.store.segment_files import segment_files
+from jetspark.store.upkeep import Upkeep
+from jetspark.testing.store_model import messages
+
+if TYPE_CHECKING:
+    from tests.unit.store.conftest import Bench
+
+BODY = bytes(range(200))
+NOW = 10 * DAY_NS
+
+
+@pytest.fixture
+def full(bench: "Bench") -> "Bench":
+    """Some full segments, condensed, and one that is written to."""
+    bench.segment_size = 3000
+    bench.cache_budget = 0
+    bench.reopen()
+    for _ in range(50):
+        bench.publish(BODY)
+    while bench.log.maintain():
+        pass
+    return bench
+
+
+def keep_house(bench: "Bench", now: int) -> int:
+    """Do all that is to be done; how many segments were gone through."""
+    scrubs = set()
+    while bench.log.maintain(now):
+        chore = bench.log.chore
+        if isinstance(chore, Scrub):
+            scrubs.add(chore.name)
+    return len(scrubs)
+
+
+def test_damage_that_nobody_reads_is_found(full: "Bench") -> None:
+    first = segment_files(full.log)[0]
+    offset = int(first.rows[0].offset_at(2))
+    full.disk.flip(full.log.folder / first.name, (offset + 99) * 8)
+    full.reopen()
+    assert full.log.quarantine.known == {}
+
+    keep_house(full, NOW)
+
+    (damage,) = full.log.quarantine.take_news()
+    assert (damage.segment, damage.offset) == (first.name, offset)
+    assert (damage.first_seq, damage.messages, damage.time_ns) == (3, 1, NOW)
+    assert full.log.quarantine.lost == [(3, 3)]
+    assert list(messages(full.log)) == [1, 2, *range(4, 51)]
+
+
+def test_each_full_segment_is_gone_through_once_a_day(full: "Bench") -> None:
+    count = len(segment_files(full.log)) - 1
+
+    assert keep_house(full, NOW) == count
+    assert keep_house(full, NOW + DAY_NS - 1) == 0
+    assert keep_house(full, NOW + DAY_NS) == count
+
+
+def test_a_restart_does_not_begin_anew(full: "Bench") -> None:
+    count = keep_house(full, NOW)
+    full.reopen()
+
+    assert count > 3
+    assert keep_house(full, NOW + DAY_NS - 1) == 0
+    assert keep_house(full, NOW + DAY_NS) == count
+
+
+def test_without_a_time_nothing_is_gone_through(full: "Bench") -> None:
+    assert keep_house(full, 0) == 0
+
+
+def test_it_reads_no_faster_than_it_may(full: "Bench") -> None:
+    full.log.upkeep = Upkeep(scrub_rate=1000)
+    chore = full.log.take_chore(NOW)
+    assert isinstance(chore, Scrub)
+    waited = 0
+    while not chore.step():
+        waited += chore.pause_ns()
+    full.log.end_chore(False)
+
+    assert chore.length < waited * 1000 // 10**9 + 2000
+
+
+def test_other_chores_have_their_turn_in_between(bench: "Bench") -> None:
+    """Removing and rewriting do not wait for a segment that is read slowly."""
+    bench.segment_size = 3 * SLICE
+    bench.reopen()
+    for _ in range(14):
+        bench.publish(bytes(SLICE // 4))
+    while bench.log.maintain():
+        pass
+    chore = bench.log.take_chore(NOW)
+    assert isinstance(chore, Scrub)
+    steps = 0
+    while not chore.step():
+        steps += 1
+    bench.log.end_chore(False)
+
+    assert not chore.finished
+    assert chore.at < chore.length
+    assert bench.log.take_chore(NOW) is chore
+
+
+def test_a_condensed_file_that_does_not_check_is_made_anew(full: "Bench") -> None:
+    first = segment_files(full.log)[0]
+    path = full.log.folder / (first.name + ".idx")
+    content = full.disk.read_file(path)
+    full.disk.flip(path, 300)
+
+    keep_house(full, NOW)
+
+    assert full.disk.read_file(path) == content
+
+
+def test_a_damaged_manifest_is_written_from_the_other_copy(full: "Bench") -> None:
+    full.disk.flip(full.log.folder / "manifest.b", 300)
+
+    keep_house(full, NOW)
+
+    manifest, damaged = read_manifests(full.disk, full.log.folder)
+    assert damaged == []
+    assert manifest is not None
+    assert manifest.identity == full.log.identity
+
+
+def test_a_disk_that_refuses_is_asked_again_tomorrow(full: "Bench") -> None:
+    chore = full.log.take_chore(NOW)
+    assert isinstance(chore, Scrub)
+    full.disk.fail(1, errno.EIO, times=50)
+    assert not chore.step()
+    with pytest.raises(OSError, match="Input/output"):
+        chore.step()
+    full.disk.forget_failures()
+    full.log.end_chore(True)
+
+    assert full.log.quarantine.known == {}
+    assert full.log.scrubbed == {chore.name: NOW}

@@ -72,6 +72,15 @@ TARGETS = (
             ("jetspark.client.jetstream.kv.bucket", "KeyValue"),
         ),
     ),
+    Target(
+        "jetspark.sync.objects",
+        "Object stores, blocking.",
+        (
+            ("jetspark.client.jetstream.objects.reading", "ObjectReader"),
+            ("jetspark.client.jetstream.objects.watching", "ObjectWatcher"),
+            ("jetspark.client.jetstream.objects.store", "ObjectStore"),
+        ),
+    ),
     # Apart: its defaults have the names of the ones above and other values.
     Target(
         "jetspark.sync.ordered",
@@ -96,6 +105,8 @@ SKIP = {
     "AtomicBatch": {"add_block"},
     "KeyValue": {"typed"},  # generic: decode with msgspec what get returns
     "KeyWatcher": {"next_chunk"},
+    "ObjectReader": {"next_chunk"},
+    "ObjectWatcher": {"next_chunk"},
     "MessageIterator": {"next_chunk"},
     "PushSubscription": {"next_chunk"},
 }

@@ -74,3 +74,21 @@ def test_transactions_locks_and_batches(server: ServerProcess, name: str) -> Non
 
         assert tx.revisions == {"a": 1, "b": 2}
         assert batch.ack.count == 10
+
+
+def test_objects_are_put_and_read(server: ServerProcess, name: str) -> None:
+    data = bytes(300_000)
+    with jetspark.sync.connect(server.url) as nc:
+        js = nc.jetstream()
+        store = js.create_object_store(jetspark.sync.ObjectStoreConfig(bucket=name))
+        store.put("a", data)
+        with store.open("a", start=5) as reader:
+            pieces = list(reader)
+        with store.watch() as watcher:
+            first, end = next(watcher), next(watcher)
+
+        assert store.get("a") == data
+        assert b"".join(pieces) == data[5:]
+        assert [info.name for info in store.list()] == ["a"]
+        assert first is not None
+        assert (first.name, end) == ("a", None)

@@ -19,6 +19,11 @@ from jetspark.client.jetstream.kv.lock import Election, Lock
 from jetspark.client.jetstream.kv.members import MemberChange, Members, Membership
 from jetspark.client.jetstream.kv.transaction import Transaction
 from jetspark.client.jetstream.kv.watch import KeyWatcher
+from jetspark.client.jetstream.objects.config import ObjectStoreConfig
+from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectStoreStatus
+from jetspark.client.jetstream.objects.reading import ObjectReader
+from jetspark.client.jetstream.objects.store import ObjectStore
+from jetspark.client.jetstream.objects.watching import ObjectWatcher
 from jetspark.client.jetstream.publish import AckFuture, Expect
 from jetspark.client.jetstream.publish_atomic import AtomicBatch
 from jetspark.client.jetstream.publish_fast import FastPublisher
@@ -62,6 +67,12 @@ __all__ = [
     "Message",
     "MessageIterator",
     "MessageMetadata",
+    "ObjectInfo",
+    "ObjectReader",
+    "ObjectStore",
+    "ObjectStoreConfig",
+    "ObjectStoreStatus",
+    "ObjectWatcher",
     "Operation",
     "OrderedConsumer",
     "Pager",

@@ -14,6 +14,8 @@ from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.client.jetstream.kv.encryption import AesGcmValues
 from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
 from jetspark.client.jetstream.kv.members import MemberChange
+from jetspark.client.jetstream.objects.config import ObjectStoreConfig
+from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectStoreStatus
 from jetspark.client.jetstream.publish import Expect
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
@@ -40,6 +42,7 @@ from jetspark.sync.key_value import (
     Membership,
     Transaction,
 )
+from jetspark.sync.objects import ObjectReader, ObjectStore, ObjectWatcher
 from jetspark.sync.ordered import OrderedConsumer
 
 if TYPE_CHECKING:
@@ -73,6 +76,12 @@ __all__ = [
     "Message",
     "MessageIterator",
     "MessageMetadata",
+    "ObjectInfo",
+    "ObjectReader",
+    "ObjectStore",
+    "ObjectStoreConfig",
+    "ObjectStoreStatus",
+    "ObjectWatcher",
     "Operation",
     "OrderedConsumer",
     "PathKeys",

@@ -24,6 +24,7 @@ from jetspark.client.jetstream.context import JetStream as _JetStream
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
 from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.client.jetstream.publish import AckFuture as _AckFuture
 from jetspark.client.jetstream.publish import Expect
 from jetspark.client.jetstream.publish_atomic import BATCH_MESSAGES_MAX
@@ -43,6 +44,7 @@ from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.client.thread_callback import ThreadCallback
 from jetspark.sync.consumers import Consumer, JetStreamMessage, PullSubscription, PushSubscription
 from jetspark.sync.key_value import KeyValue
+from jetspark.sync.objects import ObjectStore
 from jetspark.sync.ordered import OrderedConsumer
 from jetspark.sync.portal import Portal
 
@@ -162,6 +164,11 @@ class FastPublisher:
     def acked(self) -> int:
         """Messages known to be settled: stored, or told of as a gap or refusal."""
         return self._inner.acked
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was committed, or has failed."""
+        return self._inner.is_closed
 
     @property
     def ack(self) -> PubAck:
@@ -806,3 +813,32 @@ class JetStream:
     def key_value_names(self, *, timeout: float | None = None) -> Iterator[str]:
         """Iterate over the names of all buckets."""
         return self._portal.items(self._portal.run(self._inner.key_value_names, timeout=timeout))
+
+    def create_object_store(
+        self, config: ObjectStoreConfig, *, timeout: float | None = None
+    ) -> ObjectStore:
+        """Create an object store; BucketExists when the name is taken with other settings."""
+        return ObjectStore(
+            self._portal,
+            self._portal.call(self._inner.create_object_store(config, timeout=timeout)),
+        )
+
+    def object_store(
+        self, bucket: str, *, read_after_write: bool = False, timeout: float | None = None
+    ) -> ObjectStore:
+        """A handle to an existing object store; BucketNotFound when there is none.
+
+        With ``read_after_write`` it sees at least what it wrote and saw before (ADR-53).
+        """
+        return ObjectStore(
+            self._portal,
+            self._portal.call(
+                self._inner.object_store(
+                    bucket, read_after_write=read_after_write, timeout=timeout
+                )
+            ),
+        )
+
+    def delete_object_store(self, bucket: str, *, timeout: float | None = None) -> None:
+        """Delete an object store with everything in it; BucketNotFound when there is none."""
+        self._portal.call(self._inner.delete_object_store(bucket, timeout=timeout))

@@ -23,6 +23,7 @@ from jetspark.client.jetstream.consumer.consume import MessageCallback
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.calls import BucketCalls
+from jetspark.client.jetstream.objects.calls import ObjectCalls
 from jetspark.client.jetstream.publish import (
     PUBLISH_ASYNC_MAX,
     AckFuture,
@@ -54,7 +55,7 @@ from jetspark.subjects.tokens import stream_name_problem
 __all__ = ["PUBLISH_ASYNC_MAX", "JetStream"]
 
 
-class JetStream(BucketCalls):
+class JetStream(BucketCalls, ObjectCalls):
     """Streams of one account or domain. Made by ``Client.jetstream``."""
 
     def __init__(

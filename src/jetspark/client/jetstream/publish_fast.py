@@ -109,6 +109,11 @@ class FastPublisher:
         return self._ack.count if self._ack is not None else self._window.acked
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it was committed, or has failed."""
+        return self._closing or self._failure is not None
+
+    @property
     def ack(self) -> PubAck:
         """The final answer; ValueError before the commit."""
         if self._ack is None:

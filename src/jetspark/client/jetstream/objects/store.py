@@ -15,7 +15,7 @@ from jetspark.api.stream import (
     PurgeRequest,
     StreamInfo,
 )
-from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
+from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.direct_get import make_request
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import WatchPlan
@@ -61,9 +61,9 @@ class ObjectStore:
         self._bucket = info.config.name.removeprefix(STREAM_PREFIX)
         self._high_water = high_water
         self._stream = Stream(api, info, high_water)
+        # Released servers map $KV over a domain's prefix, and not $O: as their clients do, objects
+        # are published to their own subjects everywhere.
         self._prefix = f"$O.{self._bucket}"
-        outside = "" if api.prefix == DEFAULT_PREFIX else f"{api.prefix}."
-        self._write_prefix = outside + self._prefix
 
     @property
     def bucket(self) -> str:
@@ -95,7 +95,7 @@ class ObjectStore:
             raise ValueError(f"chunk_size={chunk_size}: expected at least 1 byte")
         replaced = await self._find(name, 0, timeout)
         nuid = self._api.nuid.next()
-        subject = f"{self._write_prefix}.C.{nuid}"
+        subject = f"{self._prefix}.C.{nuid}"
         writer = ChunkWriter(
             self._api, subject, fast=self._info.config.allow_batched, timeout=timeout
         )
@@ -305,7 +305,7 @@ class ObjectStore:
         return decode_info(message.data, message.seq, message.time_ns)
 
     async def _write_info(self, info: ObjectInfo, timeout: float | None) -> ObjectInfo:
-        subject = f"{self._write_prefix}.M.{encode_name(info.name)}"
+        subject = f"{self._prefix}.M.{encode_name(info.name)}"
         reply = await self._api.core.ask(
             self._api.core.literal(subject), ROLLUP, encode_info(info), self._api.seconds(timeout)
         )

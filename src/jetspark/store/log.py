@@ -57,6 +57,8 @@ class StreamLog(Segments):
         self, files: Files, folder: Path, identity: Identity, segment_size: int, cache_budget: int
     ) -> None:
         super().__init__(files, folder, identity, segment_size, cache_budget)
+        # Sequences (first, last) that recovery looked for in vain.
+        self.missing: list[tuple[int, int]] = []
         self.level: str = "durable"
         adopt_limits(self, identity)
 

@@ -21,7 +21,7 @@ from typing import Final
 
 from xxhash import xxh3_64_hexdigest
 
-from jetspark.errors.storage import StoreLocked, WrongStoreFormat
+from jetspark.errors.storage import StorageFault, StoreLocked, WrongStoreFormat
 from jetspark.store.files import Files
 from jetspark.store.log import CACHE_BUDGET, StreamLog
 from jetspark.store.manifest import Identity
@@ -67,13 +67,18 @@ class FileStore:
         self._sequences_ahead = sequences_ahead
         self.reserve = Reserve(files, folder, reserve_size)
 
-    def open(self, report: Callable[[Identity, Recovery], None]) -> list[StreamLog]:
+    def open(
+        self,
+        report: Callable[[Identity, Recovery], None],
+        cannot_open: Callable[[Path, StorageFault | OSError], None] | None = None,
+    ) -> list[StreamLog]:
         """Lock the store, recover every stream in it; ``report`` hears what each one had.
 
         Raises StoreLocked, WrongStoreFormat, or what opening a stream raises; then nothing stays
-        open or locked.
+        open or locked. With ``cannot_open`` a stream that cannot be opened is told to that
+        instead, and the others are there.
         """
-        self._refuse_nats_server()
+        self.refuse_nats_server()
         self._files.make_folder(self._folder)
         logs: list[StreamLog] = []
         try:
@@ -85,7 +90,7 @@ class FileStore:
             self.reserve.make()
             for account in self._files.list_folder(self._folder):
                 if account.startswith("acct-"):
-                    self._open_account(self._folder / account, logs, report)
+                    self._open_account(self._folder / account, logs, report, cannot_open)
         except BaseException:
             for log in logs:
                 log.close()
@@ -94,7 +99,11 @@ class FileStore:
         return logs
 
     def _open_account(
-        self, account: Path, logs: list[StreamLog], report: Callable[[Identity, Recovery], None]
+        self,
+        account: Path,
+        logs: list[StreamLog],
+        report: Callable[[Identity, Recovery], None],
+        cannot_open: Callable[[Path, StorageFault | OSError], None] | None,
     ) -> None:
         # First, so that nothing is removed from a folder whose new name could still be lost.
         self._files.sync_folder(account)
@@ -104,9 +113,16 @@ class FileStore:
                 with suppress(OSError):
                     self._files.remove_folder(account / name)
             elif name.startswith("stream-"):
-                log, recovery = self._stream(account / name).open()
+                try:
+                    log, recovery = self._stream(account / name).open()
+                except (StorageFault, OSError) as error:
+                    if cannot_open is None:
+                        raise
+                    cannot_open(account / name, error)
+                    continue
                 self.choose_level(log)
                 logs.append(log)
+                log.missing = recovery.lost + recovery.unwritten
                 report(log.identity, recovery)
 
     def create(self, identity: Identity) -> StreamLog:
@@ -171,7 +187,8 @@ class FileStore:
 
     # The store itself --------------------------------------------------------------------------
 
-    def _refuse_nats_server(self) -> None:
+    def refuse_nats_server(self) -> None:
+        """Raise WrongStoreFormat when the folder is one of nats-server's."""
         names = self._files.list_folder(self._folder)
         if "STORE" in names:
             return

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jetspark.api.stream import StreamConfig
+from jetspark.engine.batch.limits import BatchLimits
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Entry, Outbox, Outlet
 from jetspark.engine.requests.dispatch import handle
@@ -53,11 +54,18 @@ class Bench:
         self.outlet = RecordingOutlet()
         self.on_the_way: list[tuple[Stream, Group]] = []
         self._ids = itertools.count(1)
+        # For tests of small limits: set it and restart.
+        self.batch_limits: BatchLimits | None = None
         self.engine = self._open()
 
     def _open(self) -> Engine:
         self.file_store = FileStore(self.files, self.folder, **self.store_options)
-        engine = Engine(self.file_store, account="$G", random_id=lambda: next(self._ids))
+        engine = Engine(
+            self.file_store,
+            account="$G",
+            random_id=lambda: next(self._ids),
+            batch_limits=self.batch_limits,
+        )
         for log in self.file_store.open(lambda _identity, _recovery: None):
             engine.adopt(log, self.now)
         engine.outlet_for = lambda _subject: self.outlet
@@ -98,7 +106,7 @@ class Bench:
 
     def submit(self) -> None:
         """What the driver does once per turn."""
-        for stream, group in self.engine.take_groups():
+        for stream, group in self.engine.take_groups(self.now):
             assert isinstance(group, Group)
             self.on_the_way.append((stream, group))
 
@@ -106,7 +114,7 @@ class Bench:
         """The disk answers for the oldest group."""
         stream, group = self.on_the_way.pop(0)
         assert write(stream.log.files, group) is None
-        self.engine.committed(stream, self.outbox)
+        self.engine.committed(stream, self.outbox, self.now)
 
     def wait(self, seconds: float) -> None:
         """Let time pass, and do what a driver does when it has."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ import pytest
 from nats.aio.client import Client
 
 import jetspark
+import jetspark.server.jetstream
+from jetspark.engine import tending
+from jetspark.store.files import OsFiles
 
 MIB = 1 << 20
 
@@ -104,4 +108,61 @@ async def test_a_level_with_a_period_keeps_everything_over_a_restart(tmp_path: P
     async with jetspark.Server(config=config) as server:
         client = await nats.connect(server.client_url)
         assert (await publish(client, "S.a", b"more"))["seq"] == 51
+        await client.close()
+
+
+class FailingFiles(OsFiles):
+    """The real file system, whose next synced write or sync of a segment fails when told to."""
+
+    fail_next = False
+
+    def write_synced(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
+        super().write_synced(handle, blobs, offset)
+        self._fail()
+
+    def sync(self, handle: int) -> None:
+        super().sync(handle)
+        self._fail()
+
+    def _fail(self) -> None:
+        if FailingFiles.fail_next:
+            FailingFiles.fail_next = False
+            raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize("level", ["", "sync_interval: 20ms"], ids=["durable", "interval"])
+async def test_a_stream_whose_sync_failed_is_read_only_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str
+) -> None:
+    """Fail-stop, and a second chance after the log was verified from disk."""
+    monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", FailingFiles)
+    monkeypatch.setattr(tending, "REOPEN_AFTER_NS", 300_000_000)
+    config = tmp_path / "server.conf"
+    config.write_text(f'jetstream {{ store_dir: "{tmp_path}/store"\n {level} }}\n')
+    async with jetspark.Server(config=config) as server:
+        client = await nats.connect(server.client_url)
+        await create(client, "S", allow_direct=True)
+        await publish(client, "S.a", b"kept")
+        await asyncio.sleep(0.1)
+        FailingFiles.fail_next = True
+        answer = await publish(client, "S.a", b"maybe")
+        for _ in range(100):
+            if "error" in answer:
+                break
+            answer = await publish(client, "S.a", b"maybe")
+            await asyncio.sleep(0.01)
+        assert answer["error"]["err_code"] == 10077
+        found = await client.request("$JS.API.DIRECT.GET.S", b'{"seq":1}', timeout=5)
+        assert found.data == b"kept"
+        for _ in range(200):
+            answer = await publish(client, "S.a", b"again")
+            if "error" not in answer:
+                break
+            await asyncio.sleep(0.05)
+        assert "error" not in answer
+        await client.close()
+    async with jetspark.Server(config=config) as server:
+        client = await nats.connect(server.client_url)
+        found = await client.request("$JS.API.DIRECT.GET.S", b'{"last_by_subj":"S.a"}', timeout=5)
+        assert found.data == b"again"
         await client.close()

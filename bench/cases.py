@@ -14,7 +14,7 @@ from bench.load import (
     receive_all,
     windowed,
 )
-from bench.servers import Running
+from bench.servers import PEER, Running
 
 Work = Callable[[], None]
 
@@ -26,14 +26,17 @@ class Case:
     name: str
     count: int
     prepare: Callable[[Running, int], Work]
+    # Who stands beside us, and whether the client has permissions that are looked at.
+    peer: str = PEER
+    guarded: bool = False
 
 
-def publish(size: int, window: int) -> Callable[[Running, int], Work]:
+def publish(size: int, window: int, config: bytes = b"") -> Callable[[Running, int], Work]:
     """Publish into a stream with so many messages in flight; each is acknowledged."""
 
     def prepare(server: Running, count: int) -> Work:
         wire = Wire(server)
-        make_stream(wire, b"PUB")
+        make_stream(wire, b"PUB", config)
         wire.send(b"SUB _I.* 1\r\n")
         wire.sync()
         frame = b"PUB PUB.x _I.1 %d\r\n%b\r\n" % (size, b"x" * size)

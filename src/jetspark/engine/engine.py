@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import msgspec
 
+from jetspark.api.account import AccountLimits
 from jetspark.api.advisory import BatchAbandoned
 from jetspark.api.base import encode
 from jetspark.api.enums import AbandonReason, PersistMode
@@ -19,6 +20,7 @@ from jetspark.engine import tending
 from jetspark.engine.advisories import Advisories
 from jetspark.engine.batch.groups import drop_with_stream
 from jetspark.engine.batch.limits import BatchLimits
+from jetspark.engine.consumer.config import Ceilings
 from jetspark.engine.consumer.consumers import Consumers
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gate import HeldReads
@@ -84,6 +86,7 @@ class Engine(Consumers):
         self.api_errors = 0
         self.dirty: list[Stream] = []
         self.ledger = ledger or AccountLedger()
+        self._set_ceilings()
         self._store = store
         self._account = account
         self.random_id = random_id
@@ -138,6 +141,7 @@ class Engine(Consumers):
         """Show a stream that was restored; the answer to who restored it."""
         shown = Stream(config, stream.created_ns, stream.log, self._batch_limits)
         self._add(shown)
+        self.adopt_consumers(shown)
         return STREAM_CREATE.ok(stream_info(shown, now, StreamCreateResponse))
 
     def discard(self, stream: Stream) -> None:
@@ -169,6 +173,22 @@ class Engine(Consumers):
         """Go by other settings from now on."""
         self.settings = settings
         self._gate.wait_ns = settings.min_last_seq_wait
+        self._set_ceilings()
+
+    def change_limits(self, limits: AccountLimits) -> None:
+        """Let the account have other limits from now on."""
+        self.ledger.change(limits)
+        self._set_ceilings()
+
+    def _set_ceilings(self) -> None:
+        """Say what consumers may be configured to."""
+        settings, limits = self.settings, self.ledger.limits
+        self.ceilings = Ceilings(
+            server_max_ack_pending=settings.max_ack_pending,
+            server_max_batch=settings.max_request_batch,
+            account_max_ack_pending=max(limits.max_ack_pending, 0),
+            account_max_consumers=max(limits.max_consumers, 0),
+        )
 
     def find(self, name: str) -> StreamConfig | None:
         """The configuration of a stream of the account."""

@@ -152,7 +152,7 @@ class JetStreamRuntime:
             driver.engine.change_settings(self._settings)
             driver.commit_delay_ns = self._commit_delay
             if name in granted:
-                driver.engine.ledger.change(account_limits(granted[name]))
+                driver.engine.change_limits(account_limits(granted[name]))
 
     def _report(self, owner: object, error: OSError | None) -> None:
         assert isinstance(owner, tuple)

@@ -19,15 +19,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
 
-from jetspark.testing.store_crashes import run_crashes  # noqa: E402 - needs the path above
+from jetspark.testing.batch_crashes import run_batch_crashes  # noqa: E402 - needs the path above
+from jetspark.testing.store_crashes import run_crashes  # noqa: E402
 from jetspark.testing.store_damage import run_flips  # noqa: E402
 from jetspark.testing.store_mutations import run_mutations  # noqa: E402
 from jetspark.testing.store_rewrites import run_rewrites  # noqa: E402
 from jetspark.testing.store_sample import KINDS  # noqa: E402
 
 Campaign = Callable[[float, int], str]
+
+CONSUMER_KILLS_MIN = 100
 
 
 def kills(deadline: float, seed: int) -> str:
@@ -37,6 +41,19 @@ def kills(deadline: float, seed: int) -> str:
         while time.monotonic() < deadline or campaign.lives == 0:
             asyncio.run(campaign.live())
     return f"{campaign.lives} kills, {len(campaign.acked)} acknowledged, 0 lost, 0 used twice"
+
+
+def consumer_kills(deadline: float, seed: int) -> str:
+    """SIGKILL while messages are consumed: at least once, no ack floor ahead of the truth."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        campaign = ConsumerKills(Path(folder, "store"), seed)
+        while time.monotonic() < deadline or campaign.lives < CONSUMER_KILLS_MIN:
+            campaign.live()
+        campaign.finish()
+    return (
+        f"{campaign.lives} kills, {len(campaign.delivered)} delivered, "
+        f"{len(campaign.confirmed)} acknowledgements answered, 0 lost, 0 invented"
+    )
 
 
 def fuzz_protocol(deadline: float, seed: int) -> str:
@@ -66,6 +83,13 @@ def crashes(deadline: float, seed: int) -> str:
     return str(run_crashes(2**62, seed=seed, go_on=lambda _done: time.monotonic() < deadline))
 
 
+def batches(deadline: float, seed: int) -> str:
+    """Power cuts around the commits of batches."""
+    return str(
+        run_batch_crashes(2**62, seed=seed, go_on=lambda _done: time.monotonic() < deadline)
+    )
+
+
 def flips(deadline: float, seed: int) -> str:
     """Bits that change by themselves, in every kind of file."""
     total = 0
@@ -93,7 +117,16 @@ def rewrites(deadline: float, seed: int) -> str:
     return f"{total} lives of rewritten segments, always exactly what was there"
 
 
-CAMPAIGNS: tuple[Campaign, ...] = (kills, crashes, flips, mutations, rewrites, fuzz_protocol)
+CAMPAIGNS: tuple[Campaign, ...] = (
+    kills,
+    consumer_kills,
+    crashes,
+    batches,
+    flips,
+    mutations,
+    rewrites,
+    fuzz_protocol,
+)
 
 
 def main() -> None:

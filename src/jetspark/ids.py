@@ -9,6 +9,7 @@ _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 _BASE: Final = 62
 _PREFIX_LENGTH: Final = 12
 _SEQUENCE_LENGTH: Final = 10
+_SHORT_LENGTH: Final = 8
 _PREFIX_COUNT: Final = _BASE**_PREFIX_LENGTH
 _SEQUENCE_COUNT: Final = _BASE**_SEQUENCE_LENGTH
 _STEP_MIN: Final = 33
@@ -61,6 +62,11 @@ class Nuid:
 
     def _draw(self, size: int, below: int) -> int:
         return int.from_bytes(self._random_bytes(size), "big") % below
+
+
+def short_id(number: int) -> str:
+    """Return 8 characters made of a random number, as servers name consumers nobody named."""
+    return _format_base62(number, _SHORT_LENGTH)
 
 
 def new_inbox(nuid: Nuid, prefix: str = "_INBOX") -> str:

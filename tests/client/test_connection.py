@@ -1,12 +1,10 @@
 """Opening, keeping and losing a connection, against servers that misbehave as told."""
 
 import asyncio
-import contextlib
-import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 
 import pytest
+from tests.client.scripted import INFO, greet, scripted, unused_port
 
 from jetspark.client import connect
 from jetspark.errors import (
@@ -17,8 +15,6 @@ from jetspark.errors import (
     ProtocolViolation,
 )
 
-INFO = b'INFO {"server_id":"x","version":"2.15.1","headers":true,"max_payload":1048576}\r\n'
-
 
 class RunningServer(Protocol):
     """What conftest.py starts."""
@@ -27,45 +23,6 @@ class RunningServer(Protocol):
 
     def kill(self) -> None:
         """End it, whatever it is doing."""
-
-
-Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-@contextlib.asynccontextmanager
-async def scripted(script: Script) -> AsyncIterator[str]:
-    """A server on loopback that does what ``script`` says with every connection."""
-    open_writers: list[asyncio.StreamWriter] = []
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        open_writers.append(writer)
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            await script(reader, writer)
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        for writer in open_writers:
-            writer.close()
-        server.close()
-        await server.wait_closed()
-
-
-async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    """Shake hands as a server does; returns the CONNECT line."""
-    writer.write(INFO)
-    line = await reader.readuntil(b"\r\n")
-    await reader.readuntil(b"PING\r\n")
-    writer.write(b"PONG\r\n")
-    return line
-
-
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 async def test_servers_are_tried_in_order(own_server: RunningServer) -> None:
@@ -169,7 +126,9 @@ async def test_a_server_that_does_not_answer_pings_is_given_up() -> None:
         await reader.read()
 
     async with scripted(deaf) as address:
-        nc = await connect(address, ping_interval=0.01, closed_callback=reasons.append)
+        nc = await connect(
+            address, ping_interval=0.01, closed_callback=reasons.append, allow_reconnect=False
+        )
         subscription = await nc.subscribe("a")
         with pytest.raises(ConnectionClosed, match=r"did not answer 2 PINGs sent every 0\.01 s"):
             await subscription.next_msg()
@@ -182,7 +141,7 @@ async def test_everything_pending_fails_at_once_when_the_server_dies(
     own_server: RunningServer, name: str
 ) -> None:
     reasons: list[Exception | None] = []
-    nc = await connect(own_server.url, closed_callback=reasons.append)
+    nc = await connect(own_server.url, closed_callback=reasons.append, allow_reconnect=False)
     subscription = await nc.subscribe(name)
     await nc.subscribe(f"{name}.silent")
     nc.publish(name, b"last words")
@@ -212,7 +171,7 @@ async def test_a_protocol_violation_later_on_closes_with_the_reason() -> None:
         await reader.read()
 
     async with scripted(garble) as address:
-        nc = await connect(address)
+        nc = await connect(address, allow_reconnect=False)
         subscription = await nc.subscribe("a")
         with pytest.raises(ConnectionClosed, match="not the NATS protocol") as caught:
             await subscription.next_msg()
@@ -239,7 +198,7 @@ async def test_the_reason_of_a_closing_error_line_is_passed_on() -> None:
         writer.close()
 
     async with scripted(evict) as address:
-        nc = await connect(address)
+        nc = await connect(address, allow_reconnect=False)
         subscription = await nc.subscribe("a")
         with pytest.raises(ConnectionClosed, match="Slow Consumer"):
             await subscription.next_msg()

@@ -108,45 +108,6 @@ async def test_next_msg_says_when_nothing_came(client: Connect, name: str) -> No
             await subscription.next_msg()
 
 
-@pytest.mark.parametrize("plain", [True, False], ids=["plain", "coroutine"])
-async def test_callbacks_get_messages_in_order(client: Connect, name: str, plain: bool) -> None:
-    received: list[bytes] = []
-
-    async def coroutine(message: Message) -> None:
-        await asyncio.sleep(0)
-        received.append(message.data)
-
-    def function(message: Message) -> None:
-        received.append(message.data)
-
-    async with client() as nc:
-        subscription = await nc.subscribe(name, callback=function if plain else coroutine)
-        for n in range(1000):
-            nc.publish(name, b"%d" % n)
-        await subscription.drain()
-
-    assert received == [b"%d" % n for n in range(1000)]
-
-
-async def test_a_failing_callback_is_reported_and_goes_on(client: Connect, name: str) -> None:
-    errors: list[Exception] = []
-    received: list[bytes] = []
-
-    def callback(message: Message) -> None:
-        received.append(message.data)
-        if message.data == b"bad":
-            raise LookupError("bad message")
-
-    async with client(error_callback=errors.append) as nc:
-        subscription = await nc.subscribe(name, callback=callback)
-        for payload in (b"good", b"bad", b"good"):
-            nc.publish(name, payload)
-        await subscription.drain()
-
-    assert received == [b"good", b"bad", b"good"]
-    assert [str(error) for error in errors] == ["bad message"]
-
-
 async def test_a_slow_consumer_loses_messages_and_hears_of_it(client: Connect, name: str) -> None:
     errors: list[Exception] = []
     async with client(error_callback=errors.append) as nc:
@@ -182,19 +143,6 @@ async def test_a_drain_that_nobody_reads_says_so(client: Connect, name: str) -> 
 
         with pytest.raises(RequestTimeout, match=r"1 messages were not taken within 0\.05 s"):
             await subscription.drain(timeout=0.05)
-
-
-async def test_drain_of_the_client_runs_callbacks_to_the_end_and_closes(
-    client: Connect, name: str
-) -> None:
-    received: list[bytes] = []
-    async with client() as nc:
-        await nc.subscribe(name, callback=lambda message: received.append(message.data))
-        for _ in range(500):
-            nc.publish(name, b"x")
-        await nc.drain()
-
-        assert (len(received), nc.is_closed) == (500, True)
 
 
 async def test_a_request_is_answered(client: Connect, name: str) -> None:
@@ -361,3 +309,36 @@ async def test_counters_count(client: Connect, name: str) -> None:
     assert (stats.out_msgs, stats.in_msgs, stats.in_bytes) == (10, 10, 50)
     assert (stats.subscriptions, stats.write_pending_bytes) == (1, 0)
     assert stats.out_bytes > 100
+
+
+async def test_inboxes_are_unique_and_have_the_prefix(client: Connect) -> None:
+    async with client(inbox_prefix="app.inbox") as nc:
+        inboxes = {nc.new_inbox() for _ in range(100)}
+
+    assert len(inboxes) == 100
+    assert all(inbox.startswith("app.inbox.") for inbox in inboxes)
+
+
+async def test_the_round_trip_time_is_measured(client: Connect) -> None:
+    async with client() as nc:
+        assert 0 < await nc.rtt() < 5
+
+
+async def test_the_limit_of_pending_bytes_holds_too(client: Connect, name: str) -> None:
+    errors: list[Exception] = []
+    async with client(error_callback=errors.append) as nc:
+        subscription = await nc.subscribe(name, pending_bytes=1000)
+        for _ in range(15):
+            nc.publish(name, bytes(100))
+        await nc.flush()
+        assert (subscription.pending_msgs, subscription.dropped) == (10, 5)
+        for _ in range(10):
+            await subscription.next_msg()
+        for _ in range(15):
+            nc.publish(name, bytes(100))
+        await nc.flush()
+
+        assert (subscription.pending_bytes, subscription.dropped) == (1000, 10)
+    assert [str(error) for error in errors] == [
+        f"slow consumer on '{name}': {dropped} messages dropped" for dropped in (5, 10)
+    ]

@@ -1,19 +1,16 @@
 """Credentials, permissions and TLS, on servers configured for it."""
 
 import asyncio
-import datetime as dt
-import ipaddress
 import ssl
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
+from tests.client.certificates import make_certificate
 
-from jetspark.client import connect
-from jetspark.errors import AuthorizationFailed, ConnectFailed, PermissionsViolation
-
-x509 = pytest.importorskip("cryptography.x509", reason="makes the certificates of these tests")
+from jetspark.client import TlsFiles, connect
+from jetspark.errors import AuthorizationFailed, ConnectFailed, PermissionsViolation, ServerRefused
 
 
 class RunningServer(Protocol):
@@ -90,41 +87,6 @@ async def test_a_forbidden_request_fails_at_once_and_a_publish_is_reported(
     assert len(errors) == 2
 
 
-def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """A self-signed certificate for 127.0.0.1, and its key."""
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "jetspark test")])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
-            critical=False,
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    cert_file, key_file = folder / "cert.pem", folder / "key.pem"
-    cert_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    key_file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return cert_file, key_file
-
-
 @pytest.mark.parametrize("first", [False, True], ids=["after INFO", "handshake first"])
 async def test_tls(nats_server: Start, tmp_path: Path, first: bool) -> None:
     cert_file, key_file = make_certificate(tmp_path)
@@ -174,3 +136,77 @@ async def test_a_context_of_the_wrong_host_name_is_refused(
         await connect(server.url, tls=context, tls_hostname="elsewhere.example")
     async with await connect(server.url, tls=context, tls_hostname="127.0.0.1") as nc:
         await asyncio.wait_for(nc.flush(), 5)
+
+
+async def test_a_client_certificate_by_files(nats_server: Start, tmp_path: Path) -> None:
+    """Options that name files pickle; an SSL context does not."""
+    cert_file, key_file = make_certificate(tmp_path)
+    server = nats_server(
+        f'tls {{ cert_file: "{cert_file}", key_file: "{key_file}", ca_file: "{cert_file}", '
+        "verify: true }"
+    )
+    files = TlsFiles(
+        ca_file=str(cert_file), certificate_file=str(cert_file), key_file=str(key_file)
+    )
+    async with await connect(server.url, tls=files) as nc:
+        await nc.flush()
+
+    with pytest.raises(ConnectFailed):
+        await connect(server.url, tls=TlsFiles(ca_file=str(cert_file)))
+    with pytest.raises(ConnectFailed, match="No such file"):
+        await connect(server.url, tls=TlsFiles(ca_file="missing.pem"))
+
+
+async def test_tls_goes_on_after_a_reconnect(
+    tmp_path: Path, server_process: Callable[..., Any]
+) -> None:
+    cert_file, key_file = make_certificate(tmp_path)
+    arguments = ("--tls", "--tlscert", str(cert_file), "--tlskey", str(key_file))
+    server = server_process("nats-server", tmp_path / "store", *arguments)
+    async with await connect(
+        server.url, tls=TlsFiles(ca_file=str(cert_file)), reconnect_wait=0.01
+    ) as nc:
+        subscription = await nc.subscribe("a")
+        await asyncio.to_thread(server.kill)
+        port = server.address.rpartition(":")[2]
+        await asyncio.to_thread(
+            server_process, "nats-server", tmp_path / "store", *arguments, port=port
+        )
+        await nc.flush(timeout=20)
+        nc.publish("a", b"x")
+
+        assert (await subscription.next_msg()).data == b"x"
+
+
+async def test_a_forbidden_inbox_fails_requests_at_once_and_says_what_helps(
+    nats_server: Start,
+) -> None:
+    server = nats_server(
+        "authorization { users: [ { user: ann, password: secret, "
+        'permissions: { subscribe: { allow: ["open.>"] } } } ] }'
+    )
+    login: Any = {"user": "ann", "password": "secret"}
+    async with await connect(server.url, **login) as nc:
+        await nc.subscribe("open.echo", callback=lambda m: m.respond(m.data))
+        for _ in range(2):
+            with pytest.raises(PermissionsViolation) as caught:
+                await nc.request("open.echo", timeout=30)
+            assert "inbox_prefix=" in str(caught.value.__notes__)
+    async with await connect(server.url, inbox_prefix="open.inbox", **login) as nc:
+        await nc.subscribe("open.echo", callback=lambda m: m.respond(m.data))
+
+        assert (await nc.request("open.echo", b"x")).data == b"x"
+
+
+async def test_too_many_subscriptions_are_reported_and_the_connection_lives(
+    nats_server: Start,
+) -> None:
+    server = nats_server("max_subscriptions: 2")
+    errors: list[Exception] = []
+    async with await connect(server.url, error_callback=errors.append) as nc:
+        for n in range(3):
+            await nc.subscribe(f"a.{n}")
+        await nc.flush()
+
+        assert nc.stats.reconnects == 0
+    assert [type(error) for error in errors] == [ServerRefused]

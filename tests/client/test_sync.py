@@ -1,15 +1,19 @@
 """The blocking client over a real server."""
 
+import asyncio
+import pickle
 import threading
 import time
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.errors import ConnectFailed, ConnectionClosed, MessageNotFound, RequestTimeout
+from jetspark.sync.portal import get_portal
 
 
 class RunningServer(Protocol):
@@ -150,7 +154,7 @@ def test_a_scan_may_be_given_up(nc: sync.Client, name: str) -> None:
 
 
 def test_a_lost_connection_ends_waiting_calls(own_server: RunningServer, name: str) -> None:
-    nc = sync.connect(own_server.url)
+    nc = sync.connect(own_server.url, allow_reconnect=False)
     subscription = nc.subscribe(name)
     killer = threading.Timer(0.05, own_server.kill)
     killer.start()
@@ -170,3 +174,108 @@ def test_failing_to_connect_raises_here() -> None:
         sync.connect("127.0.0.1:1")
     with pytest.raises(ValueError, match="scheme"):
         sync.connect("http://127.0.0.1")
+
+
+def test_it_works_where_a_loop_is_running(server: RunningServer, name: str) -> None:
+    """A notebook has a running loop in the thread that executes the cells."""
+
+    async def cell() -> bytes:
+        with sync.connect(server.url) as nc:
+            subscription = nc.subscribe(name)
+            nc.publish(name, b"from a cell")
+            return subscription.next_msg().data
+
+    assert asyncio.run(cell()) == b"from a cell"
+
+
+def test_many_threads_share_a_client_and_a_subscription(nc: sync.Client, name: str) -> None:
+    received: list[bytes] = []
+    subscription = nc.subscribe(name)
+
+    def take() -> None:
+        received.extend(message.data for message in subscription)
+
+    def send(worker: int) -> None:
+        for n in range(200):
+            nc.publish(name, b"%d-%d" % (worker, n))
+        nc.flush()
+
+    takers = [threading.Thread(target=take) for _ in range(3)]
+    senders = [threading.Thread(target=send, args=(worker,)) for worker in range(4)]
+    for thread in (*takers, *senders):
+        thread.start()
+    for thread in senders:
+        thread.join()
+    subscription.unsubscribe()
+    for thread in takers:
+        thread.join(10)
+
+    assert sorted(received) == sorted(b"%d-%d" % (w, n) for w in range(4) for n in range(200))
+
+
+def test_requests_from_many_threads_get_their_own_answers(nc: sync.Client, name: str) -> None:
+    nc.subscribe(name, callback=lambda message: message.respond(message.data))
+    nc.flush()
+    wrong: list[bytes] = []
+
+    def ask(worker: int) -> None:
+        for n in range(50):
+            question = b"%d-%d" % (worker, n)
+            if nc.request(name, question).data != question:
+                wrong.append(question)
+
+    threads = [threading.Thread(target=ask, args=(worker,)) for worker in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+
+    assert wrong == []
+    assert nc.stats.requests_pending == 0
+
+
+def test_options_travel_by_pickle(server: RunningServer, name: str) -> None:
+    """contracts.md 6: a Spark worker connects as the driver did."""
+    sent = pickle.dumps(sync.client_options(server.url, name="worker", timeout=3.0))
+    with sync.connect_with(pickle.loads(sent)) as nc:
+        nc.publish(name)
+        nc.flush()
+
+        assert nc.is_connected
+
+
+def test_a_closed_client_leaves_no_task_behind(server: RunningServer, name: str) -> None:
+    def tasks() -> set[str]:
+        async def count() -> set[str]:
+            return {task.get_name() for task in asyncio.all_tasks()}
+
+        return {task for task in get_portal().call(count()) if "jetspark" in task}
+
+    before = tasks()
+    for _ in range(5):
+        with sync.connect(server.url) as nc:
+            nc.subscribe(name, callback=lambda _: None)
+            nc.publish(name)
+            nc.flush()
+    threads = [t.name for t in threading.enumerate() if t.name == "jetspark loop"]
+
+    assert tasks() == before
+    assert len(threads) == 1
+
+
+def test_a_blocking_client_survives_a_restart(
+    tmp_path: Path, server_process: Callable[..., Any], name: str
+) -> None:
+    first = server_process("nats-server", tmp_path)
+    found = threading.Event()
+    with sync.connect(
+        first.url, reconnected_callback=lambda _: found.set(), reconnect_wait=0.01
+    ) as nc:
+        subscription = nc.subscribe(name)
+        first.kill()
+        server_process("nats-server", tmp_path, port=first.address.rpartition(":")[2])
+        assert found.wait(20)
+        nc.publish(name, b"again")
+
+        assert subscription.next_msg().data == b"again"
+        assert nc.stats.reconnects == 1

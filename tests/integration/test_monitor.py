@@ -61,6 +61,31 @@ async def test_traffic_is_counted_for_the_server_the_account_and_the_client() ->
     assert accounts[0]["received"]["msgs"] == 3
 
 
+async def test_consumers_are_shown_as_info_says_it(tmp_path: Path) -> None:
+    body = b'{"stream_name":"S","config":{"durable_name":"c","ack_policy":"explicit"}}'
+    async with jetspark.Server(store_dir=tmp_path, http_port=-1) as server:
+        client = await nats.connect(server.client_url)
+        await client.request("$JS.API.STREAM.CREATE.S", b'{"name":"S","subjects":["s.>"]}')
+        await client.request("s.a", b"x")
+        await client.request("$JS.API.CONSUMER.CREATE.S.c", body)
+        pulled = await client.subscribe("in")
+        await client.publish("$JS.API.CONSUMER.MSG.NEXT.S.c", b"1", reply="in")
+        await pulled.next_msg(timeout=10)
+        jsz = await get(server, "/jsz?consumers=1&config=1")
+        healthy = await get(server, "/healthz?account=$G&stream=S&consumer=c")
+        missing = await text(server, "/healthz?account=$G&stream=S&consumer=x")
+        info = json.loads((await client.request("$JS.API.CONSUMER.INFO.S.c")).data)
+        await client.close()
+
+    (shown,) = jsz["account_details"][0]["stream_detail"][0]["consumer_detail"]
+    for field in ("name", "created", "delivered", "ack_floor", "num_ack_pending", "num_pending"):
+        assert shown[field] == info[field]
+    assert shown["config"]["durable_name"] == "c"
+    assert jsz["consumers"] == 1
+    assert healthy == {"status": "ok"}
+    assert missing[0] == 404
+
+
 async def test_a_stream_and_what_it_holds_are_shown(tmp_path: Path) -> None:
     async with jetspark.Server(store_dir=tmp_path, http_port=-1) as server:
         client = await nats.connect(server.client_url)
@@ -184,3 +209,31 @@ async def test_asking_for_connections_measures_their_round_trip() -> None:
 
     assert first == "0s"
     assert second != "0s"
+
+
+async def test_the_figures_of_commits_and_files_are_those_of_the_run(tmp_path: Path) -> None:
+    async with jetspark.Server(http_port=-1, store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        body = json.dumps({"name": "S", "subjects": ["s.>"], "persist_mode": "async"}).encode()
+        await client.request("$JS.API.STREAM.CREATE.S", body, timeout=5)
+        for number in range(5):
+            await client.request("s.a", b"x" * 100, headers={"Nats-Msg-Id": str(number)})
+        storez = await get(server, "/storez")
+        _, metrics = await text(server, "/metrics")
+        await client.close()
+
+    commits = storez["commits"]
+    (stream,) = storez["streams"]
+    on_disk = sum(path.stat().st_size for path in tmp_path.rglob("*.seg"))
+    assert (commits["messages"], commits["errors"]) == (5, 0)
+    assert 5 <= commits["groups"] == commits["inline"] + commits["by_thread"]
+    assert commits["messages_per_group"] <= 1
+    assert 0 < commits["duration_p50_ns"] <= commits["duration_p99_ns"]
+    assert commits["duration_p99_ns"] <= commits["duration_max_ns"]
+    assert sum(bucket["count"] for bucket in commits["durations"]) == commits["groups"]
+    assert stream["durability"] == "async"
+    assert stream["duplicates"] == 5
+    assert 5 * 100 < stream["file_bytes"] <= on_disk
+    assert "jetspark_commit_groups_total{server_id=" in metrics
+    assert "jetspark_stream_durability{" in metrics
+    assert 'value="async"' in metrics

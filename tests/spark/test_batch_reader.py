@@ -16,18 +16,18 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from jetspark.errors import AuthorizationFailed
-from jetspark.spark.batch_reader import (
-    RETRIES_MAX,
-    RETRY_DELAY_S,
-    JetStreamBatchReader,
-    PlanningFailed,
-    SequencePartition,
-    retry_delay,
-)
+from jetspark.spark.batch_reader import JetStreamBatchReader
 from jetspark.spark.connections import IDLE_MAX, ConnectionCache, connect
 from jetspark.spark.options import Connection, HeaderMode, SourceOptions
 from jetspark.spark.planner import DataLoss
+from jetspark.spark.range_reader import (
+    RETRIES_MAX,
+    RETRY_DELAY_S,
+    SequencePartition,
+    retry_delay,
+)
 from jetspark.spark.schema import default_schema
+from jetspark.spark.stream_view import PlanningFailed
 
 if TYPE_CHECKING:
     from tests.spark.conftest import NatsServer, Streams
@@ -117,7 +117,7 @@ def test_a_range_that_holds_only_deleted_messages_is_empty(streams: "Streams") -
 def test_a_filter_leaves_its_subjects(streams: "Streams") -> None:
     streams.fill("FILTERED", 100)
 
-    read = _read_all(_options(streams.url, "FILTERED", subject="FILTERED.1", min_partitions=3))
+    read = _read_all(_options(streams.url, "FILTERED", subjects=("FILTERED.1",), min_partitions=3))
 
     assert read == list(range(1, 101, 3))
 
@@ -148,7 +148,7 @@ def test_messages_removed_after_the_planning_are_data_loss(streams: "Streams") -
 
 def test_with_a_filter_a_hole_says_nothing_about_loss(streams: "Streams") -> None:
     stream = streams.fill("QUIET", 30)
-    options = _options(streams.url, "QUIET", subject="QUIET.1")
+    options = _options(streams.url, "QUIET", subjects=("QUIET.1",))
     reader = JetStreamBatchReader(options, SCHEMA)
     (part,) = reader.partitions()
     stream.purge(seq=2)
@@ -191,11 +191,11 @@ def test_a_server_that_stays_away_fails_the_task(
     server = start_nats()
     server.stop()
     waits: list[float] = []
-    monkeypatch.setattr("jetspark.spark.batch_reader.time.sleep", waits.append)
+    monkeypatch.setattr("jetspark.spark.range_reader.time.sleep", waits.append)
     reader = JetStreamBatchReader(_options(server.url, "ANY"), SCHEMA)
 
     with pytest.raises(Exception, match=r"127\.0\.0\.1"):
-        list(reader.read(SequencePartition(1, 10)))
+        list(reader.read(SequencePartition("ANY", 1, 10)))
 
     assert len(waits) == RETRIES_MAX
 
@@ -243,11 +243,11 @@ def test_a_user_without_permission_is_told_in_the_planning(
     assert "hidden" not in str(caught.value)
     # Nothing is gained by trying the same password again.
     waits: list[float] = []
-    monkeypatch.setattr("jetspark.spark.batch_reader.time.sleep", waits.append)
+    monkeypatch.setattr("jetspark.spark.range_reader.time.sleep", waits.append)
     with pytest.raises(AuthorizationFailed):
         list(
             JetStreamBatchReader(SourceOptions(connection=wrong, stream="SECRET"), SCHEMA).read(
-                SequencePartition(1, 2)
+                SequencePartition("SECRET", 1, 2)
             )
         )
     assert waits == []

@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.functions import col, count_distinct
 from pyspark.sql.functions import sum as sum_of
 
+from jetspark.units import format_rfc3339
+
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams
 
@@ -169,16 +171,53 @@ def test_a_wrong_schema_is_refused_with_a_hint(spark: SparkSession, streams: "St
     assert "unknown column 'subjects': did you mean 'subject'?" in _failure(frame)
 
 
-def test_what_does_not_exist_yet_says_so(
-    spark: SparkSession, streams: "Streams", tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    frame = spark.range(1)
-    writer = frame.write.format("jetstream").mode("append")
-    stream = spark.readStream.format("jetstream").options(servers=streams.url, stream="S").load()
-    checkpoint = str(tmp_path_factory.mktemp("checkpoint"))
+def test_what_does_not_exist_yet_says_so(spark: SparkSession, streams: "Streams") -> None:
+    writer = spark.range(1).write.format("jetstream").mode("append")
 
     with pytest.raises(PySparkException, match="Writing to format 'jetstream'"):
         writer.options(servers=streams.url, stream="S").save()
-    query = stream.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
-    with pytest.raises(PySparkException, match="readStream from format 'jetstream'"):
-        query.awaitTermination(60)
+
+
+def test_a_subject_alone_finds_its_stream(spark: SparkSession, streams: "Streams") -> None:
+    """spark.md 6.2, ADR-15: exactly one stream takes the subject."""
+    streams.fill("LOOKED", 30)
+
+    frame = spark.read.format("jetstream").options(servers=streams.url, subject="LOOKED.1").load()
+
+    assert {row.stream for row in frame.collect()} == {"LOOKED"}
+    assert frame.count() == 10
+
+
+def test_a_subject_nobody_takes_is_one_line(spark: SparkSession, streams: "Streams") -> None:
+    frame = spark.read.format("jetstream").options(servers=streams.url, subject="none.x").load()
+
+    assert "there is no stream that takes" in _failure(frame)
+
+
+def test_times_choose_messages(spark: SparkSession, streams: "Streams") -> None:
+    stream = streams.fill("TIMED", 10)
+    middle = stream.get_msg(seq=6).time_ns
+
+    rows = (
+        _reader(spark, streams, "TIMED")
+        .options(startingTimestamp=format_rfc3339(middle), endingOffsets="9")
+        .load()
+        .collect()
+    )
+    before = (
+        _reader(spark, streams, "TIMED").options(endingTimestamp=format_rfc3339(middle)).load()
+    )
+
+    assert sorted(row.seq for row in rows) == [6, 7, 8]
+    assert before.count() == 5
+
+
+def test_a_read_waits_for_a_sequence_and_fails_without_it(
+    spark: SparkSession, streams: "Streams"
+) -> None:
+    """spark.md 6.2, ADR-53: minLastSeq."""
+    streams.fill("REACHED", 10)
+    reader = _reader(spark, streams, "REACHED")
+
+    assert reader.option("minLastSeq", "10").load().count() == 10
+    assert "minLastSeq is 11" in _failure(reader.option("minLastSeq", "11").load())

@@ -26,6 +26,7 @@ from jetspark.api.enums import (
     AckPolicy,
     ConsumerAction,
     DeliverPolicy,
+    Outcome,
     PriorityPolicy,
     ReplayPolicy,
 )
@@ -35,6 +36,7 @@ from jetspark.units import Nanoseconds
 __all__ = [
     "CONSUMER_CREATE",
     "CONSUMER_DELETE",
+    "CONSUMER_EXPLAIN",
     "CONSUMER_INFO",
     "CONSUMER_LEADER_STEPDOWN",
     "CONSUMER_LIST",
@@ -48,6 +50,8 @@ __all__ = [
     "ConsumerListResponse",
     "ConsumerNamesResponse",
     "ConsumersRequest",
+    "ExplainRequest",
+    "ExplainResponse",
     "NakOptions",
     "PauseRequest",
     "PauseResponse",
@@ -210,6 +214,31 @@ class UnpinResponse(ApiStruct, frozen=True, kw_only=True):
     """Answer of CONSUMER.UNPIN: nothing but its type."""
 
 
+class ExplainRequest(ApiStruct, frozen=True, kw_only=True):
+    """Body of CONSUMER.EXPLAIN, which is ours: the message it asks about."""
+
+    seq: Count = 0
+
+
+class ExplainResponse(ApiStruct, frozen=True, kw_only=True):
+    """Answer of CONSUMER.EXPLAIN: why a message is, or is not, delivered.
+
+    ``outcome`` is one of the words in ``api/enums.py``, ``reason`` says it to people. ``until`` is
+    when it changes by itself, ``deliveries`` how often the message was delivered, ``ahead`` how
+    many messages come before it.
+    """
+
+    stream_name: str = shown("")
+    name: str = shown("")
+    seq: int = shown(0)
+    subject: str = ""
+    outcome: Outcome = shown(Outcome.NOT_STORED)
+    reason: str = shown("")
+    until: Timestamp | None = None
+    deliveries: int = 0
+    ahead: int = 0
+
+
 class PullRequest(ApiStruct, frozen=True, kw_only=True):
     """JSON body of CONSUMER.MSG.NEXT and of ``+NXT``."""
 
@@ -251,6 +280,7 @@ CONSUMER_PAUSE: Final = Response(
 )
 CONSUMER_RESET: Final = Response("consumer_reset", ResetResponse, error_keeps=b'"reset_seq":0')
 CONSUMER_UNPIN: Final = Response("consumer_unpin", UnpinResponse)
+CONSUMER_EXPLAIN: Final = Response("consumer_explain", ExplainResponse)
 CONSUMER_LEADER_STEPDOWN: Final = Response("consumer_leader_stepdown", Success)
 
 # Read without strictness: contracts.md section 3, and CONSUMER.RESET and CONSUMER.UNPIN as

@@ -16,6 +16,7 @@ __all__ = [
     "ConsumerAction",
     "DeliverPolicy",
     "Discard",
+    "Outcome",
     "PersistMode",
     "PriorityPolicy",
     "ReplayPolicy",
@@ -120,6 +121,26 @@ class ConsumerAction(Word):
     CREATE_OR_UPDATE = ""
     CREATE = "create"
     UPDATE = "update"
+
+
+class Outcome(Word):
+    """What CONSUMER.EXPLAIN says about a message; the request is ours."""
+
+    NOT_STORED = "not_stored"
+    FILTERED = "filtered"
+    BEFORE_START = "before_start"
+    ACKNOWLEDGED = "acknowledged"
+    DELIVERED = "delivered"
+    ACK_PENDING = "ack_pending"
+    MAX_DELIVER = "max_deliver_reached"
+    GATED = "gated"
+    PAUSED = "paused"
+    NO_INTEREST = "no_interest"
+    NO_PULL = "no_pull_waiting"
+    MAX_ACK_PENDING = "max_ack_pending_reached"
+    STALLED = "flow_control_stalled"
+    PACED = "paced"
+    NEXT = "next"
 
 
 class Action(Word):

@@ -25,6 +25,7 @@ __all__ = [
     "LEVEL_PRIORITY",
     "LEVEL_SCHEDULES",
     "LEVEL_TTL",
+    "RESTORING",
     "answered_metadata",
     "consumer_level",
     "own_metadata",
@@ -46,6 +47,9 @@ LEVEL_PERSIST_ASYNC: Final = 2
 LEVEL_MIN_LAST_SEQ: Final = 2  # wire-facts.md section 2, row 4
 LEVEL_BATCHED: Final = 3  # ADR-50; what our server writes down
 LEVEL_FAST_RELEASED: Final = 4  # what a client looks for: the level of released fast ingest
+
+# A stream whose restore is not over: nobody sees it, and a restart removes it.
+RESTORING: Final = "_jetspark.restoring"
 
 _REQUIRED: Final = "_nats.req.level"
 _VERSION: Final = "_nats.ver"

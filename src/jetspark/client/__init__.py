@@ -1,27 +1,92 @@
 """The asyncio client: ``connect`` and what it leads to."""
 
-from jetspark.client.client import Client, connect
-from jetspark.client.core import ClientStats
+from jetspark.client.client import Client, connect, connect_with
+from jetspark.client.connect_arguments import ConnectArguments, client_options
+from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata
+from jetspark.client.jetstream.consumer.consume import Consumption
+from jetspark.client.jetstream.consumer.endless import MessageIterator
+from jetspark.client.jetstream.consumer.handle import Consumer
+from jetspark.client.jetstream.consumer.message import JetStreamMessage
+from jetspark.client.jetstream.consumer.ordered_handle import OrderedConsumer
+from jetspark.client.jetstream.consumer.pull import PullGroup
 from jetspark.client.jetstream.context import JetStream
+from jetspark.client.jetstream.kv.bucket import KeyValue
+from jetspark.client.jetstream.kv.codec import Base64Keys, PathKeys
+from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.client.jetstream.kv.encryption import AesGcmValues
+from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
+from jetspark.client.jetstream.kv.lock import Election, Lock
+from jetspark.client.jetstream.kv.members import MemberChange, Members, Membership
+from jetspark.client.jetstream.kv.transaction import Transaction
+from jetspark.client.jetstream.kv.watch import KeyWatcher
+from jetspark.client.jetstream.objects.config import ObjectStoreConfig
+from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectStoreStatus
+from jetspark.client.jetstream.objects.reading import ObjectReader
+from jetspark.client.jetstream.objects.store import ObjectStore
+from jetspark.client.jetstream.objects.watching import ObjectWatcher
 from jetspark.client.jetstream.publish import AckFuture, Expect
+from jetspark.client.jetstream.publish_atomic import AtomicBatch
+from jetspark.client.jetstream.publish_fast import FastPublisher
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
+from jetspark.client.jetstream.subscribe.pull_subscription import PullSubscription
+from jetspark.client.jetstream.subscribe.push_subscription import PushSubscription
 from jetspark.client.message import Message
+from jetspark.client.options import ClientOptions
 from jetspark.client.pager import Pager
+from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import Subscription
+from jetspark.client.tls import TlsFiles
 
 __all__ = [
     "AckFuture",
+    "AesGcmValues",
+    "AtomicBatch",
+    "Base64Keys",
+    "BucketStatus",
     "Client",
+    "ClientOptions",
     "ClientStats",
+    "ConnectArguments",
+    "Consumer",
+    "Consumption",
+    "Election",
+    "Entry",
     "Expect",
+    "FastPublisher",
     "JetStream",
+    "JetStreamMessage",
+    "KeyValue",
+    "KeyValueConfig",
+    "KeyWatcher",
+    "Lock",
+    "MemberChange",
+    "Members",
+    "Membership",
     "Message",
+    "MessageIterator",
+    "MessageMetadata",
+    "ObjectInfo",
+    "ObjectReader",
+    "ObjectStore",
+    "ObjectStoreConfig",
+    "ObjectStoreStatus",
+    "ObjectWatcher",
+    "Operation",
+    "OrderedConsumer",
     "Pager",
+    "PathKeys",
+    "PullGroup",
+    "PullSubscription",
+    "PushSubscription",
     "ScanChunk",
     "Stream",
     "StreamMessage",
     "Subscription",
+    "TlsFiles",
+    "Transaction",
+    "client_options",
     "connect",
+    "connect_with",
 ]

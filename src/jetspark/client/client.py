@@ -2,25 +2,21 @@
 
 # Every call has a timeout argument (design.md, "The client").
 
-import ssl
 from collections.abc import AsyncGenerator, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
-from jetspark.client.core import ClientCore, ClientStats
+from jetspark.client.auth import check_credentials
+from jetspark.client.connect_arguments import ConnectArguments, client_options
+from jetspark.client.core import ClientCore
 from jetspark.client.header_input import HeaderInput, header_block
 from jetspark.client.jetstream.context import PUBLISH_ASYNC_MAX, JetStream
 from jetspark.client.message import Message
-from jetspark.client.options import (
-    ClientOptions,
-    ClosedCallback,
-    ErrorCallback,
-    check_options,
-    read_servers,
-)
+from jetspark.client.options import ClientOptions, check_options
 from jetspark.client.pager import Pager
 from jetspark.client.requests import ManyReplies
 from jetspark.client.server_pool import DEFAULT_URL
+from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import (
     PENDING_BYTES_MAX,
     PENDING_MSGS_MAX,
@@ -31,62 +27,29 @@ from jetspark.errors import BadSubject, NoResponders
 from jetspark.headers.status import NO_RESPONDERS
 from jetspark.protocol.handshake import ServerInfo
 from jetspark.subjects.tokens import is_valid_subject
-from jetspark.units import ByteCount, mib
 
 
 async def connect(
-    servers: str | Sequence[str] = DEFAULT_URL,
-    *,
-    name: str = "",
-    user: str = "",
-    password: str = "",
-    token: str = "",
-    tls: ssl.SSLContext | None = None,
-    tls_hostname: str = "",
-    tls_first: bool = False,
-    inbox_prefix: str = "_INBOX",
-    echo: bool = True,
-    connect_timeout: float = 2.0,
-    timeout: float = 5.0,
-    ping_interval: float = 120.0,
-    pings_outstanding_max: int = 2,
-    write_buffer_bytes: int = mib(32),
-    error_callback: ErrorCallback | None = None,
-    closed_callback: ClosedCallback | None = None,
+    servers: str | Sequence[str] = DEFAULT_URL, **options: Unpack[ConnectArguments]
 ) -> "Client":
     """Connect to the first of ``servers`` that accepts, tried in the order given.
 
     ``servers`` is one URL, a comma-separated list, or a sequence: ``nats://host:4222``,
-    ``tls://host``, ``host:port``; a URL may carry ``user:password@`` or ``token@``, which wins
-    over the arguments for that server. ``tls`` is the context for servers that want or offer TLS;
-    ``tls_first`` starts TLS before the server's greeting. ``connect_timeout`` bounds each try,
-    ``timeout`` is the default of every call. ``error_callback`` hears what no call can raise
-    (slow consumers, permission violations, errors of subscription callbacks), ``closed_callback``
-    hears once why the client is closed (None: by ``close``).
+    ``tls://host``, ``ws://host:80/path``, ``wss://host``, ``host:port``; a URL may carry
+    ``user:password@`` or ``token@``. ``ConnectArguments`` lists the options and what they mean.
 
     Raises ConnectFailed when none accepts, saying why each refused (AuthorizationFailed when it
-    was the credentials), and ValueError for options that cannot work.
+    was the credentials), and ValueError for options that cannot work (BadCredentials for keys and
+    credentials files).
     """
-    options = ClientOptions(
-        servers=read_servers(servers),
-        name=name,
-        user=user,
-        password=password,
-        token=token,
-        tls=tls,
-        tls_hostname=tls_hostname,
-        tls_first=tls_first,
-        inbox_prefix=inbox_prefix,
-        echo=echo,
-        connect_timeout=connect_timeout,
-        timeout=timeout,
-        ping_interval=ping_interval,
-        pings_outstanding_max=pings_outstanding_max,
-        write_buffer_bytes=ByteCount(write_buffer_bytes),
-        error_callback=error_callback,
-        closed_callback=closed_callback,
-    )
-    return Client(await ClientCore(check_options(options)).open())
+    return await connect_with(client_options(servers, **options))
+
+
+async def connect_with(options: ClientOptions) -> "Client":
+    """Connect as ``options`` say, which ``client_options`` makes and which pickle."""
+    check_options(options)
+    check_credentials(options)
+    return Client(await ClientCore(options).open())
 
 
 class Client:
@@ -102,8 +65,24 @@ class Client:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the client was closed or lost its connection."""
+        """Whether the client was closed, or lost its connection for good."""
         return self._core.is_closed
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection now; False also while one is being looked for."""
+        return self._core.link.connection is not None
+
+    @property
+    def connected_server(self) -> str:
+        """``host:port`` of the server of this connection; empty while there is none."""
+        connection = self._core.link.connection
+        return connection.address.label if connection is not None else ""
+
+    @property
+    def servers(self) -> list[str]:
+        """``host:port`` of every server that may be tried, discovered ones included."""
+        return [address.label for address in self._core.link.pool.addresses]
 
     @property
     def stats(self) -> ClientStats:
@@ -135,14 +114,18 @@ class Client:
             publish_async_max=publish_async_max,
         )
 
+    def new_inbox(self) -> str:
+        """A reply subject that nobody else uses; permissions for ``inbox_prefix`` cover it."""
+        return self._core.new_inbox()
+
     def publish(
         self, subject: str, payload: bytes = b"", *, reply: str = "", headers: HeaderInput = None
     ) -> None:
         """Queue a message; it is written at the end of the loop turn. Callable from any thread.
 
         Raises BadSubject, PayloadTooLarge above the server's max_payload, BufferFull when
-        ``write_buffer_bytes`` wait to be written (await ``flush`` now and then), and
-        ConnectionClosed after the connection was lost.
+        ``write_buffer_bytes`` wait to be written (await ``flush`` now and then) or, without a
+        connection, ``reconnect_buffer_bytes``, and ConnectionClosed after the client was closed.
         """
         self._core.publish(subject, payload, reply=reply, headers=headers)
 
@@ -227,9 +210,15 @@ class Client:
     async def flush(self, *, timeout: float | None = None) -> None:
         """Wait until the server has seen everything published so far (a PING and its PONG).
 
-        Raises RequestTimeout when no PONG comes within ``timeout`` seconds.
+        Without a connection it waits for the next one. Raises RequestTimeout when no PONG comes
+        within ``timeout`` seconds, and ConnectionClosed when the connection breaks meanwhile: what
+        was written just before may be lost then.
         """
         await self._core.flush(timeout=timeout)
+
+    async def rtt(self, *, timeout: float | None = None) -> float:
+        """Seconds from a PING to its PONG."""
+        return await self._core.rtt(timeout=timeout)
 
     async def drain(self, *, timeout: float | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close.
@@ -239,7 +228,10 @@ class Client:
         await self._core.drain(timeout=timeout)
 
     async def close(self) -> None:
-        """Write what is queued and close. Pending calls fail, subscriptions end. Idempotent."""
+        """Write what is queued and close. Pending calls fail, subscriptions end. Idempotent.
+
+        Callbacks go on with the messages they have, for 2 seconds at most; ``drain`` waits longer.
+        """
         await self._core.close()
 
     async def _reply_pages(

@@ -1,9 +1,10 @@
 """The asyncio driver of one connection: dial, handshake, keep-alive, read and write by chunk.
 
 A connection lives once: it is opened, it is lost or closed, and then it is thrown away. What
-survives it (subscriptions, pending publishes of a later reconnect) belongs to the client.
+survives it (subscriptions, requests, messages that wait to be written) belongs to the client.
 
-States: dialling -> waiting for INFO -> (TLS) -> waiting for the first PONG -> ready -> gone.
+States: dialling -> waiting for INFO -> (TLS) -> waiting for the first PONG -> ready -> attached
+to the client's output -> gone.
 """
 
 import asyncio
@@ -14,11 +15,13 @@ from typing import Final, Protocol, cast
 
 from jetspark.client import receive
 from jetspark.client.options import ClientOptions
-from jetspark.client.outgoing import Outgoing
+from jetspark.client.outgoing import Outgoing, WriteTransport
 from jetspark.client.receive import Receiver
 from jetspark.client.server_errors import dial_problem, error_of_line, is_survivable
 from jetspark.client.server_pool import ServerAddress
-from jetspark.errors import ConnectFailed, ConnectionClosed, ProtocolViolation
+from jetspark.client.tls import tls_context
+from jetspark.client.websocket import WebSocketFraming
+from jetspark.errors import ConnectFailed, ConnectionClosed, Error, ProtocolViolation
 from jetspark.protocol.client_parser import ClientParser
 from jetspark.protocol.encoder import PING, PONG
 from jetspark.protocol.handshake import ServerInfo, decode_info
@@ -44,7 +47,7 @@ class ConnectionOwner(Protocol):
     def on_server_error(self, text: str) -> None:
         """The server sent ``-ERR`` and keeps the connection."""
 
-    def on_lost(self, error: Exception) -> None:
+    def on_lost(self, connection: "Connection", error: Exception) -> None:
         """The connection is gone without having been closed by us."""
 
     def connect_line(self, info: ServerInfo, address: ServerAddress) -> bytes:
@@ -52,7 +55,7 @@ class ConnectionOwner(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One TCP or TLS connection to a server."""
+    """One connection to a server: TCP, TLS or WebSocket."""
 
     def __init__(
         self,
@@ -69,13 +72,15 @@ class Connection(asyncio.BufferedProtocol):
         self._parser = ClientParser(receiver, CLIENT_CONTROL_LINE_MAX, PENDING_MAX)
         self._buffer = memoryview(bytearray(READ_BUFFER_SIZE))
         self._transport: asyncio.Transport | None = None
+        self._framing: WebSocketFraming | None = None
         self._info = ServerInfo()
         self._greeted: asyncio.Future[None] = self._loop.create_future()
         self._gone: asyncio.Future[None] = self._loop.create_future()
         self._error: Exception | None = None
         self._ready = False
+        self._ready_at = 0.0
         self._closing = False
-        self.outgoing: Final = Outgoing(self._loop, options.write_buffer_bytes, address.label)
+        self._outgoing: Outgoing | None = None
         # One entry per PING on its way; None for a keep-alive that nobody waits for.
         self._pongs: deque[asyncio.Future[None] | None] = deque()
         self._keepalives_unanswered = 0
@@ -85,6 +90,11 @@ class Connection(asyncio.BufferedProtocol):
     def address(self) -> ServerAddress:
         """The server this connection was opened to."""
         return self._address
+
+    @property
+    def ready_at(self) -> float:
+        """Loop time of the first PONG; 0.0 before it."""
+        return self._ready_at
 
     # Opening and closing.
 
@@ -107,11 +117,14 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _shake_hands(self) -> ServerInfo:
         options, address = self._options, self._address
-        context = options.tls
+        context = tls_context(options.tls)
         if context is None and address.tls:
             context = ssl.create_default_context()
-        hostname = options.tls_hostname or address.host
-        early = context if options.tls_first else None
+        hostname = options.tls_hostname or address.tls_name or address.host
+        if address.websocket:
+            # TLS is the business of wss:// here, below the WebSocket.
+            context = (context or ssl.create_default_context()) if address.tls else None
+        early = context if options.tls_first or address.websocket else None
         await self._loop.create_connection(
             lambda: self,
             address.host,
@@ -120,12 +133,12 @@ class Connection(asyncio.BufferedProtocol):
             server_hostname=hostname if early is not None else None,
         )
         await self._greeted
-        if early is None and (context is not None or self._info.tls_required):
+        plain = early is None and not address.websocket
+        if plain and (context is not None or self._info.tls_required):
             await self._start_tls(context or ssl.create_default_context(), hostname)
         first_pong: asyncio.Future[None] = self._loop.create_future()
         self._pongs.append(first_pong)
-        self.outgoing.send_control(self._owner.connect_line(self._info, address))
-        self.outgoing.send_control(PING)
+        self._write(self._owner.connect_line(self._info, address) + PING)
         await first_pong
         if self._error is not None:
             raise self._error
@@ -147,13 +160,20 @@ class Connection(asyncio.BufferedProtocol):
             raise ConnectFailed("the server closed the connection during the TLS handshake")
         self._take_transport(transport)
 
+    def attach(self, outgoing: Outgoing, first: list[bytes]) -> None:
+        """From now on ``outgoing`` writes here; ``first`` goes before what waits in it."""
+        assert self._transport is not None
+        self._outgoing = outgoing
+        outgoing.attach(self._wire, self._address.label, first)
+
     async def close(self) -> None:
-        """Write what is pending, close the socket, and wait until it is gone."""
+        """Close the socket when everything written is sent, and wait until it is gone."""
         self._closing = True
-        self.outgoing.write()
         self._stop_keepalive()
         if self._transport is None:
             return
+        if self._framing is not None:
+            self._framing.close()
         self._transport.close()
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT):
@@ -162,6 +182,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _cut(self) -> None:
+        """End it at once: a dial that failed."""
         self._closing = True
         self._stop_keepalive()
         if self._transport is not None:
@@ -173,7 +194,7 @@ class Connection(asyncio.BufferedProtocol):
             raise ConnectionClosed(f"the connection to {self._address.label} is closed")
         pong: asyncio.Future[None] = self._loop.create_future()
         self._pongs.append(pong)
-        self.outgoing.send_control(PING)
+        self._write(PING)
         await pong
 
     # Keep-alive.
@@ -197,7 +218,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._keepalives_unanswered += 1
         self._pongs.append(None)
-        self.outgoing.send_control(PING)
+        self._write(PING)
         self._arm_keepalive()
 
     # What asyncio calls.
@@ -206,11 +227,31 @@ class Connection(asyncio.BufferedProtocol):
         """Take the transport of the dialled socket."""
         # uvloop's transports have the methods without being subclasses.
         self._take_transport(cast("asyncio.Transport", transport))
+        if self._address.websocket:
+            assert self._transport is not None
+            try:
+                self._framing = WebSocketFraming(
+                    self._transport, self._address, self._options.websocket_headers
+                )
+            except ConnectFailed as error:
+                self._fail(error)
 
     def _take_transport(self, transport: asyncio.Transport) -> None:
         self._transport = transport
-        self.outgoing.set_transport(transport)
         transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+
+    @property
+    def _wire(self) -> WriteTransport:
+        """What NATS bytes are written to."""
+        assert self._transport is not None
+        return self._framing or self._transport
+
+    def _write(self, frame: bytes) -> None:
+        """Send a control operation, behind the messages that were queued before it."""
+        if self._outgoing is not None:
+            self._outgoing.send_control(frame)
+        elif self._transport is not None:
+            self._wire.write(frame)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - one size serves all
         """The buffer that the next read fills."""
@@ -219,7 +260,14 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Parse one chunk, wake each sink once, then look after control operations."""
         receiver = self._receiver
-        self._parser.feed(bytes(self._buffer[:nbytes]))
+        data = bytes(self._buffer[:nbytes])
+        if self._framing is not None:
+            try:
+                data = self._framing.receive(data)
+            except Error as error:
+                self._fail(error)
+                return
+        self._parser.feed(data)
         if receiver.woken:
             woken, receiver.woken = receiver.woken, []
             for sink in woken:
@@ -230,18 +278,19 @@ class Connection(asyncio.BufferedProtocol):
                 self._on_control(kind, body)
 
     def pause_writing(self) -> None:
-        """The transport has enough: keep further frames here."""
-        self.outgoing.pause()
+        """The transport has enough: keep further frames back."""
+        if self._outgoing is not None:
+            self._outgoing.pause()
 
     def resume_writing(self) -> None:
         """The transport has room again."""
-        self.outgoing.resume()
+        if self._outgoing is not None:
+            self._outgoing.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Everything pending fails at once."""
+        """Whoever waits for a PONG hears it, and the owner."""
         self._stop_keepalive()
         self._transport = None
-        self.outgoing.set_transport(None)
         if not self._gone.done():
             self._gone.set_result(None)
         reason = self._error or exc
@@ -251,7 +300,7 @@ class Connection(asyncio.BufferedProtocol):
         self._fail_waiters(reason if not self._ready and reason is not None else closed)
         if self._ready and not self._closing:
             self._closing = True
-            self._owner.on_lost(closed)
+            self._owner.on_lost(self, closed)
 
     # Control operations.
 
@@ -259,7 +308,7 @@ class Connection(asyncio.BufferedProtocol):
         if kind == receive.PONG:
             self._on_pong()
         elif kind == receive.PING:
-            self.outgoing.send_control(PONG)
+            self._write(PONG)
         elif kind == receive.INFO:
             self._on_info(body)
         elif kind == receive.ERR:
@@ -287,7 +336,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _on_pong(self) -> None:
         # The first one ends the handshake; what follows in the same chunk is ordinary traffic.
-        self._ready = True
+        if not self._ready:
+            self._ready = True
+            self._ready_at = self._loop.time()
         self._keepalives_unanswered = 0
         pong = self._pongs.popleft() if self._pongs else None
         if pong is not None and not pong.done():

@@ -1,7 +1,9 @@
-"""The inside of a client: one connection, its subscriptions, its requests.
+"""The inside of a client: its subscriptions, its requests, and the link to the servers.
 
-``Client`` is the public face; JetStream and the other features build on what is here. Everything
-pending fails with ConnectionClosed the moment the connection is lost.
+``Client`` is the public face; JetStream and the other features build on what is here. A lost
+connection is replaced: subscriptions go on, publishes wait in a bounded buffer, requests keep
+waiting until their own deadline. When the link is closed for good, everything pending fails with
+ConnectionClosed at once.
 """
 
 # Every call has a timeout argument (design.md, "The client").
@@ -9,71 +11,58 @@ pending fails with ConnectionClosed the moment the connection is lost.
 import asyncio
 import logging
 import threading
+from collections.abc import Callable
 from typing import Final, Self
 
-import msgspec
-
-from jetspark.client.connection import Connection
+from jetspark.client.events import Events
+from jetspark.client.frames import add_literal, sub_frame, to_bytes
 from jetspark.client.header_input import HeaderInput, header_block
 from jetspark.client.inbox import Mux, ReplySink
+from jetspark.client.link import Link
 from jetspark.client.message import Message
-from jetspark.client.options import ClientOptions, connect_options
+from jetspark.client.options import ClientOptions
 from jetspark.client.receive import Receiver
 from jetspark.client.requests import Deadlines, SingleReply
-from jetspark.client.server_errors import connect_failure, denied_subject, error_of_line
-from jetspark.client.server_pool import ServerAddress, ServerPool
+from jetspark.client.server_errors import denied_subject, error_of_line
+from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import Callback, Subscription
+from jetspark.clock import SystemClock
 from jetspark.errors import (
-    BadSubject,
     ConnectionClosed,
-    Error,
     NotSupported,
     PayloadTooLarge,
     RequestTimeout,
 )
 from jetspark.ids import Nuid, new_inbox
 from jetspark.protocol.encoder import (
-    encode_connect,
     encode_hpub,
     encode_pub,
     encode_sub,
     encode_unsub,
 )
 from jetspark.protocol.handshake import ServerInfo
-from jetspark.subjects.tokens import is_valid_literal
 
-# Checked subjects are remembered with their bytes: most programs publish to few of them.
-SUBJECT_CACHE_MAX: Final = 4096
+# Seconds that callbacks may go on after ``close`` with what they have; then they are cancelled.
+CALLBACKS_TIMEOUT: Final = 2.0
 
 logger = logging.getLogger("jetspark.client")
 
 
-class ClientStats(msgspec.Struct, frozen=True, kw_only=True):
-    """Counters of a client since it was made."""
-
-    in_msgs: int
-    in_bytes: int
-    out_msgs: int
-    out_bytes: int
-    subscriptions: int
-    requests_pending: int
-    write_pending_bytes: int
-
-
 class ClientCore:
-    """Connection, subscriptions and requests of one client."""
+    """Link, subscriptions and requests of one client."""
 
     def __init__(self, options: ClientOptions) -> None:
         self.options: Final = options
-        self._pool = ServerPool(options.servers)
+        self._events = Events(options)
         self._receiver = Receiver()
+        self._link = Link(options, self._receiver, self, self._events)
+        self._outgoing = self._link.outgoing
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._nuid = Nuid()
-        self._connection: Connection | None = None
-        self._info = ServerInfo()
-        self._max_payload = 0
-        self._closed: Exception | None = ConnectionClosed("the client is not connected yet")
+        self._info = self._link.info
+        self._max_payload = self._info.max_payload
+        self._closed: Exception | None = None
         self._subjects: dict[str, bytes] = {}
         self._subscriptions: dict[int, Subscription] = {}
         self._sid = 0
@@ -81,22 +70,14 @@ class ClientCore:
         self._mux_sid = 0
         self._deadlines = Deadlines(self._loop, self._mux)
         self._messages_out = 0
-        self._bytes_out = 0
+        # Features that must act when the connection changes (consumers ask again, for example).
+        self.down_listeners: Final[set[Callable[[], None]]] = set()
+        self.up_listeners: Final[set[Callable[[], None]]] = set()
 
     async def open(self) -> Self:
         """Connect to the first server of the pool that accepts."""
-        for address in self._pool.candidates():
-            connection = Connection(address, self.options, self._receiver, self)
-            try:
-                info = await connection.open()
-            except Error as error:
-                self._pool.refused(address, error)
-                continue
-            self._connection = connection
-            self._closed = None
-            self.on_info(info)
-            return self
-        raise connect_failure(self._pool)
+        await self._link.open()
+        return self
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -110,24 +91,33 @@ class ClientCore:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the client was closed or lost its connection."""
+        """Whether the client was closed, or lost its connection for good."""
         return self._closed is not None
+
+    @property
+    def link(self) -> Link:
+        """The way to the servers."""
+        return self._link
 
     def seconds(self, timeout: float | None) -> float:
         """The timeout of a call: its own, or the default of this client."""
         return self.options.timeout if timeout is None else timeout
 
+    def new_inbox(self) -> str:
+        """A reply subject that nobody else uses."""
+        return new_inbox(self._nuid, self.options.inbox_prefix)
+
     def stats(self) -> ClientStats:
         """Counters of messages and bytes, and what is pending now."""
-        connection = self._connection
         return ClientStats(
             in_msgs=self._receiver.messages,
             in_bytes=self._receiver.bytes,
             out_msgs=self._messages_out,
-            out_bytes=connection.outgoing.bytes_out if connection else self._bytes_out,
+            out_bytes=self._outgoing.bytes_out,
             subscriptions=len(self._subscriptions),
             requests_pending=len(self._mux.pending),
-            write_pending_bytes=connection.outgoing.size if connection else 0,
+            write_pending_bytes=self._outgoing.size,
+            reconnects=self._link.reconnects,
         )
 
     # Sending.
@@ -147,8 +137,7 @@ class ClientCore:
         """Queue a message whose subjects were checked. Callable from any thread."""
         if type(payload) is not bytes:
             payload = to_bytes(payload)
-        connection = self._connection
-        if self._closed is not None or connection is None:
+        if self._closed is not None:
             raise self._closed_error()
         size = len(headers) + len(payload)
         if size > self._max_payload:
@@ -159,28 +148,15 @@ class ClientCore:
             frame = encode_hpub(subject, reply, headers, payload)
         else:
             frame = encode_pub(subject, reply, payload)
-        self._messages_out += 1
         if threading.get_ident() == self._thread:
-            connection.outgoing.send(frame)
+            self._outgoing.send(frame)
         else:
-            connection.outgoing.send_from_thread(frame)
+            self._outgoing.send_from_thread(frame)
+        self._messages_out += 1
 
     def literal(self, subject: str) -> bytes:
         """The bytes of a subject that can be published to; BadSubject when it cannot."""
-        known = self._subjects.get(subject)
-        if known is not None:
-            return known
-        encoded = subject.encode("utf-8", "surrogateescape")
-        if not is_valid_literal(encoded):
-            raise BadSubject(
-                subject,
-                "expected tokens separated by single dots, without blanks and without the "
-                "wildcards * and >",
-            )
-        if len(self._subjects) >= SUBJECT_CACHE_MAX:
-            self._subjects.clear()
-        self._subjects[subject] = encoded
-        return encoded
+        return self._subjects.get(subject) or add_literal(self._subjects, subject)
 
     # Requests.
 
@@ -248,8 +224,7 @@ class ClientCore:
         )
         self._receiver.sinks[sid] = subscription.sink
         self._subscriptions[sid] = subscription
-        encoded = subject.encode("utf-8", "surrogateescape")
-        self.send_frame(encode_sub(encoded, queue.encode("utf-8", "surrogateescape"), sid))
+        self.send_frame(sub_frame(subject, queue, sid))
         return subscription
 
     def send_unsubscribe(self, sid: int, max_msgs: int) -> None:
@@ -267,16 +242,23 @@ class ClientCore:
     async def flush(self, *, timeout: float | None = None) -> None:
         """Wait until the server has seen everything sent so far (a PING and its PONG)."""
         seconds = self.seconds(timeout)
-        connection = self._connection
-        if connection is None:
+        if self._closed is not None:
             raise self._closed_error()
         try:
             async with asyncio.timeout(seconds):
-                await connection.ping()
+                await self._link.ping()
         except TimeoutError:
-            raise RequestTimeout(
-                f"flush: no PONG from {connection.address.label} within {seconds} s"
-            ) from None
+            connection = self._link.connection
+            missing = f"PONG from {connection.address.label}" if connection else "connection"
+            raise RequestTimeout(f"flush: no {missing} within {seconds} s") from None
+
+    async def rtt(self, *, timeout: float | None = None) -> float:
+        """Seconds from a PING to its PONG."""
+        await self.flush(timeout=timeout)
+        clock = SystemClock()  # the time of a uvloop is rounded to milliseconds
+        started = clock.monotonic_ns()
+        await self.flush(timeout=timeout)
+        return (clock.monotonic_ns() - started) / 1e9
 
     async def drain(self, *, timeout: float | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close."""
@@ -293,22 +275,55 @@ class ClientCore:
 
     async def close(self) -> None:
         """Write what is queued and close; pending calls fail, subscriptions end."""
-        connection = self._connection
-        if connection is None:
+        if self._closed is not None:
             return
-        self._shut(ConnectionClosed("the client was closed: call connect() again"), None)
-        await connection.close()
+        error = ConnectionClosed("the client was closed: call connect() again")
+        tasks = [sub.callback_task for sub in self._subscriptions.values()]
+        self._shut(error, None)
+        await self._link.close(error)
+        # Who closes from inside a callback must not wait for itself.
+        here = asyncio.current_task()
+        running = [task for task in tasks if task is not None and task is not here]
+        if running:
+            _, late = await asyncio.wait(running, timeout=CALLBACKS_TIMEOUT)
+            for task in late:
+                task.cancel()
 
-    # What the connection reports.
+    # What the link reports.
 
-    def connect_line(self, info: ServerInfo, address: ServerAddress) -> bytes:
-        """The CONNECT line that answers ``info``."""
-        return encode_connect(connect_options(self.options, info, address))
+    def resume_frames(self) -> list[bytes]:
+        """SUB, and UNSUB with what is left to deliver, of everything subscribed."""
+        frames = []
+        if self._mux_sid:
+            frames.append(encode_sub(self._mux.prefix + b"*", b"", self._mux_sid))
+        for sid, subscription in self._subscriptions.items():
+            if subscription.is_draining:
+                continue
+            frames.append(sub_frame(subscription.subject, subscription.queue, sid))
+            left = subscription.deliveries_left
+            if left:
+                frames.append(encode_unsub(sid, left))
+        return frames
 
     def on_info(self, info: ServerInfo) -> None:
         """Take a first or later INFO."""
         self._info = info
         self._max_payload = info.max_payload
+
+    def on_down(self) -> None:
+        """The connection is lost and a new one is being looked for."""
+        for listener in list(self.down_listeners):
+            listener()
+
+    def on_up(self, *, again: bool) -> None:
+        """There is a connection."""
+        if again:
+            for listener in list(self.up_listeners):
+                listener()
+
+    def on_closed(self, error: Exception) -> None:
+        """The connection is lost for good: everything pending fails now."""
+        self._shut(error, error)
 
     def on_server_error(self, text: str) -> None:
         """An ``-ERR`` after which the connection lives: fail what it is about, tell the user."""
@@ -316,40 +331,42 @@ class ClientCore:
         denied = denied_subject(text)
         if denied is not None:
             kind, subject = denied
-            if kind == "subscription":
+            encoded = subject.encode("utf-8", "surrogateescape")
+            if kind == "subscription" and encoded == self._mux.prefix + b"*":
+                self._lose_inbox(error)
+            elif kind == "subscription":
                 for subscription in list(self._subscriptions.values()):
                     if subscription.subject == subject:
                         subscription.end(error)
             else:
-                encoded = subject.encode("utf-8", "surrogateescape")
                 for sink in list(self._mux.pending.values()):
                     if sink.subject == encoded:
                         self._mux.discard(sink)
                         sink.fail(error)
         self.report(error)
 
-    def on_lost(self, error: Exception) -> None:
-        """The connection is gone: everything pending fails now."""
-        self._shut(error, error)
-
     def report(self, error: Exception) -> None:
         """Tell the error callback, or the log when there is none."""
-        callback = self.options.error_callback
-        if callback is None:
-            logger.warning("%s: %s", type(error).__name__, error)
-            return
-        try:
-            callback(error)
-        except Exception:
-            logger.exception("the error callback failed on %r", error)
+        self._events.error(error)
 
     # Private parts.
 
     def send_frame(self, frame: bytes) -> None:
         """Queue a finished protocol frame."""
-        if self._closed is not None or self._connection is None:
+        if self._closed is not None:
             raise self._closed_error()
-        self._connection.outgoing.send_control(frame)
+        self._outgoing.send_control(frame)
+
+    def _lose_inbox(self, error: Exception) -> None:
+        """No reply can come: say so now, and try again with the next request."""
+        error.add_note(
+            f"requests need their reply subjects: allow {self.options.inbox_prefix}.> to this "
+            "user, or connect with inbox_prefix= set to what it may subscribe to"
+        )
+        self._receiver.sinks.pop(self._mux_sid, None)
+        self._mux_sid = 0
+        for sink in self._mux.take_all():
+            sink.fail(error)
 
     def _next_sid(self) -> int:
         self._sid += 1
@@ -361,28 +378,14 @@ class ClientCore:
 
     def _shut(self, error: Exception, reason: Exception | None) -> None:
         """Fail what is pending with ``error``; ``reason`` None means that we were asked to."""
-        if self._closed is not None and self._connection is None:
+        if self._closed is not None:
             return
         self._closed = error
-        if self._connection is not None:
-            self._bytes_out = self._connection.outgoing.bytes_out
-            self._connection = None
         self._deadlines.close()
         for sink in self._mux.take_all():
             sink.fail(error)
         for subscription in list(self._subscriptions.values()):
             subscription.end(reason)
-        callback = self.options.closed_callback
-        if callback is not None:
-            try:
-                callback(reason)
-            except Exception:
-                logger.exception("the closed callback failed")
-
-
-def to_bytes(payload: object) -> bytes:
-    """Accept what is bytes-like; anything else is a TypeError that says what to do."""
-    if isinstance(payload, bytes | bytearray | memoryview):
-        return bytes(payload)
-    hint = "; encode text first: payload.encode()" if isinstance(payload, str) else ""
-    raise TypeError(f"payload must be bytes, not {type(payload).__name__}{hint}")
+        self.down_listeners.clear()
+        self.up_listeners.clear()
+        self._events.closed(reason)

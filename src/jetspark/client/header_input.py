@@ -1,17 +1,30 @@
 """What users may pass as headers, and the block that goes on the wire."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from jetspark.headers.block import encode_headers
 from jetspark.headers.headers import Headers
 
-HeaderInput = Headers | Mapping[str, str] | Iterable[tuple[str, str]] | None
+HeaderInput = Headers | Mapping[str, str | Sequence[str]] | Iterable[tuple[str, str]] | None
 
 
 def header_block(headers: HeaderInput) -> bytes:
-    """Encode headers given as Headers, a mapping, or pairs; ValueError names a bad one."""
+    """Encode headers given as Headers, a mapping (a value may be a list), or pairs.
+
+    ValueError names a header that cannot be sent, TypeError one that is no text.
+    """
     if headers is None:
         return b""
-    if isinstance(headers, Headers | Mapping):
+    if isinstance(headers, Headers):
         return encode_headers(headers.items())
-    return encode_headers(headers)
+    pairs: list[tuple[str, str]] = []
+    for name, value in headers.items() if isinstance(headers, Mapping) else headers:
+        values = value if isinstance(value, list | tuple) else [value]
+        for one in values:
+            if not isinstance(name, str) or not isinstance(one, str):
+                raise TypeError(
+                    f"header {name!r} has a value of type {type(one).__name__}: expected str, or "
+                    "a list of str for several values"
+                )
+            pairs.append((name, one))
+    return encode_headers(pairs)

@@ -4,6 +4,7 @@ from typing import Protocol
 
 import msgspec
 
+from jetspark.client.header_input import HeaderInput
 from jetspark.headers.block import decode_headers
 from jetspark.headers.headers import Headers
 from jetspark.headers.status import parse_status
@@ -12,7 +13,7 @@ from jetspark.headers.status import parse_status
 class Publisher(Protocol):
     """What a message needs of its client in order to be answered."""
 
-    def publish(self, subject: str, payload: bytes = b"") -> None:
+    def publish(self, subject: str, payload: bytes = b"", *, headers: HeaderInput = None) -> None:
         """Queue a message for the server."""
 
 
@@ -45,7 +46,7 @@ class Message(msgspec.Struct, eq=False, gc=False):
         """Bytes of headers and payload: what counts against ``pending_bytes``."""
         return len(self.header_block) + len(self.data)
 
-    def respond(self, payload: bytes = b"") -> None:
+    def respond(self, payload: bytes = b"", *, headers: HeaderInput = None) -> None:
         """Publish ``payload`` to the reply subject; ValueError when the message has none."""
         if not self.reply:
             raise ValueError(
@@ -53,7 +54,7 @@ class Message(msgspec.Struct, eq=False, gc=False):
             )
         if self._publisher is None:
             raise ValueError("this message did not come from a connection: nothing can answer it")
-        self._publisher.publish(self.reply, payload)
+        self._publisher.publish(self.reply, payload, headers=headers)
 
     def __repr__(self) -> str:
         # Payloads may be large or secret: a log line shows their size.

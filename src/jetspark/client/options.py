@@ -1,40 +1,72 @@
 """How a client connects: one struct, checked before anything is dialled."""
 
+import os
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from jetspark.client.server_pool import ServerAddress, parse_servers
-from jetspark.protocol.handshake import ConnectOptions, ServerInfo
+from jetspark.client.server_pool import ServerAddress
+from jetspark.client.tls import TlsFiles
+from jetspark.protocol.handshake import ServerInfo
 from jetspark.subjects.tokens import is_valid_literal
-from jetspark.units import ByteCount, mib
-from jetspark.version import VERSION
+from jetspark.units import mib
 
-ErrorCallback = Callable[[Exception], None]
-ClosedCallback = Callable[[Exception | None], None]
+# Plain or coroutine functions.
+ErrorCallback = Callable[[Exception], Awaitable[None] | None]
+ClosedCallback = Callable[[Exception | None], Awaitable[None] | None]
+ServerCallback = Callable[[ServerInfo], Awaitable[None] | None]
+DiscoveredCallback = Callable[[tuple[str, ...]], Awaitable[None] | None]
 
 
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything ``connect`` was told. Durations are seconds, as everywhere in the client API."""
+    """Everything ``connect`` was told; ``ConnectArguments`` says what each field means.
+
+    Durations are seconds, as everywhere in the client API. Pickles when ``tls`` is no SSL context
+    and the callbacks are functions of a module.
+    """
 
     servers: tuple[ServerAddress, ...]
     name: str = ""
     user: str = ""
     password: str = ""
     token: str = ""
-    tls: ssl.SSLContext | None = None
+    nkey_seed: str = ""
+    nkey: str = ""
+    credentials: str | os.PathLike[str] = ""
+    jwt_callback: Callable[[], str] | None = None
+    signature_callback: Callable[[bytes], bytes] | None = None
+    tls: ssl.SSLContext | TlsFiles | bool | None = None
     tls_hostname: str = ""
     tls_first: bool = False
+    websocket_headers: dict[str, str] | None = None
     inbox_prefix: str = "_INBOX"
     echo: bool = True
     connect_timeout: float = 2.0
     timeout: float = 5.0
     ping_interval: float = 120.0
     pings_outstanding_max: int = 2
-    write_buffer_bytes: ByteCount = mib(32)
+    allow_reconnect: bool = True
+    max_reconnects: int = 60
+    reconnect_wait: float = 0.1
+    reconnect_wait_max: float = 5.0
+    reconnect_jitter: float = 0.1
+    retry_on_failed_connect: bool = False
+    randomize: bool = False
+    ignore_discovered: bool = False
+    write_buffer_bytes: int = mib(32)
+    reconnect_buffer_bytes: int = mib(8)
     error_callback: ErrorCallback | None = None
+    disconnected_callback: ErrorCallback | None = None
+    reconnected_callback: ServerCallback | None = None
     closed_callback: ClosedCallback | None = None
+    lame_duck_callback: ServerCallback | None = None
+    discovered_callback: DiscoveredCallback | None = None
+
+    def __repr__(self) -> str:
+        # Passwords, tokens and seeds stay out of logs.
+        labels = ", ".join(address.label for address in self.servers)
+        return f"ClientOptions(servers={labels!r}, name={self.name!r})"
 
 
 def check_options(options: ClientOptions) -> ClientOptions:
@@ -51,8 +83,41 @@ def check_options(options: ClientOptions) -> ClientOptions:
         raise ValueError(
             f"write_buffer_bytes={options.write_buffer_bytes}: expected a size above 0"
         )
-    if options.token and (options.user or options.password):
-        raise ValueError("token and user/password were both given: a connection uses one of them")
+    if options.reconnect_buffer_bytes < 0:
+        raise ValueError(
+            f"reconnect_buffer_bytes={options.reconnect_buffer_bytes}: expected a size, or 0 to "
+            "refuse publishes while there is no connection"
+        )
+    if options.reconnect_wait <= 0 or options.reconnect_jitter < 0:
+        raise ValueError(
+            f"reconnect_wait={options.reconnect_wait}, reconnect_jitter="
+            f"{options.reconnect_jitter}: expected seconds, the first above 0"
+        )
+    if options.reconnect_wait_max < options.reconnect_wait:
+        raise ValueError(
+            f"reconnect_wait_max={options.reconnect_wait_max}: expected at least "
+            f"reconnect_wait={options.reconnect_wait}"
+        )
+    if options.max_reconnects < -1:
+        raise ValueError(
+            f"max_reconnects={options.max_reconnects}: expected a number of tries per server, "
+            "or -1 for no limit"
+        )
+    if options.retry_on_failed_connect and not options.allow_reconnect:
+        raise ValueError("retry_on_failed_connect needs allow_reconnect")
+    given = [
+        name
+        for name, value in (
+            ("user", options.user),
+            ("token", options.token),
+            ("nkey_seed", options.nkey_seed),
+            ("credentials", options.credentials),
+            ("signature_callback", options.signature_callback),
+        )
+        if value
+    ]
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} were both given: a connection uses one of them")
     if bool(options.user) != bool(options.password):
         missing = "password" if options.user else "user"
         raise ValueError(f"user and password belong together: {missing} is missing")
@@ -62,31 +127,3 @@ def check_options(options: ClientOptions) -> ClientOptions:
             "blanks or empty tokens, such as '_INBOX' or 'app.inbox'"
         )
     return options
-
-
-def read_servers(servers: str | Sequence[str]) -> tuple[ServerAddress, ...]:
-    """The addresses behind the ``servers`` argument of ``connect``."""
-    return tuple(parse_servers(servers))
-
-
-def connect_options(
-    options: ClientOptions, info: ServerInfo, address: ServerAddress
-) -> ConnectOptions:
-    """What CONNECT says to the server behind ``address``; credentials of its URL come first."""
-    from_url = bool(address.user or address.token)
-    return ConnectOptions(
-        verbose=False,
-        pedantic=False,
-        tls_required=options.tls is not None or address.tls,
-        user=address.user if from_url else options.user,
-        password=address.password if from_url else options.password,
-        auth_token=address.token if from_url else options.token,
-        name=options.name,
-        lang="python-jetspark",
-        version=VERSION,
-        protocol=1,
-        echo=options.echo,
-        # Without headers a server cannot say that nobody listens.
-        headers=info.headers,
-        no_responders=info.headers,
-    )

@@ -1,26 +1,49 @@
-"""What waits to be written: gathered per loop turn, bounded, fed by any thread."""
+"""What waits to be written: gathered per loop turn, bounded, fed by any thread.
+
+It outlives connections: while there is none, messages wait for the next one, up to a limit of
+their own. What was given to a transport that breaks is gone (core NATS delivers at most once);
+only whole frames wait here, so a new connection never begins inside one.
+"""
 
 import asyncio
 import threading
-from typing import Final
+from typing import Final, Protocol
 
 from jetspark.errors import BufferFull
 
 WRITE_CHUNK_SIZE: Final = 128 * 1024  # a tight publish loop writes when this much has gathered
 
+_MESSAGES: Final = (b"PUB ", b"HPUB ")
+
+
+class WriteTransport(Protocol):
+    """The part of an asyncio transport that writing needs; WebSocket framing has it too."""
+
+    def write(self, data: bytes) -> None:
+        """Send, or keep for sending."""
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes kept for sending."""
+
 
 class Outgoing:
     """Frames on their way to a transport: everything of one loop turn is written at once."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, size_max: int, label: str) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, size_max: int, detached_size_max: int
+    ) -> None:
         self._loop = loop
         self._size_max = size_max
-        self._label = label
-        self._transport: asyncio.Transport | None = None
+        self._detached_size_max = detached_size_max
+        # The limit that holds now, and the size from which on ``send`` looks at it.
+        self._limit = detached_size_max
+        self._check_size = min(WRITE_CHUNK_SIZE, detached_size_max)
+        self._label = ""
+        self._transport: WriteTransport | None = None
         self._parts: list[bytes] = []
         self._size = 0
         self._scheduled = False
-        self._paused = False
+        self._paused = True
         # Frames of other threads wait here until the loop takes them.
         self._foreign: list[bytes] = []
         self._foreign_size = 0
@@ -35,22 +58,45 @@ class Outgoing:
             waiting += self._transport.get_write_buffer_size()
         return waiting
 
-    def set_transport(self, transport: asyncio.Transport | None) -> None:
-        """Where the bytes go; None when the connection is gone."""
+    def attach(self, transport: WriteTransport, label: str, first: list[bytes]) -> None:
+        """A connection is there: ``first`` goes before everything that waits."""
         self._transport = transport
+        self._label = label
+        self._limit = self._size_max
+        self._check_size = min(WRITE_CHUNK_SIZE, self._size_max)
+        self._paused = False
+        self._parts[:0] = first
+        self._size += sum(map(len, first))
+        self.write()
+
+    def detach(self) -> None:
+        """The connection is gone: keep the messages; what else waits was meant for it only."""
+        self._transport = None
+        self._limit = self._detached_size_max
+        self._check_size = min(WRITE_CHUNK_SIZE, self._detached_size_max)
+        self._paused = True
+        self._parts = [frame for frame in self._parts if frame.startswith(_MESSAGES)]
+        self._size = sum(map(len, self._parts))
+
+    def clear(self) -> int:
+        """Forget what waits; returns how many bytes that was. Called when the client closes."""
+        lost = self._size + self._foreign_size
+        self._parts.clear()
+        self._size = 0
+        return lost
 
     def send(self, frame: bytes) -> None:
         """Queue a message.
 
-        Raises BufferFull when the transport is paused and the limit is reached.
+        Raises BufferFull when the transport is paused or gone and the limit is reached.
         """
         self._size += len(frame)
-        if self._size >= WRITE_CHUNK_SIZE:
+        if self._size >= self._check_size:
             if not self._paused:
                 self._parts.append(frame)
                 self.write()
                 return
-            if self._size > self._size_max:
+            if self._size > self._limit:
                 self._size -= len(frame)
                 raise self._full()
         self._parts.append(frame)
@@ -59,7 +105,12 @@ class Outgoing:
             self._loop.call_soon(self._write_scheduled)
 
     def send_control(self, frame: bytes) -> None:
-        """Queue PING, PONG, SUB and the like, which no limit applies to."""
+        """Queue PING, PONG, SUB and the like, which no limit applies to.
+
+        Without a connection they are dropped: a new one begins with what is subscribed then.
+        """
+        if self._transport is None:
+            return
         self._size += len(frame)
         self._parts.append(frame)
         if not self._scheduled:
@@ -70,7 +121,7 @@ class Outgoing:
         """Queue a message from a thread other than the loop's; order per thread is kept."""
         with self._foreign_lock:
             size = self._foreign_size + len(frame)
-            if self._size + size > self._size_max:
+            if self._size + size > self._limit:
                 raise self._full()
             self._foreign.append(frame)
             first, self._foreign_size = not self._foreign_size, size
@@ -83,8 +134,9 @@ class Outgoing:
 
     def resume(self) -> None:
         """The transport has room again."""
-        self._paused = False
-        self.write()
+        if self._transport is not None:
+            self._paused = False
+            self.write()
 
     def write(self) -> None:
         """Give everything to the transport, unless it is paused or gone."""
@@ -111,8 +163,14 @@ class Outgoing:
         self.write()
 
     def _full(self) -> BufferFull:
+        if self._transport is None:
+            return BufferFull(
+                f"{self._size} bytes wait for a connection "
+                f"(reconnect_buffer_bytes={self._limit}): no server is connected now; publish "
+                "again after the reconnect"
+            )
         return BufferFull(
             f"{self._size} bytes wait to be written to {self._label} "
-            f"(write_buffer_bytes={self._size_max}): the server reads more slowly than this "
+            f"(write_buffer_bytes={self._limit}): the server reads more slowly than this "
             "client publishes; await flush() from time to time"
         )

@@ -1,18 +1,23 @@
 """Which servers a client may talk to, and in which order it tries them. Pure: no I/O, no clock.
 
-Today the pool hands out the configured servers in order and remembers why each was refused, so
-that a failed connect can say everything at once.
+The pool remembers why each server was refused, so that a failed connect can say everything at
+once, and gives up servers that failed too often.
 """
 
-from collections.abc import Iterator, Sequence
+import ipaddress
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from jetspark.errors import AuthorizationFailed
+
 DEFAULT_PORT = 4222  # what nats-server listens on
 DEFAULT_URL = "nats://127.0.0.1:4222"
+AUTH_FAILURES_MAX: Final = 2  # nats.go too: the same refusal twice will not change by itself
 
-_SCHEMES = ("nats", "tls")
+_PORTS = {"nats": DEFAULT_PORT, "tls": DEFAULT_PORT, "ws": 80, "wss": 443}
 
 
 class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,9 +26,15 @@ class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     port: int
     tls: bool = False
+    websocket: bool = False
+    # Path and query of a WebSocket URL, for proxies that route by it.
+    path: str = ""
     user: str = ""
     password: str = ""
     token: str = ""
+    # What the certificate is checked against; empty for ``host``. Discovered servers are told by
+    # address, while the certificate has the name that the user dialled.
+    tls_name: str = ""
 
     @property
     def label(self) -> str:
@@ -32,26 +43,112 @@ class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
         return f"{host}:{self.port}"
 
 
-class ServerPool:
-    """The servers to try, in the order given."""
+class _Entry:
+    """A server of the pool and how it behaved."""
 
-    def __init__(self, servers: Sequence[ServerAddress]) -> None:
+    __slots__ = ("address", "auth_failures", "discovered", "failures", "last_error")
+
+    def __init__(self, address: ServerAddress, *, discovered: bool) -> None:
+        self.address = address
+        self.discovered = discovered
+        self.failures = 0
+        self.auth_failures = 0
+        self.last_error: Exception | None = None
+
+
+class ServerPool:
+    """The servers to try: the configured ones, and those that servers told us of.
+
+    The order is the one given, discovered ones behind; a server that was lost goes to the end. A
+    server is given up (only while reconnecting, ``drop_hopeless``) when it failed more than
+    ``max_reconnects`` times in a row or refused the credentials twice in a row.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[ServerAddress],
+        *,
+        max_reconnects: int = -1,
+        shuffle: Callable[[list[ServerAddress]], None] | None = None,
+    ) -> None:
         if not servers:
             raise ValueError("no server given: pass at least one URL such as 'nats://host:4222'")
-        self._servers = tuple(servers)
+        addresses = list(dict.fromkeys(servers))
+        if shuffle is not None:
+            shuffle(addresses)
+        self._entries = [_Entry(address, discovered=False) for address in addresses]
+        self._max_reconnects = max_reconnects
         self._refusals: list[tuple[ServerAddress, Exception]] = []
 
     def __len__(self) -> int:
-        return len(self._servers)
+        return len(self._entries)
+
+    @property
+    def addresses(self) -> list[ServerAddress]:
+        """The servers in the order in which they would be tried now."""
+        return [entry.address for entry in self._entries]
 
     def candidates(self) -> Iterator[ServerAddress]:
         """Start a round: every server once, in order; earlier refusals are forgotten."""
         self._refusals.clear()
-        yield from self._servers
+        yield from self.addresses
 
     def refused(self, address: ServerAddress, error: Exception) -> None:
         """Remember why a server of this round was not taken."""
         self._refusals.append((address, error))
+        entry = self._find(address)
+        if entry is not None:
+            entry.failures += 1
+            denied = isinstance(error, AuthorizationFailed)
+            entry.auth_failures = entry.auth_failures + 1 if denied else 0
+            entry.last_error = error
+
+    def connected(self, address: ServerAddress) -> None:
+        """A server took us: its failures are forgotten."""
+        entry = self._find(address)
+        if entry is not None:
+            entry.failures = entry.auth_failures = 0
+
+    def lost(self, address: ServerAddress) -> None:
+        """The connection to a server broke: the others come first."""
+        entry = self._find(address)
+        if entry is not None:
+            self._entries.remove(entry)
+            self._entries.append(entry)
+
+    def drop_hopeless(self) -> bool:
+        """Give up servers that failed too often; False when none is left."""
+        limit = self._max_reconnects
+        self._entries = [
+            entry
+            for entry in self._entries
+            if entry.auth_failures < AUTH_FAILURES_MAX and (limit < 0 or entry.failures <= limit)
+        ]
+        return bool(self._entries)
+
+    def discover(
+        self,
+        urls: Sequence[str],
+        current: ServerAddress,
+        shuffle: Callable[[list[ServerAddress]], None],
+    ) -> tuple[str, ...]:
+        """Take over ``connect_urls`` of an INFO; returns the labels that are new.
+
+        Servers of one cluster have the same users and certificates, so what ``current`` was
+        dialled with serves them too. Discovered ones that the cluster no longer names are removed.
+        """
+        told = [address for url in urls if (address := _sibling(url, current)) is not None]
+        labels = {address.label for address in told}
+        self._entries = [
+            entry
+            for entry in self._entries
+            if not entry.discovered or entry.address == current or entry.address.label in labels
+        ]
+        known = {entry.address.label for entry in self._entries}
+        new = [address for address in told if address.label not in known]
+        shuffle(new)
+        self._entries += [_Entry(address, discovered=True) for address in new]
+        return tuple(address.label for address in new)
 
     @property
     def last_error(self) -> Exception | None:
@@ -67,6 +164,27 @@ class ServerPool:
         """One clause per server that was tried: ``a:4222: connection refused; b:4222: ...``."""
         return "; ".join(f"{address.label}: {_reason(error)}" for address, error in self._refusals)
 
+    def _find(self, address: ServerAddress) -> _Entry | None:
+        return next((entry for entry in self._entries if entry.address == address), None)
+
+
+class Backoff:
+    """How long to wait before the next round over the pool: doubling, bounded, with jitter."""
+
+    def __init__(
+        self, first: float, longest: float, jitter: float, uniform: Callable[[float, float], float]
+    ) -> None:
+        self._wait = first
+        self._longest = longest
+        self._jitter = jitter
+        self._uniform = uniform
+
+    def next(self) -> float:
+        """Seconds to wait now; the next wait is twice as long."""
+        wait = min(self._wait, self._longest)
+        self._wait = wait * 2
+        return wait + self._uniform(0.0, self._jitter)
+
 
 def parse_servers(servers: str | Sequence[str]) -> list[ServerAddress]:
     """Read one URL, a comma-separated list of them, or a sequence of either."""
@@ -79,11 +197,16 @@ def parse_servers(servers: str | Sequence[str]) -> list[ServerAddress]:
 
 
 def parse_server(text: str) -> ServerAddress:
-    """Read ``nats://``, ``tls://`` or a bare ``host[:port]``; ValueError says what is wrong."""
-    scheme, separator, _ = text.partition("://")
-    if separator and scheme.lower() not in _SCHEMES:
+    """Read ``nats://``, ``tls://``, ``ws://``, ``wss://`` or a bare ``host[:port]``.
+
+    ValueError says what is wrong.
+    """
+    head, separator, _ = text.partition("://")
+    scheme = head.lower() if separator else "nats"
+    if scheme not in _PORTS:
         raise ValueError(
-            f"server {_hide(text)!r}: scheme {scheme!r} is not supported, use nats:// or tls://"
+            f"server {_hide(text)!r}: scheme {head!r} is not supported, use nats:// or tls://, "
+            "or ws:// or wss:// for WebSocket"
         )
     # urlsplit reads a bare "host:port" as scheme "host", so it always gets a full URL.
     parts = urlsplit(text if separator else f"nats://{text}")
@@ -95,21 +218,48 @@ def parse_server(text: str) -> ServerAddress:
         ) from error
     if port == 0:
         raise ValueError(f"server {_hide(text)!r}: the port must be a number from 1 to 65535")
-    if not parts.hostname:
+    if not parts.hostname or any(char.isspace() for char in parts.hostname):
         raise ValueError(f"server {_hide(text)!r}: no host, expected nats://host:4222")
-    if parts.path not in {"", "/"} or parts.query or parts.fragment:
+    websocket = scheme in {"ws", "wss"}
+    path = parts.path + (f"?{parts.query}" if parts.query else "")
+    if parts.fragment or (path not in {"", "/"} and not websocket):
         raise ValueError(
             f"server {_hide(text)!r}: expected nats://host:port with nothing after it"
         )
     user, password, token = _credentials(parts.username, parts.password)
     return ServerAddress(
         host=parts.hostname,
-        port=DEFAULT_PORT if port is None else port,
-        tls=scheme.lower() == "tls" and bool(separator),
+        port=_PORTS[scheme] if port is None else port,
+        tls=scheme in {"tls", "wss"},
+        websocket=websocket,
+        path=path if websocket else "",
         user=user,
         password=password,
         token=token,
     )
+
+
+def _sibling(url: str, current: ServerAddress) -> ServerAddress | None:
+    """The address of another server of the same cluster; None for what cannot be read."""
+    try:
+        told = parse_server(url)
+    except ValueError:
+        return None
+    tls_name = (current.tls_name or current.host) if _is_ip(told.host) else ""
+    return msgspec.structs.replace(
+        current,
+        host=told.host,
+        port=told.port,
+        tls_name="" if _is_ip(tls_name) or not tls_name else tls_name,
+    )
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _credentials(username: str | None, password: str | None) -> tuple[str, str, str]:

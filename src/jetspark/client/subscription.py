@@ -19,7 +19,7 @@ from typing import Final, Protocol, Self
 from jetspark.client.message import Message, Publisher
 from jetspark.client.receive import MessageQueue, Receiver
 from jetspark.client.thread_callback import ThreadCallback
-from jetspark.errors import Error, RequestTimeout, SlowConsumer
+from jetspark.errors import ConnectionClosed, Error, RequestTimeout, SlowConsumer
 
 PENDING_MSGS_MAX: Final = 512 * 1024  # what nats-py and nats.go allow by default
 PENDING_BYTES_MAX: Final = 128 * 1024 * 1024
@@ -69,10 +69,13 @@ class Subscription:
         self._pending = MessageQueue(receiver, owner, pending_msgs, pending_bytes, self._on_wake)
         self._reported = 0
         self._closed = False
+        self._draining = False
         self._error: Exception | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._idle: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
+        # What JetStream has to do once the subscription is drained and removed (ADR-15).
+        self.on_drained: Callable[[], Awaitable[None]] | None = None
         if callback is not None:
             self._task = asyncio.get_running_loop().create_task(
                 self._run(callback), name=f"jetspark callback {subject}"
@@ -82,6 +85,11 @@ class Subscription:
     def sink(self) -> MessageQueue:
         """Where the receive path puts the messages."""
         return self._pending
+
+    @property
+    def callback_task(self) -> asyncio.Task[None] | None:
+        """What runs the callback; None for a subscription that is read."""
+        return self._task
 
     @property
     def subject(self) -> str:
@@ -117,6 +125,17 @@ class Subscription:
     def is_closed(self) -> bool:
         """Whether no further message will arrive; pending ones can still be read."""
         return self._closed
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether it was told to stop and takes what is still on its way."""
+        return self._draining
+
+    @property
+    def deliveries_left(self) -> int:
+        """Messages until it ends by itself; 0 when it does not."""
+        pending = self._pending
+        return pending.delivered_max - pending.delivered if pending.delivered_max else 0
 
     def __aiter__(self) -> Self:
         return self
@@ -189,8 +208,11 @@ class Subscription:
         try:
             async with asyncio.timeout(seconds):
                 if not self._closed:
+                    self._draining = True
                     self._owner.send_unsubscribe(self._sid, 0)
-                    await self._owner.flush(timeout=seconds)
+                    # When the connection breaks, nothing is on its way any more.
+                    with contextlib.suppress(ConnectionClosed):
+                        await self._owner.flush(timeout=seconds)
                     self.end(None)
                 await self._wait_idle()
         except TimeoutError:
@@ -198,6 +220,12 @@ class Subscription:
                 f"drain of {self._subject!r}: {self.pending_msgs} messages were not taken within "
                 f"{seconds} s; read them, or call unsubscribe() to give them up"
             ) from None
+        finally:
+            # However it went: the server was told to stop, so nothing more will come.
+            self.end(None)
+            on_drained, self.on_drained = self.on_drained, None
+            if on_drained is not None:
+                await on_drained()
 
     async def __aenter__(self) -> Self:
         return self
@@ -277,7 +305,7 @@ class Subscription:
             else:
                 await self._run_here(callback)
 
-    async def _run_in_thread(self, callback: ThreadCallback) -> None:
+    async def _run_in_thread(self, callback: ThreadCallback[Message]) -> None:
         try:
             while await self._wait():
                 taken = self._pending.take_many(CALLBACK_RUN)

@@ -4,13 +4,14 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
-from jetspark.client.message import Message
+M = TypeVar("M")
 
 Report = Callable[[Exception], None]
 
 
-class ThreadCallback:
+class ThreadCallback(Generic[M]):
     """Give one of these to ``subscribe`` as the callback, around a plain function that blocks.
 
     Messages keep their order; threads are switched once per chunk, not per message. The thread
@@ -18,16 +19,16 @@ class ThreadCallback:
     alive.
     """
 
-    def __init__(self, callback: Callable[[Message], object]) -> None:
+    def __init__(self, callback: Callable[[M], object]) -> None:
         self._callback = callback
-        self._work: queue.SimpleQueue[_Chunk | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[_Chunk[M] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def __call__(self, message: Message) -> None:
+    def __call__(self, message: M) -> None:
         """Call the function here and now, as any callback."""
         self._callback(message)
 
-    async def run(self, messages: list[Message], report: Report) -> None:
+    async def run(self, messages: list[M], report: Report) -> None:
         """Have the thread call the function with each message; wait until it has."""
         if self._thread is None:
             self._thread = threading.Thread(
@@ -54,12 +55,10 @@ class ThreadCallback:
             chunk.loop.call_soon_threadsafe(chunk.finish)
 
 
-class _Chunk:
+class _Chunk(Generic[M]):
     """Messages on their way through the thread."""
 
-    def __init__(
-        self, messages: list[Message], report: Report, loop: asyncio.AbstractEventLoop
-    ) -> None:
+    def __init__(self, messages: list[M], report: Report, loop: asyncio.AbstractEventLoop) -> None:
         self.messages = messages
         self.report = report
         self.loop = loop

@@ -1,43 +1,58 @@
-"""When which stream has something to do: one heap for all streams (contracts.md 1)."""
+"""When who has something to do: one heap for streams, one for consumers (contracts.md 1)."""
 
 from heapq import heappop, heappush
 from itertools import count
+from typing import Generic, Protocol, TypeVar
 
-from jetspark.engine.stream.stream import Stream
+from mypy_extensions import i64
 
 
-class Deadlines:
-    """The next deadline of each stream that has one.
+class Timed(Protocol):
+    """Something that has deadlines. ``deadline`` is the one that is known here; 0: none."""
+
+    deadline: i64
+    dropped: bool
+
+    def next_deadline(self) -> i64:
+        """When it has something to do; 0 when it has nothing."""
+        ...
+
+
+_Timed = TypeVar("_Timed", bound=Timed)
+
+
+class Deadlines(Generic[_Timed]):
+    """The next deadline of each that has one.
 
     An entry that is no longer true is passed over when its time comes: nothing is searched for.
     """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Stream]] = []
-        self._numbers = count()  # so that two streams are never compared
+        self._heap: list[tuple[int, int, _Timed]] = []
+        self._numbers = count()  # so that two of them are never compared
 
-    def note(self, stream: Stream) -> None:
-        """A stream may have an earlier deadline than the one that is known."""
-        deadline = int(stream.next_deadline())
-        if deadline > 0 and (stream.deadline == 0 or deadline < stream.deadline):
-            stream.deadline = deadline
-            heappush(self._heap, (deadline, next(self._numbers), stream))
+    def note(self, timed: _Timed) -> None:
+        """Somebody may have an earlier deadline than the one that is known."""
+        deadline = int(timed.next_deadline())
+        if deadline > 0 and (timed.deadline == 0 or deadline < timed.deadline):
+            timed.deadline = deadline
+            heappush(self._heap, (deadline, next(self._numbers), timed))
 
     def next(self) -> int | None:
-        """When the first stream has something to do."""
+        """When the first one has something to do."""
         self._drop_stale()
         return self._heap[0][0] if self._heap else None
 
-    def due(self, now: int) -> list[Stream]:
-        """Take the streams whose time has come."""
-        streams: list[Stream] = []
+    def due(self, now: int) -> list[_Timed]:
+        """Take those whose time has come."""
+        found: list[_Timed] = []
         self._drop_stale()
         while self._heap and self._heap[0][0] <= now:
-            stream = heappop(self._heap)[2]
-            stream.deadline = 0
-            streams.append(stream)
+            timed = heappop(self._heap)[2]
+            timed.deadline = 0
+            found.append(timed)
             self._drop_stale()
-        return streams
+        return found
 
     def _drop_stale(self) -> None:
         while self._heap and (

@@ -7,19 +7,35 @@ groups of dirty streams once per loop turn, and reports what became of them. ``n
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
+from jetspark.api.account import AccountLimits
+from jetspark.api.advisory import BatchAbandoned
 from jetspark.api.base import encode
-from jetspark.api.stream import StreamConfig
+from jetspark.api.enums import AbandonReason, PersistMode
+from jetspark.api.stream import STREAM_CREATE, StreamConfig, StreamCreateResponse
 from jetspark.engine import tending
+from jetspark.engine.advisories import Advisories
+from jetspark.engine.batch.groups import drop_with_stream
+from jetspark.engine.batch.limits import BatchLimits
+from jetspark.engine.consumer.consumers import Consumers
 from jetspark.engine.deadlines import Deadlines
-from jetspark.engine.direct.gets import Gets
-from jetspark.engine.limits import HELD_READS_MAX, MIN_LAST_SEQ_WAIT_NS
-from jetspark.engine.outbox import Outbox
-from jetspark.engine.stream.config import decode_config
+from jetspark.engine.direct.gate import HeldReads
+from jetspark.engine.ledger import AccountLedger
+from jetspark.engine.outbox import Entry, Outbox
+from jetspark.engine.purges import Purges
+from jetspark.engine.restore import is_marked
+from jetspark.engine.settings import EngineSettings, ceilings_of
+from jetspark.engine.stream.config import decode_config, evicting
+from jetspark.engine.stream.state import stream_info
 from jetspark.engine.stream.stream import Stream
-from jetspark.engine.target import DIRECT_GET, PUBLISH, REQUEST, Target
+from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, REQUEST, TRANSFER, Target
+from jetspark.engine.transfers import Transfers
+from jetspark.errors.bodies import error_body
+from jetspark.errors.codes import ErrCode
+from jetspark.ids import Nuid
 from jetspark.store.log import Group, StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.store import FileStore
@@ -27,10 +43,12 @@ from jetspark.subjects.match import overlaps
 from jetspark.subjects.sublist import Sublist
 
 API_PREFIX = b"$JS.API."
+TRANSFER_PREFIX = b"$JS.SNAPSHOT."
 DIRECT_PREFIX = b"$JS.API.DIRECT.GET."
+NEXT_PREFIX = b"$JS.API.CONSUMER.MSG.NEXT."
 
 
-class Engine(Gets):
+class Engine(Consumers):
     """JetStream for one account."""
 
     def __init__(
@@ -39,37 +57,73 @@ class Engine(Gets):
         *,
         account: str,
         random_id: Callable[[], int],
-        min_last_seq_wait_ns: int = MIN_LAST_SEQ_WAIT_NS,
-        held_reads_max: int = HELD_READS_MAX,
+        settings: EngineSettings | None = None,
+        held_reads: HeldReads | None = None,
         leader: str = "",
+        next_id: Callable[[], str] | None = None,
+        ledger: AccountLedger | None = None,
+        batch_limits: BatchLimits | None = None,
     ) -> None:
-        super().__init__(min_last_seq_wait_ns, held_reads_max)
+        self.settings = settings or EngineSettings()
+        self.next_id = next_id or Nuid().next
+        super().__init__(
+            self.settings.min_last_seq_wait,
+            held_reads or HeldReads(),
+            account,
+            self.next_id,
+            random_id(),
+        )
         self.streams: dict[str, Stream] = {}
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader
         self.generation = 0
+        self.advisories = Advisories(self.publish_own, self.next_id, server=leader)
+        self.transfers = Transfers(self)
+        self.purges = Purges(self.mark_dirty)
         # `$JS.API` answers so far, and those that were errors; direct gets are none.
         self.api_total = 0
         self.api_errors = 0
         self.dirty: list[Stream] = []
+        self.ledger = ledger or AccountLedger()
+        self._set_ceilings()
         self._store = store
         self._account = account
-        self._random_id = random_id
+        self.random_id = random_id
+        # Shared by all accounts of a server.
+        self._batch_limits = batch_limits or BatchLimits()
         self._subjects = Sublist()
         self._targets: dict[str, Target] = {}
-        self._deadlines = Deadlines()
+        self._deadlines: Deadlines[Stream] = Deadlines()
 
     # Streams -----------------------------------------------------------------------------------
 
-    def adopt(self, log: StreamLog) -> None:
-        """Take over a stream that was recovered from the store."""
+    def adopt(self, log: StreamLog, now: int = 0) -> bool:
+        """Take over a stream that was recovered; False: it never was whole, and is removed.
+
+        What grew too old while the server was down is not shown once more.
+        """
+        if is_marked(bytes(log.identity.config)):
+            self._store.drop(log)
+            return False
         config = decode_config(bytes(log.identity.config))
-        self._add(Stream(config, log.identity.created_ns, log))
+        stream = Stream(config, log.identity.created_ns, log, self._batch_limits)
+        if config.max_age > 0 and not config.allow_msg_ttl:
+            # With TTLs some may be there for ever: those streams are read first (expiry.py).
+            log.expire_before(now - config.max_age + 1)
+        self._add(stream)
+        self.adopt_consumers(stream)
+        return True
 
     def create_stream(self, config: StreamConfig, now: int) -> Stream:
         """Make a stream, durably, from a prepared configuration."""
+        stream = self.hidden_stream(config, now)
+        self._add(stream)
+        return stream
+
+    def hidden_stream(self, config: StreamConfig, now: int) -> Stream:
+        """Make a stream, durably, that nobody sees; raises OSError."""
         identity = Identity(
-            stream_id=self._random_id(),
+            stream_id=self.random_id(),
             account=self._account,
             name=config.name,
             created_ns=now,
@@ -80,9 +134,21 @@ class Engine(Gets):
         )
         in_memory = config.storage == "memory"
         create = self._store.create_in_memory if in_memory else self._store.create
-        stream = Stream(config, now, create(identity))
-        self._add(stream)
-        return stream
+        return Stream(config, now, create(identity), self._batch_limits)
+
+    def reveal(self, config: StreamConfig, stream: Stream, now: int) -> bytes:
+        """Show a stream that was restored; the answer to who restored it."""
+        shown = Stream(config, stream.created_ns, stream.log, self._batch_limits)
+        self._add(shown)
+        self.adopt_consumers(shown)
+        return STREAM_CREATE.ok(stream_info(shown, now, StreamCreateResponse))
+
+    def discard(self, stream: Stream) -> None:
+        """Remove a stream that nobody has seen."""
+        stream.dropped = True
+        with suppress(OSError):
+            # What cannot be removed now carries its mark, and is removed by the next start.
+            self._store.drop(stream.log)
 
     def update_stream(self, stream: Stream, config: StreamConfig) -> None:
         """Decide that a stream has another configuration; raises StoreReadOnly."""
@@ -102,20 +168,40 @@ class Engine(Gets):
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
 
+    def change_settings(self, settings: EngineSettings) -> None:
+        """Go by other settings from now on."""
+        self.settings = settings
+        self._gate.wait_ns = settings.min_last_seq_wait
+        self._set_ceilings()
+
+    def change_limits(self, limits: AccountLimits) -> None:
+        """Let the account have other limits from now on."""
+        self.ledger.change(limits)
+        self._set_ceilings()
+
+    def _set_ceilings(self) -> None:
+        self.ceilings = ceilings_of(self.settings, self.ledger.limits)
+
     def find(self, name: str) -> StreamConfig | None:
         """The configuration of a stream of the account."""
         stream = self.streams.get(name)
         return None if stream is None else stream.config
 
-    def drop_stream(self, stream: Stream) -> None:
-        """Remove a stream and all its messages, durably."""
+    def drop_stream(self, stream: Stream, outbox: Outbox) -> None:
+        """Remove a stream and all its messages, durably; what waits for it hears that."""
         for subject in stream.config.subjects:
             self._subjects.remove(subject.encode(), b"", stream)
         del self.streams[stream.config.name]
+        self.ledger.remove(stream)
         del self._targets[stream.config.name]
         stream.dropped = True
+        drop_with_stream(stream)
+        self.drop_consumers(stream)
         self.generation += 1
         self._store.drop(stream.log)
+        stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
+        self.purges.end(stream)
+        self.refuse_dropped(stream, outbox)
 
     def overlapping(self, config: StreamConfig) -> Stream | None:
         """Another stream that wants some of the subjects."""
@@ -128,15 +214,28 @@ class Engine(Gets):
         return None
 
     def _add(self, stream: Stream) -> None:
-        asked = "async" if stream.config.persist_mode == "async" else ""
+        asked = "async" if stream.config.persist_mode == PersistMode.ASYNC else ""
         self._store.choose_level(stream.log, asked)
         self.streams[stream.config.name] = stream
+        self.ledger.add(stream)
         self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
         stream.log.packing = stream.config.compression == "s2"
         for subject in stream.config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
         self._deadlines.note(stream)
+        name = stream.config.name
+
+        def advise(batch_id: bytes, reason: str, now: int, outbox: Outbox) -> None:
+            event = BatchAbandoned(
+                account=self._account,
+                stream=name,
+                batch=batch_id.decode(errors="replace"),
+                reason=AbandonReason(reason),
+            )
+            self.advisories.send(event, now, outbox)
+
+        stream.advise = advise
 
     # Messages ----------------------------------------------------------------------------------
 
@@ -148,6 +247,10 @@ class Engine(Gets):
             if stream is None or not stream.allow_direct:
                 return None
             return Target(DIRECT_GET, stream, appended)
+        if subject.startswith(TRANSFER_PREFIX) and self.transfers.knows(subject):
+            return Target(TRANSFER, None, subject)
+        if subject.startswith(NEXT_PREFIX):
+            return Target(NEXT, None, subject[len(NEXT_PREFIX) :])
         if subject.startswith(API_PREFIX):
             return Target(REQUEST, None, subject[len(API_PREFIX) :])
         # Once: the server keeps the answer.
@@ -174,7 +277,7 @@ class Engine(Gets):
 
     # Commit ------------------------------------------------------------------------------------
 
-    def take_groups(self) -> list[tuple[Stream, Group | OSError]]:
+    def take_groups(self, now: int = 0) -> list[tuple[Stream, Group | OSError]]:
         """The next group of each dirty stream that has none on its way; or why there is none."""
         groups: list[tuple[Stream, Group | OSError]] = []
         waiting = []
@@ -183,6 +286,11 @@ class Engine(Gets):
                 waiting.append(stream)
                 continue
             stream.dirty = False
+            stream.taken_ns = now
+            if stream.deadline_moved:
+                stream.deadline_moved = False
+                self._deadlines.note(stream)
+            self.save_consumers(stream)
             try:
                 group = stream.take_group()
             except OSError as error:
@@ -193,22 +301,32 @@ class Engine(Gets):
         self.dirty = waiting
         return groups
 
-    def committed(self, stream: Stream, outbox: Outbox) -> None:
-        """The group of a stream is durable: its replies go out and held reads are looked at."""
+    def committed(self, stream: Stream, outbox: Outbox, now: int = 0) -> None:
+        """The group of a stream is durable: its replies go out, readers learn of it.
+
+        ``now`` is the time of the stream's last message unless it is given.
+        """
         if stream.dropped:
             stream.log.commit()  # gives the file back that the group was written to
             return
+        stream.committed_ns = now
         stream.committed(outbox)
+        if self.transfers.committed(stream, outbox):
+            return
+        self.ledger.note(stream)
         if stream.tend_at == 0 and stream.log.unsynced:
             stream.tend_at = tending.SOON
         self._deadlines.note(stream)
         if stream.published:
-            self._publish_again(stream, outbox)
+            entries, stream.published = stream.published, []
+            self.publish_own(entries, int(stream.log.index.last_time), outbox)
         self.answer_held(stream, outbox)
+        self.purges.go_on(stream)
+        if stream.consumers:
+            self.consumers_committed(stream, now or int(stream.log.index.last_time))
 
-    def _publish_again(self, stream: Stream, outbox: Outbox) -> None:
-        """Send what a stream republishes, to subscribers and to streams that want it."""
-        entries, stream.published = stream.published, []
+    def publish_own(self, entries: list[Entry], now: int, outbox: Outbox) -> None:
+        """Send messages of the engine's own, to subscribers and to streams that want them."""
         outbox.now.extend(entries)
         for route, _, _, headers, payload in entries:
             target = self.resolve(route)
@@ -216,7 +334,6 @@ class Engine(Gets):
                 continue
             other = target.stream
             assert other is not None
-            now = stream.log.index.last_time
             if other.publish_checked(route, b"", headers, payload + b"\r\n", now, outbox):
                 self.mark_dirty(other)
 
@@ -227,6 +344,10 @@ class Engine(Gets):
             stream.log.fail(no_space)
             return
         stream.failed(no_space, outbox)
+        if self.transfers.failed(stream, outbox):
+            return
+        self.ledger.note(stream)
+        self.purges.end(stream)
         tending.failed(stream, self._store, no_space=no_space)
         self._deadlines.note(stream)
         # A configuration that was staged is not the stream's.
@@ -235,6 +356,7 @@ class Engine(Gets):
             log = stream.log
             log.set_limits(*evicting(durable))
             self._configure(stream, durable)
+        self.consumers_failed(stream)
 
     def reopened(self, stream: Stream) -> None:
         """The log of a stream that had failed was verified and takes writes again."""
@@ -245,15 +367,18 @@ class Engine(Gets):
 
     def next_deadline(self) -> int | None:
         """When ``expire`` has something to do."""
-        held = self._gate.next_deadline()
-        stream = self._deadlines.next()
-        if held is None or stream is None:
-            return stream if held is None else held
-        return min(held, stream)
+        known = (
+            self._gate.next_deadline(),
+            self._deadlines.next(),
+            self.transfers.next_deadline(),
+            self.consumer_deadline(),
+        )
+        return min((each for each in known if each is not None), default=None)
 
     def expire(self, now: int, outbox: Outbox) -> list[Stream]:
         """Do what is due; the streams that had something."""
         self.refuse_held(now, outbox)
+        self.transfers.expire(now, outbox)
         due = self._deadlines.due(now)
         for stream in due:
             if 0 < stream.tend_at <= now:
@@ -263,16 +388,13 @@ class Engine(Gets):
                 self.mark_dirty(stream)
             else:
                 self._deadlines.note(stream)
+                self.ledger.note(stream)
+            self.note_removals(stream, now)
+        self.expire_consumers(now, outbox)
         return due
 
     def close(self) -> None:
         """Close the files of all streams."""
+        self.transfers.close()
         for stream in self.streams.values():
             stream.log.close()
-
-
-def evicting(config: StreamConfig) -> tuple[int, int, int]:
-    """The limits that take old messages out: with discard new only the one per subject does."""
-    if config.discard == "old":
-        return config.max_msgs, config.max_bytes, config.max_msgs_per_subject
-    return 0, 0, 0 if config.discard_new_per_subject else config.max_msgs_per_subject

@@ -9,6 +9,8 @@ from jetspark.engine.stream.stream import Stream
 PUBLISH: Final[i64] = 1  # a message for a stream
 DIRECT_GET: Final[i64] = 2  # `$JS.API.DIRECT.GET.<stream>[.<subject>]`
 REQUEST: Final[i64] = 3  # any other `$JS.API` request
+TRANSFER: Final[i64] = 4  # a chunk of a restore, or the receipt of one of a snapshot
+NEXT: Final[i64] = 5  # `$JS.API.CONSUMER.MSG.NEXT.<stream>.<consumer>`, if there is one
 
 
 class Target:
@@ -18,6 +20,7 @@ class Target:
         self.kind: i64 = kind
         self.stream: Stream | None = stream
         # DIRECT_GET: the subject appended to the stream's name. REQUEST: what follows `$JS.API.`.
+        # NEXT: `<stream>.<consumer>`.
         self.subject: bytes = subject
         # PUBLISH: free for the server to keep the route of subjects that only the stream wants.
         self.route: object = None

@@ -34,8 +34,10 @@
     │       └── TooManyBatches
     ├── ConnectionClosed
     ├── ConnectFailed
-    │   └── AuthorizationFailed
-    ├── PermissionsViolation
+    │   ├── AuthorizationFailed
+    │   └── BadCredentials              also a ValueError
+    ├── ServerRefused                   -ERR, and the connection goes on
+    │   └── PermissionsViolation
     ├── ProtocolViolation               the peer's mistake
     ├── BufferFull
     ├── PayloadTooLarge                 also a ValueError
@@ -58,6 +60,7 @@
     ├── BucketExists
     ├── KeyNotFound                     also a LookupError
     ├── KeyExists
+    ├── CodecFailed                     also a ValueError
     ├── ObjectNotFound                  also a LookupError
     ├── DigestMismatch
     └── StorageFault                    between the engine and the disk
@@ -107,11 +110,13 @@ from jetspark.errors.base import ApiError, Error, api_error
 from jetspark.errors.bodies import describe, error_body, fast_header_body
 from jetspark.errors.client import (
     AuthorizationFailed,
+    BadCredentials,
     BadName,
     BadSubject,
     BucketExists,
     BucketNotFound,
     BufferFull,
+    CodecFailed,
     ConnectFailed,
     ConnectionClosed,
     ConsumerDeleted,
@@ -131,6 +136,7 @@ from jetspark.errors.client import (
     PullRefused,
     ReadOnly,
     RequestTimeout,
+    ServerRefused,
     SlowConsumer,
     StatusReceived,
     SubscribeRefused,
@@ -152,6 +158,7 @@ __all__ = [
     "ApiError",
     "ApiLevelRequired",
     "AuthorizationFailed",
+    "BadCredentials",
     "BadName",
     "BadRequest",
     "BadSubject",
@@ -163,6 +170,7 @@ __all__ = [
     "BucketExists",
     "BucketNotFound",
     "BufferFull",
+    "CodecFailed",
     "ConnectFailed",
     "ConnectionClosed",
     "ConsumerDeleted",
@@ -194,6 +202,7 @@ __all__ = [
     "PullRefused",
     "ReadOnly",
     "RequestTimeout",
+    "ServerRefused",
     "SlowConsumer",
     "StatusReceived",
     "StorageFault",

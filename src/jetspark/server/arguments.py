@@ -3,11 +3,24 @@
 import os
 import resource
 from pathlib import Path
+from typing import TypedDict
 
 import msgspec
 
 from jetspark.server.config import load_file
+from jetspark.server.config.jetspark import Jetspark
+from jetspark.server.config.jetstream import Durability
 from jetspark.server.config.settings import Settings
+from jetspark.units import parse_duration
+
+
+class OurSettings(TypedDict, total=False):
+    """What only this server has (the ``jetspark`` block), as arguments; durations like "5ms"."""
+
+    durability: str
+    commit_delay: str
+    min_last_seq_wait: str
+    held_reads_max: int
 
 
 def combined(
@@ -19,6 +32,7 @@ def combined(
     jetstream: bool | None,
     name: str | None,
     http_port: int | None,
+    ours: OurSettings,
 ) -> Settings:
     """The settings of an embedded server: its arguments over its configuration.
 
@@ -46,8 +60,26 @@ def combined(
         streams |= {"store_dir": str(Path(store_dir).absolute()), "enabled": True}
     if jetstream is not None:
         streams["enabled"] = jetstream
+    if ours:
+        changes["jetspark"] = _with_ours(settings.jetspark, ours)
+        if "durability" in ours:
+            streams["durability"] = Durability(ours["durability"])
     changes["jetstream"] = msgspec.structs.replace(settings.jetstream, **streams)
     return msgspec.structs.replace(settings, **changes)
+
+
+def _with_ours(block: Jetspark, ours: OurSettings) -> Jetspark:
+    """The block with the arguments over it; raises ValueError for what no file may say."""
+    unknown = ours.keys() - OurSettings.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"Server() got an unexpected keyword argument {min(unknown)!r}")
+    values: dict[str, object] = dict(ours)
+    for name in ("commit_delay", "min_last_seq_wait"):
+        if name in values:
+            values[name] = parse_duration(str(values[name]))
+    if "durability" in ours:
+        values["durability"] = Durability(ours["durability"])
+    return msgspec.structs.replace(block, **values)
 
 
 def raise_open_files_limit() -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
-from jetspark.engine.target import DIRECT_GET, PUBLISH
+from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, Target
 from jetspark.headers.names import SUBJECT
 from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.protocol.encoder import OK, PONG, encode_err, write_hmsg
@@ -19,7 +19,9 @@ from jetspark.server.auth.permissions import (
     is_reserved_queue,
     is_reserved_reply,
 )
+from jetspark.server.desk import ACK_PREFIX, FLOW_PREFIX
 from jetspark.server.receiver import Receiver, Subscription
+from jetspark.server.route import Route
 from jetspark.server.router import Router
 from jetspark.subjects.tokens import has_empty_token, is_literal, is_valid_subject
 
@@ -105,11 +107,32 @@ class ClientHandler(ServerOps):
             return
         if self.verbose:
             receiver.queue(OK)
+        if (
+            data[ss] == _DOLLAR
+            and router.desk.deliveries
+            and self.on_consumer(subject, data, ss, se, rs, re, hs, ps, pe)
+        ):
+            return
         route = router.route(subject)
         delivered = False
         if not route.is_empty():
             delivered = router.forward(route, receiver, data, ss, se, rs, re, hs, ps, pe)
-        target = route.target
+        self.to_engine(route.target, delivered, subject, data, rs, re, hs, ps, pe)
+
+    def to_engine(
+        self,
+        target: Target | None,
+        delivered: bool,
+        subject: bytes,
+        data: bytes,
+        rs: i64,
+        re: i64,
+        hs: i64,
+        ps: i64,
+        pe: i64,
+    ) -> None:
+        """Give a message to the engine, if it wants it; nobody at all is told to a requester."""
+        router = self.router
         if target is None:
             if not delivered and re > rs and self.no_responders:
                 self._say_no_responders(subject, data[rs:re])
@@ -119,6 +142,11 @@ class ClientHandler(ServerOps):
             staged = stream.publish(subject, data, rs, re, hs, ps, pe, router.now, router.outbox)
             if staged and not stream.dirty:
                 router.mark_dirty(stream)
+        elif target.kind == NEXT:
+            if not router.pull(target.subject, data[hs:ps], data[ps:pe], data[rs:re]) and (
+                not delivered and re > rs and self.no_responders
+            ):
+                self._say_no_responders(subject, data[rs:re])
         else:
             stream = target.stream
             if (
@@ -131,7 +159,34 @@ class ClientHandler(ServerOps):
                 )
             ):
                 return
+            router.asking = self.receiver
             router.request(target, data[rs:re], data[hs:ps], data[ps:pe])
+
+    def on_consumer(
+        self,
+        subject: bytes,
+        data: bytes,
+        ss: i64,
+        se: i64,
+        rs: i64,
+        re: i64,
+        hs: i64,
+        ps: i64,
+        pe: i64,
+    ) -> bool:
+        """Take an acknowledgement or an answer to flow control; False when it is neither."""
+        router = self.router
+        desk = router.desk
+        if subject.startswith(ACK_PREFIX):
+            if not desk.on_ack(data, ss, se, rs, re, ps, pe, router.now):
+                return False
+        elif not subject.startswith(FLOW_PREFIX) or not desk.on_flow(subject):
+            return False
+        if desk.listeners > 0:
+            found = router.sublist.match_once(subject)
+            route = Route(subject, found, None, 0, False)
+            router.deliver(route, self.receiver, subject, data[rs:re], data[hs:ps], data[ps:pe])
+        return True
 
     def on_sub(self, subject: bytes, queue: bytes, sid: bytes) -> None:
         """SUB: a sid that is in use keeps its first subscription (wire-facts.md 3)."""
@@ -160,6 +215,7 @@ class ClientHandler(ServerOps):
             subscription = Subscription(receiver, subject, queue, sid)
             self.subscriptions[sid] = subscription
             self.router.sublist.insert(subject, queue, subscription)
+            self.router.desk.on_subscription(subject, 1)
         if self.verbose:
             receiver.queue(OK)
 
@@ -240,7 +296,8 @@ class ClientHandler(ServerOps):
         """Remove a subscription."""
         subscription.closed = True
         self.subscriptions.pop(subscription.sid, None)
-        self.router.sublist.remove(subscription.subject, subscription.queue, subscription)
+        if self.router.sublist.remove(subscription.subject, subscription.queue, subscription):
+            self.router.desk.on_subscription(subscription.subject, -1)
 
     def drop_all(self) -> None:
         """The connection is gone."""

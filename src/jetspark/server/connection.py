@@ -218,6 +218,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The client caught up."""
         self.client.receiver.paused = False
+        self.client.router.resumed()
 
     def flush(self) -> bool:
         """Write everything queued for the client in one call; True if it falls behind."""

@@ -10,13 +10,17 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from jetspark.api.advisory import StreamDamaged
 from jetspark.clock import Clock
+from jetspark.engine.advisories import NOBODY, Asker
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
-from jetspark.engine.target import DIRECT_GET, Target
+from jetspark.engine.target import DIRECT_GET, TRANSFER, Target
+from jetspark.server.push_outlet import push_outlet
 from jetspark.server.router import Router
+from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Committer, Housekeeper, write
 
 log = logging.getLogger("jetspark.server")
@@ -36,7 +40,10 @@ class EngineDriver:
         committer: Committer,
         flush: Callable[[Router], object],
         housekeeper: Housekeeper | None = None,
+        commit_delay_ns: int = 0,
+        counts: CommitCounts | None = None,
     ) -> None:
+        self.counts = counts or CommitCounts()
         self.engine = engine
         self._housekeeper = housekeeper
         self._router = router
@@ -46,6 +53,10 @@ class EngineDriver:
         self._flush = flush
         self._loop = asyncio.get_running_loop()
         self._turn_due = False
+        # How long a group may wait for company before it goes to the disk (decisions.md).
+        self.commit_delay_ns = commit_delay_ns
+        self._delayed: asyncio.TimerHandle | None = None
+        self._closing = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: int | None = None
         self._house: asyncio.TimerHandle | None = None
@@ -56,9 +67,18 @@ class EngineDriver:
         self._idle = asyncio.Event()
 
         engine.outlet_for = router.outlet
+        engine.advisories.wanted = router.listens
         router.resolve = engine.resolve
         router.request = self._request
         router.mark_dirty = self._mark_dirty
+        router.pull = self._pull
+        router.resumed = self._resumed
+        router.desk.deliveries = engine.deliveries
+        router.desk.watched = engine.hub.watched
+        router.desk.interest = lambda subject: engine.interest_changed(subject, int(router.now))
+        router.desk.confirmed = engine.confirmed
+        engine.push_outlet_for = lambda subject, group: push_outlet(router, subject, group)
+        engine.hub.agenda.wake = self._schedule_turn
         self.follow_streams()
 
     def keep_house(self) -> None:
@@ -72,20 +92,59 @@ class EngineDriver:
         self._router.stores_inboxes = self.engine.wants_inboxes()
         self._schedule_turn()
 
+    def _follow_if_needed(self) -> None:
+        if self._router.generation != self.engine.generation:
+            self.follow_streams()
+
     def _request(self, target: Target, reply: bytes, headers: bytes, body: bytes) -> None:
         now = self._clock.now_ns()
         if target.kind == DIRECT_GET:
             assert target.stream is not None
             self.engine.direct_get(
-                target.stream, target.subject, body, reply, now, self._outbox, headers
+                target.stream,
+                target.subject,
+                body,
+                reply,
+                now,
+                self._outbox,
+                headers,
+                self._asker(),
             )
+        elif target.kind == TRANSFER:
+            self.engine.transfers.handle(target.subject, body, reply, now, self._outbox)
+            self._follow_if_needed()
+            self._schedule_turn()
         else:
             self.api_total += 1
-            if not handle(self.engine, target.subject, body, reply, now, self._outbox, headers):
+            outbox = self._outbox
+            if not handle(
+                self.engine, target.subject, body, reply, now, outbox, headers, self._asker()
+            ):
                 self.api_errors += 1
-            if self._router.generation != self.engine.generation:
-                self.follow_streams()
-        if self.engine.work or self.engine.dirty or self.engine.next_deadline() != self._timer_at:
+            self._follow_if_needed()
+        if self._has_work() or self.engine.next_deadline() != self._timer_at:
+            self._schedule_turn()
+
+    def _has_work(self) -> bool:
+        """Say whether something waits for the next turn."""
+        engine = self.engine
+        return bool(engine.dirty or engine.work) or engine.transfers.may_send()
+
+    def _asker(self) -> Asker:
+        """Who sent the request that is being handled."""
+        receiver = self._router.asking
+        if receiver is None:
+            return NOBODY
+        asker = receiver.connection.session
+        assert isinstance(asker, Asker)
+        return asker
+
+    def _pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes) -> bool:
+        return self.engine.pull(key, headers, body, reply, int(self._router.now), self._outbox)
+
+    def _resumed(self) -> None:
+        """A client that had too much waiting has room: runs for it go on."""
+        if self.engine.stalled:
             self._schedule_turn()
 
     def _mark_dirty(self, stream: Stream) -> None:
@@ -100,27 +159,55 @@ class EngineDriver:
     def _turn(self) -> None:
         self._turn_due = False
         self._router.now = self._clock.now_ns()
-        for stream, group in self.engine.take_groups():
+        if self.engine.dirty and not self._waits():
+            self._commit()
+        more = self.engine.transfers.advance(self._router.now, self._outbox)
+        if self.engine.advance(int(self._router.now), self._outbox) or more or self._may_commit():
+            self._schedule_turn()
+        self._flush(self._router)
+        if self.engine.stalled and self.engine.unstall():
+            self._schedule_turn()
+        self._rearm()
+
+    def _may_commit(self) -> bool:
+        """Say whether a group could go to the committer: deliveries stage records, too."""
+        if self._delayed is not None:
+            return False
+        return any(stream.log.in_flight is None for stream in self.engine.dirty)
+
+    def _waits(self) -> bool:
+        """Say whether the groups that fill wait for more to come."""
+        if self.commit_delay_ns <= 0 or self._closing:
+            return False
+        if self._delayed is None:
+            self._delayed = self._loop.call_later(self.commit_delay_ns / 1e9, self._waited)
+        return True
+
+    def _waited(self) -> None:
+        self._delayed = None
+        self._commit()
+        self._flush(self._router)
+
+    def _commit(self) -> None:
+        for stream, group in self.engine.take_groups(self._router.now):
             if isinstance(group, OSError):
                 self.engine.failed(stream, group, self._outbox)
                 continue
             self._in_flight += 1
+            self.counts.submitted(len(group.entries))
             if stream.log.in_memory:
                 self.report(stream, write(stream.log.files, group))
             else:
                 self._committer.submit((self, stream), group)
-        if self.engine.advance():
-            self._schedule_turn()
-        self._flush(self._router)
-        self._rearm()
 
     def report(self, stream: Stream, error: OSError | None) -> None:
         """The committer is done with the group of a stream."""
         self._in_flight -= 1
         error = error or stream.log.sync_error
         if error is None:
-            self.engine.committed(stream, self._outbox)
+            self.engine.committed(stream, self._outbox, self._clock.now_ns())
             self._keep_house(stream)
+            self._follow_if_needed()
         else:
             log.error(
                 "Writing stream %r failed: %s; nothing of it was acknowledged",
@@ -128,9 +215,9 @@ class EngineDriver:
                 error,
             )
             self.engine.failed(stream, error, self._outbox)
-        if self.engine.dirty or self.engine.work:
+        if self._has_work():
             self._schedule_turn()
-        elif self._in_flight == 0:
+        if self._in_flight == 0:
             self._idle.set()
         self._flush(self._router)
         self._rearm()
@@ -143,6 +230,8 @@ class EngineDriver:
 
     def _keep_house(self, stream: Stream) -> None:
         """Have segments condensed or removed, beside the loop."""
+        if stream.log.quarantine.news:
+            self._tell_damage(stream)
         if self._housekeeper is None:
             return
         staged = stream.log.staged_position
@@ -152,6 +241,26 @@ class EngineDriver:
             self._mark_dirty(stream)
         if chore is not None:
             self._housekeeper.start(chore, lambda failed: self._chore_done(stream, failed))
+
+    def _tell_damage(self, stream: Stream) -> None:
+        """Say what was found damaged, to the log and to whoever listens."""
+        now = self._clock.now_ns()
+        for damage in stream.log.quarantine.take_news():
+            log.error(
+                "Stream %r: %d bytes at offset %d of %s are damaged (%s); %d messages are lost",
+                stream.config.name, damage.length, damage.offset, damage.segment, damage.reason,
+                damage.messages,
+            )  # fmt: skip
+            told = StreamDamaged(
+                stream=stream.config.name,
+                first_seq=damage.first_seq,
+                last_seq=damage.last_seq,
+                messages=damage.messages,
+                bytes=damage.length,
+                reason=damage.reason,
+                doubtful=damage.doubtful,
+            )
+            self.engine.advisories.send(told, now, self._outbox)
 
     def _chore_done(self, stream: Stream, failed: bool) -> None:
         was_failed = stream.log.failed
@@ -185,13 +294,16 @@ class EngineDriver:
         self._router.now = self._clock.now_ns()
         for stream in self.engine.expire(self._router.now, self._outbox):
             self._keep_house(stream)
-        if self.engine.dirty:
+        self._follow_if_needed()
+        if self._has_work():
             self._schedule_turn()
         self._flush(self._router)
         self._rearm()
 
     async def settle(self) -> None:
         """Wait until everything staged is on disk and acknowledged."""
+        self._closing = True
+        self.engine.save_all()
         while self._turn_due or self._in_flight or self.engine.dirty:
             self._idle.clear()
             self._schedule_turn()
@@ -201,7 +313,7 @@ class EngineDriver:
 
     def close(self) -> None:
         """Stop the timer and close the streams."""
-        for timer in (self._timer, self._house):
+        for timer in (self._timer, self._delayed, self._house):
             if timer is not None:
                 timer.cancel()
         self.engine.close()

@@ -5,63 +5,87 @@ import logging
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from jetspark.api.account import AccountLimits
+from jetspark.api.enums import Storage
 from jetspark.clock import Clock
+from jetspark.engine.batch.limits import STAGED_BYTES, BatchLimits
+from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.engine import Engine
+from jetspark.engine.ledger import NO_LIMIT, AccountLedger, ServerLedger
+from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.stream import Stream
 from jetspark.server.accounts import Account
+from jetspark.server.config.accounts import AccountJetStream
+from jetspark.server.config.settings import Settings
 from jetspark.server.driver import EngineDriver
+from jetspark.server.monitor.machine import memory_budget, storage_budget
 from jetspark.server.router import Router
+from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Housekeeper, ThreadCommitter
 from jetspark.store.files import OsFiles
 from jetspark.store.manifest import Identity
 from jetspark.store.recovery import Recovery
 from jetspark.store.store import FileStore
-from jetspark.store.syncing import SYNC_PERIOD_NS
 
 log = logging.getLogger("jetspark.server")
 
 
 class JetStreamRuntime:
-    """The streams of all accounts. ``folder`` None is a private one that is removed at the end."""
+    """The streams of all accounts.
 
-    def __init__(
-        self,
-        folder: Path | None,
-        clock: Clock,
-        leader: str = "",
-        *,
-        durability: str = "durable",
-        sync_period_ns: int = SYNC_PERIOD_NS,
-    ) -> None:
+    Without a ``store_dir`` they are kept in a private folder that is removed at the end.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock, leader: str = "") -> None:
+        folder = settings.jetstream.store_dir
         self._leader = leader
-        self._private = folder is None
-        self.folder = folder or Path(tempfile.mkdtemp(prefix="jetspark-"))
+        self._private = not folder
+        self.folder = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="jetspark-"))
+        self._settings = engine_settings(settings)
+        self._batch_limits = batch_limits(settings)
+        self.ledger = ServerLedger(
+            budget(settings.jetstream.max_mem, memory_budget()),
+            budget(settings.jetstream.max_file, NO_LIMIT),
+        )
+        self._held_reads = HeldReads(settings.jetspark.held_reads_max)
         self._clock = clock
         self._files = OsFiles()
         self._store = FileStore(
-            self._files, self.folder, durability=durability, sync_period_ns=sync_period_ns
+            self._files,
+            self.folder,
+            durability=settings.jetstream.durability.value,
+            sync_period_ns=settings.jetstream.sync_interval,
         )
-        self._drivers: list[EngineDriver] = []
+        self._commit_delay = settings.jetspark.commit_delay
+        self._drivers: dict[str, EngineDriver] = {}
+        self.counts = CommitCounts()
         self._committer = ThreadCommitter(
             self._files,
             self._report,
             asyncio.get_running_loop().call_soon_threadsafe,
             clock.monotonic_ns,
+            counts=self.counts,
         )
         self._housekeeper = Housekeeper(
             asyncio.get_running_loop().call_soon_threadsafe, clock.monotonic_ns
         )
 
-    def open(self, accounts: Iterable[Account], flush: Callable[[Router], object]) -> None:
+    def open(
+        self,
+        accounts: Iterable[tuple[Account, AccountJetStream]],
+        flush: Callable[[Router], object],
+    ) -> None:
         """Recover every stream and give each account its engine."""
         if self._private:
             log.info("Streams are kept in %s and removed when the server stops", self.folder)
         else:
             log.info("Streams are kept in %s", self.folder)
-        drivers = {account.name: self.serve(account, flush) for account in accounts}
+        drivers = {
+            account.name: self.serve(account, granted, flush) for account, granted in accounts
+        }
         for stream_log in self._store.open(report_recovery):
             owner = drivers.get(stream_log.identity.account)
             if owner is None:
@@ -71,19 +95,31 @@ class JetStreamRuntime:
                     stream_log.identity.account,
                 )
                 stream_log.close()
-            else:
-                owner.engine.adopt(stream_log)
-        for driver in self._drivers:
+            elif not owner.engine.adopt(stream_log, self._clock.now_ns()):
+                log.warning(
+                    "Stream %r was being restored when the server ended: removed, restore again",
+                    stream_log.identity.name,
+                )
+        if self.ledger.limits[Storage.FILE] == NO_LIMIT:
+            used = self.ledger.used[Storage.FILE]
+            self.ledger.limits[Storage.FILE] = budget(NO_LIMIT, storage_budget(self.folder, used))
+        for driver in self._drivers.values():
             driver.follow_streams()
             driver.keep_house()
 
-    def serve(self, account: Account, flush: Callable[[Router], object]) -> EngineDriver:
+    def serve(
+        self, account: Account, granted: AccountJetStream, flush: Callable[[Router], object]
+    ) -> EngineDriver:
         """Give an account an engine."""
         engine = Engine(
             self._store,
             account=account.name,
             random_id=lambda: secrets.randbits(64),
             leader=self._leader,
+            settings=self._settings,
+            batch_limits=self._batch_limits,
+            held_reads=self._held_reads,
+            ledger=AccountLedger(account_limits(granted), self.ledger),
         )
         driver = EngineDriver(
             engine,
@@ -93,10 +129,30 @@ class JetStreamRuntime:
             self._committer,
             flush,
             self._housekeeper,
+            self._commit_delay,
+            self.counts,
         )
         account.driver = driver
-        self._drivers.append(driver)
+        self._drivers[account.name] = driver
         return driver
+
+    def change(self, settings: Settings, granted: Mapping[str, AccountJetStream]) -> None:
+        """Take over the settings that may change while streams are open (config/reload.py)."""
+        self._settings = engine_settings(settings)
+        self._batch_limits = batch_limits(settings)
+        self._held_reads.most = settings.jetspark.held_reads_max
+        self._commit_delay = settings.jetspark.commit_delay
+        for storage, size in (
+            (Storage.MEMORY, settings.jetstream.max_mem),
+            (Storage.FILE, settings.jetstream.max_file),
+        ):
+            if size >= 0:
+                self.ledger.limits[storage] = size
+        for name, driver in self._drivers.items():
+            driver.engine.change_settings(self._settings)
+            driver.commit_delay_ns = self._commit_delay
+            if name in granted:
+                driver.engine.change_limits(account_limits(granted[name]))
 
     def _report(self, owner: object, error: OSError | None) -> None:
         assert isinstance(owner, tuple)
@@ -107,19 +163,64 @@ class JetStreamRuntime:
 
     async def settle(self) -> None:
         """Put everything staged on disk and acknowledge it."""
-        for driver in self._drivers:
+        for driver in self._drivers.values():
             await driver.settle()
 
     async def close(self) -> None:
         """Put everything staged on disk, then close the store."""
         await self.settle()
         self._housekeeper.close()
-        for driver in self._drivers:
+        for driver in self._drivers.values():
             driver.close()
         self._committer.close()
         self._store.close()
         if self._private:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def batch_limits(settings: Settings) -> BatchLimits:
+    """What batches may take, for all accounts together; our own block goes before the other."""
+    atomic = settings.jetspark.atomic or settings.jetstream.limits.batch
+    fast = settings.jetspark.fast
+    return BatchLimits(
+        atomic_messages=atomic.messages,
+        atomic_per_stream=atomic.per_stream,
+        atomic_per_server=atomic.per_server,
+        fast_per_stream=fast.per_stream,
+        fast_per_server=fast.per_server,
+        idle_ns=atomic.timeout,
+        staged_bytes=settings.jetspark.memory.batches or STAGED_BYTES,
+    )
+
+
+def engine_settings(settings: Settings) -> EngineSettings:
+    """What the engines must know of the configuration."""
+    limits = settings.jetstream.limits
+    return EngineSettings(
+        min_last_seq_wait=settings.jetspark.min_last_seq_wait,
+        duplicate_window_max=limits.duplicate_window,
+        max_ack_pending=max(limits.max_ack_pending, 0),
+        max_request_batch=max(limits.max_request_batch, 0),
+    )
+
+
+def account_limits(granted: AccountJetStream) -> AccountLimits:
+    """The limits of an account, in the words of ``$JS.API.INFO``."""
+    return AccountLimits(
+        max_memory=granted.max_memory,
+        max_storage=granted.max_store,
+        max_streams=granted.max_streams,
+        max_consumers=granted.max_consumers,
+        max_ack_pending=granted.max_ack_pending,
+        memory_max_stream_bytes=granted.memory_max_stream_bytes,
+        storage_max_stream_bytes=granted.store_max_stream_bytes,
+        max_bytes_required=granted.max_bytes_required,
+    )
+
+
+def budget(configured: int, machine: int) -> int:
+    """What JetStream may take: as configured, else what the machine has, if that is known."""
+    return configured if configured >= 0 else machine or NO_LIMIT
 
 
 def report_recovery(identity: Identity, recovery: Recovery) -> None:

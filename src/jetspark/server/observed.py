@@ -5,24 +5,25 @@ when somebody asks.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jetspark.api.consumer import ConsumerInfo
+from jetspark.api.enums import Storage
 from jetspark.api.stream import StreamConfig, StreamSourceInfo, StreamState
-from jetspark.engine.requests.streams import stream_state
+from jetspark.engine.limits import DUPLICATE_IDS_MAX
 from jetspark.engine.stream.config import API_LEVEL
+from jetspark.engine.stream.state import durability, stream_state
 from jetspark.engine.stream.stream import Stream
 from jetspark.server.accounts import Account
 from jetspark.server.config.jetstream import JetStream as JetStreamSettings
 from jetspark.server.connection import Connection
+from jetspark.server.jetstream import JetStreamRuntime
 from jetspark.server.monitor import tls as tls_facts
 from jetspark.server.monitor.account_view import AccountDetails, SublistCounts
 from jetspark.server.monitor.closed import ClosedConnection, ClosedConnections
 from jetspark.server.monitor.connection_view import ConnectionDetails, TlsDetails
 from jetspark.server.monitor.echo import account_details, jetstream_echo, server_echo
 from jetspark.server.monitor.jetstream_view import LostStream
-from jetspark.server.monitor.machine import memory_budget, storage_budget
 from jetspark.server.monitor.settings_echo import JetStreamEcho, ServerEcho
 from jetspark.server.monitor.store_view import CommitStats, StreamStore
 from jetspark.server.monitor.view import Counters, Identity, Readiness
@@ -96,9 +97,12 @@ class ObservedStream:
         return stream_state(self._stream)
 
     def consumers(self, now_ns: int) -> Sequence[ConsumerInfo]:
-        """Streams of this version have none."""
-        del now_ns
-        return ()
+        """Its consumers by name, as CONSUMER.LIST says it."""
+        return [
+            consumer.info(now_ns)
+            for _, consumer in sorted(self._stream.consumers.items())
+            if not consumer.config.direct
+        ]
 
     def mirror(self) -> StreamSourceInfo | None:
         """Streams of this version are none."""
@@ -111,12 +115,28 @@ class ObservedStream:
     def store(self) -> StreamStore:
         """What it is on disk."""
         log = self._stream.log
+        segments = log.index.segments
+        window = self._stream.checks.window
         return StreamStore(
-            segments=len(log.index.segments),
+            kind=str(self.config.storage.value),
+            durability=durability(self._stream),
+            segments=len(segments),
+            # The newest begins where all before it end; what was before the oldest is gone.
+            file_bytes=int(segments[-1].start + log.end - segments[0].start),
+            duplicates=len(window.sequences),
+            duplicates_limit=DUPLICATE_IDS_MAX,
             staged_position=log.staged_position,
             durable_position=log.durable_position,
             cache_bytes=log.cache.size,
             cache_limit=log.cache.budget,
+            lost_messages=log.quarantine.lost_messages,
+            lost_bytes=log.quarantine.lost_bytes,
+            quarantined_bytes=sum(
+                damage.length
+                for damage in log.quarantine.known.values()
+                if damage not in log.quarantine.waiting
+            ),
+            scrubbed_ns=min(log.scrubbed.values(), default=None),
             read_only=log.read_only,
         )
 
@@ -171,15 +191,20 @@ class ObservedJetStream:
     api_inflight = 0
 
     def __init__(
-        self, accounts: list[ObservedAccount], settings: JetStreamSettings, folder: Path
+        self,
+        accounts: list[ObservedAccount],
+        settings: JetStreamSettings,
+        runtime: JetStreamRuntime,
     ) -> None:
-        used = sum(stream.state().bytes for account in accounts for stream in account.streams())
+        budgets = runtime.ledger.limits
         self._accounts = accounts
+        self._counts = runtime.counts
         self.echo: JetStreamEcho = jetstream_echo(
             settings,
-            store_dir=str(folder),
-            max_memory=memory_budget(),
-            max_storage=storage_budget(folder, used),
+            store_dir=str(runtime.folder),
+            # Where the machine does not say what it has, 0 says that nobody knows.
+            max_memory=max(budgets[Storage.MEMORY], 0),
+            max_storage=max(budgets[Storage.FILE], 0),
         )
 
     def accounts(self) -> Collection[ObservedAccount]:
@@ -191,8 +216,21 @@ class ObservedJetStream:
         return ()
 
     def commits(self) -> CommitStats | None:
-        """Nobody counts them yet."""
-        return None
+        """What the committer did since the start."""
+        counts = self._counts
+        return CommitStats(
+            groups=counts.groups,
+            messages=counts.messages,
+            bytes=counts.bytes,
+            errors=counts.errors,
+            no_space=counts.no_space,
+            inline=counts.inline,
+            duration_counts=tuple(counts.duration_counts),
+            duration_sum_ns=counts.duration_sum_ns,
+            duration_p50_ns=counts.percentile(0.50),
+            duration_p99_ns=counts.percentile(0.99),
+            duration_max_ns=counts.duration_max_ns,
+        )
 
 
 class ObservedServer:
@@ -270,8 +308,8 @@ class ObservedServer:
 
     def jetstream(self) -> ObservedJetStream | None:
         """JetStream; None while it is off."""
-        folder = self._server.store_folder
-        if folder is None:
+        runtime = self._server.runtime
+        if runtime is None:
             return None
         with_streams = [account for account in self.accounts() if account.jetstream_enabled]
-        return ObservedJetStream(with_streams, self._server.settings.jetstream, folder)
+        return ObservedJetStream(with_streams, self._server.settings.jetstream, runtime)

@@ -20,47 +20,13 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import PUBLISH, Target
 from jetspark.headers.numbers import digits, write_number
 from jetspark.protocol.encoder import write_hmsg, write_msg
+from jetspark.server.desk import ConsumerDesk
 from jetspark.server.receiver import Receiver, Subscription, Traffic
+from jetspark.server.route import Route, is_compact
 from jetspark.subjects.sublist import Match, Sublist
 
 # A run of messages to one receiver pauses while it has this much waiting (speed.md 6).
 OUTLET_FULL: Final[i64] = 256 * 1024
-
-_BLANK: Final[i64] = 0x20
-_CR: Final[i64] = 0x0D
-_ZERO: Final[i64] = 0x30
-_NINE: Final[i64] = 0x39
-
-
-class Route:
-    """Who gets messages of one subject. ``heads`` are ready for plain and for header messages."""
-
-    def __init__(
-        self, subject: bytes, match: Match, target: Target | None, generation: i64, cached: bool
-    ) -> None:
-        self.target: Target | None = target
-        self.generation: i64 = generation
-        self.subscribers: list[Subscription] = []
-        self.groups: list[list[Subscription]] = []
-        self.heads: list[bytes] = []
-        self.header_heads: list[bytes] = []
-        for value in match.plain:
-            assert isinstance(value, Subscription)
-            self.subscribers.append(value)
-            if cached:  # a route shared by many subjects has no heads of its own
-                self.heads.append(b"MSG %b %b " % (subject, value.sid))
-                self.header_heads.append(b"HMSG %b %b " % (subject, value.sid))
-        for members in match.groups:
-            group: list[Subscription] = []
-            for member in members:
-                assert isinstance(member, Subscription)
-                group.append(member)
-            self.groups.append(group)
-        self.cached: bool = cached
-
-    def is_empty(self) -> bool:
-        """Say whether no client listens."""
-        return not self.subscribers and not self.groups
 
 
 class Router:
@@ -77,10 +43,17 @@ class Router:
         self.generation: i64 = 0
         self.now: i64 = 0
         self.random: Random = Random()
+        # Whose request is being handed to the engine.
+        self.asking: Receiver | None = None
         # Wired by the driver. The engine is not known here by type: it is not on the hot path.
         self.resolve: Callable[[bytes], Target | None] = no_target
         self.request: Callable[[Target, bytes, bytes, bytes], None] = no_request
         self.mark_dirty: Callable[[Stream], None] = no_stream
+        # A pull request; False when there is no such consumer.
+        self.pull: Callable[[bytes, bytes, bytes, bytes], bool] = no_pull
+        # A client whose output was too much has room again.
+        self.resumed: Callable[[], None] = no_runs
+        self.desk: ConsumerDesk = ConsumerDesk()
         # A stream wants subjects that begin with an underscore: then inboxes are no exception.
         self.stores_inboxes: bool = False
 
@@ -286,6 +259,11 @@ class Router:
         for entry in entries:
             self.send(entry[0], entry[1], entry[2], entry[3], entry[4])
 
+    def listens(self, subject: bytes) -> bool:
+        """Say whether a client or a stream gets messages of a subject."""
+        route = self.route(subject)
+        return not route.is_empty() or route.target is not None
+
     def send_acks(self, head: bytes, replies: list[bytes], sequences: list[int]) -> None:
         """Deliver acknowledgements: the most frequent messages of the server's own."""
         i: i64 = 0
@@ -361,25 +339,6 @@ class ClientOutlet(Outlet):
         return self._subscription.closed
 
 
-def is_compact(data: bytes, se: i64, rs: i64, re: i64, hs: i64, ps: i64) -> bool:
-    """Say whether the arguments of a publish stand with single blanks between them, up to CRLF."""
-    i = se + 1
-    if re > rs:
-        if rs != i or data[re] != _BLANK:
-            return False
-        i = re + 1
-    end = hs - 2
-    blanks: i64 = 0
-    while i < end:
-        char: i64 = data[i]
-        if char == _BLANK:
-            blanks += 1
-        elif char < _ZERO or char > _NINE:
-            return False
-        i += 1
-    return data[end] == _CR and blanks == (1 if ps > hs else 0)
-
-
 def no_target(_subject: bytes) -> Target | None:
     """A router without an engine."""
     return None
@@ -387,6 +346,15 @@ def no_target(_subject: bytes) -> Target | None:
 
 def no_request(_target: Target, _reply: bytes, _headers: bytes, _body: bytes) -> None:
     """A router without an engine has no targets, so nothing comes here."""
+
+
+def no_pull(_key: bytes, _headers: bytes, _body: bytes, _reply: bytes) -> bool:
+    """A router without an engine has no consumers."""
+    return False
+
+
+def no_runs() -> None:
+    """A router without an engine has no runs of messages that wait."""
 
 
 def no_stream(_stream: Stream) -> None:

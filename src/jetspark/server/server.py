@@ -12,19 +12,20 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from jetspark.clock import SystemClock
 from jetspark.engine.stream.config import API_LEVEL
 from jetspark.ids import Nuid
 from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
 from jetspark.server.accounts import Account
-from jetspark.server.arguments import combined, raise_open_files_limit, users_by_name
+from jetspark.server.arguments import OurSettings, combined, raise_open_files_limit, users_by_name
 from jetspark.server.auth.authenticator import Authenticator
 from jetspark.server.auth.users import Directory, build_directory
 from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
 from jetspark.server.client import ClientHandler
 from jetspark.server.config import ConfigProblem, ConfigRefused, plan_reload
+from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
 from jetspark.server.connection import Connection
 from jetspark.server.jetstream import JetStreamRuntime
@@ -56,6 +57,7 @@ class Server:
     removed when the server closes. ``http_port`` opens the monitoring port (-1: any free one), on
     which ``mounts`` are served too, ASGI applications by path. ``config`` is a configuration file
     in nats-server's language, or `Settings`; what is given here as an argument wins over it.
+    ``ours`` are the settings of the ``jetspark`` block, such as ``commit_delay="2ms"``.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Server:
         http_port: int | None = None,
         config: str | Path | Settings | None = None,
         mounts: "Mapping[str, ASGIApp] | None" = None,
+        **ours: Unpack[OurSettings],
     ) -> None:
         self.mounts = dict(mounts or {})
         self.settings = combined(
@@ -79,6 +82,7 @@ class Server:
             store_dir=store_dir,
             jetstream=jetstream,
             name=server_name,
+            ours=ours,
         )
         self.clock = SystemClock()
         self.pending = Pending()
@@ -106,7 +110,7 @@ class Server:
         self.server_id = Nuid().next()
         self.server_name = self.settings.server_name or self.server_id
         self.lame_duck = False
-        self._jetstream: JetStreamRuntime | None = None
+        self.runtime: JetStreamRuntime | None = None
         self._monitor: Monitor | None = None
         self._listener: asyncio.Server | None = None
         self._port = 0
@@ -143,15 +147,11 @@ class Server:
         """Recover the store and listen."""
         raise_open_files_limit()
         if self.settings.jetstream.enabled:
-            folder = self.settings.jetstream.store_dir
-            self._jetstream = JetStreamRuntime(
-                Path(folder) if folder else None,
-                self.clock,
-                self.server_name,
-                durability=self.settings.jetstream.durability.value,
-                sync_period_ns=self.settings.jetstream.sync_interval,
+            self.runtime = JetStreamRuntime(self.settings, self.clock, self.server_name)
+            granted = self._granted()
+            self.runtime.open(
+                [(self.accounts[name], granted[name]) for name in granted], self.flush
             )
-            self._jetstream.open(self._accounts_with_streams(), self.flush)
         try:
             self._listener = await asyncio.get_running_loop().create_server(
                 self._accept, self.settings.host, max(self.settings.port, 0), backlog=BACKLOG
@@ -181,16 +181,20 @@ class Server:
     @property
     def store_folder(self) -> Path | None:
         """Where streams are kept; None without JetStream."""
-        return self._jetstream.folder if self._jetstream is not None else None
+        return self.runtime.folder if self.runtime is not None else None
 
     @property
     def monitor_url(self) -> str:
         """Where monitoring is; empty when it is off."""
         return self._monitor.url if self._monitor is not None else ""
 
-    def _accounts_with_streams(self) -> list[Account]:
-        granted = self.directory.accounts
-        return [a for a in self.accounts.values() if granted[a.name].jetstream is not None]
+    def _granted(self) -> dict[str, AccountJetStream]:
+        """The accounts that have streams, with what they may store."""
+        return {
+            name: account.jetstream
+            for name, account in self.directory.accounts.items()
+            if account.jetstream is not None
+        }
 
     def stop_listening(self) -> None:
         """Take no new connections."""
@@ -201,8 +205,8 @@ class Server:
         """Stop listening, put everything staged on disk, say goodbye, close the store."""
         self.stop_listening()
         self.keepalive.stop()
-        if self._jetstream is not None:
-            await self._jetstream.settle()
+        if self.runtime is not None:
+            await self.runtime.settle()
         if self._monitor is not None:
             await self._monitor.stop()
             self._monitor = None
@@ -211,11 +215,11 @@ class Server:
         for task in self._tasks:
             task.cancel()
         await self._all_gone()
-        if self._jetstream is not None:
-            await self._jetstream.close()
+        if self.runtime is not None:
+            await self.runtime.close()
         if self._executor is not None:
             self._executor.shutdown()
-        self._listener = self._jetstream = self._executor = None
+        self._listener = self.runtime = self._executor = None
 
     async def _all_gone(self) -> None:
         """Clients that do not read are not waited for."""
@@ -298,9 +302,12 @@ class Server:
         self.tls = tls
         for name in directory.accounts.keys() - self.accounts.keys():
             account = self.accounts[name] = Account(name)
-            if self._jetstream is not None and directory.accounts[name].jetstream is not None:
-                self._jetstream.serve(account, self.flush)
+            granted = directory.accounts[name].jetstream
+            if self.runtime is not None and granted is not None:
+                self.runtime.serve(account, granted, self.flush)
         self._change_directory(directory, before)
+        if self.runtime is not None:
+            self.runtime.change(settings, self._granted())
         self.keepalive.follow(
             ping_interval_ns=settings.ping_interval,
             ping_max=settings.ping_max,
@@ -345,7 +352,7 @@ class Server:
             tls_required=tls is not None,
             tls_verify=tls is not None and tls.verify,
             max_payload=self.settings.max_payload,
-            jetstream=self._jetstream is not None,
+            jetstream=self.runtime is not None,
             client_id=client_id,
             client_ip=client_ip,
             connect_info=bool(account),
@@ -353,7 +360,7 @@ class Server:
             ldm=self.lame_duck,
             domain=self.settings.jetstream.domain,
             api_lvl=API_LEVEL,
-            jetspark=JetsparkInfo(version=VERSION, min_last_seq=self._jetstream is not None),
+            jetspark=JetsparkInfo(version=VERSION, min_last_seq=self.runtime is not None),
         )
 
     def flush(self, router: Router | None = None) -> bool:

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from jetspark.api.advisory import ClientInfo
+from jetspark.api.base import Timestamp
+from jetspark.engine.advisories import Asker
 from jetspark.protocol.encoder import OK, PING, encode_err, encode_info
 from jetspark.protocol.handshake import ConnectOptions, ServerInfo, decode_connect
 from jetspark.server.auth.admission import Admission, Stage
@@ -28,7 +31,7 @@ log = logging.getLogger("jetspark.server")
 PROTOCOL_MAX = 1
 
 
-class Session:
+class Session(Asker):
     """Who is at the other end, and what was agreed with them."""
 
     def __init__(self, server: "Server", connection: "Connection", client: ClientHandler) -> None:
@@ -194,6 +197,24 @@ class Session:
         client.parser.headers = headers
         if options.verbose:
             client.receiver.queue(OK)
+
+    def client_info(self) -> ClientInfo:
+        """Describe the client as advisories do (wire-facts.md 13)."""
+        user = self.user
+        return ClientInfo(
+            start=Timestamp(self.started_ns),
+            host=self.ip,
+            id=self.client_id,
+            acc=user.account.name if user is not None else "",
+            user=user.name if user is not None else "",
+            name=self.options.name,
+            lang=self.options.lang,
+            ver=self.options.version,
+            rtt=self.rtt_ns,
+            server=self._server.server_name,
+            kind="Client",
+            client_type="nats",
+        )
 
     # Denials -----------------------------------------------------------------------------------
 

@@ -1,62 +1,26 @@
-"""A batch read: the driver plans ranges of sequences, each task scans one of them.
-
-Nothing is created on the server and nothing acknowledged: a range can be read again at any time
-(spark.md 6.2).
-"""
+"""A batch read: the driver plans ranges of sequences, each task scans one of them."""
 
 import logging
-import random
-import time
 from collections.abc import Iterator
-from typing import Final
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from jetspark import sync
-from jetspark.client.jetstream.scan import ScanChunk
-from jetspark.errors import (
-    AuthorizationFailed,
-    ConnectFailed,
-    ConnectionClosed,
-    Error,
-    RequestTimeout,
-    StreamNotFound,
+from jetspark.spark.options import SourceOptions
+from jetspark.spark.planner import SequenceRange, plan_partitions, plan_range
+from jetspark.spark.range_reader import RangeReader, SequencePartition
+from jetspark.spark.stream_view import (
+    await_sequence,
+    find_stream,
+    first_since,
+    planning,
+    view_of,
 )
-from jetspark.spark.connections import CONNECTIONS
-from jetspark.spark.options import FORMAT_NAME, SourceOptions
-from jetspark.spark.planner import (
-    DataLoss,
-    SequenceRange,
-    StreamBounds,
-    first_missing,
-    plan_partitions,
-    plan_range,
-)
-from jetspark.spark.schema import BatchEncoder, columns_to_read
-
-# A scan that loses its server goes on from where it was (spark.md 6.6): this many tries without
-# a message in between, then the task fails and Spark decides.
-RETRIES_MAX: Final = 4
-RETRY_DELAY_S: Final = 0.2
-
-_TRANSIENT: Final = (ConnectionClosed, ConnectFailed, RequestTimeout)
 
 _log = logging.getLogger(__name__)
-
-
-class PlanningFailed(Error):
-    """A read that cannot work, found out on the driver before any task has started."""
-
-
-class SequencePartition(InputPartition):
-    """The sequences one task reads: ``first`` is read, ``end`` is not."""
-
-    def __init__(self, first: int, end: int) -> None:
-        super().__init__(SequenceRange(first, end))
-        self.first = first
-        self.end = end
 
 
 class JetStreamBatchReader(DataSourceReader):
@@ -64,7 +28,7 @@ class JetStreamBatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
-        self._schema = schema
+        self._ranges = RangeReader(options, schema)
 
     def partitions(self) -> list[InputPartition]:
         """Ask the server how far the stream reaches and split that. Runs on the driver.
@@ -73,112 +37,39 @@ class JetStreamBatchReader(DataSourceReader):
         when what was asked for by number is gone.
         """
         options = self._options
-        try:
-            with CONNECTIONS.borrow(options.connection) as client:
-                whole = self._plan(client)
-        except DataLoss:
-            raise
-        except StreamNotFound:
-            raise PlanningFailed(
-                f"format {FORMAT_NAME!r}: there is no stream {options.stream!r} on "
-                f"{options.connection.display_servers}"
-            ) from None
-        except Error as error:
-            raise PlanningFailed(
-                f"format {FORMAT_NAME!r} cannot read stream {options.stream!r} on "
-                f"{options.connection.display_servers}: {error}"
-            ) from None
+        with planning(options) as client:
+            stream = find_stream(client, options)
+            whole = self._plan(stream)
         parts = plan_partitions(
             whole,
             min_partitions=options.min_partitions,
             max_records=options.max_records_per_partition,
         )
-        return [SequencePartition(part.first, part.end) for part in parts]
+        return [SequencePartition(stream.name, part.first, part.end) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of ``partition`` as Arrow batches. Runs in a task."""
-        if not isinstance(partition, SequencePartition):
-            # Spark's stand-in when there are no partitions: InputPartition(None).
-            return iter(())
-        return self._batches(partition)
+        return self._ranges.read(partition)
 
-    def _plan(self, client: sync.Client) -> SequenceRange:
-        stream = client.jetstream().stream(self._options.stream)
-        info = stream.cached_info
-        whole = plan_range(self._options, StreamBounds(info.state.first_seq, info.state.last_seq))
+    def _plan(self, stream: sync.Stream) -> SequenceRange:
+        options = self._options
+        view = view_of(await_sequence(stream, options))
+        # Times are turned into sequences once, here: every task reads by number.
+        if options.starting_time_ns is not None:
+            start = first_since(stream, options.starting_time_ns, view.bounds)
+            options = msgspec.structs.replace(options, starting_seq=start)
+        if options.ending_time_ns is not None:
+            end = first_since(stream, options.ending_time_ns, view.bounds)
+            options = msgspec.structs.replace(options, ending_seq=end)
+        whole = plan_range(options, view.bounds)
         if whole.first == whole.end:
             return whole
-        if not info.config.allow_direct:
+        if not view.allow_direct:
             _log.warning(
                 "stream %r has allow_direct off and is read message by message: "
                 "switch it on to read it in batches",
-                self._options.stream,
+                stream.name,
             )
         # One message is read here, so that a missing permission to read is found out now.
-        list(self._scan(stream, whole.first, whole.first))
+        list(self._ranges.scan(stream, whole.first, whole.first))
         return whole
-
-    def _scan(self, stream: sync.Stream, first: int, last: int) -> Iterator[ScanChunk]:
-        options = self._options
-        return stream.scan(
-            first,
-            last,
-            filters=() if options.subject is None else (options.subject,),
-            columns=columns_to_read(self._schema),
-            batch=options.batch_size,
-            max_bytes=options.max_batch_bytes,
-        )
-
-    def _batches(self, partition: SequencePartition) -> Iterator[pa.RecordBatch]:
-        options = self._options
-        encoder = BatchEncoder(self._schema, stream=options.stream, headers=options.headers)
-        position = partition.first
-        missing: int | None = None
-        failures = 0
-        while True:
-            try:
-                with CONNECTIONS.borrow(options.connection) as client:
-                    stream = client.jetstream().stream(options.stream)
-                    for chunk in self._scan(stream, position, partition.end - 1):
-                        if missing is None:
-                            missing = first_missing(chunk.sequences, position)
-                        position = chunk.sequences[-1] + 1
-                        failures = 0
-                        yield encoder.encode(chunk)
-                    if missing is None and position < partition.end:
-                        missing = position
-                    self._check_still_kept(stream, missing)
-            except AuthorizationFailed:
-                raise
-            except _TRANSIENT:
-                failures += 1
-                if failures > RETRIES_MAX:
-                    raise
-                time.sleep(retry_delay(failures))
-            else:
-                return
-
-    def _check_still_kept(self, stream: sync.Stream, missing: int | None) -> None:
-        """Raise ``DataLoss`` when messages were removed between the planning and the read.
-
-        A hole is no loss by itself (spark.md 6.2): it may have been deleted on purpose. But a hole
-        below the first sequence of the stream was perhaps expired unread, and as in Spark's Kafka
-        source a false alarm is better than silence. With a filter nearly every read has holes, so
-        that nothing follows from one.
-        """
-        if missing is None or self._options.subject or not self._options.fail_on_data_loss:
-            return
-        head = stream.info().state.first_seq
-        if head > missing:
-            raise DataLoss(
-                f"stream {self._options.stream!r} began at {head} when the read was done, and "
-                f"message {missing} was not among those read: it may have been removed since the "
-                'query was planned. To go on without such messages, set option("failOnDataLoss", '
-                '"false")'
-            )
-
-
-def retry_delay(failures: int) -> float:
-    """Return the seconds to wait after so many failures: doubling, with jitter."""
-    jitter = 0.5 + random.random()  # noqa: S311  # spreads tasks out; nothing secret about it
-    return RETRY_DELAY_S * 2.0 ** (failures - 1) * jitter

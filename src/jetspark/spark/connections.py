@@ -65,6 +65,8 @@ def connect(settings: Connection) -> sync.Client:
         user=settings.user,
         password=settings.password,
         token=settings.token,
+        # A task that loses its connection is told at once and borrows another (`_answers`).
+        allow_reconnect=False,
     )
 
 

@@ -4,17 +4,18 @@ Spark hands options over as case-insensitive strings. An option that this versio
 is refused, never ignored (spark.md 6.2 has the table).
 """
 
-import difflib
-import re
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from jetspark.client.server_pool import parse_servers
-from jetspark.errors import Error
+from jetspark.spark.option_reader import DIGITS, OptionReader, boolean, positive, text_of
+from jetspark.subjects.match import overlaps
 from jetspark.subjects.tokens import is_valid_subject, stream_name_problem
+from jetspark.units import parse_duration, parse_rfc3339
 
 FORMAT_NAME: Final = "jetstream"
 
@@ -27,9 +28,8 @@ BATCH_SIZE: Final = 5_000  # spark.md 6.2; 4.1: batches of 5 to 10 thousand rows
 MAX_BATCH_BYTES: Final = 8 * 1024 * 1024  # spark.md 6.2
 SEQ_MAX: Final = 2**63 - 1  # Spark's long; a stream's own numbers go further and never get there
 
-_DIGITS = re.compile(r"[0-9]+")
-
-_Value = TypeVar("_Value")
+# As in Spark's Kafka source: how long minOffsetsPerTrigger may hold messages back.
+MAX_TRIGGER_DELAY_S: Final = 15 * 60.0
 
 
 class HeaderMode(StrEnum):
@@ -38,10 +38,6 @@ class HeaderMode(StrEnum):
     NONE = "false"
     MAP = "map"
     RAW = "raw"
-
-
-class InvalidOptions(Error, ValueError):
-    """Options that cannot be used; the text names every mistake."""
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,187 +60,182 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a batch read was asked for."""
+    """What a read was asked for. Sequences are half open: the first is read, the end is not."""
 
     connection: Connection
-    stream: str
-    subject: str | None = None
+    stream: str = ""
+    """Empty: the one stream that takes the subjects, looked up when the read is planned."""
+    subjects: tuple[str, ...] = ()
+    """Filters; none of them is every subject."""
     starting_seq: int | None = None
     """The first sequence to read; None is the earliest there is."""
+    starting_time_ns: int | None = None
+    """Read from the first message stored at or after this time; wins over the sequence."""
+    from_latest: bool = False
+    """A streaming read begins with the next message; only without the two before."""
     ending_seq: int | None = None
     """The first sequence not to read; None is the one after the latest."""
+    ending_time_ns: int | None = None
+    """Read up to the last message stored before this time."""
+    min_last_seq: int = 0
+    """Do not begin before the stream has reached this sequence (ADR-53)."""
     min_partitions: int = 1
     max_records_per_partition: int = MAX_RECORDS_PER_PARTITION
     fail_on_data_loss: bool = True
     headers: HeaderMode = HeaderMode.NONE
     batch_size: int = BATCH_SIZE
     max_batch_bytes: int = MAX_BATCH_BYTES
+    trigger: "TriggerLimits | None" = None
+    """How much a micro-batch takes; None in a batch read."""
 
 
-# Lower case, as Spark hands them over, to the spelling of the documentation.
-_KNOWN: Final = {
-    name.lower(): name
-    for name in (
-        "servers",
-        "nats.user",
-        "nats.password",
-        "nats.token",
-        "nats.name",
-        "stream",
-        "subject",
-        "startingOffsets",
-        "endingOffsets",
-        "minPartitions",
-        "maxRecordsPerPartition",
-        "failOnDataLoss",
-        "includeHeaders",
-        "batchSize",
-        "maxBatchBytes",
-    )
-}
+class TriggerLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much one micro-batch of a streaming read takes. Offsets are sequences, not messages."""
 
-_LATER: Final = {
-    name.lower(): name
-    for name in (
-        "domain",
-        "apiPrefix",
-        "credentialsFile",
-        "credentialsEnv",
-        "nats.inboxPrefix",
-        "nats.tls",
-        "nats.tlsCa",
-        "nats.tlsCert",
-        "nats.tlsKey",
-        "nats.credentials",
-        "nats.nkeySeed",
-        "startingTimestamp",
-        "endingTimestamp",
-        "maxOffsetsPerTrigger",
-        "maxBytesPerTrigger",
-        "minOffsetsPerTrigger",
-        "maxTriggerDelay",
-        "readMode",
-        "minLastSeq",
-        "onCommit",
-        "pushDown",
-    )
-}
+    max_offsets: int | None = None
+    max_bytes: int | None = None
+    """Estimated by the mean size of the stream's messages."""
+    min_offsets: int = 1
+    """Wait for so many, but no longer than ``max_delay_s`` since there was one."""
+    max_delay_s: float = MAX_TRIGGER_DELAY_S
+
+
+_COMMON: Final = (
+    "servers",
+    "nats.user",
+    "nats.password",
+    "nats.token",
+    "nats.name",
+    "stream",
+    "subject",
+    "startingOffsets",
+    "startingTimestamp",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "failOnDataLoss",
+    "includeHeaders",
+    "batchSize",
+    "maxBatchBytes",
+    "minLastSeq",
+)
+_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp")
+_STREAMING_ONLY: Final = (
+    "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+)
+_LATER: Final = (
+    "domain",
+    "apiPrefix",
+    "credentialsFile",
+    "credentialsEnv",
+    "nats.inboxPrefix",
+    "nats.tls",
+    "nats.tlsCa",
+    "nats.tlsCert",
+    "nats.tlsKey",
+    "nats.credentials",
+    "nats.nkeySeed",
+    "readMode",
+    "onCommit",
+    "pushDown",
+)
 
 
 def parse_source_options(
-    options: Mapping[str, str], *, default_min_partitions: int = 1
+    options: Mapping[str, str], *, default_min_partitions: int = 1, streaming: bool = False
 ) -> SourceOptions:
-    """Turn the options of a batch read into a struct, or raise ``InvalidOptions`` with all errors.
+    """Turn the options of a read into a struct, or raise ``InvalidOptions`` with all errors.
 
     ``default_min_partitions`` stands in when the user gave no ``minPartitions``.
     """
-    reader = _OptionReader(options)
-    reader.refuse_names()
+    own, others = (
+        (_STREAMING_ONLY, dict.fromkeys(_BATCH_ONLY, "is for batch reads: a stream has no end"))
+        if streaming
+        else (_BATCH_ONLY, dict.fromkeys(_STREAMING_ONLY, "is for readStream"))
+    )
+    refused = {**dict.fromkeys(_LATER, "is not supported yet"), **others}
+    reader = OptionReader(FORMAT_NAME, options, (*_COMMON, *own), refused)
+    stream = reader.take("stream", _stream, "", required=not reader.has("subject"))
+    start = reader.take(
+        "startingOffsets",
+        lambda text: _starting(text, stream, streaming),
+        _LATEST if streaming else _EARLIEST,
+    )
+    if reader.has("startingOffsets") and reader.has("startingTimestamp"):
+        reader.problems.append("startingOffsets and startingTimestamp exclude each other")
+    if reader.has("endingOffsets") and reader.has("endingTimestamp"):
+        reader.problems.append("endingOffsets and endingTimestamp exclude each other")
     parsed = SourceOptions(
         connection=_parse_connection(reader),
-        stream=reader.take("stream", _stream, "", required=True),
-        subject=reader.take("subject", _subject, None),
-        starting_seq=reader.take("startingOffsets", _starting, None),
-        ending_seq=reader.take("endingOffsets", _ending, None),
-        min_partitions=reader.take("minPartitions", _positive, default_min_partitions),
+        stream=stream,
+        subjects=reader.take("subject", _subjects, ()),
+        starting_seq=start if start > 0 else None,
+        starting_time_ns=reader.take("startingTimestamp", _time, None),
+        from_latest=start == _LATEST and not reader.has("startingTimestamp"),
+        ending_seq=reader.take("endingOffsets", lambda text: _ending(text, stream), None),
+        ending_time_ns=reader.take("endingTimestamp", _time, None),
+        min_last_seq=reader.take("minLastSeq", _sequence, 0),
+        min_partitions=reader.take("minPartitions", positive, default_min_partitions),
         max_records_per_partition=reader.take(
-            "maxRecordsPerPartition", _positive, MAX_RECORDS_PER_PARTITION
+            "maxRecordsPerPartition", positive, MAX_RECORDS_PER_PARTITION
         ),
-        fail_on_data_loss=reader.take("failOnDataLoss", _boolean, default=True),
+        fail_on_data_loss=reader.take("failOnDataLoss", boolean, default=True),
         headers=reader.take("includeHeaders", _header_mode, HeaderMode.NONE),
-        batch_size=reader.take("batchSize", _positive, BATCH_SIZE),
-        max_batch_bytes=reader.take("maxBatchBytes", _positive, MAX_BATCH_BYTES),
+        batch_size=reader.take("batchSize", positive, BATCH_SIZE),
+        max_batch_bytes=reader.take("maxBatchBytes", positive, MAX_BATCH_BYTES),
+        trigger=_parse_trigger(reader) if streaming else None,
     )
-    start, end = parsed.starting_seq, parsed.ending_seq
-    if start is not None and end is not None and start > end:
-        reader.problems.append(f"startingOffsets {start} lies after endingOffsets {end}")
-    if reader.problems:
-        raise InvalidOptions(_problem_text(reader.problems))
+    first, end = parsed.starting_seq, parsed.ending_seq
+    if first is not None and end is not None and first > end:
+        reader.problems.append(f"startingOffsets {first} lies after endingOffsets {end}")
+    reader.finish()
     return parsed
+
+
+def _parse_trigger(reader: OptionReader) -> TriggerLimits:
+    limits = TriggerLimits(
+        max_offsets=reader.take("maxOffsetsPerTrigger", _sequence, None),
+        max_bytes=reader.take("maxBytesPerTrigger", _sequence, None),
+        min_offsets=reader.take("minOffsetsPerTrigger", _sequence, 1),
+        max_delay_s=reader.take("maxTriggerDelay", _seconds, MAX_TRIGGER_DELAY_S),
+    )
+    if limits.max_offsets is not None and limits.min_offsets > limits.max_offsets:
+        reader.problems.append(
+            f"minOffsetsPerTrigger {limits.min_offsets} is more than maxOffsetsPerTrigger "
+            f"{limits.max_offsets}"
+        )
+    return limits
+
+
+def header_mode(options: Mapping[str, str]) -> HeaderMode:
+    """Return what ``includeHeaders`` says, if it is right; a read refuses it if it is not."""
+    try:
+        return HeaderMode({k.lower(): v for k, v in options.items()}["includeheaders"].lower())
+    except (KeyError, ValueError):
+        return HeaderMode.NONE
 
 
 def default_min_partitions(environ: Mapping[str, str]) -> int:
     """Return the default of ``minPartitions`` that the driver left for this process."""
     text = environ.get(MIN_PARTITIONS_VARIABLE, "")
-    return max(1, int(text)) if _DIGITS.fullmatch(text) else 1
+    return max(1, int(text)) if DIGITS.fullmatch(text) else 1
 
 
-class _OptionReader:
-    """Takes options one by one and remembers what was wrong with each."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._options = {name.lower(): value for name, value in options.items()}
-        self.problems: list[str] = []
-
-    def refuse_names(self) -> None:
-        """Note every option that this version does not honour."""
-        for name in sorted(self._options.keys() - _KNOWN.keys()):
-            self.problems.append(_name_problem(name))
-
-    def has(self, name: str) -> bool:
-        return name.lower() in self._options
-
-    def take(
-        self,
-        name: str,
-        parse: Callable[[str], _Value],
-        default: _Value,
-        *,
-        required: bool = False,
-    ) -> _Value:
-        """Return the parsed value of ``name``; note a mistake and return ``default`` instead."""
-        text = self._options.get(name.lower())
-        if text is None:
-            if required:
-                self.problems.append(f"{name} is missing")
-            return default
-        try:
-            return parse(text.strip())
-        except ValueError as error:
-            self.problems.append(f"{name} {error}")
-            return default
-
-
-def _parse_connection(reader: _OptionReader) -> Connection:
+def _parse_connection(reader: OptionReader) -> Connection:
     connection = Connection(
         servers=reader.take("servers", _servers, (), required=True),
-        name=reader.take("nats.name", _text, "jetspark-spark"),
-        user=reader.take("nats.user", _text, ""),
-        password=reader.take("nats.password", _text, ""),
-        token=reader.take("nats.token", _text, ""),
+        name=reader.take("nats.name", text_of, "jetspark-spark"),
+        user=reader.take("nats.user", text_of, ""),
+        password=reader.take("nats.password", text_of, ""),
+        token=reader.take("nats.token", text_of, ""),
     )
     if reader.has("nats.user") != reader.has("nats.password"):
         reader.problems.append("nats.user and nats.password go together: only one is given")
     if reader.has("nats.token") and reader.has("nats.user"):
         reader.problems.append("nats.token and nats.user exclude each other: give one of them")
     return connection
-
-
-def _name_problem(name: str) -> str:
-    later = _LATER.get(name)
-    if later is not None:
-        return f"{later} is not supported yet"
-    if name == "path":
-        return 'load() takes no path: name the stream with option("stream", ...)'
-    near = difflib.get_close_matches(name, list(_KNOWN), n=1)
-    hint = f": did you mean {_KNOWN[near[0]]}?" if near else f" (there are {_all_names()})"
-    return f"unknown option {name!r}{hint}"
-
-
-def _all_names() -> str:
-    return ", ".join(_KNOWN.values())
-
-
-def _problem_text(problems: list[str]) -> str:
-    if len(problems) == 1:
-        return f"format {FORMAT_NAME!r}: {problems[0]}"
-    return f"format {FORMAT_NAME!r}: {len(problems)} options are wrong: {'; '.join(problems)}"
-
-
-def _text(text: str) -> str:
-    if not text:
-        raise ValueError("is empty")
-    return text
 
 
 def _servers(text: str) -> tuple[str, ...]:
@@ -262,50 +253,91 @@ def _stream(text: str) -> str:
     return text
 
 
-def _subject(text: str) -> str:
-    if "," in text:
-        raise ValueError(f"{text!r} has several filters: one is supported yet")
-    if not is_valid_subject(text.encode()):
-        raise ValueError(f"{text!r} is not a subject: tokens between dots, * and > as wildcards")
-    return text
+def _subjects(text: str) -> tuple[str, ...]:
+    filters = tuple(part.strip() for part in text.split(","))
+    for number, one in enumerate(filters):
+        if not is_valid_subject(one.encode()):
+            raise ValueError(
+                f"{one!r} is not a subject: tokens between dots, * and > as wildcards"
+            )
+        for other in filters[:number]:
+            if overlaps(one.encode(), other.encode()):
+                raise ValueError(f"{other!r} and {one!r} overlap: their messages would come twice")
+    return filters
 
 
-def _starting(text: str) -> int | None:
-    if text.lower() == "earliest":
+# Words for where a read begins, beside sequences.
+_EARLIEST: Final = 0
+_LATEST: Final = -1
+
+
+def _starting(text: str, stream: str, streaming: bool) -> int:
+    offset = _of_stream(text, stream)
+    if offset.lower() == "earliest":
+        return _EARLIEST
+    if offset.lower() == "latest":
+        if not streaming:
+            raise ValueError("'latest' would read nothing: give earliest or a sequence")
+        return _LATEST
+    return _sequence_or(offset, "earliest, latest" if streaming else "earliest")
+
+
+def _ending(text: str, stream: str) -> int | None:
+    offset = _of_stream(text, stream)
+    if offset.lower() == "latest":
         return None
-    if text.lower() == "latest":
-        raise ValueError("'latest' would read nothing: give earliest or a sequence")
-    return _sequence(text, "earliest")
-
-
-def _ending(text: str) -> int | None:
-    if text.lower() == "latest":
-        return None
-    if text.lower() == "earliest":
+    if offset.lower() == "earliest":
         raise ValueError("'earliest' would read nothing: give latest or a sequence")
-    return _sequence(text, "latest")
+    return _sequence_or(offset, "latest")
 
 
-def _sequence(text: str, word: str) -> int:
-    if text.startswith("{"):
-        raise ValueError("as JSON by stream is not supported yet")
+def _of_stream(text: str, stream: str) -> str:
+    """What JSON says of the stream, as in ``{"ORDERS": 17}``; other text as it is."""
+    if not text.startswith("{"):
+        return text
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"is not JSON: {error}") from None
+    if list(found) != [stream] or isinstance(found[stream], bool | float | list | dict):
+        raise ValueError(f'{text!r} must be of the form {{"{stream}": 17}}')
+    return str(found[stream])
+
+
+def _sequence_or(text: str, words: str) -> int:
     if text.startswith("committed:"):
         raise ValueError("up to a query's last commit is not supported yet")
-    if not _DIGITS.fullmatch(text) or not 1 <= int(text) <= SEQ_MAX:
-        raise ValueError(f"{text!r} is neither {word} nor a sequence (1 to {SEQ_MAX})")
+    if not DIGITS.fullmatch(text) or not 1 <= int(text) <= SEQ_MAX:
+        raise ValueError(f"{text!r} is neither {words} nor a sequence (1 to {SEQ_MAX})")
     return int(text)
 
 
-def _positive(text: str) -> int:
-    if not _DIGITS.fullmatch(text) or not 1 <= int(text) <= 2**31 - 1:
-        raise ValueError(f"{text!r} is not a whole number from 1 to {2**31 - 1}")
+def _sequence(text: str) -> int:
+    if not DIGITS.fullmatch(text) or not 1 <= int(text) <= SEQ_MAX:
+        raise ValueError(f"{text!r} is not a whole number from 1 to {SEQ_MAX}")
     return int(text)
 
 
-def _boolean(text: str) -> bool:
-    if text.lower() not in {"true", "false"}:
-        raise ValueError(f"{text!r} is neither true nor false")
-    return text.lower() == "true"
+def _time(text: str) -> int:
+    """Read a time: RFC 3339, or milliseconds since 1970 as in Spark's Kafka source."""
+    if DIGITS.fullmatch(text):
+        return int(text) * 1_000_000
+    try:
+        return parse_rfc3339(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is neither a time like 2026-11-15T12:00:00Z nor milliseconds since 1970"
+        ) from None
+
+
+def _seconds(text: str) -> float:
+    try:
+        delay = parse_duration(text) / 1e9
+    except ValueError:
+        raise ValueError(f"{text!r} is not a duration like 500ms, 30s or 15m") from None
+    if delay < 0:
+        raise ValueError(f"{text!r} is negative")
+    return delay
 
 
 def _header_mode(text: str) -> HeaderMode:

@@ -1,4 +1,4 @@
-"""Which sequences a batch read covers, and how they are split into partitions. Pure decisions.
+"""Which sequences a read covers, and how they are split into partitions. Pure decisions.
 
 Ranges are half open, as offsets are in Spark's other sources: ``first`` is read, ``end`` is not.
 """
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from jetspark.errors import Error
-from jetspark.spark.options import SourceOptions
+from jetspark.spark.offsets import Offset
+from jetspark.spark.options import SourceOptions, TriggerLimits
 
 # Spark's driver keeps several objects for each task of a stage; far below this it already crawls.
 PARTITIONS_MAX: Final = 100_000
@@ -30,6 +31,10 @@ class SequenceRange(NamedTuple):
 
 class DataLoss(Error):
     """Messages that were asked for are not there; ``failOnDataLoss`` says whether that matters."""
+
+    def __init__(self, text: str, *, resume_at: int = 1) -> None:
+        super().__init__(text)
+        self.resume_at = resume_at
 
 
 def plan_range(options: SourceOptions, bounds: StreamBounds) -> SequenceRange:
@@ -67,6 +72,55 @@ def plan_partitions(
         )
     edges = [whole.first + count * part // parts for part in range(parts + 1)]
     return [SequenceRange(edges[part], edges[part + 1]) for part in range(parts)]
+
+
+def admit(
+    first: int, end: int, limits: TriggerLimits, *, mean_size: float, waited_s: float | None
+) -> int:
+    """Return where a micro-batch ends that could take the sequences from ``first`` to ``end``.
+
+    ``waited_s`` is how long the first of them has been held back for ``minOffsetsPerTrigger``;
+    None when nothing may be held back.
+    """
+    count = end - first
+    if count <= 0:
+        return first
+    if waited_s is not None and count < limits.min_offsets and waited_s < limits.max_delay_s:
+        return first
+    if limits.max_offsets is not None:
+        count = min(count, limits.max_offsets)
+    if limits.max_bytes is not None and mean_size > 0:
+        # At least one: a message larger than the limit must not stop the query for ever.
+        count = min(count, max(1, int(limits.max_bytes / mean_size)))
+    return first + count
+
+
+def check_position(stream: str, start: Offset, created: str, bounds: StreamBounds) -> int:
+    """Return the sequence from which a streaming read can go on.
+
+    Raises ``DataLoss`` when that is not where it left off (spark.md 6.2); its ``resume_at`` says
+    where the stream begins now.
+    """
+    earliest = max(bounds.first_seq, 1)
+    if created != start.created:
+        raise DataLoss(
+            f"stream {stream!r} was made anew at {created}; the query has read the one of "
+            f"{start.created} up to sequence {start.next - 1}. {_REMEDY}",
+            resume_at=earliest,
+        )
+    if start.next < earliest:
+        raise DataLoss(
+            f"stream {stream!r} begins at {earliest}, the query has read up to "
+            f"{start.next - 1}: the messages between were removed unread. {_REMEDY}",
+            resume_at=earliest,
+        )
+    if start.next > bounds.last_seq + 1:
+        raise DataLoss(
+            f"stream {stream!r} ends at {bounds.last_seq}, the query has read up to "
+            f"{start.next - 1}: it was restored from an older state. {_REMEDY}",
+            resume_at=bounds.last_seq + 1,
+        )
+    return start.next
 
 
 def first_missing(sequences: Sequence[int], expected: int) -> int | None:

@@ -14,7 +14,6 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
-    SimpleDataSourceStreamReader,
 )
 from pyspark.sql.types import StructType
 
@@ -23,13 +22,15 @@ from jetspark.spark.options import (
     FORMAT_NAME,
     SourceOptions,
     default_min_partitions,
+    header_mode,
     parse_source_options,
 )
 from jetspark.spark.schema import check_schema, default_schema
+from jetspark.spark.stream_reader import JetStreamStreamReader
 
 
 class JetStreamDataSource(DataSource):
-    """A stream as a table: one row for each message. Batch reads; options in spark.md 6.2."""
+    """A stream as a table, one row for each message: batch and streaming reads (spark.md 6.2)."""
 
     @classmethod
     def name(cls) -> str:
@@ -38,15 +39,16 @@ class JetStreamDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of a read whose user gave no schema."""
-        return default_schema(self._source_options().headers)
+        # Spark asks before it says whether the read is a batch or a stream.
+        return default_schema(header_mode(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader for a batch query; wrong options and schemas are refused here."""
-        options = self._source_options()
+        options = self._source_options(streaming=False)
         check_schema(schema, options.headers)
         return JetStreamBatchReader(options, schema)
 
-    # The names and arguments of the four below are Spark's.
+    # The names and arguments below are Spark's.
 
     def writer(
         self,
@@ -56,19 +58,11 @@ class JetStreamDataSource(DataSource):
         """Refuse: there is no sink yet."""
         _refuse("Writing to")
 
-    def streamReader(  # noqa: N802
-        self,
-        schema: StructType,  # noqa: ARG002
-    ) -> DataSourceStreamReader:
-        """Refuse: there are no streaming reads yet."""
-        _refuse("readStream from")
-
-    def simpleStreamReader(  # noqa: N802
-        self,
-        schema: StructType,  # noqa: ARG002
-    ) -> SimpleDataSourceStreamReader:
-        """Refuse: Spark asks for this one when ``streamReader`` is not there."""
-        _refuse("readStream from")
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return the reader for a streaming query; wrong options and schemas are refused here."""
+        options = self._source_options(streaming=True)
+        check_schema(schema, options.headers)
+        return JetStreamStreamReader(options, schema)
 
     def streamWriter(  # noqa: N802
         self,
@@ -78,9 +72,11 @@ class JetStreamDataSource(DataSource):
         """Refuse: there is no sink yet."""
         _refuse("writeStream to")
 
-    def _source_options(self) -> SourceOptions:
+    def _source_options(self, *, streaming: bool) -> SourceOptions:
         return parse_source_options(
-            self.options, default_min_partitions=default_min_partitions(os.environ)
+            self.options,
+            default_min_partitions=default_min_partitions(os.environ),
+            streaming=streaming,
         )
 
 
@@ -88,7 +84,7 @@ def _refuse(what: str) -> NoReturn:
     raise PySparkNotImplementedError(
         errorClass="NOT_IMPLEMENTED",
         messageParameters={
-            "feature": f"{what} format '{FORMAT_NAME}' (batch reads are: "
-            f"spark.read.format('{FORMAT_NAME}'))"
+            "feature": f"{what} format '{FORMAT_NAME}' (reading is: "
+            f"spark.read and spark.readStream with format('{FORMAT_NAME}'))"
         },
     )

@@ -22,6 +22,7 @@ from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
 from jetspark.errors.storage import StoreClosed
+from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.files import Files
 
 log = logging.getLogger("jetspark.store")
@@ -112,6 +113,7 @@ class ThreadCommitter:
         *,
         workers_max: int = WORKERS_MAX,
         inline_bytes_max: int = INLINE_BYTES_MAX,
+        counts: CommitCounts | None = None,
     ) -> None:
         self._files = files
         self._report = report
@@ -119,6 +121,7 @@ class ThreadCommitter:
         self._monotonic_ns = monotonic_ns
         self._workers_max = workers_max
         self._inline_bytes_max = inline_bytes_max
+        self.counts = counts or CommitCounts()
         self._average_ns = 0
         self._idle: list[_Worker] = []
         self._workers: list[_Worker] = []
@@ -149,23 +152,28 @@ class ThreadCommitter:
         error = write(self._files, work)
         took = self._monotonic_ns() - begun
         self._average_ns += (took - self._average_ns) // AVERAGE_WEIGHT
+        self.counts.written(len(work.blob), took, error, inline=True)
         self._report(owner, error)
 
     def _write_beside(self, owner: object, work: Work) -> None:
         if self._idle:
             self._idle.pop().start(owner, work)
         elif len(self._workers) < self._workers_max:
-            worker = _Worker(self._files, self._done)
+            worker = _Worker(self._files, self._done, self._monotonic_ns)
             self._workers.append(worker)
             worker.start(owner, work)
         else:
             self._waiting.append((owner, work))
 
-    def _done(self, worker: "_Worker", owner: object, error: OSError | None) -> None:
+    def _done(self, worker: "_Worker", owner: object, size: int, error: OSError | None) -> None:
         # In the worker's thread: everything else happens where the caller lives.
-        self._hand_back(lambda: self._finish(worker, owner, error))
+        took = worker.took_ns
+        self._hand_back(lambda: self._finish(worker, owner, size, took, error))
 
-    def _finish(self, worker: "_Worker", owner: object, error: OSError | None) -> None:
+    def _finish(
+        self, worker: "_Worker", owner: object, size: int, took: int, error: OSError | None
+    ) -> None:
+        self.counts.written(size, took, error, inline=False)
         if self._closed:
             self._report(owner, error)
             self._write_rest(owner)
@@ -209,10 +217,15 @@ class _Worker:
     """One thread that writes one group at a time."""
 
     def __init__(
-        self, files: Files, done: Callable[["_Worker", object, OSError | None], None]
+        self,
+        files: Files,
+        done: Callable[["_Worker", object, int, OSError | None], None],
+        monotonic_ns: Callable[[], int],
     ) -> None:
         self._files = files
         self._done = done
+        self._monotonic_ns = monotonic_ns
+        self.took_ns = 0
         self._go = threading.Lock()
         self._started = threading.Lock()
         self._go.acquire()
@@ -241,8 +254,10 @@ class _Worker:
                 return
             self._started.release()
             owner, work = task
+            begun = self._monotonic_ns()
             error = write(self._files, work)
-            self._done(self, owner, error)
+            self.took_ns = self._monotonic_ns() - begun
+            self._done(self, owner, len(work.blob), error)
 
 
 class Steps(Protocol):

@@ -43,6 +43,7 @@ from jetspark.store.removal import delete_range, purge
 from jetspark.store.rewriting import apply_drop
 from jetspark.store.segments import Segments
 from jetspark.store.staging import Group
+from jetspark.store.subject_purge import purge_subject, rare_entry
 from jetspark.store.syncing import prepare, set_durability, settle
 
 __all__ = ["CACHE_BUDGET", "Group", "StreamLog"]
@@ -58,6 +59,8 @@ class StreamLog(Segments):
     ) -> None:
         super().__init__(files, folder, identity, segment_size, cache_budget)
         self.manifest_due: bool = False
+        # Sequences (first, last) that recovery looked for in vain.
+        self.missing: list[tuple[int, int]] = []
         self.level: str = "durable"
         adopt_limits(self, identity)
 
@@ -138,7 +141,8 @@ class StreamLog(Segments):
             # The log says it already: what fails here is made good by the next start.
             self.manifest_due = False
             with suppress(OSError):
-                renew_manifests(self.files, self.folder, self.identity)
+                floor = int(self.sequence_floor)
+                renew_manifests(self.files, self.folder, self.identity, floor)
         return self.durable_position
 
     def apply_group(self, group: Group) -> None:
@@ -212,12 +216,13 @@ class StreamLog(Segments):
         if kind == DELETE_RANGE:
             delete_range(self.index, read_i64_le(data, body + 8), read_i64_le(data, body + 16))
         elif kind == PURGE:
-            purge(
-                self.index,
-                read_i64_le(data, body + 8),
-                read_i64_le(data, body + 16),
-                data[body + 24 : body_end(data, at)],
-            )
+            pattern = data[body + 24 : body_end(data, at)]
+            before, keep = read_i64_le(data, body + 8), read_i64_le(data, body + 16)
+            rare = rare_entry(self.index, pattern)
+            if rare is not None:
+                purge_subject(self.index, rare, int(before), int(keep))
+            else:
+                purge(self.index, before, keep, pattern)
         elif kind == CONFIGURATION:
             apply_configuration(self, data, at)
         elif kind == SEGMENT_DROP:

@@ -19,6 +19,7 @@ from jetspark.store.record import (
 )
 from jetspark.store.removal import delete_body, is_everything, keep_from, purge_body
 from jetspark.store.staging import Staging
+from jetspark.store.subject_purge import rare_entry, stage_purge_subject
 from jetspark.subjects.match import matches
 
 
@@ -51,6 +52,17 @@ class Removing(Staging):
         if entry.staged_last == seq:
             self.restage(entry, self.last_not_doomed(entry))
         return True
+
+    def stage_unused(self) -> i64:
+        """Decide that a sequence is used up without a message; returns it.
+
+        The record is that of a delete: it says which sequences were given out before it.
+        """
+        self.stage_prelude()
+        self.staged_seq += 1
+        seq = self.staged_seq
+        self.stage_record(DELETE_RANGE, delete_body(seq, seq, seq))
+        return seq
 
     def stage_delete_range(self, first: i64, last: i64) -> i64:
         """Decide that the messages from ``first`` to ``last`` go; how many decisions saw there.
@@ -87,6 +99,9 @@ class Removing(Staging):
         on their way to the disk count, and so do those that they will evict. A bound beyond the
         end, without a pattern, moves the end there.
         """
+        rare = rare_entry(self.index, pattern)
+        if rare is not None:
+            return stage_purge_subject(self, rare, int(before_seq), int(keep))
         self.stage_prelude()
         everything = is_everything(pattern)
         mask = b"" if everything else self.index.mask_for(pattern)

@@ -5,26 +5,26 @@ Made from jetspark.client.client,
 jetspark.client.subscription.
 """
 
-import ssl
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from jetspark.client.client import Client as _Client
 from jetspark.client.client import connect as _connect
-from jetspark.client.core import ClientStats
+from jetspark.client.client import connect_with as _connect_with
+from jetspark.client.connect_arguments import ConnectArguments
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.context import PUBLISH_ASYNC_MAX
 from jetspark.client.message import Message
-from jetspark.client.options import ClosedCallback, ErrorCallback
+from jetspark.client.options import ClientOptions
 from jetspark.client.server_pool import DEFAULT_URL
+from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.client.subscription import Subscription as _Subscription
 from jetspark.client.thread_callback import ThreadCallback
 from jetspark.protocol.handshake import ServerInfo
 from jetspark.sync.jetstream import JetStream
 from jetspark.sync.portal import Portal, get_portal
-from jetspark.units import mib
 
 
 class Subscription:
@@ -82,8 +82,9 @@ class Subscription:
         Raises RequestTimeout when none comes within ``timeout`` seconds (default: the client's),
         and ConnectionClosed or ValueError when none can come any more.
         """
-        if self._items.ready:
-            return next(self._items)
+        ready = self._items.take_ready(None)
+        if ready is not None:
+            return ready
         return self._portal.call(self._inner.next_msg(timeout=timeout))
 
     def unsubscribe(self, max_msgs: int = 0) -> None:
@@ -101,6 +102,7 @@ class Subscription:
         self._portal.call(self._inner.drain(timeout=timeout))
 
     def __enter__(self) -> Self:
+        self._portal.call(self._inner.__aenter__())
         return self
 
     def __exit__(
@@ -126,8 +128,23 @@ class Client:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the client was closed or lost its connection."""
+        """Whether the client was closed, or lost its connection for good."""
         return self._inner.is_closed
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection now; False also while one is being looked for."""
+        return self._inner.is_connected
+
+    @property
+    def connected_server(self) -> str:
+        """``host:port`` of the server of this connection; empty while there is none."""
+        return self._inner.connected_server
+
+    @property
+    def servers(self) -> list[str]:
+        """``host:port`` of every server that may be tried, discovered ones included."""
+        return self._inner.servers
 
     @property
     def stats(self) -> ClientStats:
@@ -162,14 +179,18 @@ class Client:
             ),
         )
 
+    def new_inbox(self) -> str:
+        """A reply subject that nobody else uses; permissions for ``inbox_prefix`` cover it."""
+        return self._inner.new_inbox()
+
     def publish(
         self, subject: str, payload: bytes = b"", *, reply: str = "", headers: HeaderInput = None
     ) -> None:
         """Queue a message; it is written at the end of the loop turn. Callable from any thread.
 
         Raises BadSubject, PayloadTooLarge above the server's max_payload, BufferFull when
-        ``write_buffer_bytes`` wait to be written (call ``flush`` now and then), and
-        ConnectionClosed after the connection was lost.
+        ``write_buffer_bytes`` wait to be written (call ``flush`` now and then) or, without a
+        connection, ``reconnect_buffer_bytes``, and ConnectionClosed after the client was closed.
         """
         self._inner.publish(subject, payload, reply=reply, headers=headers)
 
@@ -225,7 +246,7 @@ class Client:
         subject: str,
         *,
         queue: str = "",
-        callback: Callable[[Message], None] | None = None,
+        callback: Callable[[Message], object] | None = None,
         pending_msgs: int = PENDING_MSGS_MAX,
         pending_bytes: int = PENDING_BYTES_MAX,
     ) -> Subscription:
@@ -252,9 +273,15 @@ class Client:
     def flush(self, *, timeout: float | None = None) -> None:
         """Wait until the server has seen everything published so far (a PING and its PONG).
 
-        Raises RequestTimeout when no PONG comes within ``timeout`` seconds.
+        Without a connection it waits for the next one. Raises RequestTimeout when no PONG comes
+        within ``timeout`` seconds, and ConnectionClosed when the connection breaks meanwhile: what
+        was written just before may be lost then.
         """
         self._portal.call(self._inner.flush(timeout=timeout))
+
+    def rtt(self, *, timeout: float | None = None) -> float:
+        """Seconds from a PING to its PONG."""
+        return self._portal.call(self._inner.rtt(timeout=timeout))
 
     def drain(self, *, timeout: float | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close.
@@ -264,10 +291,14 @@ class Client:
         self._portal.call(self._inner.drain(timeout=timeout))
 
     def close(self) -> None:
-        """Write what is queued and close. Pending calls fail, subscriptions end. Idempotent."""
+        """Write what is queued and close. Pending calls fail, subscriptions end. Idempotent.
+
+        Callbacks go on with the messages they have, for 2 seconds at most; ``drain`` waits longer.
+        """
         self._portal.call(self._inner.close())
 
     def __enter__(self) -> Self:
+        self._portal.call(self._inner.__aenter__())
         return self
 
     def __exit__(
@@ -280,58 +311,25 @@ class Client:
 
 
 def connect(
-    servers: str | Sequence[str] = DEFAULT_URL,
-    *,
-    name: str = "",
-    user: str = "",
-    password: str = "",
-    token: str = "",
-    tls: ssl.SSLContext | None = None,
-    tls_hostname: str = "",
-    tls_first: bool = False,
-    inbox_prefix: str = "_INBOX",
-    echo: bool = True,
-    connect_timeout: float = 2.0,
-    timeout: float = 5.0,
-    ping_interval: float = 120.0,
-    pings_outstanding_max: int = 2,
-    write_buffer_bytes: int = mib(32),
-    error_callback: ErrorCallback | None = None,
-    closed_callback: ClosedCallback | None = None,
+    servers: str | Sequence[str] = DEFAULT_URL, **options: Unpack[ConnectArguments]
 ) -> Client:
     """Connect to the first of ``servers`` that accepts, tried in the order given.
 
     ``servers`` is one URL, a comma-separated list, or a sequence: ``nats://host:4222``,
-    ``tls://host``, ``host:port``; a URL may carry ``user:password@`` or ``token@``, which wins
-    over the arguments for that server. ``tls`` is the context for servers that want or offer TLS;
-    ``tls_first`` starts TLS before the server's greeting. ``connect_timeout`` bounds each try,
-    ``timeout`` is the default of every call. ``error_callback`` hears what no call can raise
-    (slow consumers, permission violations, errors of subscription callbacks), ``closed_callback``
-    hears once why the client is closed (None: by ``close``).
+    ``tls://host``, ``ws://host:80/path``, ``wss://host``, ``host:port``; a URL may carry
+    ``user:password@`` or ``token@``. ``ConnectArguments`` lists the options and what they mean.
 
     Raises ConnectFailed when none accepts, saying why each refused (AuthorizationFailed when it
-    was the credentials), and ValueError for options that cannot work.
+    was the credentials), and ValueError for options that cannot work (BadCredentials for keys and
+    credentials files).
     """
     portal = get_portal()
-    inner = portal.call(
-        _connect(
-            servers,
-            name=name,
-            user=user,
-            password=password,
-            token=token,
-            tls=tls,
-            tls_hostname=tls_hostname,
-            tls_first=tls_first,
-            inbox_prefix=inbox_prefix,
-            echo=echo,
-            connect_timeout=connect_timeout,
-            timeout=timeout,
-            ping_interval=ping_interval,
-            pings_outstanding_max=pings_outstanding_max,
-            write_buffer_bytes=write_buffer_bytes,
-            error_callback=error_callback,
-            closed_callback=closed_callback,
-        )
-    )
+    inner = portal.call(_connect(servers, **options))
+    return Client(portal, inner)
+
+
+def connect_with(options: ClientOptions) -> Client:
+    """Connect as ``options`` say, which ``client_options`` makes and which pickle."""
+    portal = get_portal()
+    inner = portal.call(_connect_with(options))
     return Client(portal, inner)

@@ -19,6 +19,14 @@ SIGNAL_CHECK_INTERVAL: Final = 0.5  # seconds after which Ctrl-C is noticed at t
 STOP_TIMEOUT: Final = 2.0  # seconds that the loop may take to end when the process exits
 
 T = TypeVar("T")
+D = TypeVar("D")
+
+
+class _Missing:
+    """Stands for no item: an item may be None."""
+
+
+_MISSING: Final = _Missing()
 
 
 class Chunked(Protocol[T]):
@@ -152,24 +160,32 @@ class _Call(Generic[T]):
 
 
 class Items(Iterator[T]):
-    """Items of a chunked source, one by one, without a thread switch per item."""
+    """Items of a chunked source, one by one, without a thread switch per item.
+
+    Several threads may take from it; each item goes to one of them.
+    """
 
     def __init__(self, portal: Portal, source: Chunked[T]) -> None:
         self._portal = portal
         self._source = source
         self._ready: deque[T] = deque()
 
-    @property
-    def ready(self) -> int:
-        """Items that are here already."""
-        return len(self._ready)
+    def take_ready(self, default: D) -> T | D:
+        """An item that is here already, or ``default``."""
+        try:
+            return self._ready.popleft()
+        except IndexError:  # another thread may have been faster, so looking first is no use
+            return default
 
     def __next__(self) -> T:
-        if not self._ready:
-            self._ready.extend(self._portal.call(self._source.next_chunk(CHUNK_SIZE)))
-            if not self._ready:
-                raise StopIteration
-        return self._ready.popleft()
+        ready = self.take_ready(_MISSING)
+        if not isinstance(ready, _Missing):
+            return ready
+        chunk = self._portal.call(self._source.next_chunk(CHUNK_SIZE))
+        if not chunk:
+            raise StopIteration
+        self._ready.extend(chunk[1:])
+        return chunk[0]
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -6,8 +6,9 @@ same process never wait for each other; both end when it closes.
 
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
+from jetspark.server.arguments import OurSettings
 from jetspark.server.config import Settings
 from jetspark.server.server import Server as _Server
 from jetspark.sync.portal import Portal
@@ -26,6 +27,7 @@ class Server:
         server_name: str | None = None,
         http_port: int | None = None,
         config: str | Path | Settings | None = None,
+        **ours: Unpack[OurSettings],
     ) -> None:
         self._inner = _Server(
             host=host,
@@ -35,6 +37,7 @@ class Server:
             server_name=server_name,
             http_port=http_port,
             config=config,
+            **ours,
         )
         self._portal: Portal | None = None
 

@@ -39,12 +39,14 @@ class Recorder:
         return self.buffered
 
 
-def make(size_max: int = 1 << 20) -> tuple[ManualLoop, Recorder, Outgoing]:
+def make(
+    size_max: int = 1 << 20, detached_max: int = 1 << 10
+) -> tuple[ManualLoop, Recorder, Outgoing]:
     loop, transport = ManualLoop(), Recorder()
     outgoing = Outgoing(
-        cast("asyncio.AbstractEventLoop", cast("Any", loop)), size_max, "host:4222"
+        cast("asyncio.AbstractEventLoop", cast("Any", loop)), size_max, detached_max
     )
-    outgoing.set_transport(cast("asyncio.Transport", cast("Any", transport)))
+    outgoing.attach(transport, "host:4222", [])
     return loop, transport, outgoing
 
 
@@ -125,10 +127,45 @@ def test_what_the_transport_holds_counts_as_waiting() -> None:
     assert outgoing.size == 10
 
 
-def test_nothing_is_written_when_the_connection_is_gone() -> None:
+def test_without_a_connection_messages_wait_and_control_frames_are_dropped() -> None:
+    """A new connection begins with its own SUBs; a late PING would be answered to nobody."""
     loop, transport, outgoing = make()
-    outgoing.send(b"x")
-    outgoing.set_transport(None)
+    for frame in (b"SUB a 1\r\n", b"PING\r\n"):
+        outgoing.send_control(frame)
+    outgoing.send(b"PUB a 0\r\n\r\n")
+    outgoing.detach()
+    outgoing.send_control(b"PONG\r\n")
+    outgoing.send(b"HPUB b\r\n")
     loop.turn()
-
     assert transport.writes == []
+
+    outgoing.attach(transport, "other:4222", [b"SUB a 1\r\n"])
+    assert transport.writes == [b"SUB a 1\r\nPUB a 0\r\n\r\nHPUB b\r\n"]
+
+
+def test_what_waits_for_a_connection_has_a_limit_of_its_own() -> None:
+    _, _, outgoing = make(detached_max=10)
+    outgoing.detach()
+    outgoing.send(bytes(8))
+
+    with pytest.raises(BufferFull, match=r"8 bytes wait for a connection \(reconnect_buffer"):
+        outgoing.send(bytes(3))
+    with pytest.raises(BufferFull, match="no server is connected now"):
+        outgoing.send_from_thread(bytes(3))
+
+
+def test_a_limit_of_nothing_refuses_every_message_without_a_connection() -> None:
+    _, _, outgoing = make(detached_max=0)
+    outgoing.detach()
+
+    with pytest.raises(BufferFull):
+        outgoing.send(b"x")
+
+
+def test_clearing_tells_how_much_was_never_sent() -> None:
+    _, _, outgoing = make()
+    outgoing.detach()
+    outgoing.send(b"PUB a 0\r\n\r\n")
+
+    assert outgoing.clear() == 11
+    assert outgoing.size == 0

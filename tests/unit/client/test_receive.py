@@ -1,4 +1,5 @@
 from jetspark.client import receive
+from jetspark.client.header_input import HeaderInput
 from jetspark.client.message import Message
 from jetspark.client.receive import MessageQueue, Receiver
 from jetspark.protocol.client_parser import ClientParser
@@ -11,7 +12,8 @@ class Recorder:
         self.published: list[tuple[str, bytes]] = []
         self.wakes = 0
 
-    def publish(self, subject: str, payload: bytes = b"") -> None:
+    def publish(self, subject: str, payload: bytes = b"", *, headers: HeaderInput = None) -> None:
+        assert headers is None
         self.published.append((subject, payload))
 
     def wake(self) -> None:

@@ -1,7 +1,13 @@
 import pytest
 
-from jetspark.client.server_pool import ServerAddress, ServerPool, parse_server, parse_servers
-from jetspark.errors import ConnectFailed
+from jetspark.client.server_pool import (
+    Backoff,
+    ServerAddress,
+    ServerPool,
+    parse_server,
+    parse_servers,
+)
+from jetspark.errors import AuthorizationFailed, ConnectFailed
 
 
 @pytest.mark.parametrize(
@@ -13,6 +19,19 @@ from jetspark.errors import ConnectFailed
         ("host", ServerAddress(host="host", port=4222)),
         ("127.0.0.1:1", ServerAddress(host="127.0.0.1", port=1)),
         ("tls://host", ServerAddress(host="host", port=4222, tls=True)),
+        ("ws://host", ServerAddress(host="host", port=80, websocket=True)),
+        (
+            "wss://ann:pw@host/nats?a=b",
+            ServerAddress(
+                host="host",
+                port=443,
+                tls=True,
+                websocket=True,
+                path="/nats?a=b",
+                user="ann",
+                password="pw",
+            ),
+        ),
         ("NATS://HOST/", ServerAddress(host="host", port=4222)),
         ("nats://[::1]:4223", ServerAddress(host="::1", port=4223)),
         (
@@ -32,7 +51,8 @@ def test_addresses_of_all_shapes_are_read(text: str, expected: ServerAddress) ->
     ("text", "reason"),
     [
         ("http://host", "scheme 'http' is not supported, use nats:// or tls://"),
-        ("ws://host", "scheme 'ws'"),
+        ("ws://", "no host"),
+        ("nats://host name", "no host"),
         ("nats://host:port", "the port must be a number"),
         ("nats://host:0", "the port must be a number"),
         ("nats://host:70000", "the port must be a number"),
@@ -84,3 +104,68 @@ def test_a_new_round_forgets_the_old_refusals() -> None:
 
     assert [address.host for address in pool.candidates()] == ["a"]
     assert pool.describe_refusals() == ""
+
+
+def test_a_lost_server_is_tried_last() -> None:
+    pool = ServerPool(parse_servers("a:1,b:2,c:3"))
+    pool.lost(pool.addresses[0])
+
+    assert [address.host for address in pool.candidates()] == ["b", "c", "a"]
+
+
+def test_servers_are_given_up_after_too_many_failures_in_a_row() -> None:
+    pool = ServerPool(parse_servers("a:1,b:2"), max_reconnects=2)
+    first, second = pool.addresses
+    for _ in range(3):
+        pool.refused(first, ConnectFailed("away"))
+        pool.refused(second, ConnectFailed("away"))
+        pool.connected(second)
+
+    assert pool.drop_hopeless()
+    assert pool.addresses == [second]
+
+
+def test_credentials_refused_twice_in_a_row_are_enough() -> None:
+    pool = ServerPool(parse_servers("a:1"))
+    only = pool.addresses[0]
+    for error in (AuthorizationFailed("no"), ConnectFailed("away"), AuthorizationFailed("no")):
+        pool.refused(only, error)
+    assert pool.drop_hopeless()
+
+    pool.refused(only, AuthorizationFailed("no"))
+    assert not pool.drop_hopeless()
+
+
+def test_without_a_limit_no_server_is_given_up() -> None:
+    pool = ServerPool(parse_servers("a:1"), max_reconnects=-1)
+    for _ in range(1000):
+        pool.refused(pool.addresses[0], ConnectFailed("away"))
+
+    assert pool.drop_hopeless()
+
+
+def test_discovered_servers_join_with_the_credentials_of_the_one_that_told() -> None:
+    pool = ServerPool(parse_servers("tls://ann:pw@a.example:1"))
+    current = pool.addresses[0]
+    new = pool.discover(["10.0.0.2:4222", "b.example:4222", "not a url"], current, list.reverse)
+
+    assert new == ("b.example:4222", "10.0.0.2:4222")
+    by_host = {address.host: address for address in pool.addresses}
+    assert by_host["10.0.0.2"].tls_name == "a.example"
+    assert by_host["b.example"].tls_name == ""
+    assert {(a.user, a.password, a.tls) for a in pool.addresses} == {("ann", "pw", True)}
+
+
+def test_discovered_servers_that_left_the_cluster_are_removed() -> None:
+    pool = ServerPool(parse_servers("a:1"))
+    current = pool.addresses[0]
+    pool.discover(["b:2", "c:3", "a:1"], current, lambda _: None)
+
+    assert pool.discover(["c:3"], current, lambda _: None) == ()
+    assert [address.label for address in pool.addresses] == ["a:1", "c:3"]
+
+
+def test_the_wait_doubles_up_to_its_limit_with_jitter_on_top() -> None:
+    backoff = Backoff(0.5, 3.0, 0.25, lambda low, high: high - low)
+
+    assert [backoff.next() for _ in range(5)] == [0.75, 1.25, 2.25, 3.25, 3.25]

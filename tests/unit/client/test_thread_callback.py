@@ -12,7 +12,7 @@ def messages(count: int) -> list[Message]:
 async def test_a_chunk_is_done_on_another_thread_before_run_returns() -> None:
     seen: list[tuple[bytes, bool]] = []
     main = threading.current_thread()
-    callback = ThreadCallback(
+    callback = ThreadCallback[Message](
         lambda message: seen.append((message.data, threading.current_thread() is main))
     )
     await callback.run(messages(3), report=lambda _: None)
@@ -24,7 +24,7 @@ async def test_a_chunk_is_done_on_another_thread_before_run_returns() -> None:
 
 async def test_the_loop_goes_on_while_the_function_blocks() -> None:
     released = threading.Event()
-    callback = ThreadCallback(lambda _: released.wait(5))
+    callback = ThreadCallback[Message](lambda _: released.wait(5))
     running = asyncio.ensure_future(callback.run(messages(1), report=lambda _: None))
     await asyncio.sleep(0)
     assert not running.done()
@@ -47,7 +47,7 @@ async def test_a_failure_is_reported_on_the_loop_and_the_rest_goes_on() -> None:
     def report(error: Exception) -> None:
         errors.append((str(error), threading.current_thread() is loop_thread))
 
-    callback = ThreadCallback(work)
+    callback = ThreadCallback[Message](work)
     await callback.run(messages(3), report)
     callback.close()
 
@@ -57,7 +57,7 @@ async def test_a_failure_is_reported_on_the_loop_and_the_rest_goes_on() -> None:
 
 async def test_the_thread_ends_with_the_subscription() -> None:
     before = set(threading.enumerate())
-    callback = ThreadCallback(lambda _: None)
+    callback = ThreadCallback[Message](lambda _: None)
     callback.close()
     await callback.run(messages(1), report=lambda _: None)
 

@@ -84,3 +84,15 @@ def test_a_replacement_within_a_subject_needs_no_room(bench: Bench) -> None:
     flush(bench)
 
     assert answers(bench) == [2, 3, MESSAGES]
+
+
+def test_a_lower_limit_takes_nothing_out_of_a_stream_that_discards_new(bench: Bench) -> None:
+    config = b'{"name":"S","subjects":["s.>"],"discard":"new","max_msgs":%d}'
+    bench.request(b"STREAM.CREATE.S", config % 10)
+    for number in range(8):
+        bench.store(bench.engine.streams["S"], b"s.a", b"%d" % number)
+
+    bench.request(b"STREAM.UPDATE.S", config % 5)
+    bench.restart()
+
+    assert bench.engine.streams["S"].log.index.messages == 8

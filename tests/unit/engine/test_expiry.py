@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.engine.test_publish_headers import SECOND, answers, ask, code, flush, made, publish
 
+from jetspark.api.stream import StreamConfig
+from jetspark.engine.stream.config import prepared
 from jetspark.engine.stream.ttl import INVALID, NEVER, NO_TTL, SECONDS_MAX, parse_ttl
+from jetspark.units import Nanoseconds
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Bench
@@ -299,3 +302,14 @@ def test_a_stream_may_begin_at_any_sequence(bench: Bench) -> None:
     assert ask(bench, stream, expected_last_sequence="999") == 1000
     bench.restart()
     assert ask(bench, bench.engine.streams["S"]) == 1001
+
+
+def test_what_grew_too_old_while_the_server_was_down_is_not_shown(bench: Bench) -> None:
+    config = StreamConfig(name="S", subjects=("s.>",), max_age=Nanoseconds(10**9))
+    stream = bench.engine.create_stream(prepared(config), bench.now)
+    bench.store(stream, b"s.a", b"x")
+    bench.now += 2 * 10**9
+
+    bench.restart()
+
+    assert bench.engine.streams["S"].log.index.messages == 0

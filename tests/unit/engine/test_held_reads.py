@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jetspark.api.message import MsgGetRequest
-from jetspark.engine.direct.gate import Gate
+from jetspark.engine.direct.gate import Gate, HeldReads
+from jetspark.engine.requests.dispatch import handle
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Bench
@@ -32,7 +33,7 @@ def reply_of(gate: Gate, stream: Stream) -> list[bytes]:
 
 def test_only_the_reads_that_are_met_go_on(bench: Bench, streams: tuple[Stream, Stream]) -> None:
     a, b = streams
-    gate = Gate(WAIT, 10)
+    gate = Gate(WAIT, HeldReads(10))
     for n, (stream, sequence) in enumerate([(a, 3), (a, 1), (b, 1), (a, 2)]):
         assert gate.hold(stream, wanting(sequence), b"%d" % n, n, direct=True)
 
@@ -49,7 +50,7 @@ def test_reads_of_the_same_minimum_keep_their_order(
     bench: Bench, streams: tuple[Stream, Stream]
 ) -> None:
     a, _ = streams
-    gate = Gate(WAIT, 10)
+    gate = Gate(WAIT, HeldReads(10))
     for n in range(4):
         gate.hold(a, wanting(1), b"%d" % n, 0, direct=True)
     bench.store(a, b"a", b"x")
@@ -61,7 +62,7 @@ def test_reads_of_the_same_minimum_keep_their_order(
 def test_too_many_reads_are_not_held(bench: Bench, streams: tuple[Stream, Stream]) -> None:
     """decisions.md, held reads; what is answered or over makes room again."""
     a, b = streams
-    gate = Gate(WAIT, 2)
+    gate = Gate(WAIT, HeldReads(2))
     assert gate.hold(a, wanting(1), b"1", 0, direct=True)
     assert gate.hold(b, wanting(1), b"2", 10, direct=True)
     assert not gate.hold(a, wanting(1), b"3", 10, direct=True)
@@ -76,7 +77,7 @@ def test_too_many_reads_are_not_held(bench: Bench, streams: tuple[Stream, Stream
 def test_reads_that_are_over_leave_nothing_behind(streams: tuple[Stream, Stream]) -> None:
     """A minimum that is never reached must not keep memory."""
     a, _ = streams
-    gate = Gate(WAIT, 10)
+    gate = Gate(WAIT, HeldReads(10))
     for n in range(100):
         assert gate.hold(a, wanting(10**6 + n), b"r", n * WAIT, direct=True)
         assert len(gate.expired((n + 1) * WAIT)) == 1
@@ -88,9 +89,42 @@ def test_reads_that_are_over_leave_nothing_behind(streams: tuple[Stream, Stream]
 def test_a_read_beyond_the_bound_is_refused_at_once(bench: Bench) -> None:
     """decisions.md, held reads: 412 at once."""
     stream = bench.create()
-    bench.engine._gate = Gate(WAIT, 1)
+    bench.engine._gate = Gate(WAIT, HeldReads(1))
     bench.get(stream, b'{"seq":1,"min_last_seq":1}')
 
     (entry,) = bench.get(stream, b'{"seq":1,"min_last_seq":1}')
 
     assert entry[3] == b"NATS/1.0 412 Min Last Sequence\r\nNats-Min-Last-Sequence: 0\r\n\r\n"
+
+
+def test_one_client_may_not_fill_the_gate(bench: Bench, streams: tuple[Stream, Stream]) -> None:
+    a, _ = streams
+    gate = Gate(WAIT, HeldReads(10, per_client=2))
+
+    kept = [
+        gate.hold(a, wanting(1), b"r", 0, direct=True, asker=who) for who in ("x", "x", "x", "y")
+    ]
+    bench.store(a, b"a", b"m")
+    gate.released(a)
+
+    assert kept == [True, True, False, True]
+    assert gate.hold(a, wanting(9), b"r", 0, direct=True, asker="x")
+
+
+def test_what_waits_for_a_stream_that_is_deleted_hears_of_it(bench: Bench) -> None:
+    stream = bench.create("A", "a")
+    bench.get(stream, b'{"seq":1,"min_last_seq":5}')
+    bench.engine.message_get(stream, wanting(5), b"m", bench.now, bench.outbox)
+    bench.publish(stream, b"a", b"x", b"p")
+    bench.submit()
+
+    handle(bench.engine, b"STREAM.DELETE.A", b"", b"d", bench.now, bench.outbox)
+    answers = {entry[0]: entry[3] or entry[4] for entry in bench.sent()}
+    bench.land()
+
+    assert answers[b"_INBOX.1"] == b"NATS/1.0 503\r\n\r\n"
+    assert b'"err_code":10059' in answers[b"m"]
+    assert b'"err_code":10059' in answers[b"p"]
+    assert b'"seq":0' in answers[b"p"]
+    assert b'"success":true' in answers[b"d"]
+    assert bench.sent() == []

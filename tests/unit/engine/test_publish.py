@@ -154,3 +154,13 @@ def test_acknowledged_messages_survive_a_restart(bench: Bench) -> None:
     assert stream.log.index.messages == 50
     assert bench.get(stream, b'{"seq":50}')[0][4] == b"payload 49"
     assert bench.get(stream, b'{"last_by_subj":"s.3"}')[0][4] == b"payload 45"
+
+
+def test_a_subject_that_no_record_can_hold_is_refused(bench: Bench) -> None:
+    stream = bench.create("S", "s.>")
+
+    bench.publish(stream, b"s." + b"x" * 65_535, b"x", b"r")
+    (reply,) = bench.sent()
+
+    assert b"subject exceeds maximum of 65535 bytes" in reply[4]
+    assert stream.log.staged_seq == 0

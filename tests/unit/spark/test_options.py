@@ -4,12 +4,13 @@ import pickle
 
 import pytest
 
+from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.options import (
     MIN_PARTITIONS_VARIABLE,
     Connection,
     HeaderMode,
-    InvalidOptions,
     SourceOptions,
+    TriggerLimits,
     default_min_partitions,
     parse_source_options,
 )
@@ -23,7 +24,6 @@ def test_defaults_are_those_of_the_table() -> None:
     assert options == SourceOptions(
         connection=Connection(servers=("nats://localhost:4222",)),
         stream="ORDERS",
-        subject=None,
         starting_seq=None,
         ending_seq=None,
         min_partitions=1,
@@ -60,7 +60,7 @@ def test_every_option_is_read_whatever_its_case() -> None:
             servers=("nats://a:1", "nats://b:2"), name="nightly", user="ann", password="secret"
         ),
         stream="ORDERS",
-        subject="orders.*.new",
+        subjects=("orders.*.new",),
         starting_seq=10,
         ending_seq=20,
         min_partitions=4,
@@ -88,14 +88,14 @@ def test_words_for_the_ends() -> None:
         ("servers", "nats://ann:secret@h:99999", "servers cannot be used: .*port"),
         ("stream", "a.b", "stream 'a.b' is not the name of a stream"),
         ("subject", "a..b", "subject 'a..b' is not a subject"),
-        ("subject", "a,b", "subject 'a,b' has several filters"),
+        ("subject", "a.*,b,a.c", "subject 'a.\\*' and 'a.c' overlap"),
         ("nats.token", "", "nats.token is empty"),
         ("nats.user", "ann", "nats.user and nats.password go together"),
         ("startingOffsets", "latest", "startingOffsets 'latest' would read nothing"),
         ("startingOffsets", "0", "startingOffsets '0' is neither earliest nor a sequence"),
         ("startingOffsets", "1e3", "startingOffsets '1e3' is neither"),
         ("startingOffsets", "٣", "startingOffsets '٣' is neither"),
-        ("startingOffsets", '{"A":1}', "startingOffsets as JSON by stream is not supported yet"),
+        ("startingOffsets", '{"A":1}', "startingOffsets .* must be of the form"),
         ("endingOffsets", "earliest", "endingOffsets 'earliest' would read nothing"),
         ("endingOffsets", str(2**63), "endingOffsets '9223372036854775808' is neither latest"),
         ("endingOffsets", "committed:q", "endingOffsets up to a query's last commit is not"),
@@ -109,8 +109,8 @@ def test_words_for_the_ends() -> None:
         ("minPartition", "4", "unknown option 'minpartition': did you mean minPartitions"),
         ("kafka.topic", "x", r"unknown option 'kafka.topic' \(there are servers, "),
         ("readMode", "consumer", "readMode is not supported yet"),
-        ("STARTINGTIMESTAMP", "0", "startingTimestamp is not supported yet"),
-        ("maxOffsetsPerTrigger", "9", "maxOffsetsPerTrigger is not supported yet"),
+        ("STARTINGTIMESTAMP", "noon", "startingTimestamp 'noon' is neither a time like"),
+        ("maxOffsetsPerTrigger", "9", "maxOffsetsPerTrigger is for readStream"),
     ],
 )
 def test_a_mistake_is_named(name: str, value: str, text: str) -> None:
@@ -137,6 +137,94 @@ def test_all_mistakes_are_in_one_error() -> None:
 def test_a_start_after_the_end_is_refused() -> None:
     with pytest.raises(InvalidOptions, match="startingOffsets 9 lies after endingOffsets 8"):
         parse_source_options({**NEEDED, "startingOffsets": "9", "endingOffsets": "8"})
+
+
+def test_several_filters_and_times_by_two_spellings() -> None:
+    options = parse_source_options(
+        {
+            **NEEDED,
+            "subject": "a.*, b.>",
+            "startingTimestamp": "2026-11-15T12:00:00Z",
+            "endingTimestamp": "1794744000500",
+        }
+    )
+
+    assert options.subjects == ("a.*", "b.>")
+    assert options.starting_time_ns == 1_794_744_000_000_000_000
+    assert options.ending_time_ns == 1_794_744_000_500_000_000
+
+
+def test_a_subject_alone_will_do() -> None:
+    """spark.md 6.2: the stream is then looked up."""
+    options = parse_source_options({"servers": "nats://h", "subject": "a.>"})
+
+    assert (options.stream, options.subjects) == ("", ("a.>",))
+
+
+def test_offsets_as_json_name_the_stream() -> None:
+    given = {
+        **NEEDED,
+        "startingOffsets": '{"ORDERS": 17}',
+        "endingOffsets": '{"ORDERS": "latest"}',
+    }
+
+    options = parse_source_options(given)
+
+    assert (options.starting_seq, options.ending_seq) == (17, None)
+
+
+@pytest.mark.parametrize("text", ['{"OTHER": 1}', '{"ORDERS": [1]}', "{", '{"ORDERS": 1, "B": 2}'])
+def test_offsets_as_json_of_something_else_are_refused(text: str) -> None:
+    with pytest.raises(InvalidOptions, match="startingOffsets"):
+        parse_source_options({**NEEDED, "startingOffsets": text})
+
+
+def test_a_streaming_read_begins_with_the_next_message_and_takes_all_there_is() -> None:
+    options = parse_source_options(NEEDED, streaming=True)
+
+    assert options.from_latest
+    assert options.starting_seq is None
+    assert options.trigger == TriggerLimits()
+
+
+def test_the_limits_of_a_trigger() -> None:
+    options = parse_source_options(
+        {
+            **NEEDED,
+            "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": "1000",
+            "maxBytesPerTrigger": "1048576",
+            "minOffsetsPerTrigger": "10",
+            "maxTriggerDelay": "1m30s",
+        },
+        streaming=True,
+    )
+
+    assert not options.from_latest
+    assert options.trigger == TriggerLimits(
+        max_offsets=1000, max_bytes=1048576, min_offsets=10, max_delay_s=90.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("endingOffsets", "9", "endingOffsets is for batch reads"),
+        ("maxOffsetsPerTrigger", "0", "maxOffsetsPerTrigger '0' is not a whole number"),
+        ("maxTriggerDelay", "soon", "maxTriggerDelay 'soon' is not a duration"),
+        ("maxTriggerDelay", "-1s", "maxTriggerDelay '-1s' is negative"),
+    ],
+)
+def test_a_mistake_in_a_streaming_read_is_named(name: str, value: str, text: str) -> None:
+    with pytest.raises(InvalidOptions, match=f"^format 'jetstream': {text}"):
+        parse_source_options({**NEEDED, name: value}, streaming=True)
+
+
+def test_at_least_and_at_most_must_fit() -> None:
+    given = {**NEEDED, "minOffsetsPerTrigger": "10", "maxOffsetsPerTrigger": "9"}
+
+    with pytest.raises(InvalidOptions, match="minOffsetsPerTrigger 10 is more than"):
+        parse_source_options(given, streaming=True)
 
 
 def test_a_token_and_a_user_exclude_each_other() -> None:

@@ -11,6 +11,7 @@ from jetspark.client.core import ClientCore
 from jetspark.errors import BadSubject, JetStreamNotEnabled, ProtocolViolation, api_error
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.status import NO_RESPONDERS
+from jetspark.ids import Nuid, new_inbox
 from jetspark.subjects.tokens import is_valid_literal
 
 DEFAULT_PREFIX: Final = "$JS.API"
@@ -39,6 +40,11 @@ class ApiClient:
         self.core = core
         self.prefix: Final = prefix
         self.timeout: Final = timeout
+        self.nuid: Final = Nuid()
+
+    def new_inbox(self) -> str:
+        """A subject that nobody else listens on."""
+        return new_inbox(self.nuid, self.core.options.inbox_prefix)
 
     def seconds(self, timeout: float | None) -> float:
         """The timeout of a call: its own, or the default of this handle."""

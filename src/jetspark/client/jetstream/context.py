@@ -2,27 +2,28 @@
 
 # Every call has a timeout argument (design.md, "The client").
 
-from collections.abc import AsyncGenerator
 from typing import Literal
 
 from jetspark.api.account import ACCOUNT_INFO, AccountInfo
+from jetspark.api.consumer import ConsumerConfig
+from jetspark.api.enums import AckPolicy
 from jetspark.api.message import PubAck
 from jetspark.api.stream import (
     STREAM_CREATE,
     STREAM_DELETE,
     STREAM_INFO,
-    STREAM_LIST,
-    STREAM_NAMES,
     STREAM_UPDATE,
     StreamConfig,
     StreamInfo,
-    StreamListRequest,
-    StreamNamesRequest,
 )
 from jetspark.client.core import ClientCore
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient, api_prefix
+from jetspark.client.jetstream.consumer.consume import MessageCallback
+from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.high_water import HighWater
+from jetspark.client.jetstream.kv.calls import BucketCalls
+from jetspark.client.jetstream.objects.calls import ObjectCalls
 from jetspark.client.jetstream.publish import (
     PUBLISH_ASYNC_MAX,
     AckFuture,
@@ -31,8 +32,22 @@ from jetspark.client.jetstream.publish import (
     publish_headers,
     read_ack,
 )
+from jetspark.client.jetstream.publish_atomic import BATCH_MESSAGES_MAX, AtomicBatch
+from jetspark.client.jetstream.publish_fast import (
+    FLOW,
+    MAX_OUTSTANDING_ACKS,
+    FastPublisher,
+    GapCallback,
+    RefusalCallback,
+)
+from jetspark.client.jetstream.stream_lists import stream_name_pages, stream_pages
 from jetspark.client.jetstream.streams import Stream
+from jetspark.client.jetstream.subscribe.plan import Wanted, settle
+from jetspark.client.jetstream.subscribe.pull_subscription import PullSubscription
+from jetspark.client.jetstream.subscribe.push_subscription import PushSubscription
+from jetspark.client.jetstream.subscribe.workflow import Attached, Workflow
 from jetspark.client.pager import Pager
+from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.errors import BadName, StreamNotFound
 from jetspark.errors.codes import ErrCode
 from jetspark.subjects.tokens import stream_name_problem
@@ -40,7 +55,7 @@ from jetspark.subjects.tokens import stream_name_problem
 __all__ = ["PUBLISH_ASYNC_MAX", "JetStream"]
 
 
-class JetStream:
+class JetStream(BucketCalls, ObjectCalls):
     """Streams of one account or domain. Made by ``Client.jetstream``."""
 
     def __init__(
@@ -108,11 +123,11 @@ class JetStream:
 
     def streams(self, *, subject: str = "", timeout: float | None = None) -> Pager[StreamInfo]:
         """Iterate over all streams, or those whose subjects collide with ``subject``."""
-        return Pager(self._stream_pages(subject, timeout))
+        return Pager(stream_pages(self._api, subject, timeout))
 
     def stream_names(self, *, subject: str = "", timeout: float | None = None) -> Pager[str]:
         """Iterate over the names of all streams, or of those that collide with ``subject``."""
-        return Pager(self._name_pages(subject, timeout))
+        return Pager(stream_name_pages(self._api, subject, timeout))
 
     async def stream_name_by_subject(self, subject: str, *, timeout: float | None = None) -> str:
         """The one stream that takes ``subject`` (ADR-15).
@@ -195,36 +210,139 @@ class JetStream:
         """
         await self._window.complete(self._api.seconds(timeout))
 
+    def atomic_batch(
+        self,
+        *,
+        max_messages: int = BATCH_MESSAGES_MAX,
+        eob: bool = False,
+        timeout: float | None = None,
+    ) -> AtomicBatch:
+        """Messages that are stored together or not at all (ADR-50); for ``async with``.
+
+        The stream needs ``allow_atomic``. ``max_messages`` is the server's limit; with ``eob`` a
+        message of its own, which is not stored, commits the batch.
+        """
+        return AtomicBatch(self._api, max_messages=max_messages, eob=eob, timeout=timeout)
+
+    def fast_publisher(
+        self,
+        *,
+        flow: int = FLOW,
+        flow_bytes: int = 0,
+        max_outstanding_acks: int = MAX_OUTSTANDING_ACKS,
+        gap: Gap = "fail",
+        on_gap: GapCallback | None = None,
+        on_refused: RefusalCallback | None = None,
+        dialect: Literal["reply", "headers"] = "reply",
+        ack_timeout: float | None = None,
+    ) -> FastPublisher:
+        """Many messages quickly, with an ack for every ``flow`` of them (ADR-50, fast ingest).
+
+        The stream needs ``allow_batched``. At most ``max_outstanding_acks`` acks may be missing;
+        silence for ``ack_timeout`` seconds is asked about, then RequestTimeout. With ``gap``
+        "fail" a lost or refused message ends the batch; with "ok" it goes on, and ``on_gap``
+        (expected and received sequence) and ``on_refused`` are told. ``dialect`` "headers" is
+        that of the document, which only jetspark servers speak, and which can count bytes.
+        """
+        return FastPublisher(
+            self._api,
+            flow=flow,
+            flow_bytes=flow_bytes,
+            max_outstanding_acks=max_outstanding_acks,
+            gap=gap,
+            on_gap=on_gap,
+            on_refused=on_refused,
+            dialect=dialect,
+            ack_timeout=self._api.seconds(ack_timeout),
+        )
+
+    # Subscribing: the workflow of ADR-15.
+
+    async def subscribe(
+        self,
+        subject: str = "",
+        *,
+        callback: MessageCallback | None = None,
+        queue: str = "",
+        durable: str = "",
+        stream: str = "",
+        consumer: str = "",
+        config: ConsumerConfig | None = None,
+        ack_policy: AckPolicy | None = None,
+        alarm: float | None = None,
+        pending_msgs: int = PENDING_MSGS_MAX,
+        pending_bytes: int = PENDING_BYTES_MAX,
+        timeout: float | None = None,
+    ) -> PushSubscription:
+        """Receive the messages of a push consumer, which is found or made (ADR-15).
+
+        The stream is the one that takes ``subject``, unless ``stream`` names it. ``consumer``
+        binds to a consumer that must exist; ``durable`` names one to find or to make; without
+        both a temporary one is made. Members of a ``queue`` share one consumer, named after the
+        queue unless ``durable`` or ``consumer`` says otherwise. ``config`` sets more of a new
+        consumer and must agree with one that exists. ``ack_policy`` is explicit by default.
+        ``alarm`` seconds (default: three times ``config.idle_heartbeat``) without a message or
+        heartbeat are told to the error callback. A consumer that was made here is deleted by
+        ``unsubscribe`` and ``drain``. Raises SubscribeRefused when things do not fit, saying
+        what to change, StreamNotFound, ConsumerNotFound, ConsumerExists.
+        """
+        wanted = settle(
+            Wanted(
+                subject=subject,
+                stream=stream,
+                consumer=consumer,
+                durable=durable,
+                queue=queue,
+                ack_policy=ack_policy,
+                config=config or ConsumerConfig(),
+            )
+        )
+        attached = await self._attach(wanted, pending_msgs, pending_bytes, timeout)
+        return PushSubscription(self._api, attached, callback, alarm)
+
+    async def pull_subscribe(
+        self,
+        subject: str = "",
+        *,
+        durable: str = "",
+        stream: str = "",
+        consumer: str = "",
+        config: ConsumerConfig | None = None,
+        ack_policy: AckPolicy | None = None,
+        timeout: float | None = None,
+    ) -> PullSubscription:
+        """Use a pull consumer, which is found or made (ADR-15); arguments as in ``subscribe``.
+
+        ``consumer`` need not be visible: binding to one that cannot be looked up is no error
+        before the first ``fetch``. The ack policy must be explicit.
+        """
+        wanted = settle(
+            Wanted(
+                subject=subject,
+                stream=stream,
+                consumer=consumer,
+                durable=durable,
+                pull=True,
+                ack_policy=ack_policy,
+                config=config or ConsumerConfig(),
+            )
+        )
+        attached = await self._attach(wanted, PENDING_MSGS_MAX, PENDING_BYTES_MAX, timeout)
+        return PullSubscription(self._api, attached)
+
     # Private parts.
+
+    async def _attach(
+        self, wanted: Wanted, pending_msgs: int, pending_bytes: int, timeout: float | None
+    ) -> Attached:
+        subject = wanted.subject or "".join(wanted.config.filter_subjects[:1])
+        stream = wanted.stream or await self.stream_name_by_subject(subject, timeout=timeout)
+        seconds = self._api.seconds(timeout)
+        flow = Workflow(self._api, check_name(stream), wanted, timeout=seconds)
+        return await flow.run(pending_msgs, pending_bytes)
 
     def _note_ack(self, ack: PubAck) -> None:
         self._high_water.note(ack.stream, ack.seq)
-
-    async def _stream_pages(
-        self, subject: str, timeout: float | None
-    ) -> AsyncGenerator[tuple[StreamInfo, ...], None]:
-        offset = 0
-        while True:
-            request = StreamListRequest(offset=offset, subject=subject)
-            page = await self._api.call("STREAM.LIST", request, STREAM_LIST, timeout=timeout)
-            streams = page.streams or ()
-            offset += len(streams)
-            yield streams
-            if not streams or offset >= page.total:
-                return
-
-    async def _name_pages(
-        self, subject: str, timeout: float | None
-    ) -> AsyncGenerator[tuple[str, ...], None]:
-        offset = 0
-        while True:
-            request = StreamNamesRequest(offset=offset, subject=subject)
-            page = await self._api.call("STREAM.NAMES", request, STREAM_NAMES, timeout=timeout)
-            names = page.streams or ()
-            offset += len(names)
-            yield names
-            if not names or offset >= page.total:
-                return
 
 
 def check_name(name: str) -> str:

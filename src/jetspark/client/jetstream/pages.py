@@ -20,6 +20,7 @@ from jetspark.headers.names import (
     STREAM,
     SUBJECT,
     TIME_STAMP,
+    UP_TO_SEQUENCE,
 )
 from jetspark.headers.status import parse_status
 from jetspark.units import parse_rfc3339
@@ -65,6 +66,7 @@ class Page(ReplySink):
         self.status: i64 = 0
         self.status_text: bytes = b""
         self.pending: i64 = 0
+        self.up_to: i64 = 0
         # ADR-53 proof: the last sequence of the copy that answered; 0 when it did not say.
         self.proof: i64 = 0
         # A row came from another stream (a mirror), or from a server without batches.
@@ -230,6 +232,7 @@ class Page(ReplySink):
         self.status = code
         self.status_text = text
         self.pending = max(parse_count(find_value(block, NUM_PENDING)), 0)
+        self.up_to = max(parse_count(find_value(block, UP_TO_SEQUENCE)), 0)
         self.proof = max(parse_count(find_value(block, MIN_LAST_SEQUENCE)), 0)
         self._on_done()
 

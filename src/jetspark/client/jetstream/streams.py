@@ -10,6 +10,8 @@ from typing import Final
 import msgspec
 
 from jetspark.api.base import Timestamp
+from jetspark.api.consumer import CONSUMER_DELETE, ConsumerConfig, ConsumerInfo
+from jetspark.api.enums import ConsumerAction
 from jetspark.api.message import MSG_DELETE, MsgDeleteRequest
 from jetspark.api.stream import (
     STREAM_INFO,
@@ -20,8 +22,20 @@ from jetspark.api.stream import (
     StreamInfoRequest,
 )
 from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.consumer.create import (
+    check_consumer_name,
+    consumer_info,
+    consumer_name_pages,
+    consumer_pages,
+    create_consumer,
+    ordered_config,
+)
+from jetspark.client.jetstream.consumer.handle import Consumer
+from jetspark.client.jetstream.consumer.ordered_handle import OrderedConsumer
 from jetspark.client.jetstream.direct_get import StreamReader, make_request
 from jetspark.client.jetstream.high_water import HighWater
+from jetspark.client.jetstream.last_many import LastMany, check_last_many
+from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.client.jetstream.scan import (
     BATCH_BYTES,
     BATCH_SIZE,
@@ -34,6 +48,7 @@ from jetspark.client.jetstream.scan import (
     check_filters,
 )
 from jetspark.client.jetstream.stored import StreamMessage
+from jetspark.client.jetstream.stored_pages import message_pages
 from jetspark.client.pager import Pager
 
 GET_BATCH_SIZE: Final = 1000  # messages per page of get_batch
@@ -53,6 +68,11 @@ class Stream:
     def name(self) -> str:
         """The name of the stream."""
         return self._name
+
+    @property
+    def reader(self) -> StreamReader:
+        """What reads single messages of this stream; for other parts of the client."""
+        return self._reader
 
     @property
     def config(self) -> StreamConfig:
@@ -203,7 +223,43 @@ class Stream:
             timeout=self._api.seconds(timeout),
         )
         start = None if start_time is None else Timestamp(to_nanoseconds(start_time))
-        return Pager(self._message_pages(reader, max(seq, 1), start, limit))
+        return Pager(
+            message_pages(reader, self._name, self._high_water, max(seq, 1), start, limit)
+        )
+
+    def get_last_many(
+        self,
+        subjects: Sequence[str],
+        *,
+        up_to_seq: int = 0,
+        up_to_time: datetime | int | None = None,
+        batch: int = 0,
+        max_bytes: int = 0,
+        min_last_seq: int = 0,
+        copies: Copies | None = None,
+        timeout: float | None = None,
+    ) -> Pager[StreamMessage]:
+        """Iterate over the last message of each of ``subjects`` (wildcards allowed; ADR-31).
+
+        All of them as of one moment: now, ``up_to_seq``, or ``up_to_time`` (a datetime with a
+        time zone, or ns since 1970), for which the stream must hold enough history. Pages (of
+        ``batch`` messages, 0: the server's choice) and requests that match more than 1024
+        subjects are followed and split by themselves. ``min_last_seq`` and ``copies`` as in
+        ``get_batch``.
+        """
+        chosen = check_last_many(subjects, up_to_seq, up_to_time, batch, max_bytes)
+        proof = max(min_last_seq, self._high_water.wanted(self._name))
+        reader = LastMany(
+            self._reader,
+            up_to_seq=up_to_seq,
+            up_to_time=None if up_to_time is None else Timestamp(to_nanoseconds(up_to_time)),
+            batch=batch,
+            max_bytes=max_bytes,
+            min_last_seq=proof,
+            copies=copies or ("stream" if proof else "any"),
+            timeout=self._api.seconds(timeout),
+        )
+        return Pager(reader.pages(chosen))
 
     async def scan(
         self,
@@ -252,45 +308,68 @@ class Stream:
                 async for chunk in chunks:
                     yield chunk
 
-    async def _message_pages(
-        self, reader: RangeReader, first: int, start: Timestamp | None, limit: int
-    ) -> AsyncGenerator[list[StreamMessage], None]:
-        left = limit or NO_END
-        async with aclosing(reader.chunks(first, start)) as chunks:
-            async for chunk in chunks:
-                page = self._messages(chunk)
-                self._high_water.note(self._name, page[-1].seq)
-                yield page[:left]
-                left -= len(page)
-                if left <= 0:
-                    return
+    # Consumers.
 
-    def _messages(self, chunk: ScanChunk) -> list[StreamMessage]:
-        columns = (chunk.sequences, chunk.times, chunk.subjects, chunk.payloads, chunk.headers)
-        return [
-            StreamMessage(
-                stream=self._name,
-                subject=subject,
-                seq=seq,
-                time_ns=time_ns,
-                data=data,
-                header_block=block,
-            )
-            for seq, time_ns, subject, data, block in zip(*columns, strict=True)
-        ]
+    async def create_consumer(
+        self, config: ConsumerConfig, *, timeout: float | None = None
+    ) -> Consumer:
+        """Create a consumer. The same configuration again is no error.
 
+        ``durable_name`` or ``name`` name it, else a name is made up. Mind ``ack_policy``, which
+        is *none* unless you say otherwise. Raises ConsumerExists when the name is taken with
+        another configuration, ApiError for a refused one.
+        """
+        return await self._make_consumer(config, ConsumerAction.CREATE, timeout)
 
-def to_nanoseconds(moment: datetime | int) -> int:
-    """Nanoseconds since 1970 of a datetime that knows its zone, or of such a number itself."""
-    if isinstance(moment, int):
-        return moment
-    if moment.tzinfo is None:
-        raise ValueError(
-            f"{moment!r} has no time zone: use datetime(..., tzinfo=UTC) or nanoseconds since 1970"
+    async def update_consumer(
+        self, config: ConsumerConfig, *, timeout: float | None = None
+    ) -> Consumer:
+        """Change a consumer; ConsumerNotFound when there is none of that name."""
+        return await self._make_consumer(config, ConsumerAction.UPDATE, timeout)
+
+    async def create_or_update_consumer(
+        self, config: ConsumerConfig, *, timeout: float | None = None
+    ) -> Consumer:
+        """Create a consumer, or change the one of that name."""
+        return await self._make_consumer(config, ConsumerAction.CREATE_OR_UPDATE, timeout)
+
+    async def consumer(self, name: str, *, timeout: float | None = None) -> Consumer:
+        """A handle to an existing consumer; ConsumerNotFound when there is none."""
+        return Consumer(
+            self._api, await consumer_info(self._api, self._name, name, timeout=timeout)
         )
-    # timestamp() is a float: its whole seconds are exact, its fraction is not.
-    whole = int(moment.replace(microsecond=0).timestamp())
-    return whole * 1_000_000_000 + moment.microsecond * 1000
+
+    async def delete_consumer(self, name: str, *, timeout: float | None = None) -> None:
+        """Delete a consumer; ConsumerNotFound when there is none."""
+        verb = f"CONSUMER.DELETE.{self._name}.{check_consumer_name(name)}"
+        await self._api.call(verb, None, CONSUMER_DELETE, timeout=timeout)
+
+    def consumers(self, *, timeout: float | None = None) -> Pager[ConsumerInfo]:
+        """Iterate over the consumers of the stream."""
+        return Pager(consumer_pages(self._api, self._name, timeout))
+
+    def consumer_names(self, *, timeout: float | None = None) -> Pager[str]:
+        """Iterate over the names of the consumers of the stream."""
+        return Pager(consumer_name_pages(self._api, self._name, timeout))
+
+    def ordered_consumer(
+        self, config: ConsumerConfig | None = None, *, push: bool = False
+    ) -> OrderedConsumer:
+        """Read the stream in order without acknowledgements; nothing is asked before you read.
+
+        ``config`` says where to start and what to filter (``deliver_policy``, ``opt_start_seq``,
+        ``opt_start_time``, ``filter_subjects``, ``headers_only``, ``replay_policy``,
+        ``min_last_seq``). ``push`` lets the server send at its own pace instead of on request.
+        """
+        return OrderedConsumer(
+            self._api, self._name, ordered_config(config or ConsumerConfig()), push=push
+        )
+
+    async def _make_consumer(
+        self, config: ConsumerConfig, action: ConsumerAction, timeout: float | None
+    ) -> Consumer:
+        info = await create_consumer(self._api, self._name, config, action, timeout=timeout)
+        return Consumer(self._api, info)
 
 
 def check_page(batch: int, max_bytes: int) -> None:

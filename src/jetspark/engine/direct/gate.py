@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from jetspark.api.message import MsgGetRequest
+from jetspark.engine.limits import HELD_READS_MAX, HELD_READS_PER_CLIENT
 from jetspark.engine.stream.stream import Stream
 
 
@@ -21,6 +22,7 @@ class HeldRead:
     reply: bytes
     deadline_ns: int
     direct: bool = True
+    asker: object = None
     is_over: bool = False
 
 
@@ -39,25 +41,64 @@ class _Waiting:
             self.over = 0
 
 
-class Gate:
-    """The reads that wait. All wait equally long, so the order of arrival is deadline order."""
+class HeldReads:
+    """How many reads wait, in the whole server and for each who asked."""
 
-    def __init__(self, wait_ns: int, held_max: int) -> None:
-        self._wait_ns = wait_ns
-        self._held_max = held_max
-        self._count = 0
+    def __init__(
+        self, most: int = HELD_READS_MAX, per_client: int = HELD_READS_PER_CLIENT
+    ) -> None:
+        self.most = most
+        self.per_client = per_client
+        self.count = 0
+        self._by_asker: dict[object, int] = {}
+
+    def take(self, asker: object) -> bool:
+        """Count one more; False when that would be too many."""
+        held = self._by_asker.get(asker, 0)
+        if self.count >= self.most or held >= self.per_client:
+            return False
+        self.count += 1
+        self._by_asker[asker] = held + 1
+        return True
+
+    def give_back(self, asker: object) -> None:
+        """One of them is answered."""
+        self.count -= 1
+        held = self._by_asker[asker] - 1
+        if held:
+            self._by_asker[asker] = held
+        else:
+            del self._by_asker[asker]
+
+
+class Gate:
+    """The reads that wait.
+
+    The order of arrival is deadline order: all wait equally long, or the wait was changed and a
+    few are refused somewhat late.
+    """
+
+    def __init__(self, wait_ns: int, held: HeldReads) -> None:
+        self.wait_ns = wait_ns
+        self._held = held
         self._number = 0
         self._by_deadline: deque[HeldRead] = deque()
         self._by_stream: dict[Stream, _Waiting] = {}
 
     def hold(
-        self, stream: Stream, request: MsgGetRequest, reply: bytes, now: int, *, direct: bool
+        self,
+        stream: Stream,
+        request: MsgGetRequest,
+        reply: bytes,
+        now: int,
+        *,
+        direct: bool,
+        asker: object = None,
     ) -> bool:
         """Let a read wait; False when too many do already."""
-        if self._count >= self._held_max:
+        if not self._held.take(asker):
             return False
-        held = HeldRead(stream, request, reply, now + self._wait_ns, direct)
-        self._count += 1
+        held = HeldRead(stream, request, reply, now + self.wait_ns, direct, asker)
         self._number += 1
         self._by_deadline.append(held)
         waiting = self._by_stream.setdefault(stream, _Waiting())
@@ -76,9 +117,8 @@ class Gate:
             if held.is_over:
                 waiting.over -= 1
             else:
-                held.is_over = True
+                self._end(held)
                 ready.append(held)
-        self._count -= len(ready)
         if not waiting.heap:
             del self._by_stream[stream]
         return ready
@@ -92,15 +132,26 @@ class Gate:
             held = self._by_deadline.popleft()
             if held.is_over:
                 continue
-            held.is_over = True
+            self._end(held)
             late.append(held)
             waiting = self._by_stream[held.stream]
             waiting.over += 1
             waiting.forget_over()
             if not waiting.heap:
                 del self._by_stream[held.stream]
-        self._count -= len(late)
         return late
+
+    def dropped(self, stream: Stream) -> list[HeldRead]:
+        """Take out the reads of a stream that is no more."""
+        waiting = self._by_stream.pop(stream, _Waiting())
+        left = [entry[2] for entry in waiting.heap if not entry[2].is_over]
+        for held in left:
+            self._end(held)
+        return left
+
+    def _end(self, held: HeldRead) -> None:
+        held.is_over = True
+        self._held.give_back(held.asker)
 
     def next_deadline(self) -> int | None:
         """When the next read has waited long enough."""

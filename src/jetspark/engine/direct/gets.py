@@ -4,15 +4,11 @@ from collections.abc import Callable
 
 from jetspark.api.message import MsgGetRequest
 from jetspark.engine.direct import message_get
-from jetspark.engine.direct.gate import Gate
+from jetspark.engine.direct.gate import Gate, HeldReads
 from jetspark.engine.direct.multi import MultiRead
 from jetspark.engine.direct.read import UNREADABLE_TEXT, BatchRead, DirectReader, Run
 from jetspark.engine.direct.request import LEVEL_TOO_LOW, needs_newer, parse_request
-from jetspark.engine.limits import (
-    DIRECT_GET_BYTES_MAX,
-    READ_BYTES_PER_TURN,
-    READ_RECORDS_PER_TURN,
-)
+from jetspark.engine.limits import DIRECT_GET_BYTES_MAX
 from jetspark.engine.outbox import Budget, Outbox, Outlet
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.bodies import error_body
@@ -21,6 +17,7 @@ from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.names import MIN_LAST_SEQUENCE
 from jetspark.headers.status import (
     MIN_LAST_SEQUENCE_TEXT,
+    NO_RESPONDERS,
     NO_RESULTS_TEXT,
     NOT_FOUND,
     PRECONDITION_FAILED,
@@ -32,12 +29,12 @@ from jetspark.headers.status import (
 class Gets:
     """The reading half of an engine."""
 
-    def __init__(self, min_last_seq_wait_ns: int, held_reads_max: int) -> None:
+    def __init__(self, min_last_seq_wait_ns: int, held: HeldReads) -> None:
         self.work: list[Run] = []
         # Set by the driver: finds the one receiver of a reply subject, or None.
         self.outlet_for: Callable[[bytes], Outlet | None] = lambda _subject: None
         self._reader = DirectReader()
-        self._gate = Gate(min_last_seq_wait_ns, held_reads_max)
+        self._gate = Gate(min_last_seq_wait_ns, held)
 
     def direct_get(
         self,
@@ -48,6 +45,7 @@ class Gets:
         now: int,
         outbox: Outbox,
         headers: bytes = b"",
+        asker: object = None,
     ) -> None:
         """Answer a direct get, now or when its stream is new enough."""
         if not reply:
@@ -62,16 +60,22 @@ class Gets:
             outbox.reply_status(reply, request)
         elif request.min_last_seq <= stream.log.index.last_seq:
             self._read(stream, request, reply, outbox)
-        elif not self._gate.hold(stream, request, reply, now, direct=True):
+        elif not self._gate.hold(stream, request, reply, now, direct=True, asker=asker):
             self._refuse_stale(stream, request, reply, outbox, direct=True)
 
     def message_get(
-        self, stream: Stream, request: MsgGetRequest, reply: bytes, now: int, outbox: Outbox
+        self,
+        stream: Stream,
+        request: MsgGetRequest,
+        reply: bytes,
+        now: int,
+        outbox: Outbox,
+        asker: object = None,
     ) -> bytes | None:
         """Answer STREAM.MSG.GET; None when it has to wait for its stream."""
         if request.min_last_seq <= stream.log.index.last_seq:
             return message_get.answer(stream, request)
-        if not self._gate.hold(stream, request, reply, now, direct=False):
+        if not self._gate.hold(stream, request, reply, now, direct=False, asker=asker):
             self._refuse_stale(stream, request, reply, outbox, direct=False)
         return None
 
@@ -144,11 +148,8 @@ class Gets:
             error = error_body(ErrCode.MIN_LAST_SEQUENCE)
             outbox.reply(reply, message_get.refused(stream, request, error))
 
-    def advance(self) -> bool:
-        """Go on with the reads under way, within one turn's budget; True while some remain."""
-        if not self.work:
-            return False
-        budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)
+    def advance_reads(self, budget: Budget) -> None:
+        """Go on with the reads under way, within one turn's budget."""
         # Rotated, so that one large read does not stop the others.
         turn, self.work = self.work, []
         for done, batch in enumerate(turn):
@@ -160,7 +161,6 @@ class Gets:
                     self.work.append(batch)
             except CorruptRecord:
                 batch.status(SERVER_ERROR, UNREADABLE_TEXT, batch.proof)
-        return bool(self.work)
 
     def answer_held(self, stream: Stream, outbox: Outbox) -> None:
         """Answer the reads that waited for what a stream has now."""
@@ -174,6 +174,15 @@ class Gets:
         """Refuse the reads that waited long enough."""
         for held in self._gate.expired(now):
             self._refuse_stale(held.stream, held.request, held.reply, outbox, direct=held.direct)
+
+    def refuse_dropped(self, stream: Stream, outbox: Outbox) -> None:
+        """Answer the reads that wait for a stream that is no more, as if they came now."""
+        for held in self._gate.dropped(stream):
+            if held.direct:
+                outbox.reply_status(held.reply, status_block(NO_RESPONDERS, b""))
+            else:
+                error = error_body(ErrCode.STREAM_NOT_FOUND)
+                outbox.reply(held.reply, message_get.refused(stream, held.request, error))
 
 
 def page_bytes(max_bytes: int) -> int:

@@ -1,6 +1,7 @@
 """``$JS.API.INFO``: what the account has and may have."""
 
 from jetspark.api.account import ACCOUNT_INFO, AccountInfo, ApiStats
+from jetspark.api.enums import Storage
 from jetspark.engine.engine import Engine
 from jetspark.engine.requests.request import Request
 from jetspark.engine.stream.config import API_LEVEL
@@ -8,12 +9,25 @@ from jetspark.engine.stream.config import API_LEVEL
 
 def info(engine: Engine, _request: Request) -> bytes:
     """Answer ``$JS.API.INFO``; its body is ignored (wire-facts.md 4)."""
-    streams = engine.streams.values()
+    ledger = engine.ledger
     return ACCOUNT_INFO.ok(
         AccountInfo(
-            storage=sum(int(stream.log.index.bytes) for stream in streams),
-            reserved_storage=sum(max(stream.config.max_bytes, 0) for stream in streams),
-            streams=len(streams),
+            memory=_stored(engine, Storage.MEMORY),
+            storage=_stored(engine, Storage.FILE),
+            reserved_memory=ledger.reserved(Storage.MEMORY),
+            reserved_storage=ledger.reserved(Storage.FILE),
+            streams=len(engine.streams),
+            consumers=sum(len(stream.consumers) for stream in engine.streams.values()),
+            limits=ledger.limits,
             api=ApiStats(level=API_LEVEL, total=engine.api_total, errors=engine.api_errors),
         )
+    )
+
+
+def _stored(engine: Engine, storage: Storage) -> int:
+    """What is durable in the streams of one kind."""
+    return sum(
+        int(stream.log.index.bytes)
+        for stream in engine.streams.values()
+        if stream.config.storage is storage
     )

@@ -15,13 +15,16 @@ from jetspark.api.stream import (
     STREAM_NAMES,
     STREAM_PURGE,
     STREAM_REMOVE_PEER,
+    STREAM_RESTORE,
+    STREAM_SNAPSHOT,
     STREAM_UPDATE,
 )
+from jetspark.engine.advisories import AUDIT_SUBJECT, NOBODY, Asker, Audit
 from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
-from jetspark.engine.requests import account, messages, streams
+from jetspark.engine.requests import account, backups, consumers, messages, streams
 from jetspark.engine.requests.request import Request
 from jetspark.errors.codes import ErrCode
 
@@ -35,6 +38,8 @@ _NAMED: Final[dict[bytes, tuple[Handler, Response[Any]]]] = {
     b"STREAM.INFO": (streams.info, STREAM_INFO),
     b"STREAM.DELETE": (streams.delete, STREAM_DELETE),
     b"STREAM.PURGE": (messages.purge, STREAM_PURGE),
+    b"STREAM.SNAPSHOT": (backups.snapshot, STREAM_SNAPSHOT),
+    b"STREAM.RESTORE": (backups.restore, STREAM_RESTORE),
     b"STREAM.MSG.GET": (messages.get, MSG_GET),
     b"STREAM.MSG.DELETE": (messages.delete, MSG_DELETE),
     b"STREAM.LEADER.STEPDOWN": (streams.needs_cluster, STREAM_LEADER_STEPDOWN),
@@ -45,6 +50,8 @@ _WHOLE: Final[dict[bytes, tuple[Handler, Response[Any]]]] = {
     b"STREAM.NAMES": (streams.names, STREAM_NAMES),
     b"STREAM.LIST": (streams.listing, STREAM_LIST),
 }
+
+_CONSUMER: Final = b"CONSUMER."
 
 # Where an error stands in an answer: right behind its type.
 _ERROR: Final = b'_response","error":{'
@@ -59,21 +66,21 @@ def handle(
     now: int,
     outbox: Outbox,
     headers: bytes = b"",
+    asker: Asker = NOBODY,
 ) -> bool:
     """Answer one request; ``verb`` is what follows ``$JS.API.`` in its subject.
 
     False when it was refused or nobody knows it.
     """
-    known = _WHOLE.get(verb)
-    name = b""
-    if known is None:
-        # A stream's name has no dots, so it is the last token.
-        head, _, name = verb.rpartition(b".")
-        known = _NAMED.get(head)
+    known = _known(verb)
     if known is None:
         return False
-    handler, kind = known
-    request = Request(name.decode(errors="replace"), body, reply, now, outbox)
+    handler, kind, name, consumer, subject_filter = known
+    request = Request(name, body, reply, now, outbox, asker)
+    request.consumer = consumer
+    request.subject_filter = subject_filter
+    if engine.advisories.wanted(AUDIT_SUBJECT):
+        request.audit = Audit(engine.advisories, verb, body, asker, now)
     answer: bytes | None
     try:
         if needs_newer(headers):
@@ -84,7 +91,25 @@ def handle(
     if answer is not None:
         outbox.reply(reply, answer)
     failed = answer is not None and _ERROR in answer[:_ERROR_BEFORE]
+    # Messages that were read are not audited; what waits is audited when it is answered.
+    if request.audit is not None and answer is not None and (failed or kind is not MSG_GET):
+        request.audit.answered(answer, outbox)
     engine.api_errors += failed
     # Released servers do not count messages that were read, nor deletes of nothing as errors.
     engine.api_total += failed or kind is not MSG_GET
     return not failed
+
+
+def _known(verb: bytes) -> consumers.Route | None:
+    """Who answers a request, and what its subject names."""
+    if verb.startswith(_CONSUMER):
+        return consumers.route(verb[len(_CONSUMER) :])
+    known = _WHOLE.get(verb)
+    name = b""
+    if known is None:
+        # A stream's name has no dots, so it is the last token.
+        head, _, name = verb.rpartition(b".")
+        known = _NAMED.get(head)
+    if known is None:
+        return None
+    return consumers.Route(known[0], known[1], name.decode(errors="replace"), "")

@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar
 
 from jetspark.api.base import ApiStruct, Response
 from jetspark.api.strict import InvalidRequest, decode
+from jetspark.engine.advisories import NOBODY, Asker, Audit
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
@@ -19,13 +20,21 @@ _BLANKS: Final = b" \t\r\n"
 
 @dataclass(slots=True)
 class Request:
-    """What a handler is given. ``name`` is the stream the subject names."""
+    """What a handler is given. ``name`` is the stream the subject names.
+
+    ``consumer`` and ``subject_filter`` are what it names besides, in requests about consumers.
+    """
 
     name: str
     body: bytes
     reply: bytes
     now: int
     outbox: Outbox
+    asker: Asker = NOBODY
+    # Set when somebody listens to the audit of requests.
+    audit: Audit | None = None
+    consumer: str = ""
+    subject_filter: str = ""
 
     def decoded(self, model: type[_Model]) -> _Model:
         """The body, read strictly (contracts.md 3)."""
@@ -52,7 +61,18 @@ class Request:
 
     def hold(self, stream: Stream, answer: bytes, kind: Response[Any]) -> None:
         """Answer when what is staged in a stream is durable (contracts.md 1)."""
-        stream.hold_answer((self.reply, answer, kind.error), self.outbox)
+        audit = self.audit
+        if audit is None:
+            stream.hold_answer((self.reply, answer, kind.error), self.outbox)
+            return
+
+        def refused(error: bytes) -> bytes:
+            body = kind.error(error)
+            audit.answered(body, self.outbox)
+            return body
+
+        stream.hold_answer((self.reply, answer, refused), self.outbox)
+        audit.hold(answer, stream, self.outbox)
 
     def stream(self, engine: Engine) -> Stream:
         """The stream the subject names."""

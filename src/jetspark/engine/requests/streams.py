@@ -1,11 +1,12 @@
 """STREAM.CREATE, UPDATE, INFO, DELETE, NAMES and LIST."""
 
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 import msgspec
 
-from jetspark.api.base import Success, Timestamp
-from jetspark.api.levels import answered_metadata
+from jetspark.api.advisory import StreamActed
+from jetspark.api.base import Success
+from jetspark.api.enums import Action
 from jetspark.api.stream import (
     STREAM_CREATE,
     STREAM_DELETE,
@@ -23,20 +24,18 @@ from jetspark.api.stream import (
     StreamListResponse,
     StreamNamesRequest,
     StreamNamesResponse,
-    StreamState,
 )
 from jetspark.engine.engine import Engine
 from jetspark.engine.limits import LIST_PAGE, NAMES_PAGE, SUBJECTS_PAGE
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.requests.request import READ_ONLY, Request
 from jetspark.engine.stream.config import check_supported, checked, invalid
+from jetspark.engine.stream.state import stream_info, stream_info_with
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.stream.update import updated
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
 from jetspark.subjects.match import matches, overlaps
-
-_Info = TypeVar("_Info", bound=StreamInfo)
 
 
 def create(engine: Engine, request: Request) -> bytes:
@@ -50,10 +49,12 @@ def create(engine: Engine, request: Request) -> bytes:
     if existing is not None:
         if existing.config != config:
             raise Refusal(ErrCode.STREAM_NAME_IN_USE)
-    elif engine.overlapping(config) is not None:
-        raise Refusal(ErrCode.SUBJECTS_OVERLAP)
-    stream = existing or _create(engine, config, request.now)
-    answer = _info(stream, request.now, StreamCreateResponse)
+    else:
+        engine.ledger.admit(config)
+        if engine.overlapping(config) is not None:
+            raise Refusal(ErrCode.SUBJECTS_OVERLAP)
+    stream = existing or _create(engine, config, request)
+    answer = stream_info(stream, request.now, StreamCreateResponse)
     return STREAM_CREATE.ok(msgspec.structs.replace(answer, did_create=True))
 
 
@@ -68,41 +69,71 @@ def wanted_config(engine: Engine, request: Request) -> StreamConfig:
         raise invalid("stream configuration for create can not be sealed")
     if wanted.mirror_direct and wanted.mirror is None:
         raise invalid("stream has no mirror but does have mirror direct")
-    return checked(wanted.config(), pedantic=wanted.pedantic, find=engine.find)
+    return _checked(engine, wanted)
 
 
-def _create(engine: Engine, config: StreamConfig, now: int) -> Stream:
+def _checked(engine: Engine, wanted: StreamCreateRequest) -> StreamConfig:
+    return checked(
+        wanted.config(),
+        pedantic=wanted.pedantic,
+        find=engine.find,
+        window_max=engine.settings.duplicate_window_max,
+    )
+
+
+def _create(engine: Engine, config: StreamConfig, request: Request) -> Stream:
     try:
-        return engine.create_stream(config, now)
+        stream = engine.create_stream(config, request.now)
     except OSError as error:
         raise Refusal(ErrCode.STREAM_CREATE_FAILED, err=f"store: {error.strerror}") from error
+    done = StreamActed(stream=config.name, action=Action.CREATE)
+    engine.advisories.send(done, request.now, request.outbox)
+    return stream
 
 
 def update(engine: Engine, request: Request) -> bytes | None:
     """Change a stream's configuration."""
     wanted = request.decoded(StreamCreateRequest)
-    config = checked(wanted.config(), pedantic=wanted.pedantic, find=engine.find)
+    config = _checked(engine, wanted)
     if config.name != request.name:
         raise Refusal(ErrCode.STREAM_MISMATCH)
     stream = request.stream(engine)
     config = updated(stream.config, config)
     check_supported(config)
+    _check_consumers(stream, config)
+    engine.ledger.admit(config, stream.config)
     if engine.overlapping(config) is not None:
         raise Refusal(ErrCode.SUBJECTS_OVERLAP)
     try:
         engine.update_stream(stream, config)
     except StoreReadOnly:
         raise Refusal(ErrCode.STREAM_UPDATE_FAILED, err=READ_ONLY) from None
-    answer = STREAM_UPDATE.ok(_info(stream, request.now, StreamInfo))
+    done = StreamActed(stream=config.name, action=Action.MODIFY)
+    engine.advisories.hold(done, stream, request.now, request.outbox)
+    answer = STREAM_UPDATE.ok(stream_info(stream, request.now, StreamInfo))
     request.hold(stream, answer, STREAM_UPDATE)
     return None
+
+
+def _check_consumers(stream: Stream, config: StreamConfig) -> None:
+    """Refuse limits for consumers that some of them do not keep."""
+    limits = config.consumer_limits
+    beyond = [
+        name
+        for name, consumer in stream.consumers.items()
+        if 0 < limits.max_ack_pending < consumer.config.max_ack_pending
+        or 0 < limits.inactive_threshold < consumer.config.inactive_threshold
+    ]
+    if beyond:
+        text = f"change to limits violates consumers: {', '.join(sorted(beyond))}"
+        raise Refusal(ErrCode.STREAM_UPDATE_FAILED, err=text)
 
 
 def info(engine: Engine, request: Request) -> bytes:
     """Describe a stream: its configuration and what is durable in it."""
     wanted = request.decoded_object(StreamInfoRequest)
     stream = request.stream(engine)
-    answer = _info(stream, request.now, StreamInfo)
+    answer = stream_info(stream, request.now, StreamInfo)
     state = answer.state
     total = offset = limit = 0
     if wanted.deleted_details and state.num_deleted:
@@ -130,9 +161,11 @@ def delete(engine: Engine, request: Request) -> bytes:
         raise Refusal(ErrCode.REQUEST_NOT_EMPTY)
     stream = request.stream(engine)
     try:
-        engine.drop_stream(stream)
+        engine.drop_stream(stream, request.outbox)
     except OSError as error:
         raise Refusal(ErrCode.STREAM_DELETE_FAILED, err=f"store: {error.strerror}") from error
+    done = StreamActed(stream=stream.config.name, action=Action.DELETE)
+    engine.advisories.send(done, request.now, request.outbox)
     return STREAM_DELETE.ok(Success(success=True))
 
 
@@ -161,7 +194,7 @@ def listing(engine: Engine, request: Request) -> bytes:
             offset=offset,
             limit=LIST_PAGE,
             # Released servers list configurations as they are stored, without additions.
-            streams=tuple(_info_with(s, s.config, request.now, StreamInfo) for s in page),
+            streams=tuple(stream_info_with(s, s.config, request.now, StreamInfo) for s in page),
         )
     )
 
@@ -198,36 +231,3 @@ def _deleted(stream: Stream) -> tuple[int, ...]:
         gone.extend(range(at, found))
         at = found + 1
     return tuple(gone)
-
-
-def _info(stream: Stream, now: int, model: type[_Info]) -> _Info:
-    """Everything about a stream, with the metadata that this server adds to its answers."""
-    metadata = answered_metadata(stream.config.metadata, durability="durable")
-    config = msgspec.structs.replace(stream.config, metadata=metadata)
-    return _info_with(stream, config, now, model)
-
-
-def _info_with(stream: Stream, config: StreamConfig, now: int, model: type[_Info]) -> _Info:
-    return model(
-        config=config,
-        created=Timestamp(stream.created_ns),
-        state=stream_state(stream),
-        ts=Timestamp(now),
-    )
-
-
-def stream_state(stream: Stream) -> StreamState:
-    """What is durable in a stream, without lists of subjects or deletes."""
-    index = stream.log.index
-    holes = index.last_seq - index.first_seq + 1 - index.messages if index.messages else 0
-    return StreamState(
-        messages=index.messages,
-        bytes=index.bytes,
-        # An empty stream that was told to begin at 1 says so, as in released servers.
-        first_seq=index.first_seq or min(stream.config.first_seq, 1),
-        first_ts=Timestamp(index.first_time),
-        last_seq=index.last_seq,
-        last_ts=Timestamp(index.last_time),
-        num_subjects=index.subject_count,
-        num_deleted=holes,
-    )

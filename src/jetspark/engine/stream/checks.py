@@ -20,19 +20,23 @@ from jetspark.engine.stream.counters import (
 from jetspark.engine.stream.dedupe import DuplicateWindow
 from jetspark.engine.stream.expectations import expected_sequence, staged_last, staged_last_of
 from jetspark.engine.stream.headers import PublishHeaders
+from jetspark.engine.stream.quota import Quota
 from jetspark.engine.stream.room import Room
 from jetspark.engine.stream.rules import Rules
 from jetspark.engine.stream.schedules import schedule_problem
 from jetspark.engine.stream.ttl import INVALID, NEVER, NO_TTL, SECOND, parse_ttl
-from jetspark.errors.bodies import error_body, fast_header_body
+from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.headers.names import COUNTER_SOURCES, MSG_ID, ROLLUP, TTL
 from jetspark.store.log import StreamLog
-from jetspark.store.record import headers_end, record_time, subject_end
+from jetspark.store.record import SUBJECT_MAX, headers_end, record_time, subject_end
 
 ALLOWED: Final = b""
+SUBJECT_TOO_LONG: Final = f"subject exceeds maximum of {int(SUBJECT_MAX)} bytes"
+# Not an error: the message belongs to a batch, and the batch decides (engine/batch).
+BATCHED: Final = b"batched"
 
 
 class Checks:
@@ -45,6 +49,8 @@ class Checks:
         self.window: DuplicateWindow = DuplicateWindow(rules.window, max_ids)
         self.window_loaded: bool = False
         self.room: Room = Room(rules, log)
+        # Asked for each message while a limit of the account or the server may refuse it.
+        self.quota: Quota | None = None
         self.read_time: i64 = 0
         # Id of the last message: as decisions see it, of the group on its way, as on disk.
         self.durable_id: bytes = self.read_id(log.index.last_seq)
@@ -58,6 +64,8 @@ class Checks:
         self.ttl: i64 = NO_TTL
         self.duplicate_of: i64 = 0
         self.on_state: bool = False
+        # The message is one of a batch already: its batch headers say nothing more.
+        self.in_batch: bool = False
 
     def configure(self, rules: Rules) -> None:
         """Go by another configuration from now on."""
@@ -66,7 +74,7 @@ class Checks:
         self.window.configure(rules.window)
 
     def judge(self, subject: bytes, block: bytes, body: bytes, now: i64) -> bytes:
-        """Return ALLOWED, or the body of the error; ``duplicate_of`` is set for a duplicate.
+        """Return ALLOWED, BATCHED, or the body of the error; a duplicate sets ``duplicate_of``.
 
         ``body`` ends with CRLF. What is to be stored stands in ``self.block`` and ``self.body``.
         ``on_state`` says whether a refusal stands on state that may not be durable yet.
@@ -81,7 +89,7 @@ class Checks:
         if rules.sealed:
             return error_body(ErrCode.STREAM_SEALED)
         # Before all headers, in 2.15.1 (observed; wire-facts.md 6 has it from older source).
-        error = self.judge_sizes()
+        error = self.judge_sizes(subject)
         if len(error) > 0:
             return error
         headers = self.headers
@@ -94,18 +102,23 @@ class Checks:
         if rules.allow_counter:
             error = self.add_up(subject)
             if len(error) == 0:
-                error = self.judge_sizes()
+                error = self.judge_sizes(subject)
             if len(error) > 0:
                 return error
         return self.judge_end(subject)
 
-    def judge_sizes(self) -> bytes:
-        """What is about to be stored is not larger than the stream allows."""
+    def judge_sizes(self, subject: bytes) -> bytes:
+        """What is about to be stored is not larger than stream, account and server allow."""
         headers_length: i64 = len(self.block)
+        if len(subject) > SUBJECT_MAX:
+            return error_body(ErrCode.STORE_FAILED, err=SUBJECT_TOO_LONG)
         if 0 <= self.rules.max_msg_size < headers_length + len(self.body) - 2:
             return error_body(ErrCode.MESSAGE_TOO_LARGE)
         if headers_length > MESSAGE_HEADERS_MAX:
             return error_body(ErrCode.HEADERS_TOO_LARGE)
+        quota = self.quota
+        if quota is not None:
+            return quota.problem(subject, int(headers_length), len(self.body) - 2)
         return ALLOWED
 
     def judge_end(self, subject: bytes) -> bytes:
@@ -138,7 +151,7 @@ class Checks:
         headers.read(block)
         # These headers are the scheduler's own here; it acts on them itself.
         headers.scheduling = False
-        return len(self.judge_sizes()) == 0 and len(self.judge_end(subject)) == 0
+        return len(self.judge_sizes(subject)) == 0 and len(self.judge_end(subject)) == 0
 
     def lengthen(self) -> None:
         """A message lives at least as long as the marker that its end would leave."""
@@ -167,10 +180,12 @@ class Checks:
         """The checks that only a message with ``Nats-`` headers can fail, up to the rollup."""
         headers = self.headers
         rules = self.rules
-        if len(headers.batch_id) > 0:
-            return error_body(ErrCode.ATOMIC_DISABLED)
-        if len(headers.fast_batch_id) > 0:
-            return fast_header_body(ErrCode.ATOMIC_DISABLED)
+        if (
+            headers.batching
+            and not self.in_batch
+            and (len(headers.batch_id) > 0 or len(headers.fast_batch_id) > 0)
+        ):
+            return BATCHED
         if len(headers.incr) > 0:
             error = self.judge_increment(body_length)
             if len(error) > 0:

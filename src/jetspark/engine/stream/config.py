@@ -32,16 +32,9 @@ __all__ = [
 # Settings that this version refuses; whoever finishes one removes its row. Values are as they are
 # after the defaults were filled in.
 NOT_YET: Final[dict[str, object]] = {
-    "retention": "limits",
-    "max_consumers": -1,
-    "storage": "file",
     "mirror": None,
     "sources": (),
     "mirror_direct": False,
-    "consumer_limits": StreamConfig().consumer_limits,
-    "allow_atomic": False,
-    "persist_mode": "default",
-    "allow_batched": False,
 }
 
 # Finds the configuration of a stream of the account by its name.
@@ -55,21 +48,30 @@ def _nobody(_name: str) -> StreamConfig | None:
 
 
 def prepared(
-    config: StreamConfig, *, pedantic: bool = False, find: Find = _nobody
+    config: StreamConfig,
+    *,
+    pedantic: bool = False,
+    find: Find = _nobody,
+    window_max: int = 0,
 ) -> StreamConfig:
     """Return the configuration with its defaults filled in; raise Refusal with what is wrong.
 
     ``pedantic`` refuses what would otherwise be adjusted.
     """
-    config = checked(config, pedantic=pedantic, find=find)
+    config = checked(config, pedantic=pedantic, find=find, window_max=window_max)
     check_supported(config)
     return config
 
 
-def checked(config: StreamConfig, *, pedantic: bool, find: Find) -> StreamConfig:
-    """Return the configuration with its defaults, whether or not this version can do it."""
+def checked(
+    config: StreamConfig, *, pedantic: bool, find: Find, window_max: int = 0
+) -> StreamConfig:
+    """Return the configuration with its defaults, whether or not this version can do it.
+
+    ``window_max`` is what the server allows a duplicate window to be; 0: anything.
+    """
     config = with_limits(config, pedantic=pedantic)
-    config = with_window(config, pedantic=pedantic)
+    config = with_window(config, pedantic=pedantic, most=window_max)
     config = _with_flags(config, pedantic=pedantic)
     if config.mirror is not None:
         config = check_mirror(config, config.mirror, find, pedantic=pedantic)
@@ -161,3 +163,10 @@ def _with_metadata(config: StreamConfig) -> StreamConfig:
     """Keep the user's part and the level the stream needs; answers add the rest (levels.py)."""
     kept = stored_metadata(own_metadata(config.metadata), stream_level(config))
     return msgspec.structs.replace(config, metadata=kept)
+
+
+def evicting(config: StreamConfig) -> tuple[int, int, int]:
+    """The limits that take old messages out: with discard new only the one per subject does."""
+    if config.discard == "old":
+        return config.max_msgs, config.max_bytes, config.max_msgs_per_subject
+    return 0, 0, 0 if config.discard_new_per_subject else config.max_msgs_per_subject

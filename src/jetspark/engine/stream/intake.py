@@ -4,7 +4,7 @@ Replies that stand on a decision wait for that decision (contracts.md 1). They a
 group that carries it: ``filling`` while the group fills, ``flying`` while it is on its way.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from mypy_extensions import i64
@@ -12,11 +12,12 @@ from mypy_extensions import i64
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.limits import DUPLICATE_IDS_MAX
 from jetspark.engine.outbox import Entry, Outbox
-from jetspark.engine.stream.checks import Checks
+from jetspark.engine.stream.checks import BATCHED, Checks
 from jetspark.engine.stream.counters import format_integer
 from jetspark.engine.stream.expectations import staged_last_of
 from jetspark.engine.stream.expiry import Expiry
 from jetspark.engine.stream.held import Answer, Held
+from jetspark.engine.stream.quota import Quota
 from jetspark.engine.stream.republish import published_again
 from jetspark.engine.stream.rules import Rules
 from jetspark.engine.stream.schedules import first_due
@@ -25,6 +26,7 @@ from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.block import strip_status
 from jetspark.store.log import StreamLog
+from jetspark.store.record import SUBJECT_MAX
 
 STORE_FAILED: Final = 10077
 # The reply subject of a fast batch ends so (wire-facts.md 11).
@@ -60,17 +62,30 @@ class Intake:
         self.published: list[Entry] = []
         self.dirty: bool = False
         self.dropped: bool = False
+        # A fast batch is open that says in reply subjects what it is.
+        self.appending: bool = False
+        # By name; their type is not known here (``engine/consumer/consumer.py``).
+        self.consumers: dict[str, Any] = {}
+        # Whoever is told what happens here; None while there is no consumer.
+        self.readers: Any = None
+        # The patterns of the purges that became durable with the last group.
+        self.purged: list[bytes] = []
         if config.first_seq > 1 and log.staged_seq == 0:
             # Stands in the configuration, so it needs no record.
             log.index.skip_to(config.first_seq - 1)
             log.staged_seq = config.first_seq - 1
-        log.set_limits(config.max_msgs, config.max_bytes, config.max_msgs_per_subject)
 
     def configure(self, config: StreamConfig) -> None:
         """Go by another configuration from now on; messages judged before keep their verdict."""
         self.config = config
         self.allow_direct = config.allow_direct
-        self.rules = Rules(config, self.log.identity.stream_id)
+        self.guard(self.checks.quota)
+
+    def guard(self, quota: Quota | None) -> None:
+        """Have every message pass a quota from now on, or none."""
+        self.checks.quota = quota
+        self.rules = Rules(self.config, self.log.identity.stream_id)
+        self.rules.open = self.rules.open and quota is None
         self.checks.configure(self.rules)
 
     # Publishing --------------------------------------------------------------------------------
@@ -90,11 +105,18 @@ class Intake:
         """Take a message, by the parser's offsets; return whether something was staged."""
         if (
             ps > hs
+            or len(subject) > SUBJECT_MAX
             or not self.rules.open
             or self.log.read_only
             or self.log.full
             or (re > rs and data[re - 1] == _UPPER_I)
         ):
+            if (
+                self.appending
+                and re > rs
+                and self.append_fast(subject, data, rs, re, hs, ps, pe, now)
+            ):
+                return True
             return self.publish_checked(
                 subject, data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
             )
@@ -110,6 +132,7 @@ class Intake:
     ) -> bool:
         """Take a message that has headers or meets a rule; ``body`` ends with its CRLF."""
         rules = self.rules
+        asked = reply
         if rules.no_ack:
             reply = b""
         if self.log.read_only:
@@ -123,13 +146,14 @@ class Intake:
             mapped = rules.transform.apply(subject)
             if mapped is not None:
                 subject = mapped
-        if reply.endswith(FAST_BATCH_END):
-            outbox.reply(reply, self.failure(error_body(ErrCode.FAST_DISABLED)))
-            return False
         block = strip_status(block)
+        if asked.endswith(FAST_BATCH_END):
+            return self.publish_fast(subject, asked, block, body, now, outbox)
         checks = self.checks
         error = checks.judge(subject, block, body, now)
         if len(error) > 0:
+            if error == BATCHED:
+                return self.publish_batched(subject, reply, block, body, now, outbox)
             self.refuse(reply, self.failure(error), outbox)
             return False
         if checks.duplicate_of > 0:
@@ -138,9 +162,32 @@ class Intake:
         self.store(subject, reply, now)
         return True
 
+    def append_fast(
+        self, subject: bytes, data: bytes, rs: i64, re: i64, hs: i64, ps: i64, pe: i64, now: i64
+    ) -> bool:
+        """Take the next message of a fast batch the short way, if that is what it is."""
+        raise NotImplementedError
+
+    def publish_fast(
+        self, subject: bytes, reply: bytes, block: bytes, body: bytes, now: i64, outbox: Outbox
+    ) -> bool:
+        """Take a message whose reply subject is one of fast ingest (``engine/batch``)."""
+        raise NotImplementedError
+
+    def publish_batched(
+        self, subject: bytes, reply: bytes, block: bytes, body: bytes, now: i64, outbox: Outbox
+    ) -> bool:
+        """Take a message whose headers, as the checks read them, name a batch."""
+        raise NotImplementedError
+
     def store(self, subject: bytes, reply: bytes, now: i64) -> None:
         """Stage the message that the checks let pass, and what goes out with it."""
         checks = self.checks
+        if self.rules.by_interest and not (
+            self.readers is not None and self.readers.wants(subject)
+        ):
+            self.store_nothing(reply, now)
+            return
         before: i64 = 0
         if self.rules.republish is not None or len(checks.headers.rollup) > 0:
             before = staged_last_of(self.log, subject)
@@ -176,6 +223,17 @@ class Intake:
             body = self.ack_head + b'%d,"val":"%b"}' % (seq, format_integer(count.number))
             self.filling.entries.append((reply, reply, b"", b"", body))
 
+    def store_nothing(self, reply: bytes, now: i64) -> None:
+        """Nobody is interested: the message gets its sequence and its answer, and is not kept."""
+        seq = int(self.log.stage_unused())
+        msg_id = self.checks.headers.msg_id
+        self.checks.last_id = msg_id
+        if len(msg_id) > 0:
+            self.checks.window.add(msg_id, seq, now)
+        if len(reply) > 0:
+            self.filling.replies.append(reply)
+            self.filling.sequences.append(seq)
+
     def note_schedule(self, seq: int, now: i64) -> None:
         """The message just staged is a schedule, or ends one."""
         headers = self.checks.headers
@@ -193,6 +251,7 @@ class Intake:
         """
         index = self.log.index
         entry = index.subjects.get(subject)
+        self.filling.purges.append(b"" if everything else subject)
         if (
             everything
             or before > index.last_seq
@@ -249,6 +308,27 @@ class Intake:
             self.flying.answers.append(answer)
         else:
             self.filling.answers.append(answer)
+
+    def hold_ack(self, reply: bytes) -> None:
+        """Answer an acknowledgement when the journal record that the next group gets is durable.
+
+        The consumer is in the journal's list, so there is such a record.
+        """
+        self.filling.acks.append(reply)
+
+    def hold_message(self, entry: Entry) -> bool:
+        """Publish a message when all that is staged is durable; False when nothing is.
+
+        When the disk refuses, the message never was.
+        """
+        log = self.log
+        if log.staged_position == log.durable_position:
+            return False
+        if log.in_flight is not None and log.in_flight.last_position == log.staged_position:
+            self.flying.messages.append(entry)
+        else:
+            self.filling.messages.append(entry)
+        return True
 
     def failure(self, error: bytes) -> bytes:
         """The body of a failed publish: the zero sequence is there in released servers too."""

@@ -3,7 +3,7 @@
 from librt.random import Random
 from mypy_extensions import i64
 
-from jetspark.api.enums import Discard
+from jetspark.api.enums import Discard, Retention
 from jetspark.api.stream import StreamConfig
 from jetspark.subjects.transform import SubjectTransform
 
@@ -31,6 +31,8 @@ class Rules:
         self.marker_ttl: i64 = config.subject_delete_marker_ttl
         self.allow_counter: bool = config.allow_msg_counter
         self.allow_schedules: bool = config.allow_msg_schedules
+        self.allow_atomic: bool = config.allow_atomic
+        self.allow_batched: bool = config.allow_batched
         self.subjects: list[bytes] = [subject.encode() for subject in config.subjects]
         self.transform: SubjectTransform | None = None
         # Spreads messages, the same way for the same seed; nothing is kept secret by it.
@@ -48,10 +50,13 @@ class Rules:
                 again.src.encode(), again.dest.encode(), random_below
             )
             self.republish_headers_only = again.headers_only
+        # Messages that no consumer wants are not kept.
+        self.by_interest: bool = config.retention is Retention.INTEREST
         # Whether a message without headers is stored as it came, with no question asked.
         self.open: bool = not (
             self.sealed
             or self.no_ack
+            or self.by_interest
             or self.max_msg_size >= 0
             or self.allow_counter
             or self.transform is not None

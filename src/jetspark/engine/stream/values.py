@@ -9,7 +9,7 @@ from jetspark.api.stream import StreamConfig
 from jetspark.engine.refusal import Refusal
 from jetspark.errors.codes import ErrCode
 from jetspark.subjects.tokens import NAME_LENGTH_MAX
-from jetspark.units import Nanoseconds
+from jetspark.units import Nanoseconds, format_duration
 
 DUPLICATE_WINDOW: Final = Nanoseconds(120_000_000_000)
 SHORTEST: Final = Nanoseconds(100_000_000)  # of max_age and the duplicate window
@@ -69,8 +69,11 @@ def with_limits(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
     return msgspec.structs.replace(config, **changes)
 
 
-def with_window(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
-    """Check the age limit and the duplicate window; an unset window gets its default."""
+def with_window(config: StreamConfig, *, pedantic: bool, most: int) -> StreamConfig:
+    """Check the age limit and the duplicate window; an unset window gets its default.
+
+    ``most`` is what the server allows a window to be; 0: anything.
+    """
     age = config.max_age
     if age < 0:
         raise invalid("max age can not be negative")
@@ -78,7 +81,7 @@ def with_window(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
         raise invalid("max age needs to be >= 100ms")
     window = config.duplicate_window
     if window == 0 and config.mirror is None and not config.sources:
-        window = DUPLICATE_WINDOW
+        window = Nanoseconds(min(DUPLICATE_WINDOW, most or DUPLICATE_WINDOW))
         if 0 < age < window:
             if pedantic:
                 raise adjusted("duplicate window cannot be bigger than max age")
@@ -89,6 +92,9 @@ def with_window(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
         raise invalid("duplicates window can not be larger then max age")
     if 0 < window < SHORTEST:
         raise invalid("duplicates window needs to be >= 100ms")
+    if 0 < most < window:
+        text = format_duration(most)
+        raise invalid(f"duplicates window can not be larger then server limit of {text}")
     return msgspec.structs.replace(config, duplicate_window=window)
 
 

@@ -30,6 +30,7 @@ def check(settings: Settings, report: Report, check_tls: CheckTls) -> None:
     _check_monitor(settings, report)
     _check_users(settings, report)
     _check_accounts(settings, report)
+    _check_shares(settings, report)
     _check_websocket(settings, report)
     for path, tls in _tls_blocks(settings):
         problem = check_tls(tls)
@@ -176,6 +177,23 @@ def _offers(export: Export, wanted: Import, account: str) -> bool:
         and (not export.accounts or account in export.accounts)
         and is_subset(wanted.subject.encode(), export.subject.encode())
     )
+
+
+def _check_shares(settings: Settings, report: Report) -> None:
+    """What accounts were promised together is not more than the server has, if it says so."""
+    jetstream = settings.jetstream
+    granted = [each.jetstream for each in settings.accounts if each.jetstream is not None]
+    for name, most, promised in (
+        ("max_mem", jetstream.max_mem, [each.max_memory for each in granted]),
+        ("max_file", jetstream.max_file, [each.max_store for each in granted]),
+    ):
+        total = sum(size for size in promised if size > 0)
+        if jetstream.enabled and 0 <= most < total:
+            report.problem(
+                report.place(f"jetstream.{name}"),
+                f"jetstream.{name} is {most}, and the accounts may take {total} together; raise "
+                "it or lower their limits",
+            )
 
 
 def _check_websocket(settings: Settings, report: Report) -> None:

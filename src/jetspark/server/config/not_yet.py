@@ -12,7 +12,6 @@ _TIMING: Final = "this version has no timers on connections; leave it out"
 _MONITOR: Final = "this version has no monitoring port; read the log and use the client"
 _LOG: Final = "this version logs what matters to stderr; redirect it"
 _STREAMS: Final = "this version has no such limit on streams; leave it out"
-_DURABLE: Final = "this version syncs before every acknowledgement; leave it out"
 _OURS: Final = "this version has the default built in; leave it out"
 
 NOT_YET: Final[dict[str, str]] = {
@@ -28,18 +27,8 @@ NOT_YET: Final[dict[str, str]] = {
     "accounts.*.mappings": "this version routes subjects as they are",
     "accounts.*.exports": "accounts of this version share nothing yet",
     "accounts.*.imports": "accounts of this version share nothing yet",
-    "accounts.*.jetstream.max_memory": _STREAMS,
-    "accounts.*.jetstream.max_store": _STREAMS,
-    "accounts.*.jetstream.max_streams": _STREAMS,
-    "accounts.*.jetstream.max_consumers": _STREAMS,
-    "accounts.*.jetstream.max_bytes_required": _STREAMS,
-    "accounts.*.jetstream.memory_max_stream_bytes": _STREAMS,
-    "accounts.*.jetstream.store_max_stream_bytes": _STREAMS,
-    "accounts.*.jetstream.max_ack_pending": _STREAMS,
     "websocket": "this version serves TCP clients only",
     "mappings": "this version routes subjects as they are; rewrite them in the stream",
-    "jetstream.max_mem": _STREAMS,
-    "jetstream.max_file": _STREAMS,
     "jetstream.domain": "this version has no domains; use the plain $JS.API subjects",
     "jetstream.strict": "this version is always strict with requests; leave it out",
     "jetstream.key": "this version does not encrypt; keep the store on an encrypted disk",
@@ -47,14 +36,12 @@ NOT_YET: Final[dict[str, str]] = {
     "jetstream.cipher": "this version does not encrypt; keep the store on an encrypted disk",
     "jetstream.max_buffered_size": _STREAMS,
     "jetstream.max_buffered_msgs": _STREAMS,
-    "jetstream.limits": _STREAMS,
     "default_js_domain": "this version has no domains; use the plain $JS.API subjects",
-    "jetspark.commit_delay": _DURABLE,
-    "jetspark.min_last_seq_wait": _OURS,
-    "jetspark.held_reads_max": _OURS,
-    "jetspark.atomic": _OURS,
-    "jetspark.fast": _OURS,
-    "jetspark.memory": _OURS,
+    "jetspark.memory.pending": _OURS,
+    "jetspark.memory.read_buffer": _OURS,
+    "jetspark.memory.cache": _OURS,
+    "jetspark.memory.duplicates": _OURS,
+    "jetspark.memory.index": _OURS,
     "jetspark.dashboard": _MONITOR,
     "jetspark.remotes": "this version mirrors streams of its own only",
     "trace_headers": _LOG,

@@ -84,6 +84,7 @@ def _add_commits(out: Exposition, stats: CommitStats, server: Labels) -> None:
         ("bytes_total", "Bytes in them", COUNTER, stats.bytes),
         ("errors_total", "Groups that could not be written", COUNTER, stats.errors),
         ("no_space_total", "Those for want of space", COUNTER, stats.no_space),
+        ("inline_total", "Groups that the loop wrote itself", COUNTER, stats.inline),
         ("waiting_groups", "Groups that wait for a writer", "gauge", stats.waiting_groups),
         ("waiting_bytes", "Bytes in them", "gauge", stats.waiting_bytes),
     ):
@@ -117,7 +118,8 @@ def add_stream(
     out.family("jetspark_stream_write_error", "1 while it takes no writes").add(
         labels, bool(stream.write_error)
     )
-    level = "async" if config.persist_mode is PersistMode.ASYNC else durability
+    asynchronous = config.persist_mode is PersistMode.ASYNC
+    level = store.durability or ("async" if asynchronous else durability)
     out.family(
         "jetspark_stream_durability", "What an acknowledgement of it means, as a label"
     ).add(format_labels((*pairs, ("value", level))), 1)

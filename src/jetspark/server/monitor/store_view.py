@@ -3,25 +3,9 @@
 A field that is None is not known, and is left out of every answer rather than shown as 0.
 """
 
-from typing import Final
-
 import msgspec
 
-# Upper bounds of the buckets of commit durations. The figures that matter are those of
-# speed.md 7: 0.1 ms is a quick disk, 300 us the limit for inline commits, 10 ms a slow disk.
-COMMIT_BOUNDS_NS: Final = (
-    50_000,
-    100_000,
-    300_000,
-    1_000_000,
-    3_000_000,
-    10_000_000,
-    30_000_000,
-    100_000_000,
-    300_000_000,
-    1_000_000_000,
-    3_000_000_000,
-)
+from jetspark.store.commit_counts import BOUNDS_NS as COMMIT_BOUNDS_NS
 
 
 class CommitStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +22,10 @@ class CommitStats(msgspec.Struct, frozen=True, kw_only=True):
     duration_bounds_ns: tuple[int, ...] = COMMIT_BOUNDS_NS
     duration_counts: tuple[int, ...] = ()
     duration_sum_ns: int = 0
+    duration_p50_ns: int | None = None
+    duration_p99_ns: int | None = None
+    duration_max_ns: int | None = None
+    inline: int | None = None
     waiting_groups: int | None = None
     waiting_bytes: int | None = None
 
@@ -46,6 +34,7 @@ class StreamStore(msgspec.Struct, frozen=True, kw_only=True):
     """One stream on disk."""
 
     kind: str = "file"  # or "memory"
+    durability: str | None = None
     segments: int | None = None
     file_bytes: int | None = None
     staged_position: int | None = None
@@ -59,4 +48,5 @@ class StreamStore(msgspec.Struct, frozen=True, kw_only=True):
     lost_messages: int | None = None
     lost_bytes: int | None = None
     quarantined_bytes: int | None = None
+    scrubbed_ns: int | None = None  # when the full segment was read again that waits longest
     read_only: bool = False

@@ -37,7 +37,13 @@ class Commits(ApiStruct, frozen=True, kw_only=True):
     no_space: int | None = None
     waiting_groups: int | None = None
     waiting_bytes: int | None = None
+    messages_per_group: float | None = None
+    inline: int | None = None
+    by_thread: int | None = None
     duration_sum_ns: int = shown(0)
+    duration_p50_ns: int | None = None
+    duration_p99_ns: int | None = None
+    duration_max_ns: int | None = None
     durations: tuple[CommitBucket, ...] = ()
 
 
@@ -47,6 +53,7 @@ class StreamFiles(ApiStruct, frozen=True, kw_only=True):
     account: str
     stream: str
     kind: str
+    durability: str | None = None
     messages: int
     bytes: int
     segments: int | None = None
@@ -63,6 +70,7 @@ class StreamFiles(ApiStruct, frozen=True, kw_only=True):
     lost_messages: int | None = None
     lost_bytes: int | None = None
     quarantined_bytes: int | None = None
+    scrubbed: Timestamp | None = None
     read_only: bool = shown(False)
     write_error: str = ""
 
@@ -133,12 +141,23 @@ def _commits(stats: CommitStats) -> Commits:
         no_space=stats.no_space,
         waiting_groups=stats.waiting_groups,
         waiting_bytes=stats.waiting_bytes,
+        messages_per_group=_ratio(stats.messages, stats.groups),
+        inline=stats.inline,
+        by_thread=None if stats.inline is None else stats.groups - stats.inline,
         duration_sum_ns=stats.duration_sum_ns,
+        duration_p50_ns=stats.duration_p50_ns,
+        duration_p99_ns=stats.duration_p99_ns,
+        duration_max_ns=stats.duration_max_ns,
         durations=tuple(
             CommitBucket(le_ns=bound, count=count)
             for bound, count in zip(bounds, stats.duration_counts, strict=False)
         ),
     )
+
+
+def _ratio(messages: int | None, groups: int) -> float | None:
+    """How many messages one write had on average, if that is known."""
+    return round(messages / groups, 2) if messages is not None and groups else None
 
 
 def _files(account: str, stream: StreamView, now_ns: int) -> StreamFiles:
@@ -148,6 +167,7 @@ def _files(account: str, stream: StreamView, now_ns: int) -> StreamFiles:
         account=account,
         stream=stream.config.name,
         kind=store.kind,
+        durability=store.durability,
         messages=state.messages,
         bytes=state.bytes,
         segments=store.segments,
@@ -164,6 +184,7 @@ def _files(account: str, stream: StreamView, now_ns: int) -> StreamFiles:
         lost_messages=store.lost_messages,
         lost_bytes=store.lost_bytes,
         quarantined_bytes=store.quarantined_bytes,
+        scrubbed=None if store.scrubbed_ns is None else Timestamp(store.scrubbed_ns),
         read_only=store.read_only,
         write_error=stream.write_error,
     )

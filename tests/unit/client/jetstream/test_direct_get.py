@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from jetspark.client.jetstream.direct_get import describe, make_request, without_min_last_seq
+from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.client.jetstream.stored import from_direct
-from jetspark.client.jetstream.streams import to_nanoseconds
 from jetspark.client.message import Message
 from jetspark.errors import ProtocolViolation
 

@@ -1,0 +1,266 @@
+"""Our client beside nats-py, on the same Python, loop and server, in one run.
+
+The steady figure is the CPU time of the client process per message (speed.md 2); the rates are
+from the clock on the wall. Each measurement is a process of its own, alternating.
+
+    python -m bench.clients [--only WORD] [--rounds N] [--server jetspark]
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from bench.servers import OURS, PEER, running
+
+PAYLOAD = b"x" * 128
+CLIENTS = ("nats-py", "jetspark")
+
+Measure = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
+Case = Callable[[Any, str, int, Measure], Awaitable[None]]
+
+
+async def open_client(client: str, url: str) -> Any:
+    """A connection by either library."""
+    if client == "jetspark":
+        import jetspark
+
+        return await jetspark.connect(url)
+    import nats
+
+    return await nats.connect(url)
+
+
+async def core_publish(nc: Any, client: str, count: int, measure: Measure) -> None:
+    """Publish without an answer, flushed now and then as a program would."""
+
+    async def ours() -> None:
+        for _ in range(count // 1000):
+            for _ in range(1000):
+                nc.publish("bench.core", PAYLOAD)
+            await asyncio.sleep(0)
+        await nc.flush()
+
+    async def theirs() -> None:
+        for _ in range(count // 1000):
+            for _ in range(1000):
+                await nc.publish("bench.core", PAYLOAD)
+            await asyncio.sleep(0)
+        await nc.flush()
+
+    await measure(ours if client == "jetspark" else theirs)
+
+
+async def receive_for(nc: Any, client: str, count: int, measure: Measure) -> None:
+    """Receive with ``async for``; the messages come from a raw socket in another process."""
+    subscription = await nc.subscribe("bench.in")
+    await nc.flush()
+    start_load(nc, count)
+
+    async def work() -> None:
+        left = count
+        messages = subscription if client == "jetspark" else subscription.messages
+        async for _ in messages:
+            left -= 1
+            if not left:
+                return
+
+    await measure(work)
+
+
+async def receive_callback(nc: Any, client: str, count: int, measure: Measure) -> None:
+    """Receive with a callback."""
+    done = asyncio.Event()
+    left = count
+
+    def plain(_message: Any) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            done.set()
+
+    async def coroutine(message: Any) -> None:  # nats-py takes nothing else
+        plain(message)
+
+    callback = plain if client == "jetspark" else coroutine
+    await nc.subscribe("bench.in", **{"callback" if client == "jetspark" else "cb": callback})
+    await nc.flush()
+    start_load(nc, count)
+
+    async def work() -> None:
+        await done.wait()
+
+    await measure(work)
+
+
+async def request_reply(nc: Any, client: str, count: int, measure: Measure) -> None:
+    """Requests one at a time, answered by the same client."""
+
+    async def answer(message: Any) -> None:
+        await message.respond(b"ok")
+
+    if client == "jetspark":
+        await nc.subscribe("bench.ask", callback=lambda message: message.respond(b"ok"))
+    else:
+        await nc.subscribe("bench.ask", cb=answer)
+
+    async def work() -> None:
+        for _ in range(count):
+            await nc.request("bench.ask", PAYLOAD)
+
+    await measure(work)
+
+
+async def js_publish(nc: Any, client: str, count: int, measure: Measure) -> None:
+    """Acknowledged publishes into a memory stream, one at a time."""
+    js = await make_stream(nc, client)
+
+    async def work() -> None:
+        for _ in range(count):
+            await js.publish("bench.js", PAYLOAD)
+
+    await measure(work)
+
+
+async def js_publish_async(nc: Any, client: str, count: int, measure: Measure) -> None:
+    """Acknowledged publishes with a window of 4,000."""
+    js = await make_stream(nc, client)
+
+    async def ours() -> None:
+        for _ in range(count):
+            await js.publish_async("bench.js", PAYLOAD)
+        await js.publish_async_complete()
+
+    async def theirs() -> None:
+        for _ in range(count):
+            await js.publish_async("bench.js", PAYLOAD, wait_stall=60.0)
+        await js.publish_async_completed()
+
+    await measure(ours if client == "jetspark" else theirs)
+
+
+async def make_stream(nc: Any, client: str) -> Any:
+    """A stream in memory, so that the disk does not count."""
+    js = nc.jetstream()
+    if client == "jetspark":
+        from jetspark.api.enums import Storage
+        from jetspark.api.stream import StreamConfig
+
+        await js.create_stream(
+            StreamConfig(name="BENCH", subjects=("bench.js",), storage=Storage.MEMORY)
+        )
+    else:
+        from nats.js.api import StorageType
+
+        await js.add_stream(name="BENCH", subjects=["bench.js"], storage=StorageType.MEMORY)
+    return js
+
+
+CASES: dict[str, tuple[Case, int]] = {
+    "core publish": (core_publish, 400_000),
+    "receive, async for": (receive_for, 200_000),
+    "receive, callback": (receive_callback, 200_000),
+    "request / reply": (request_reply, 5_000),
+    "js.publish, awaited": (js_publish, 5_000),
+    "js.publish_async": (js_publish_async, 40_000),
+}
+
+
+def start_load(nc: Any, count: int) -> None:
+    """Publish from a process of its own, so that only receiving is measured."""
+    info = nc.server_info if hasattr(nc, "server_info") else None
+    port = info.port if info is not None else nc.connected_url.port
+    subprocess.Popen([sys.executable, "-m", "bench.clients", "--load", str(port), str(count)])
+
+
+def send_load(port: int, count: int) -> None:
+    """The load process: frames in bulk over a raw socket."""
+    import socket
+
+    frame = b"PUB bench.in %d\r\n%b\r\n" % (len(PAYLOAD), PAYLOAD)
+    with socket.create_connection(("127.0.0.1", port)) as raw:
+        raw.sendall(b'CONNECT {"verbose":false}\r\n')
+        for _ in range(count // 1000):
+            raw.sendall(frame * 1000)
+        raw.sendall(b"PING\r\n")
+        while b"PONG" not in raw.recv(65536):
+            pass
+
+
+async def run_one(client: str, case: str, url: str) -> None:
+    """Measure one case in this process and print it as JSON."""
+    work, count = CASES[case]
+    figures: dict[str, float] = {}
+
+    async def measure(timed: Callable[[], Awaitable[None]]) -> None:
+        cpu, begun = time.process_time(), time.perf_counter()
+        await timed()
+        figures["cpu_ns"] = (time.process_time() - cpu) / count * 1e9
+        figures["rate"] = count / (time.perf_counter() - begun)
+
+    nc = await open_client(client, url)
+    await work(nc, client, count, measure)
+    await nc.close()
+    print(json.dumps(figures))
+
+
+def measured(client: str, case: str, server: str) -> dict[str, float]:
+    """One measurement, client and server fresh."""
+    with running(server) as peer:
+        url = f"nats://{peer.host}:{peer.port}"
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.clients", "--one", client, case, url],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        raise RuntimeError(f"{client}, {case}:\n{done.stderr}")
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def report(rounds: int, *, only: str = "", server: str = PEER) -> None:
+    """Print the table."""
+    print(f"\n{'client case, on ' + server:<34} {'nats-py':>12} {'jetspark':>12} {'ratio':>6}   ")
+    print(f"{'':<34} {'CPU ns/msg':>12} {'CPU ns/msg':>12} {'':>6}   msgs/s (theirs, ours)")
+    for case in CASES:
+        if only not in case:
+            continue
+        found: dict[str, list[dict[str, float]]] = {client: [] for client in CLIENTS}
+        for _ in range(rounds):
+            for client in CLIENTS:
+                found[client].append(measured(client, case, server))
+        cost = {name: min(one["cpu_ns"] for one in found[name]) for name in CLIENTS}
+        rate = {name: statistics.median(one["rate"] for one in found[name]) for name in CLIENTS}
+        theirs, ours = cost["nats-py"], cost["jetspark"]
+        print(
+            f"{case:<34} {theirs:>12,.0f} {ours:>12,.0f} {theirs / ours:>6.2f}   "
+            f"{rate['nats-py']:,.0f} {rate['jetspark']:,.0f}"
+        )
+
+
+def main() -> None:
+    """Measure everything, or one case in this process."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--one", nargs=3, metavar=("CLIENT", "CASE", "URL"))
+    parser.add_argument("--load", nargs=2, type=int, metavar=("PORT", "COUNT"))
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--server", choices=[PEER, OURS], default=PEER)
+    arguments = parser.parse_args()
+    if arguments.one:
+        asyncio.run(run_one(*arguments.one))
+    elif arguments.load:
+        send_load(*arguments.load)
+    else:
+        report(arguments.rounds, only=arguments.only, server=arguments.server)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""How a client proves who it is: credentials of the URL, user, token, nkey, JWT."""
+
+import base64
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from jetspark.client.options import ClientOptions
+from jetspark.client.server_pool import ServerAddress
+from jetspark.errors import AuthorizationFailed, BadCredentials, Error
+from jetspark.protocol.handshake import ConnectOptions, ServerInfo
+from jetspark.protocol.nkeys import USER, KeyPair, decode_public
+from jetspark.version import VERSION
+
+T = TypeVar("T")
+
+# A block between two lines of dashes, as nsc writes them.
+_BLOCK: Final = re.compile(r"-{3,}\s*BEGIN ([A-Z ]+?)\s*-{3,}\s*([\w\-.=]+)\s*-{3,}\s*END")
+
+
+class Proof(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of CONNECT that say who we are."""
+
+    user: str = ""
+    password: str = ""
+    token: str = ""
+    nkey: str = ""
+    jwt: str = ""
+    signature: str = ""
+
+
+class UserCredentials(msgspec.Struct, frozen=True, kw_only=True):
+    """What a credentials file holds."""
+
+    jwt: str
+    key: KeyPair
+
+
+def connect_options(
+    options: ClientOptions, info: ServerInfo, address: ServerAddress
+) -> ConnectOptions:
+    """What CONNECT says to the server behind ``address``."""
+    proof = prove(options, info.nonce, address)
+    return ConnectOptions(
+        verbose=False,
+        pedantic=False,
+        tls_required=bool(options.tls) or address.tls,
+        user=proof.user,
+        password=proof.password,
+        auth_token=proof.token,
+        nkey=proof.nkey,
+        jwt=proof.jwt,
+        sig=proof.signature,
+        name=options.name,
+        lang="python-jetspark",
+        version=VERSION,
+        protocol=1,
+        echo=options.echo,
+        # Without headers a server cannot say that nobody listens.
+        headers=info.headers,
+        no_responders=info.headers,
+    )
+
+
+def prove(options: ClientOptions, nonce: str, address: ServerAddress) -> Proof:
+    """Answer the server's ``nonce``; credentials of the URL come first."""
+    if address.user or address.token:
+        return Proof(user=address.user, password=address.password, token=address.token)
+    if options.credentials:
+        found = read_credentials(options.credentials)
+        return Proof(jwt=found.jwt, signature=_sign(found.key.sign, nonce))
+    if options.nkey_seed:
+        key = KeyPair.from_seed(options.nkey_seed)
+        _need_nonce(nonce)
+        return Proof(nkey=key.public_key, signature=_sign(key.sign, nonce))
+    if options.signature_callback is not None:
+        if options.jwt_callback is None:
+            _need_nonce(nonce)
+        jwt = "" if options.jwt_callback is None else _call("jwt", options.jwt_callback)
+        signature = _sign(options.signature_callback, nonce)
+        return Proof(nkey=options.nkey, jwt=jwt, signature=signature)
+    return Proof(user=options.user, password=options.password, token=options.token)
+
+
+def check_credentials(options: ClientOptions) -> None:
+    """Refuse keys and files that cannot work before anything is dialled."""
+    if options.credentials:
+        read_credentials(options.credentials)
+    if options.nkey_seed:
+        _need_user(KeyPair.from_seed(options.nkey_seed), "nkey_seed")
+    if options.signature_callback is None:
+        if options.jwt_callback is not None or options.nkey:
+            raise ValueError(
+                "jwt_callback and nkey need signature_callback, which signs the nonce"
+            )
+        return
+    if bool(options.nkey) == (options.jwt_callback is not None):
+        raise ValueError(
+            "signature_callback needs either nkey (the public key) or jwt_callback (the user JWT)"
+        )
+    if options.nkey:
+        decode_public(options.nkey)
+
+
+def read_credentials(source: str | os.PathLike[str]) -> UserCredentials:
+    """Read a credentials file, or its text; BadCredentials says what is missing."""
+    text = os.fspath(source)
+    where = "the credentials"
+    if "-----BEGIN" not in text:
+        where = f"credentials file {text!r}"
+        try:
+            text = Path(text).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadCredentials(f"{where} cannot be read: {error}") from error
+    blocks = {match[1]: match[2] for match in _BLOCK.finditer(text)}
+    jwt, seed = blocks.get("NATS USER JWT"), blocks.get("USER NKEY SEED")
+    if jwt is None or seed is None:
+        missing = "NATS USER JWT" if jwt is None else "USER NKEY SEED"
+        raise BadCredentials(
+            f"{where}: no block -----BEGIN {missing}-----; expected a file as "
+            "'nsc generate creds' writes it, with the user's JWT and its seed"
+        )
+    try:
+        key = KeyPair.from_seed(seed)
+    except BadCredentials as error:
+        raise BadCredentials(f"{where}: {error}") from None
+    _need_user(key, where)
+    owner = _jwt_subject(jwt, where)
+    if owner != key.public_key:
+        raise BadCredentials(
+            f"{where}: the JWT is for {owner}, the seed belongs to {key.public_key}: "
+            "they must be of one user"
+        )
+    return UserCredentials(jwt=jwt, key=key)
+
+
+def _jwt_subject(jwt: str, where: str) -> str:
+    parts = jwt.split(".")
+    try:
+        claims = msgspec.json.decode(
+            base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        )
+        return str(claims["sub"])
+    except (IndexError, KeyError, TypeError, ValueError, msgspec.DecodeError) as error:
+        raise BadCredentials(f"{where}: the JWT cannot be read: {error}") from error
+
+
+def _need_user(key: KeyPair, where: str) -> None:
+    if key.kind != USER:
+        raise BadCredentials(f"{where}: expected the seed of a user (SU...), got S{key.kind}...")
+
+
+def _need_nonce(nonce: str) -> None:
+    if not nonce:
+        raise AuthorizationFailed(
+            "the server asked for no signature (no nonce in INFO): it has no users with nkeys; "
+            "connect without nkey_seed and nkey, or configure them on the server"
+        )
+
+
+def _sign(sign: Callable[[bytes], bytes], nonce: str) -> str:
+    if not nonce:
+        return ""  # a server without authentication takes the JWT and asks for nothing
+    signature = _call("signature", sign, nonce.encode())
+    return base64.urlsafe_b64encode(signature).decode().rstrip("=")
+
+
+def _call(name: str, callback: Callable[..., T], *arguments: object) -> T:
+    """Run a callback of the user's; what it raises counts as refused credentials."""
+    try:
+        return callback(*arguments)
+    except Error:
+        raise
+    except Exception as error:
+        raise AuthorizationFailed(f"the {name} callback failed: {error!r}") from error

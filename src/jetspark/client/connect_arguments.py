@@ -1,0 +1,99 @@
+"""The keyword arguments of ``connect``, with what each means."""
+
+import os
+import ssl
+from collections.abc import Callable, Sequence
+from typing import TypedDict, Unpack
+
+from jetspark.client.options import (
+    ClientOptions,
+    ClosedCallback,
+    DiscoveredCallback,
+    ErrorCallback,
+    ServerCallback,
+)
+from jetspark.client.server_pool import DEFAULT_URL, parse_servers
+from jetspark.client.tls import TlsFiles
+
+
+class ConnectArguments(TypedDict, total=False):
+    """What ``connect`` takes besides the servers; the defaults are those of ``ClientOptions``.
+
+    *Who we are*: ``name`` is shown by the server's monitoring. One of ``user`` and ``password``,
+    ``token``, ``nkey_seed``, ``credentials`` (the path of a credentials file, or its text; read
+    again for every connection), ``nkey`` (the public key) with ``signature_callback``, or
+    ``jwt_callback`` with ``signature_callback``: the first returns the user's JWT, the second
+    signs the server's nonce. Credentials in a server's URL win over these for that server.
+
+    *TLS*: ``tls`` is True (the system's certificates), a ``TlsFiles`` (which pickles) or an SSL
+    context; ``tls_hostname`` is the name in the certificate when it is not the one dialled;
+    ``tls_first`` starts TLS before the server's greeting. ``websocket_headers`` go with the
+    opening request of ``ws://`` and ``wss://`` servers.
+
+    *Times* are seconds: ``connect_timeout`` bounds each try, ``timeout`` is the default of every
+    call. A PING goes out every ``ping_interval``; after ``pings_outstanding_max`` without an
+    answer the connection counts as lost.
+
+    *Reconnecting*: a lost connection is replaced unless ``allow_reconnect`` is False: first at
+    once, then after ``reconnect_wait``, doubled for each round over all servers up to
+    ``reconnect_wait_max``, with up to ``reconnect_jitter`` more at random. A server is given up
+    after ``max_reconnects`` failures in a row (-1: never) or when it refused the credentials
+    twice. With ``retry_on_failed_connect`` the first connection is looked for in the same way, in
+    the background. Servers that the cluster names are tried too, unless ``ignore_discovered``;
+    ``randomize`` shuffles the servers given.
+
+    *Buffers*: ``write_buffer_bytes`` may wait to be written, ``reconnect_buffer_bytes`` while
+    there is no connection (0: publishing then raises at once).
+
+    *Callbacks* are plain or coroutine functions on the client's loop. ``error_callback`` hears
+    what no call can raise (slow consumers, permission violations, errors of subscription
+    callbacks), ``disconnected_callback`` why a connection was lost, ``reconnected_callback`` and
+    ``lame_duck_callback`` get the server's INFO, ``discovered_callback`` the new ``host:port``
+    texts, ``closed_callback`` hears once why the client is closed (None: by ``close``).
+
+    ``inbox_prefix`` begins the reply subjects; ``echo=False`` hides the client's own messages
+    from its subscriptions.
+    """
+
+    name: str
+    user: str
+    password: str
+    token: str
+    nkey_seed: str
+    nkey: str
+    credentials: str | os.PathLike[str]
+    jwt_callback: Callable[[], str] | None
+    signature_callback: Callable[[bytes], bytes] | None
+    tls: ssl.SSLContext | TlsFiles | bool | None
+    tls_hostname: str
+    tls_first: bool
+    websocket_headers: dict[str, str] | None
+    inbox_prefix: str
+    echo: bool
+    connect_timeout: float
+    timeout: float
+    ping_interval: float
+    pings_outstanding_max: int
+    allow_reconnect: bool
+    max_reconnects: int
+    reconnect_wait: float
+    reconnect_wait_max: float
+    reconnect_jitter: float
+    retry_on_failed_connect: bool
+    randomize: bool
+    ignore_discovered: bool
+    write_buffer_bytes: int
+    reconnect_buffer_bytes: int
+    error_callback: ErrorCallback | None
+    disconnected_callback: ErrorCallback | None
+    reconnected_callback: ServerCallback | None
+    closed_callback: ClosedCallback | None
+    lame_duck_callback: ServerCallback | None
+    discovered_callback: DiscoveredCallback | None
+
+
+def client_options(
+    servers: str | Sequence[str] = DEFAULT_URL, **arguments: Unpack[ConnectArguments]
+) -> ClientOptions:
+    """What ``connect`` was or would be told, as a struct to keep, compare and pickle."""
+    return ClientOptions(servers=tuple(parse_servers(servers)), **arguments)

@@ -1,0 +1,1 @@
+"""Consumers: made, looked at, and read by fetch, next, messages and consume."""

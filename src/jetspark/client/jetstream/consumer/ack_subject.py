@@ -1,0 +1,98 @@
+"""The acknowledgement subject of a delivered message, ADR-15 "JSAck", and what it tells.
+
+Two shapes: 9 tokens, ``$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>
+.<pending>``, and 11 or more, with ``<domain>.<account hash>`` behind ``$JS.ACK``; tokens behind
+the eleventh are for routing.
+"""
+
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from jetspark.errors import NotJetStreamMessage
+
+_V1_TOKENS: Final = 9
+_V2_TOKENS: Final = 11
+_NO_DOMAIN: Final = "_"
+
+
+class MessageMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """How a message was delivered.
+
+    ``num_delivered`` counts deliveries of this message from 1, ``consumer_seq`` counts deliveries
+    of the consumer, ``num_pending`` is what the consumer still had to deliver after it.
+    ``domain`` is None when the server has none (``_`` on the wire), or does not say it.
+    """
+
+    stream: str
+    consumer: str
+    num_delivered: int
+    stream_seq: int
+    consumer_seq: int
+    time_ns: int
+    num_pending: int
+    domain: str | None = None
+    account_hash: str | None = None
+
+    @property
+    def time(self) -> datetime:
+        """``time_ns``, when the stream took the message, as UTC, cut to microseconds."""
+        seconds, rest = divmod(self.time_ns, 1_000_000_000)
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+
+
+def parse_ack_subject(reply: str) -> MessageMetadata:
+    """Read an acknowledgement subject; NotJetStreamMessage says what is wrong with it."""
+    domain: str | None = None
+    account: str | None = None
+    tokens = reply.split(".")
+    if tokens[:2] != ["$JS", "ACK"]:
+        raise NotJetStreamMessage(
+            f"reply subject {reply!r} does not begin with $JS.ACK: the message was not delivered "
+            "by a consumer"
+        )
+    if len(tokens) >= _V2_TOKENS:
+        domain = None if tokens[2] == _NO_DOMAIN else tokens[2]
+        account = tokens[3]
+        fields = tokens[4:11]
+    elif len(tokens) == _V1_TOKENS:
+        fields = tokens[2:]
+    else:
+        raise NotJetStreamMessage(
+            f"ack subject {reply!r} has {len(tokens)} tokens: expected 9, or 11 and more"
+        )
+    numbers = fields[2:]
+    if not all(text.isascii() and text.isdecimal() for text in numbers):
+        raise NotJetStreamMessage(
+            f"ack subject {reply!r}: expected numbers behind the consumer's name, got "
+            f"{'.'.join(numbers)!r}"
+        )
+    delivered, stream_seq, consumer_seq, time_ns, pending = map(int, numbers)
+    return MessageMetadata(
+        stream=fields[0],
+        consumer=fields[1],
+        num_delivered=delivered,
+        stream_seq=stream_seq,
+        consumer_seq=consumer_seq,
+        time_ns=time_ns,
+        num_pending=pending,
+        domain=domain,
+        account_hash=account,
+    )
+
+
+def sequences(reply: str) -> tuple[int, int, int]:
+    """Stream sequence, consumer sequence and pending: what readers need of every message."""
+    tokens = reply.split(".")
+    if len(tokens) == _V1_TOKENS:
+        first = 5
+    elif len(tokens) >= _V2_TOKENS:
+        first = 7
+    else:
+        first = 0
+    try:
+        return int(tokens[first]), int(tokens[first + 1]), int(tokens[first + 3])
+    except (ValueError, IndexError):
+        parse_ack_subject(reply)  # raises, and says why
+        raise

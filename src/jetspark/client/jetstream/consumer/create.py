@@ -1,0 +1,128 @@
+"""Making and listing consumers: the subject and body of a create request, and its answer."""
+
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from jetspark.api.consumer import (
+    CONSUMER_CREATE,
+    CONSUMER_INFO,
+    CONSUMER_LIST,
+    CONSUMER_NAMES,
+    ConsumerConfig,
+    ConsumerCreateRequest,
+    ConsumerInfo,
+    ConsumersRequest,
+)
+from jetspark.api.enums import ConsumerAction
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.errors import BadName
+from jetspark.subjects.tokens import consumer_name_problem, is_valid_subject
+
+# What an ordered consumer settles itself; a configuration that sets one of them is refused.
+_SETTLED: Final = (
+    "durable_name",
+    "name",
+    "ack_policy",
+    "ack_wait",
+    "max_deliver",
+    "backoff",
+    "max_ack_pending",
+    "deliver_subject",
+    "deliver_group",
+    "flow_control",
+    "idle_heartbeat",
+    "priority_groups",
+)
+
+
+def check_consumer_name(name: str) -> str:
+    """Refuse what cannot be a consumer's name, before it gets into a subject."""
+    problem = consumer_name_problem(name)
+    if problem is not None:
+        raise BadName("consumer", name, problem)
+    return name
+
+
+async def create_consumer(
+    api: ApiClient,
+    stream: str,
+    config: ConsumerConfig,
+    action: ConsumerAction,
+    *,
+    timeout: float | None = None,
+) -> ConsumerInfo:
+    """Create or update a consumer; a name is made up when the configuration has none.
+
+    A single filter stands in the subject, so that permissions can be given per filter
+    (wire-facts.md 7).
+    """
+    name = check_consumer_name(config.name or config.durable_name or api.nuid.next())
+    if config.durable_name and config.durable_name != name:
+        raise ValueError(
+            f"name={config.name!r} and durable_name={config.durable_name!r}: give one of them, or "
+            "the same to both"
+        )
+    verb = f"CONSUMER.CREATE.{stream}.{name}"
+    only = config.filter_subject
+    if only and is_valid_subject(only.encode("utf-8", "surrogateescape")):
+        verb = f"{verb}.{only}"
+    request = ConsumerCreateRequest(stream_name=stream, config=config, action=action)
+    return await api.call(verb, request, CONSUMER_CREATE, timeout=timeout)
+
+
+async def consumer_info(
+    api: ApiClient, stream: str, name: str, *, timeout: float | None = None
+) -> ConsumerInfo:
+    """Look a consumer up; ConsumerNotFound when there is none."""
+    verb = f"CONSUMER.INFO.{stream}.{check_consumer_name(name)}"
+    return await api.call(verb, None, CONSUMER_INFO, timeout=timeout)
+
+
+def forget_consumer(api: ApiClient, stream: str, name: str) -> None:
+    """Ask for its deletion without waiting for an answer: it would go away by itself, later."""
+    if not api.core.is_closed:
+        api.core.send_message(api.subject(f"CONSUMER.DELETE.{stream}.{name}"), b"", b"", b"")
+
+
+async def consumer_pages(
+    api: ApiClient, stream: str, timeout: float | None
+) -> AsyncGenerator[tuple[ConsumerInfo, ...], None]:
+    """All consumers of a stream, page by page."""
+    offset = 0
+    while True:
+        request = ConsumersRequest(offset=offset)
+        verb = f"CONSUMER.LIST.{stream}"
+        page = await api.call(verb, request, CONSUMER_LIST, timeout=timeout)
+        found = page.consumers or ()
+        offset += len(found)
+        yield found
+        if not found or offset >= page.total:
+            return
+
+
+async def consumer_name_pages(
+    api: ApiClient, stream: str, timeout: float | None
+) -> AsyncGenerator[tuple[str, ...], None]:
+    """The names of all consumers of a stream, page by page."""
+    offset = 0
+    while True:
+        request = ConsumersRequest(offset=offset)
+        verb = f"CONSUMER.NAMES.{stream}"
+        page = await api.call(verb, request, CONSUMER_NAMES, timeout=timeout)
+        found = page.consumers or ()
+        offset += len(found)
+        yield found
+        if not found or offset >= page.total:
+            return
+
+
+def ordered_config(config: ConsumerConfig) -> ConsumerConfig:
+    """Refuse what an ordered consumer settles itself; return the rest as it is."""
+    plain = ConsumerConfig()
+    wrong = [name for name in _SETTLED if getattr(config, name) != getattr(plain, name)]
+    if wrong:
+        raise ValueError(
+            f"an ordered consumer settles {', '.join(wrong)} itself: leave it out, or use "
+            "create_consumer"
+        )
+    return config

@@ -1,0 +1,323 @@
+"""Reading a pull consumer without end: requests overlap, so the next messages are on their way.
+
+No task: whoever reads drives it. Statuses are handled when the reader reaches them, heartbeats
+are watched while it waits. What is buffered stays in the subscription, bounded by the prefetch.
+"""
+
+import asyncio
+import contextlib
+import itertools
+from collections import deque
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage, is_status
+from jetspark.client.jetstream.consumer.pull import (
+    PullGroup,
+    PullStatus,
+    encode_pull,
+    read_pull_status,
+)
+from jetspark.client.jetstream.consumer.window import PullWindow
+from jetspark.client.message import Message
+from jetspark.client.subscription import PENDING_BYTES_MAX, Subscription
+from jetspark.errors import (
+    ConnectionClosed,
+    ConsumerNotFound,
+    Error,
+    HeartbeatMissed,
+    StreamNotFound,
+)
+from jetspark.headers.block import find_value
+from jetspark.headers.names import PIN_ID
+
+CHUNK_MAX: Final = 256  # messages taken over from the subscription at once
+# A subscription may hold heartbeats and statuses besides the messages asked for.
+STATUS_ROOM: Final = 10_000
+RETRY_PAUSE_FIRST: Final = 0.1  # seconds before a consumer that nobody answers for is asked again
+RETRY_PAUSE_MAX: Final = 5.0
+
+
+class PullTarget(Protocol):
+    """The consumer that is read."""
+
+    @property
+    def label(self) -> str:
+        """Stream and consumer, for messages."""
+
+    @property
+    def next_subject(self) -> bytes:
+        """Where pull requests go."""
+
+    async def check_exists(self) -> None:
+        """Raise ConsumerNotFound or StreamNotFound when it is gone."""
+
+
+class EndlessPull:
+    """Messages of one pull consumer, in chunks. ``next_chunk`` is the only way to read."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        target: PullTarget,
+        link: AckLink,
+        *,
+        prefetch: int,
+        max_bytes: int,
+        threshold: float,
+        expires: float,
+        heartbeat: float,
+        alarm: float,
+        group: PullGroup | None = None,
+    ) -> None:
+        self._api = api
+        self._core = api.core
+        self._target = target
+        self._link = link
+        self._max_bytes = max_bytes
+        self._window = PullWindow(prefetch, max_bytes, threshold)
+        self._chunk = max(1, min(CHUNK_MAX, prefetch // 4))
+        self._expires = expires
+        self._heartbeat = heartbeat
+        self._alarm = alarm
+        self._group = group
+        self._pin_id = ""
+        self._inbox = api.new_inbox()
+        self._numbers = itertools.count(1)
+        # Statuses of requests before this one are about requests that were given up.
+        self._first_valid = 1
+        self._pause = 0.0
+        self._stopped = False
+        self._failure: Error | None = None
+        self.raise_alarm = False  # an ordered reader starts anew instead of asking again
+        self._subscription: Subscription = self._core.add_subscription(
+            f"{self._inbox}.*",
+            "",
+            pending_msgs=max(prefetch, 1) + STATUS_ROOM,
+            pending_bytes=max(PENDING_BYTES_MAX, 2 * max_bytes),
+            callback=None,
+        )
+        self._core.up_listeners.add(self._on_up)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing further will arrive."""
+        return self._subscription.is_closed
+
+    @property
+    def buffered(self) -> int:
+        """Messages (and statuses) received and not yet taken."""
+        return self._subscription.pending_msgs
+
+    async def next_chunk(self, count: int) -> list[JetStreamMessage]:
+        """Wait for messages and return up to ``count``; empty when it was stopped.
+
+        Raises what ends the reading: ConsumerDeleted, ConsumerNotFound, PullRefused,
+        ConnectionClosed. What passes is reported to the error callback.
+        """
+        while True:
+            if self._failure is not None:
+                raise self._failure
+            if not self._stopped:
+                self._ask()
+            arrived = await self._arrivals(min(count, self._chunk))
+            if not arrived:
+                return []
+            taken = await self._sort(arrived)
+            if taken:
+                self._pause = 0.0
+                return taken
+
+    def renew(self) -> None:
+        """Forget the requests under way and ask again (connection lost, heartbeats missed)."""
+        self._first_valid = next(self._numbers)
+        self._window.reset()
+
+    async def stop(self) -> None:
+        """Ask for nothing more; what has arrived can still be read."""
+        self._stopped = True
+        self._core.up_listeners.discard(self._on_up)
+        await self._subscription.unsubscribe()
+
+    def _on_up(self) -> None:
+        """A new connection: requests of the old one are lost with it."""
+        self.renew()
+        self._ask()
+
+    def _ask(self) -> None:
+        wanted = self._window.next_request()
+        if wanted is None:
+            return
+        batch, max_bytes = wanted
+        body = encode_pull(
+            batch,
+            max_bytes=max_bytes,
+            expires=self._expires,
+            heartbeat=self._heartbeat,
+            group=self._group,
+            pin_id=self._pin_id,
+        )
+        reply = f"{self._inbox}.{next(self._numbers)}".encode()
+        self._core.send_message(self._target.next_subject, reply, b"", body)
+
+    async def _arrivals(self, count: int) -> list[Message]:
+        subscription = self._subscription
+        while not subscription.pending_msgs and not subscription.is_closed and self._alarm:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._alarm):
+                    return await subscription.next_chunk(count)
+            self._missed()
+        return await subscription.next_chunk(count)
+
+    def _missed(self) -> None:
+        error = HeartbeatMissed(
+            f"{self._target.label}: neither a message nor a heartbeat for {self._alarm:g} s; "
+            "asking again"
+        )
+        if self.raise_alarm:
+            raise error
+        self._core.report(error)
+        self.renew()
+        self._ask()
+
+    async def _sort(self, arrived: Sequence[Message]) -> list[JetStreamMessage]:
+        """Handle the statuses among ``arrived`` and return the messages."""
+        link = self._link
+        taken = []
+        size = 0
+        failure: Error | None = None
+        for message in arrived:
+            block = message.header_block
+            if block and is_status(message):
+                failure = await self._on_status(message) or failure
+                continue
+            size += len(message.subject) + len(message.reply) + len(block) + len(message.data)
+            taken.append(
+                JetStreamMessage(message.subject, message.data, message.reply, block, link)
+            )
+        if taken:
+            self._window.took(len(taken), size)
+            if self._group is not None:
+                pin = find_value(arrived[-1].header_block, PIN_ID)
+                self._pin_id = pin.decode() if pin else self._pin_id
+        if failure is not None:
+            await self.stop()
+            if not taken:
+                raise failure
+            # The messages first: the failure is raised when they have been taken.
+            self._failure = failure
+        return taken
+
+    async def _on_status(self, message: Message) -> Error | None:
+        """Act on a status; an error that ends the reading is returned."""
+        number = message.subject.rpartition(".")[2]
+        if number.isdigit() and int(number) < self._first_valid:
+            return None
+        answer = read_pull_status(message.header_block)
+        match answer.status:
+            case PullStatus.ALIVE:
+                return None
+            case PullStatus.ENDED:
+                self._window.ended(answer.pending_msgs, answer.pending_bytes)
+                if not answer.pending_msgs:
+                    self.renew()
+            case PullStatus.FILLED:
+                if answer.oversized and answer.pending_bytes >= self._max_bytes:
+                    return answer.error  # larger than max_bytes: asking again gets it again
+                self._window.ended(answer.pending_msgs, answer.pending_bytes)
+            case PullStatus.PASSING:
+                if answer.error is not None:
+                    self._core.report(answer.error)
+                await self._rest()
+                self.renew()
+            case PullStatus.UNPINNED:
+                self._pin_id = ""
+                self.renew()
+                await self._rest()
+            case PullStatus.GONE:
+                try:
+                    await self._target.check_exists()
+                except (ConsumerNotFound, StreamNotFound, ConnectionClosed) as error:
+                    return error
+                except Error as error:
+                    self._core.report(error)  # a server that is starting: it will be there
+                await self._rest()
+                self.renew()
+            case PullStatus.FAILED:
+                return answer.error
+        return None
+
+    async def _rest(self) -> None:
+        """Wait before the next request, longer each time until messages come."""
+        await asyncio.sleep(self._pause)
+        self._pause = min(max(self._pause * 2, RETRY_PAUSE_FIRST), RETRY_PAUSE_MAX)
+
+
+class ChunkSource(Protocol):
+    """What hands out messages in chunks and can be stopped."""
+
+    async def next_chunk(self, count: int) -> list[JetStreamMessage]:
+        """Wait for messages and return up to ``count``; empty at the end."""
+
+    async def stop(self) -> None:
+        """Ask for nothing more; what has arrived can still be read."""
+
+
+class MessageIterator:
+    """Messages of a consumer without end: ``async for``, and ``async with`` to stop in the end.
+
+    Made by ``Consumer.messages`` and ``OrderedConsumer.messages``.
+    """
+
+    def __init__(self, source: ChunkSource) -> None:
+        self._source = source
+        self._items: deque[JetStreamMessage] = deque()
+        self.ended: Final = asyncio.Event()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> JetStreamMessage:
+        items = self._items
+        if not items:
+            items.extend(await self._source.next_chunk(CHUNK_MAX))
+            if not items:
+                self.ended.set()
+                raise StopAsyncIteration
+        return items.popleft()
+
+    async def next_chunk(self, count: int) -> list[JetStreamMessage]:
+        """Wait for a message, then return what is there, up to ``count``; empty at the end."""
+        items = self._items
+        if items:
+            return [items.popleft() for _ in range(min(count, len(items)))]
+        chunk = await self._source.next_chunk(count)
+        if not chunk:
+            self.ended.set()
+        return chunk
+
+    async def drain(self) -> None:
+        """Ask for nothing more; the iteration ends when what has arrived was taken."""
+        await self._source.stop()
+
+    async def stop(self) -> None:
+        """End now and give up what was not taken: it is delivered again after ack_wait."""
+        self._items.clear()
+        self.ended.set()
+        await self._source.stop()
+        with contextlib.suppress(Error):
+            while await self._source.next_chunk(CHUNK_MAX):
+                pass
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()

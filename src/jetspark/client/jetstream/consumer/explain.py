@@ -1,0 +1,121 @@
+"""Why a message is, or is not, delivered by a consumer. Pure; ``now`` is an argument.
+
+users.md 23: the question behind most reports about consumers that "do not deliver". The answer
+is found in what CONSUMER.INFO, STREAM.INFO and the message itself say.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from jetspark.api.consumer import ConsumerInfo
+from jetspark.api.enums import AckPolicy
+from jetspark.api.stream import StreamState
+from jetspark.subjects.match import matches
+
+
+class Reason(StrEnum):
+    """The first thing that stands in the way of a message, or where it is."""
+
+    NOT_STORED = "not_stored"
+    NOT_YET = "not_yet"
+    FILTERED = "filtered"
+    PAUSED = "paused"
+    ACKNOWLEDGED = "acknowledged"
+    BEFORE_START = "before_start"
+    ACK_PENDING = "ack_pending"
+    MAX_ACK_PENDING = "max_ack_pending"
+    NO_PULL_WAITING = "no_pull_waiting"
+    NOT_BOUND = "not_bound"
+    HELD_BACK = "held_back"
+    DELIVERABLE = "deliverable"
+    NOTHING_PENDING = "nothing_pending"
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """The reason, and a sentence with the numbers behind it and what helps."""
+
+    reason: Reason
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def explain(info: ConsumerInfo, state: StreamState, seq: int, subject: str | None) -> Explanation:
+    """Say why ``seq`` (0: the next message) is not delivered.
+
+    ``subject`` is that of the stored message with this sequence, None when there is none.
+    """
+    config = info.config
+    if seq > state.last_seq:
+        return Explanation(
+            Reason.NOT_YET, f"sequence {seq} is not stored yet: the last one is {state.last_seq}"
+        )
+    if seq and subject is None:
+        return Explanation(
+            Reason.NOT_STORED, f"sequence {seq} was deleted, expired or never stored"
+        )
+    filters = config.filter_subjects or ((config.filter_subject,) if config.filter_subject else ())
+    if subject is not None and filters:
+        encoded = subject.encode("utf-8", "surrogateescape")
+        if not any(matches(encoded, one.encode("utf-8", "surrogateescape")) for one in filters):
+            return Explanation(
+                Reason.FILTERED, f"subject {subject!r} matches no filter of {', '.join(filters)}"
+            )
+    if seq and seq <= info.delivered.stream_seq:
+        return _explain_delivered(info, seq)
+    if not seq and not info.num_pending:
+        return Explanation(
+            Reason.NOTHING_PENDING,
+            f"everything was delivered; {info.num_ack_pending} messages wait for their ack",
+        )
+    return _explain_waiting(info, state)
+
+
+def _explain_delivered(info: ConsumerInfo, seq: int) -> Explanation:
+    if info.config.ack_policy is AckPolicy.NONE:
+        return Explanation(Reason.ACKNOWLEDGED, f"sequence {seq} was delivered; acks are not used")
+    if seq <= info.ack_floor.stream_seq:
+        return Explanation(
+            Reason.ACKNOWLEDGED,
+            f"sequence {seq} is at or below the ack floor {info.ack_floor.stream_seq}: it was "
+            "acknowledged, terminated, or lies before the consumer's start",
+        )
+    wait = info.config.ack_wait / 1e9
+    return Explanation(
+        Reason.ACK_PENDING,
+        f"sequence {seq} was delivered and waits for its ack, or has it: {info.num_ack_pending} "
+        f"are pending, each is delivered again {wait:g} s after its delivery "
+        f"(max_deliver {info.config.max_deliver})",
+    )
+
+
+def _explain_waiting(info: ConsumerInfo, state: StreamState) -> Explanation:
+    config = info.config
+    if info.paused:
+        return Explanation(
+            Reason.PAUSED,
+            f"the consumer is paused for another {info.pause_remaining / 1e9:g} s: resume() it",
+        )
+    if config.min_last_seq > state.last_seq:
+        return Explanation(
+            Reason.HELD_BACK,
+            f"min_last_seq {config.min_last_seq}: the stream is at {state.last_seq}",
+        )
+    limit = config.max_ack_pending
+    if config.ack_policy is not AckPolicy.NONE and 0 < limit <= info.num_ack_pending:
+        return Explanation(
+            Reason.MAX_ACK_PENDING,
+            f"{info.num_ack_pending} messages wait for their ack and max_ack_pending is {limit}: "
+            "acknowledge them, or raise the limit",
+        )
+    if config.deliver_subject and not info.push_bound:
+        return Explanation(
+            Reason.NOT_BOUND, f"nobody subscribes to the deliver subject {config.deliver_subject}"
+        )
+    if not config.deliver_subject and not info.num_waiting:
+        return Explanation(Reason.NO_PULL_WAITING, "no pull request waits: call fetch or messages")
+    return Explanation(
+        Reason.DELIVERABLE, f"nothing stands in its way; {info.num_pending} are to be delivered"
+    )

@@ -1,0 +1,105 @@
+"""One pull request and what comes back: ``Consumer.fetch`` and ``Consumer.next``."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.consumer.endless import STATUS_ROOM
+from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage, is_status
+from jetspark.client.jetstream.consumer.pull import PullAnswer, PullStatus, read_pull_status
+from jetspark.client.message import Message
+from jetspark.client.subscription import PENDING_BYTES_MAX
+from jetspark.errors import Error, HeartbeatMissed, NoResponders
+
+# The server says when a request is over; it is waited for so much longer than the request lasts.
+ANSWER_GRACE: Final = 1.0
+SHORTEST: Final = 0.001  # seconds; consumers refuse requests that last less
+
+
+class Fetch:
+    """Collects the answers to one pull request.
+
+    ``messages`` grows as they come, so that whoever is interrupted finds what has arrived.
+    """
+
+    def __init__(self, api: ApiClient, label: str, link: AckLink, batch: int) -> None:
+        self._core = api.core
+        self._label = label
+        self._link = link
+        self._batch = batch
+        self._inbox = api.new_inbox()
+        self.messages: list[JetStreamMessage] = []
+        self._subscription = self._core.add_subscription(
+            self._inbox,
+            "",
+            pending_msgs=batch + STATUS_ROOM,
+            pending_bytes=PENDING_BYTES_MAX,
+            callback=None,
+        )
+
+    async def run(
+        self, subject: bytes, body: Callable[[int, float], bytes], lasts: float, alarm: float
+    ) -> None:
+        """Send the request and wait until it is over; raises what ended it early.
+
+        ``body`` makes it for a number of messages and seconds. ``lasts`` is how long the server
+        holds it, ``alarm`` (0: none) how long nothing at all may arrive.
+        """
+        core, loop = self._core, self._core.loop
+        end = loop.time() + lasts + ANSWER_GRACE
+
+        def ask() -> None:
+            """Ask for what is missing; again when the connection is another one."""
+            left = max(end - ANSWER_GRACE - loop.time(), SHORTEST)
+            missing = self._batch - len(self.messages)
+            core.send_message(subject, self._inbox.encode(), b"", body(missing, left))
+
+        try:
+            ask()
+            core.up_listeners.add(ask)
+            while len(self.messages) < self._batch:
+                now = loop.time()
+                wait = min(end - now, alarm) if alarm else end - now
+                try:
+                    async with asyncio.timeout(wait):
+                        arrived = await self._subscription.next_chunk(self._batch)
+                except TimeoutError:
+                    if alarm and wait == alarm and not self.messages:
+                        raise HeartbeatMissed(
+                            f"{self._label}: neither a message nor a heartbeat for {alarm:g} s"
+                        ) from None
+                    return
+                if not arrived or self._take(arrived):
+                    return
+        finally:
+            core.up_listeners.discard(ask)
+            await self._subscription.unsubscribe()
+
+    def _take(self, arrived: list[Message]) -> bool:
+        """Sort out messages and statuses; True when the request is over."""
+        link, over = self._link, False
+        failure: Error | None = None
+        for message in arrived:
+            block = message.header_block
+            if block and is_status(message):
+                answer = read_pull_status(block)
+                over = over or answer.status is not PullStatus.ALIVE
+                failure = failure or self._failure(answer)
+                continue
+            self.messages.append(
+                JetStreamMessage(message.subject, message.data, message.reply, block, link)
+            )
+        if failure is not None:
+            raise failure
+        return over
+
+    def _failure(self, answer: PullAnswer) -> Error | None:
+        """The error a status stands for; decisions.md, "409 in fetch"."""
+        if answer.status is PullStatus.GONE:
+            error = NoResponders(self._label)
+            error.add_note("the consumer does not exist (any more), or JetStream is not ready")
+            return error
+        if answer.status is PullStatus.FILLED:
+            return None if self.messages else answer.error
+        return answer.error

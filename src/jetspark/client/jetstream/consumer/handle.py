@@ -1,0 +1,287 @@
+"""A pull or push consumer on the server: look at it, change it, read it."""
+
+# Every call has a timeout argument (design.md, "The client").
+
+from datetime import datetime
+from typing import Final
+
+from jetspark.api.base import Timestamp
+from jetspark.api.consumer import (
+    CONSUMER_DELETE,
+    CONSUMER_INFO,
+    CONSUMER_PAUSE,
+    CONSUMER_RESET,
+    ConsumerConfig,
+    ConsumerInfo,
+    PauseRequest,
+    PauseResponse,
+    ResetRequest,
+)
+from jetspark.api.enums import AckPolicy
+from jetspark.api.message import MsgGetRequest
+from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.consumer.consume import Consumption, MessageCallback
+from jetspark.client.jetstream.consumer.endless import EndlessPull, MessageIterator
+from jetspark.client.jetstream.consumer.explain import Explanation, explain
+from jetspark.client.jetstream.consumer.fetch import Fetch
+from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
+from jetspark.client.jetstream.consumer.pull import PullGroup, check_pull, encode_pull
+from jetspark.client.jetstream.direct_get import StreamReader
+from jetspark.client.jetstream.moment import to_nanoseconds
+from jetspark.errors import MessageNotFound, RequestTimeout, SubscribeRefused
+
+PREFETCH: Final = 500  # messages that messages() and consume() ask for ahead, as nats.go
+EXPIRES: Final = 30.0  # seconds that their requests last
+HEARTBEAT: Final = 5.0  # seconds between the server's signs of life
+THRESHOLD: Final = 0.5  # of the prefetch: below it more is asked for
+ALARM_INTERVALS: Final = 3  # ADR-15: heartbeats missed before the alarm
+
+
+class Consumer:
+    """A handle to one consumer. Made by ``Stream.consumer`` and ``Stream.create_consumer``."""
+
+    def __init__(self, api: ApiClient, info: ConsumerInfo) -> None:
+        self._api = api
+        self._info = info
+        self._stream = info.stream_name
+        self._name = info.name
+        self._verb = f"{self._stream}.{self._name}"
+        self._link = AckLink(
+            api.core,
+            ignored=info.config.ack_policy is AckPolicy.NONE,
+            timeout=api.timeout,
+        )
+        # Messages of a fetch that was cancelled or failed after they had arrived.
+        self._kept: list[JetStreamMessage] = []
+
+    @property
+    def name(self) -> str:
+        """The name of the consumer."""
+        return self._name
+
+    @property
+    def stream(self) -> str:
+        """The name of its stream."""
+        return self._stream
+
+    @property
+    def config(self) -> ConsumerConfig:
+        """The configuration as of the last ``info`` (or when the handle was made)."""
+        return self._info.config
+
+    @property
+    def cached_info(self) -> ConsumerInfo:
+        """What the last ``info`` said, without asking again."""
+        return self._info
+
+    @property
+    def label(self) -> str:
+        """Stream and consumer, for messages to people."""
+        return f"consumer {self._name!r} of stream {self._stream!r}"
+
+    @property
+    def next_subject(self) -> bytes:
+        """Where pull requests go."""
+        return self._api.subject(f"CONSUMER.MSG.NEXT.{self._verb}")
+
+    async def check_exists(self) -> None:
+        """Raise ConsumerNotFound or StreamNotFound when it is gone."""
+        await self.info()
+
+    # Reading.
+
+    async def fetch(
+        self,
+        batch: int = 1,
+        *,
+        max_bytes: int = 0,
+        no_wait: bool = False,
+        heartbeat: float = 0.0,
+        group: PullGroup | None = None,
+        timeout: float | None = None,
+    ) -> list[JetStreamMessage]:
+        """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first.
+
+        ``max_bytes`` bounds their size, ``no_wait`` takes only what is there now. With
+        ``heartbeat`` seconds the server shows signs of life; HeartbeatMissed when it does not.
+        Raises PullRefused (409), ConsumerDeleted, and NoResponders when the consumer is gone.
+        Messages that had arrived when it failed or was cancelled are what the next call returns.
+        """
+        seconds = self._api.seconds(timeout)
+        check_pull(batch, max_bytes, seconds, heartbeat)
+        self._check_pull()
+        if self._kept:
+            given, self._kept = self._kept[:batch], self._kept[batch:]
+            return given
+        fetch = Fetch(self._api, self.label, self._link, batch)
+
+        def body(missing: int, left: float) -> bytes:
+            return encode_pull(
+                missing,
+                max_bytes=max_bytes,
+                expires=0.0 if no_wait else left,
+                no_wait=no_wait,
+                heartbeat=heartbeat if heartbeat * 2 <= left else 0.0,
+                group=group,
+            )
+
+        try:
+            await fetch.run(self.next_subject, body, seconds, heartbeat * ALARM_INTERVALS)
+        except BaseException:
+            self._kept.extend(fetch.messages)
+            raise
+        return fetch.messages
+
+    async def next(
+        self, *, group: PullGroup | None = None, timeout: float | None = None
+    ) -> JetStreamMessage:
+        """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
+        fetched = await self.fetch(1, group=group, timeout=timeout)
+        if not fetched:
+            raise RequestTimeout(f"{self.label}: no message within {self._api.seconds(timeout)} s")
+        return fetched[0]
+
+    def messages(
+        self,
+        *,
+        prefetch: int = PREFETCH,
+        max_bytes: int = 0,
+        threshold: float = THRESHOLD,
+        expires: float = EXPIRES,
+        heartbeat: float = HEARTBEAT,
+        alarm: float | None = None,
+        group: PullGroup | None = None,
+    ) -> MessageIterator:
+        """Iterate over messages without end, the next ones already on their way.
+
+        At most ``prefetch`` messages (or ``max_bytes``, if given) are asked for ahead; when less
+        than ``threshold`` of that is left, more is asked for. Requests last ``expires`` seconds.
+        Nothing heard for ``alarm`` seconds (default: three times ``heartbeat``) is reported to
+        the error callback as HeartbeatMissed, and asked for again. The iteration raises
+        ConsumerDeleted, ConsumerNotFound or PullRefused when it cannot go on. Use it with
+        ``async with``, or call ``stop``.
+        """
+        return MessageIterator(
+            self._endless(
+                prefetch, max_bytes, threshold, expires, heartbeat, alarm=alarm, group=group
+            )
+        )
+
+    def consume(
+        self,
+        callback: MessageCallback,
+        *,
+        prefetch: int = PREFETCH,
+        max_bytes: int = 0,
+        threshold: float = THRESHOLD,
+        expires: float = EXPIRES,
+        heartbeat: float = HEARTBEAT,
+        alarm: float | None = None,
+        group: PullGroup | None = None,
+    ) -> Consumption:
+        """Call ``callback`` with one message after the other, from a task, until it is stopped.
+
+        The callback is a plain or a coroutine function; what it raises is reported to the error
+        callback. Options as in ``messages``. Stop with ``stop`` or ``drain`` of the result.
+        """
+        source = self._endless(
+            prefetch, max_bytes, threshold, expires, heartbeat, alarm=alarm, group=group
+        )
+        return Consumption(self._api.core, source, callback, self.label)
+
+    # Management.
+
+    async def info(self, *, timeout: float | None = None) -> ConsumerInfo:
+        """Ask what the consumer has delivered and what is pending; ConsumerNotFound if gone."""
+        self._info = await self._api.call(
+            f"CONSUMER.INFO.{self._verb}", None, CONSUMER_INFO, timeout=timeout
+        )
+        return self._info
+
+    async def pause(self, until: datetime | int, *, timeout: float | None = None) -> PauseResponse:
+        """Deliver nothing until then (a datetime with a time zone, or ns since 1970)."""
+        return await self._api.call(
+            f"CONSUMER.PAUSE.{self._verb}",
+            PauseRequest(pause_until=Timestamp(to_nanoseconds(until))),
+            CONSUMER_PAUSE,
+            timeout=timeout,
+        )
+
+    async def resume(self, *, timeout: float | None = None) -> PauseResponse:
+        """End a pause now."""
+        return await self._api.call(
+            f"CONSUMER.PAUSE.{self._verb}", None, CONSUMER_PAUSE, timeout=timeout
+        )
+
+    async def reset(self, seq: int = 0, *, timeout: float | None = None) -> int:
+        """Deliver again from ``seq`` on (0: from the ack floor); returns where it starts.
+
+        What waits for its ack is forgotten. Needs nats-server 2.15 or jetspark.
+        """
+        if seq < 0:
+            raise ValueError(f"seq={seq}: expected a sequence, or 0 for the ack floor")
+        answer = await self._api.call(
+            f"CONSUMER.RESET.{self._verb}", ResetRequest(seq=seq), CONSUMER_RESET, timeout=timeout
+        )
+        return answer.reset_seq
+
+    async def explain(self, seq: int = 0, *, timeout: float | None = None) -> Explanation:
+        """Why the message ``seq`` (0: the next one) is not delivered, in a word and a sentence."""
+        info = await self.info(timeout=timeout)
+        stream = await self._api.call(
+            f"STREAM.INFO.{self._stream}", StreamInfoRequest(), STREAM_INFO, timeout=timeout
+        )
+        subject: str | None = None
+        if seq:
+            reader = StreamReader(self._api, self._stream)
+            try:
+                found = await reader.get_from_leader(
+                    MsgGetRequest(seq=seq), self._api.seconds(timeout)
+                )
+                subject = found.subject
+            except MessageNotFound:
+                subject = None
+        return explain(info, stream.state, seq, subject)
+
+    async def delete(self, *, timeout: float | None = None) -> None:
+        """Delete the consumer; ConsumerNotFound when it is gone already."""
+        await self._api.call(
+            f"CONSUMER.DELETE.{self._verb}", None, CONSUMER_DELETE, timeout=timeout
+        )
+
+    # Private parts.
+
+    def _check_pull(self) -> None:
+        if self._info.config.deliver_subject:
+            raise SubscribeRefused(
+                f"{self.label} is push based (it delivers to "
+                f"{self._info.config.deliver_subject!r}): read it with js.subscribe, or create a "
+                "consumer without deliver_subject"
+            )
+
+    def _endless(
+        self,
+        prefetch: int,
+        max_bytes: int,
+        threshold: float,
+        expires: float,
+        heartbeat: float,
+        *,
+        alarm: float | None,
+        group: PullGroup | None,
+    ) -> EndlessPull:
+        check_pull(prefetch, max_bytes, expires, heartbeat)
+        self._check_pull()
+        return EndlessPull(
+            self._api,
+            self,
+            self._link,
+            prefetch=prefetch,
+            max_bytes=max_bytes,
+            threshold=threshold,
+            expires=expires,
+            heartbeat=heartbeat,
+            alarm=heartbeat * ALARM_INTERVALS if alarm is None else alarm,
+            group=group,
+        )

@@ -1,0 +1,140 @@
+"""A message that a consumer delivered, and its acknowledgement (ADR-15, "Ack Handling")."""
+
+# Every call has a timeout argument (design.md, "The client").
+
+import math
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from jetspark.client.core import ClientCore
+from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata, parse_ack_subject
+from jetspark.client.message import Message
+from jetspark.errors import NoResponders, NotJetStreamMessage
+from jetspark.headers.block import decode_headers
+from jetspark.headers.headers import Headers
+from jetspark.headers.status import NO_RESPONDERS
+
+ACK: Final = b"+ACK"
+NAK: Final = b"-NAK"
+TERM: Final = b"+TERM"
+IN_PROGRESS: Final = b"+WPI"
+
+
+class AckLink:
+    """How the messages of one consumer are acknowledged; shared by all of them."""
+
+    def __init__(self, core: ClientCore, *, ignored: bool, timeout: float) -> None:
+        self.core: Final = core
+        # ADR-15: under ack policy "none" requests to send any kind of ack are ignored.
+        self.ignored: Final = ignored
+        self.timeout: Final = timeout
+
+
+# Not tracked by the garbage collector, like Message: nothing that a link leads to holds messages
+# once the connection is closed.
+class JetStreamMessage(msgspec.Struct, eq=False, gc=False):
+    """One delivered message. The fields stand in the order of the constructor.
+
+    ``ack``, ``nak`` and ``term`` are final: after one of them was sent, every further request to
+    acknowledge is silently ignored; all are ignored when the consumer's ack policy is none. They
+    are buffered like a publish; ``ack_sync`` waits until the server has taken it.
+    """
+
+    subject: str
+    data: bytes
+    reply: str
+    header_block: bytes
+    _link: AckLink
+    _settled: bool = False
+
+    @property
+    def headers(self) -> Headers:
+        """The publisher's headers; empty when the message has none."""
+        return decode_headers(self.header_block) if self.header_block else Headers()
+
+    @property
+    def metadata(self) -> MessageMetadata:
+        """Stream, consumer, sequences, time and pending count, read from the reply subject."""
+        return parse_ack_subject(self.reply)
+
+    @property
+    def time(self) -> datetime:
+        """When the stream took the message."""
+        return self.metadata.time
+
+    @property
+    def size(self) -> int:
+        """Bytes of headers and payload."""
+        return len(self.header_block) + len(self.data)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a final acknowledgement was sent."""
+        return self._settled
+
+    def ack(self) -> None:
+        """Acknowledge: the message is done."""
+        self._send(ACK, final=True)
+
+    async def ack_sync(self, *, timeout: float | None = None) -> None:
+        """Acknowledge and wait until the server has taken it.
+
+        Raises RequestTimeout when no answer came (it may be acknowledged or not), NoResponders
+        when the consumer is gone.
+        """
+        if self._ignored():
+            return
+        link = self._link
+        seconds = link.timeout if timeout is None else timeout
+        answer = await link.core.ask(self.reply.encode(), b"", ACK, seconds)
+        if answer.status == NO_RESPONDERS:
+            error = NoResponders(self.reply)
+            error.add_note("the consumer was deleted: its messages can no longer be acknowledged")
+            raise error
+        self._settled = True
+
+    def nak(self, *, delay: float = 0.0) -> None:
+        """Give it back: it is delivered again, at once or after ``delay`` seconds."""
+        if delay < 0 or not math.isfinite(delay):
+            raise ValueError(f"delay={delay}: expected seconds from 0 on")
+        body = b'-NAK {"delay":%d}' % round(delay * 1e9) if delay else NAK
+        self._send(body, final=True)
+
+    def term(self, *, reason: str = "") -> None:
+        """Never deliver it again, without success; ``reason`` is shown in the advisory."""
+        self._send(TERM + b" " + reason.encode() if reason else TERM, final=True)
+
+    def in_progress(self) -> None:
+        """Ask for more time: the consumer's ack_wait starts anew."""
+        self._send(IN_PROGRESS, final=False)
+
+    def _send(self, body: bytes, *, final: bool) -> None:
+        if self._ignored():
+            return
+        self._link.core.send_message(self.reply.encode(), b"", b"", body)
+        if final:
+            # ADR-15: marked after the publish succeeded, so that one that failed can be repeated.
+            self._settled = True
+
+    def _ignored(self) -> bool:
+        if self._settled or self._link.ignored:
+            return True
+        if not self.reply.startswith("$JS.ACK."):
+            raise NotJetStreamMessage(
+                f"message on {self.subject!r} has no $JS.ACK reply subject: it cannot be "
+                "acknowledged"
+            )
+        return False
+
+    def __repr__(self) -> str:
+        # Payloads may be large or secret: a log line shows their size.
+        return (
+            f"JetStreamMessage(subject={self.subject!r}, reply={self.reply!r}, size={self.size})"
+        )
+
+
+def is_status(message: Message) -> bool:
+    """Whether it is a status of the server instead of a message: its first line has a code."""
+    return message.header_block[8:9] == b" "

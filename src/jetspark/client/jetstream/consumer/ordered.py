@@ -1,0 +1,262 @@
+"""Ordered consumers: every message once and in order, whatever happens to the consumer.
+
+The consumer on the server is ephemeral, kept in memory and never redelivers. When a message is
+missing, when it falls silent or is gone (deleted, its server restarted), a new one is made that
+starts behind the last message that was handed out.
+"""
+
+# Every call has a timeout argument (design.md, "The client").
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
+from jetspark.api.enums import AckPolicy, ConsumerAction, DeliverPolicy
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.consumer.ack_subject import sequences
+from jetspark.client.jetstream.consumer.create import create_consumer, forget_consumer
+from jetspark.client.jetstream.consumer.endless import EndlessPull
+from jetspark.client.jetstream.consumer.handle import Consumer
+from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
+from jetspark.client.jetstream.consumer.push import PushSource
+from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
+from jetspark.errors import (
+    ApiError,
+    ConnectionClosed,
+    ConsumerGap,
+    Error,
+    HeartbeatMissed,
+    RequestTimeout,
+    StreamNotFound,
+)
+from jetspark.units import minutes, seconds
+
+HEARTBEAT: Final = 5.0
+ALARM_INTERVALS: Final = 3
+INACTIVE_THRESHOLD: Final = minutes(5)
+RETRY_PAUSE_FIRST: Final = 0.05  # seconds before a consumer is made again, doubling
+RETRY_PAUSE_MAX: Final = 5.0
+
+
+class OrderedReader:
+    """Chunks of an ordered consumer; ``info`` is that of the consumer made last."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        stream: str,
+        config: ConsumerConfig,
+        *,
+        push: bool,
+        prefetch: int,
+        heartbeat: float = HEARTBEAT,
+        alarm: float | None = None,
+    ) -> None:
+        self._api = api
+        self._stream = stream
+        self._config = config
+        self._push = push
+        self._prefetch = prefetch
+        self._heartbeat = heartbeat
+        self._alarm = heartbeat * ALARM_INTERVALS if alarm is None else alarm
+        self._link = AckLink(api.core, ignored=True, timeout=api.timeout)
+        self._source: EndlessPull | PushSource | None = None
+        self._broken: Error | None = None
+        self._expected = 1
+        self._last_seq = 0
+        self._pause = 0.0
+        self._stopped = False
+        self._ending: asyncio.Task[None] | None = None
+        self.info: ConsumerInfo | None = None
+        self.restarts = 0
+
+    @property
+    def expected(self) -> int:
+        """The consumer sequence that is due next."""
+        return self._expected
+
+    async def start(self, *, timeout: float | None = None) -> ConsumerInfo:
+        """Make the consumer; raises what the server says against it."""
+        source: EndlessPull | PushSource
+        inbox = self._api.new_inbox()
+        self._broken = None
+        config = self._configured(inbox)
+        if self._push:
+            # ADR-15: the subscription is there before the consumer.
+            subscription = self._api.core.add_subscription(
+                inbox,
+                "",
+                pending_msgs=PENDING_MSGS_MAX,
+                pending_bytes=PENDING_BYTES_MAX,
+                callback=None,
+            )
+            try:
+                info = await self._create(config, timeout)
+            except BaseException:
+                await subscription.unsubscribe()
+                raise
+            source = PushSource(
+                self._api.core,
+                subscription,
+                self._link,
+                label=f"ordered consumer of stream {self._stream!r}",
+                alarm=self._alarm,
+                check_gaps=True,
+                next_seq=1,
+                on_gap=self._on_gap,
+                on_alarm=self._on_alarm,
+            )
+        else:
+            info = await self._create(config, timeout)
+            source = EndlessPull(
+                self._api,
+                Consumer(self._api, info),
+                self._link,
+                prefetch=self._prefetch,
+                max_bytes=0,
+                threshold=0.5,
+                expires=30.0,
+                heartbeat=self._heartbeat,
+                alarm=self._alarm,
+            )
+            source.raise_alarm = True
+        self._source, self._expected = source, 1
+        self._api.core.up_listeners.add(self._on_up)
+        if self._config.deliver_policy is DeliverPolicy.NEW and not self._last_seq:
+            # What is published between two consumers must not be missed.
+            self._config = start_at(self._config, info.delivered.stream_seq + 1)
+        return info
+
+    async def next_chunk(self, count: int) -> list[JetStreamMessage]:
+        """Wait for messages and return up to ``count``, in order; empty after ``stop``.
+
+        Raises StreamNotFound when the stream is gone, ConnectionClosed, and what the server says
+        against making the consumer anew.
+        """
+        while not self._stopped:
+            if self._source is None:
+                await self.start()
+            assert self._source is not None
+            try:
+                chunk = await self._source.next_chunk(count)
+                if self._broken is not None:
+                    # A heartbeat told of messages that never came.
+                    chunk = []
+            except (ConnectionClosed, StreamNotFound):
+                await self.stop()
+                raise
+            except Error as error:
+                await self._restart(error)
+                continue
+            kept = self._in_order(chunk)
+            if kept:
+                self._pause = 0.0
+                return kept
+            await self._restart(self._broken)
+        return []
+
+    async def stop(self) -> None:
+        """Read no more; the consumer is deleted."""
+        self._stopped = True
+        await self._drop()
+
+    def _in_order(self, chunk: list[JetStreamMessage]) -> list[JetStreamMessage]:
+        """The messages up to the first one that is missing; the rest comes again."""
+        for index, message in enumerate(chunk):
+            stream_seq, consumer_seq, _ = sequences(message.reply)
+            if consumer_seq != self._expected:
+                return chunk[:index]
+            self._expected += 1
+            self._last_seq = stream_seq
+        return chunk
+
+    async def _restart(self, _reason: Error | None) -> None:
+        """Give up this consumer; the next one is made when messages are asked for again."""
+        await self._drop()
+        if self._stopped:
+            return
+        self.restarts += 1
+        await asyncio.sleep(self._pause)
+        self._pause = min(max(self._pause * 2, RETRY_PAUSE_FIRST), RETRY_PAUSE_MAX)
+
+    async def _drop(self) -> None:
+        source, self._source = self._source, None
+        self._api.core.up_listeners.discard(self._on_up)
+        if source is not None:
+            with suppress(ConnectionClosed):
+                await source.stop()
+        if self.info is not None:
+            with suppress(ConnectionClosed):
+                forget_consumer(self._api, self._stream, self.info.name)
+            self.info = None
+
+    async def _create(self, config: ConsumerConfig, timeout: float | None) -> ConsumerInfo:
+        """Create; a server that is not up yet (after a restart) is asked again."""
+        while True:
+            try:
+                self.info = await create_consumer(
+                    self._api, self._stream, config, ConsumerAction.CREATE, timeout=timeout
+                )
+            except (ApiError, RequestTimeout) as error:
+                passing = isinstance(error, RequestTimeout) or error.code == 503
+                if not passing or not self.restarts:
+                    raise
+                await asyncio.sleep(max(self._pause, RETRY_PAUSE_FIRST))
+            else:
+                return self.info
+
+    def _configured(self, inbox: str) -> ConsumerConfig:
+        config = start_at(self._config, self._last_seq + 1) if self._last_seq else self._config
+        config = msgspec.structs.replace(
+            config,
+            name=self._api.nuid.next(),
+            durable_name="",
+            ack_policy=AckPolicy.NONE,
+            max_deliver=1,
+            mem_storage=True,
+            num_replicas=1,
+            inactive_threshold=config.inactive_threshold or INACTIVE_THRESHOLD,
+        )
+        filtered = config.filter_subject or config.filter_subjects
+        if config.deliver_policy is DeliverPolicy.LAST_PER_SUBJECT and not filtered:
+            # The server wants a filter with this policy (10094): all subjects, then.
+            config = msgspec.structs.replace(config, filter_subject=">")
+        if not self._push:
+            return config
+        return msgspec.structs.replace(
+            config,
+            deliver_subject=inbox,
+            flow_control=True,
+            idle_heartbeat=seconds(self._heartbeat),
+        )
+
+    def _on_gap(self, gap: ConsumerGap) -> None:
+        # Gaps between messages are found by _in_order; this one was told by a heartbeat.
+        self._break(gap)
+
+    def _on_alarm(self, alarm: HeartbeatMissed) -> None:
+        self._break(alarm)
+
+    def _on_up(self) -> None:
+        # A server that was restarted has forgotten the consumer; any other is started anew too,
+        # because messages may have been sent to the connection that is gone.
+        self._break(ConnectionClosed("the connection was replaced"))
+
+    def _break(self, error: Error) -> None:
+        if self._broken is None and self._source is not None:
+            self._broken = error
+            # Ends the wait of the reader, which then makes the consumer anew.
+            self._ending = self._api.core.loop.create_task(self._source.stop())
+
+
+def start_at(config: ConsumerConfig, seq: int) -> ConsumerConfig:
+    """The same consumer, started at a sequence."""
+    return msgspec.structs.replace(
+        config,
+        deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+        opt_start_seq=seq,
+        opt_start_time=None,
+    )

@@ -1,0 +1,135 @@
+"""The handle of an ordered consumer: read a stream in order, without acknowledgements."""
+
+# Every call has a timeout argument (design.md, "The client").
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.consumer.consume import Consumption, MessageCallback
+from jetspark.client.jetstream.consumer.endless import CHUNK_MAX, MessageIterator
+from jetspark.client.jetstream.consumer.handle import PREFETCH
+from jetspark.client.jetstream.consumer.message import JetStreamMessage
+from jetspark.client.jetstream.consumer.ordered import HEARTBEAT, OrderedReader
+from jetspark.errors import RequestTimeout
+
+
+class OrderedConsumer:
+    """Messages of a stream in order, each once. Made by ``Stream.ordered_consumer``.
+
+    Every ``messages`` and ``consume`` reads on its own, from the start that was configured;
+    ``fetch`` and ``next`` go on where the last of them ended. A missing message, silence, a
+    deleted consumer or a restarted server make it start anew behind the last message.
+    """
+
+    def __init__(self, api: ApiClient, stream: str, config: ConsumerConfig, *, push: bool) -> None:
+        self._api = api
+        self._stream = stream
+        self._config = config
+        self._push = push
+        self._reader: OrderedReader | None = None
+        self._kept: deque[JetStreamMessage] = deque()
+
+    @property
+    def stream(self) -> str:
+        """The name of the stream."""
+        return self._stream
+
+    @property
+    def config(self) -> ConsumerConfig:
+        """What was asked for."""
+        return self._config
+
+    @property
+    def cached_info(self) -> ConsumerInfo | None:
+        """The consumer that ``fetch`` and ``next`` made last; None before the first of them."""
+        return self._reader.info if self._reader is not None else None
+
+    async def fetch(
+        self, batch: int = 1, *, timeout: float | None = None
+    ) -> list[JetStreamMessage]:
+        """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first."""
+        if batch < 1:
+            raise ValueError(f"batch={batch}: expected at least 1 message")
+        if self._reader is None:
+            self._reader = self._new_reader(min(batch, PREFETCH), HEARTBEAT, None)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._api.seconds(timeout)):
+                while len(self._kept) < batch:
+                    chunk = await self._reader.next_chunk(min(batch - len(self._kept), CHUNK_MAX))
+                    if not chunk:
+                        break
+                    self._kept.extend(chunk)
+        return [self._kept.popleft() for _ in range(min(batch, len(self._kept)))]
+
+    async def next(self, *, timeout: float | None = None) -> JetStreamMessage:
+        """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
+        fetched = await self.fetch(1, timeout=timeout)
+        if not fetched:
+            raise RequestTimeout(
+                f"ordered consumer of stream {self._stream!r}: no message within "
+                f"{self._api.seconds(timeout)} s"
+            )
+        return fetched[0]
+
+    def messages(
+        self,
+        *,
+        prefetch: int = PREFETCH,
+        heartbeat: float = HEARTBEAT,
+        alarm: float | None = None,
+    ) -> MessageIterator:
+        """Iterate over the messages without end.
+
+        ``prefetch`` messages are asked for ahead (a push consumer paces itself); after ``alarm``
+        seconds (default: three times ``heartbeat``) of silence it starts anew.
+        """
+        return MessageIterator(self._new_reader(prefetch, heartbeat, alarm))
+
+    def consume(
+        self,
+        callback: MessageCallback,
+        *,
+        prefetch: int = PREFETCH,
+        heartbeat: float = HEARTBEAT,
+        alarm: float | None = None,
+    ) -> Consumption:
+        """Call ``callback`` with one message after the other, from a task, until it is stopped."""
+        reader = self._new_reader(prefetch, heartbeat, alarm)
+        label = f"ordered consumer of stream {self._stream!r}"
+        return Consumption(self._api.core, reader, callback, label)
+
+    async def close(self) -> None:
+        """End what ``fetch`` and ``next`` use; its consumer is deleted."""
+        reader, self._reader = self._reader, None
+        self._kept.clear()
+        if reader is not None:
+            await reader.stop()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _new_reader(self, prefetch: int, heartbeat: float, alarm: float | None) -> OrderedReader:
+        if prefetch < 1:
+            raise ValueError(f"prefetch={prefetch}: expected at least 1 message")
+        return OrderedReader(
+            self._api,
+            self._stream,
+            self._config,
+            push=self._push,
+            prefetch=prefetch,
+            heartbeat=heartbeat,
+            alarm=alarm,
+        )

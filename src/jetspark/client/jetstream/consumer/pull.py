@@ -1,0 +1,142 @@
+"""Pull requests: what they may ask for, and what the statuses that answer them mean. Pure.
+
+ADR-15: 404 and 408 are the normal end of a request and are not shown; 409, 503 and what nobody
+knows are errors. decisions.md: two of the 409s end a fetch that has messages without an error.
+"""
+
+from enum import Enum, auto
+from typing import Final
+
+import msgspec
+
+from jetspark.api.base import encode_request
+from jetspark.api.consumer import PullRequest
+from jetspark.client.jetstream.pages import parse_count
+from jetspark.errors import Error, status_error
+from jetspark.headers.block import find_value
+from jetspark.headers.names import PENDING_BYTES, PENDING_MESSAGES
+from jetspark.headers.status import (
+    BATCH_COMPLETED_TEXT,
+    CONFLICT,
+    CONTROL,
+    LEADERSHIP_CHANGE_TEXT,
+    LOCKED,
+    MAX_WAITING_TEXT,
+    MESSAGE_SIZE_TEXT,
+    NO_RESPONDERS,
+    NOT_FOUND,
+    SERVER_SHUTDOWN_TEXT,
+    TIMEOUT,
+    parse_status,
+)
+from jetspark.units import seconds
+
+HEARTBEAT_MIN: Final = 0.1  # seconds; wire-facts.md 15
+# What a server that restarts or moves a consumer says: the request is over, another one will do.
+_PASSING: Final = (LEADERSHIP_CHANGE_TEXT, SERVER_SHUTDOWN_TEXT, MAX_WAITING_TEXT)
+
+
+class PullStatus(Enum):
+    """What a status means for the request it belongs to."""
+
+    ALIVE = auto()  # a heartbeat: the request goes on
+    ENDED = auto()  # 404, 408: nothing (more) for this request
+    FILLED = auto()  # its bytes are used up, or the next message does not fit into them
+    PASSING = auto()  # it was cut short by something that passes: ask again
+    UNPINNED = auto()  # another client is pinned to the group: ask again without the old id
+    GONE = auto()  # nobody listens: no such consumer, or JetStream is not up yet
+    FAILED = auto()  # it makes no sense to ask again
+
+
+class PullAnswer(msgspec.Struct, frozen=True):
+    """A status, read: its meaning, what was left of the request, the error for the user."""
+
+    status: PullStatus
+    pending_msgs: int = 0
+    pending_bytes: int = 0
+    error: Error | None = None
+    # The next message alone is larger than the bytes asked for.
+    oversized: bool = False
+
+
+def read_pull_status(block: bytes) -> PullAnswer:
+    """Read the header block of a status that answers a pull request."""
+    code, text = parse_status(block)
+    if code == CONTROL:
+        return PullAnswer(PullStatus.ALIVE)
+    pending = max(parse_count(find_value(block, PENDING_MESSAGES)), 0)
+    room = max(parse_count(find_value(block, PENDING_BYTES)), 0)
+    if code in {NOT_FOUND, TIMEOUT}:
+        return PullAnswer(PullStatus.ENDED, pending, room)
+    error = status_error(code, text.decode("utf-8", "replace"))
+    if code == NO_RESPONDERS:
+        return PullAnswer(PullStatus.GONE, error=error)
+    if code == LOCKED:
+        return PullAnswer(PullStatus.UNPINNED, error=error)
+    if code == CONFLICT and text.startswith((BATCH_COMPLETED_TEXT, MESSAGE_SIZE_TEXT)):
+        return PullAnswer(
+            PullStatus.FILLED, pending, room, error, text.startswith(MESSAGE_SIZE_TEXT)
+        )
+    if code == CONFLICT and text.startswith(_PASSING):
+        return PullAnswer(PullStatus.PASSING, pending, room, error)
+    return PullAnswer(PullStatus.FAILED, pending, room, error)
+
+
+class PullGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """How a request takes part in a priority group of the consumer.
+
+    ``min_pending`` and ``min_ack_pending`` are for the policy overflow, ``priority`` (0 is the
+    first) for prioritized.
+    """
+
+    name: str
+    min_pending: int = 0
+    min_ack_pending: int = 0
+    priority: int = 0
+
+
+def encode_pull(
+    batch: int,
+    *,
+    max_bytes: int = 0,
+    expires: float = 0.0,
+    no_wait: bool = False,
+    heartbeat: float = 0.0,
+    group: PullGroup | None = None,
+    pin_id: str = "",
+) -> bytes:
+    """The body of CONSUMER.MSG.NEXT."""
+    request = PullRequest(
+        batch=batch,
+        max_bytes=max_bytes,
+        expires=seconds(expires),
+        no_wait=no_wait,
+        idle_heartbeat=seconds(heartbeat),
+    )
+    if group is not None:
+        request = msgspec.structs.replace(
+            request,
+            group=group.name,
+            min_pending=group.min_pending,
+            min_ack_pending=group.min_ack_pending,
+            priority=group.priority,
+            id=pin_id,
+        )
+    return encode_request(request)
+
+
+def check_pull(batch: int, max_bytes: int, expires: float, heartbeat: float) -> None:
+    """Refuse what the server would refuse, or answer in a way that helps nobody."""
+    if batch < 1:
+        raise ValueError(f"batch={batch}: expected at least 1 message")
+    if max_bytes < 0:
+        raise ValueError(f"max_bytes={max_bytes}: expected 0 (no limit) or a number of bytes")
+    if expires <= 0:
+        raise ValueError(f"{expires} s: a pull request needs time above 0 to wait for messages")
+    if heartbeat and heartbeat < HEARTBEAT_MIN:
+        raise ValueError(f"heartbeat={heartbeat}: expected at least {HEARTBEAT_MIN} s, or 0")
+    if heartbeat and heartbeat * 2 > expires:
+        raise ValueError(
+            f"heartbeat={heartbeat} s: at most half of the request's {expires} s, else none would "
+            "ever be sent"
+        )

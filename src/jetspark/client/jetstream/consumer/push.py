@@ -1,0 +1,158 @@
+"""Messages of a push consumer, in chunks: statuses handled where they stand among the messages."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from jetspark.client.core import ClientCore
+from jetspark.client.jetstream.consumer.ack_subject import sequences
+from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage, is_status
+from jetspark.client.jetstream.consumer.monitor import StatusMonitor
+from jetspark.client.message import Message
+from jetspark.client.subscription import Subscription
+from jetspark.errors import ConsumerGap, Error, HeartbeatMissed, NotJetStreamMessage
+
+
+class PushSource:
+    """Reads a subscription to a deliver subject.
+
+    ``on_gap`` hears of missing messages, ``on_alarm`` of missed heartbeats; both are reported to
+    the error callback when they are None.
+    """
+
+    def __init__(
+        self,
+        core: ClientCore,
+        subscription: Subscription,
+        link: AckLink,
+        *,
+        label: str,
+        alarm: float,
+        check_gaps: bool,
+        next_seq: int = 0,
+        on_gap: Callable[[ConsumerGap], None] | None = None,
+        on_alarm: Callable[[HeartbeatMissed], None] | None = None,
+    ) -> None:
+        self._core = core
+        self._loop = core.loop
+        self._subscription = subscription
+        self._link = link
+        self._label = label
+        self._alarm = alarm
+        self._check_gaps = check_gaps
+        self._on_gap = on_gap or core.report
+        self._on_alarm = on_alarm or core.report
+        self._monitor = StatusMonitor(
+            alarm_ns=round(alarm * 1e9), check_gaps=check_gaps, next_seq=next_seq, now=self._now()
+        )
+        self._rest: deque[Message] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._watch()
+
+    @property
+    def subscription(self) -> Subscription:
+        """The subscription to the deliver subject."""
+        return self._subscription
+
+    @property
+    def buffered(self) -> int:
+        """Messages (and statuses) received and not yet taken."""
+        return len(self._rest) + self._subscription.pending_msgs
+
+    async def next_chunk(self, count: int) -> list[JetStreamMessage]:
+        """Wait for messages and return up to ``count``; empty at the end.
+
+        A flow-control request is answered when all messages before it have been taken.
+        """
+        while True:
+            if not self._rest:
+                arrived = await self._subscription.next_chunk(count)
+                if not arrived:
+                    self.close()
+                    return []
+                self._rest.extend(arrived)
+            taken = self._take(count)
+            if taken:
+                return taken
+
+    async def stop(self) -> None:
+        """Take nothing new; what has arrived can still be read."""
+        self.close()
+        await self._subscription.unsubscribe()
+
+    def close(self) -> None:
+        """Stop watching for heartbeats."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._alarm = 0.0
+
+    def _take(self, count: int) -> list[JetStreamMessage]:
+        rest, link = self._rest, self._link
+        taken: list[JetStreamMessage] = []
+        while rest and len(taken) < count:
+            message = rest[0]
+            block = message.header_block
+            if block and is_status(message):
+                if taken:
+                    # The reader has not got here yet: it comes back when it has.
+                    return taken
+                rest.popleft()
+                self._on_status(message)
+                continue
+            rest.popleft()
+            if self._check_gaps and not self._in_order(message):
+                continue
+            taken.append(
+                JetStreamMessage(message.subject, message.data, message.reply, block, link)
+            )
+        return taken
+
+    def _in_order(self, message: Message) -> bool:
+        """Note the sequence; False for what is no JetStream message, which is reported."""
+        try:
+            _, consumer_seq, _ = sequences(message.reply)
+        except NotJetStreamMessage as error:
+            self._core.report(error)
+            return False
+        gap = self._monitor.on_message(consumer_seq)
+        if gap is not None:
+            self._on_gap(gap)
+        return True
+
+    def _on_status(self, message: Message) -> None:
+        effect = self._monitor.on_status(message.header_block, message.reply)
+        if effect.answer:
+            # ADR-15: an empty message to the subject, whatever it looks like.
+            self._core.send_message(
+                effect.answer.encode("utf-8", "surrogateescape"), b"", b"", b""
+            )
+        if effect.gap is not None:
+            self._on_gap(effect.gap)
+        if effect.error is not None:
+            raise self._explained(effect.error)
+
+    def _explained(self, error: Error) -> Error:
+        error.add_note(f"on {self._label}")
+        return error
+
+    def _watch(self) -> None:
+        if self._alarm:
+            look = self._monitor.next_look(self._now())
+            assert look is not None
+            self._timer = self._loop.call_at(look / 1e9, self._look)
+
+    def _look(self) -> None:
+        if self._subscription.is_closed:
+            self.close()
+            return
+        if self._monitor.is_overdue(self._subscription.delivered, self._now()):
+            self._on_alarm(
+                HeartbeatMissed(
+                    f"{self._label}: neither a message nor a heartbeat for {self._alarm:g} s"
+                )
+            )
+        self._watch()
+
+    def _now(self) -> int:
+        return round(self._loop.time() * 1e9)

@@ -1,0 +1,58 @@
+"""How much an endless pull has asked for and not received: decides about the next request. Pure.
+
+Counted in messages, or in bytes when a byte limit was given. A message counts until the reader
+takes it, so what is on its way and what is buffered together stay below the limit.
+"""
+
+from typing import Final
+
+# Requests that are bounded by bytes ask for so many messages, as nats.go does.
+UNBOUNDED_BATCH: Final = 1_000_000
+
+
+class PullWindow:
+    """Outstanding messages (or bytes) of one reader."""
+
+    def __init__(self, messages: int, max_bytes: int, threshold: float) -> None:
+        if not 0 < threshold <= 1:
+            raise ValueError(
+                f"threshold={threshold}: expected a part of the prefetch, above 0 and up to 1"
+            )
+        self._limit = messages
+        self._max_bytes = max_bytes
+        # Asked again when less than this is outstanding.
+        self._low = max(1, int(messages * threshold))
+        self._low_bytes = max(1, int(max_bytes * threshold))
+        self.messages = 0
+        self.bytes = 0
+
+    def took(self, count: int, size: int) -> None:
+        """Messages of ``size`` bytes were handed to the reader."""
+        self.messages = max(self.messages - count, 0)
+        self.bytes = max(self.bytes - size, 0)
+
+    def ended(self, messages: int, size: int) -> None:
+        """A request ended with so much of it unserved."""
+        self.messages = max(self.messages - messages, 0)
+        self.bytes = max(self.bytes - size, 0)
+
+    def reset(self) -> None:
+        """Nothing is outstanding: all requests are lost."""
+        self.messages = 0
+        self.bytes = 0
+
+    def next_request(self) -> tuple[int, int] | None:
+        """Batch and bytes to ask for now; None while enough is outstanding."""
+        if self._max_bytes:
+            if self.bytes >= self._low_bytes and self.messages:
+                return None
+            size = self._max_bytes - self.bytes
+            batch = min(self._limit, UNBOUNDED_BATCH)
+            self.bytes += size
+            self.messages = batch
+            return batch, size
+        if self.messages >= self._low:
+            return None
+        batch = self._limit - self.messages
+        self.messages += batch
+        return batch, 0

@@ -1,0 +1,127 @@
+"""What a bucket needs of whatever stores it; JetStream is the one backend there is (ADR-8).
+
+Keys are already encoded by the key codec, values by the value codec.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from jetspark.client.jetstream.kv.entry import BucketStatus, Operation
+
+TimeToLive = float | Literal["never"] | None
+
+
+class Stored(msgspec.Struct, frozen=True, gc=False):
+    """One stored value or marker, by position: receive paths make many."""
+
+    key: str
+    data: bytes
+    revision: int
+    time_ns: int
+    operation: Operation = Operation.PUT
+    marker_reason: str = ""
+    size: int = 0
+    delta: int = 0
+
+
+class WatchPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a watch delivers first, and in which form."""
+
+    filters: tuple[str, ...] = (">",)
+    start: Literal["last", "all", "new"] = "last"
+    resume_from: int = 0
+    meta_only: bool = False
+    min_last_revision: int = 0
+
+
+class WatchSource(Protocol):
+    """The entries of a watch, in order."""
+
+    @property
+    def initial_done(self) -> bool:
+        """Whether everything that was there when the watch began has been handed out."""
+
+    async def start(self) -> None:
+        """Begin; raises what the store says against it."""
+
+    async def next_chunk(self, count: int) -> list[Stored]:
+        """Wait and return up to ``count`` entries.
+
+        Empty when ``initial_done`` has become true, or at the end.
+        """
+
+    async def stop(self) -> None:
+        """End it."""
+
+
+class Backend(Protocol):
+    """A bucket of some store."""
+
+    @property
+    def bucket(self) -> str:
+        """The name of the bucket."""
+
+    @property
+    def transactions(self) -> bool:
+        """Whether several keys can be written at once or not at all."""
+
+    def seconds(self, timeout: float | None) -> float:
+        """The timeout of a call: its own, or the default."""
+
+    async def get(
+        self, key: str, *, revision: int, min_last_revision: int, timeout: float | None
+    ) -> Stored | None:
+        """The latest entry of a key, or the one of a revision; None when there is none."""
+
+    def get_many(
+        self,
+        filters: Sequence[str],
+        *,
+        at_revision: int,
+        at_time_ns: int | None,
+        min_last_revision: int,
+        timeout: float | None,
+    ) -> AsyncGenerator[list[Stored], None]:
+        """The latest entry of every key that matches, as of one moment."""
+
+    async def put(
+        self,
+        key: str,
+        data: bytes,
+        operation: Operation,
+        expected: int | None,
+        ttl: TimeToLive,
+        timeout: float | None,
+    ) -> int:
+        """Write a value or marker, if the key's latest revision is ``expected``."""
+
+    async def put_many(
+        self,
+        entries: Sequence[tuple[str, bytes]],
+        operation: Operation,
+        ttl: TimeToLive,
+        timeout: float | None,
+    ) -> list[int]:
+        """Write many values or markers, pipelined; their revisions."""
+
+    async def put_together(
+        self,
+        entries: Sequence[tuple[str, bytes, Operation, int | None, TimeToLive]],
+        *,
+        timeout: float | None,
+    ) -> list[int]:
+        """Write all or nothing; their revisions."""
+
+    def watch(self, plan: WatchPlan) -> WatchSource:
+        """Follow the entries of keys."""
+
+    async def erase(self, key: str, *, keep: int, timeout: float | None) -> None:
+        """Remove the entries of a key from the store, all but the newest ``keep``."""
+
+    async def status(self, *, timeout: float | None) -> BucketStatus:
+        """Counts and configuration."""
+
+    async def destroy(self, *, timeout: float | None) -> None:
+        """Remove the bucket and all data."""

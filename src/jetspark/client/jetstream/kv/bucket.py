@@ -1,0 +1,399 @@
+"""A key-value bucket (ADR-8): get, put, create, update, delete, purge, watch, and more."""
+
+# Every call has a timeout argument (design.md, "The client").
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from jetspark.client.jetstream.kv.backend import Backend, TimeToLive, WatchPlan
+from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
+from jetspark.client.jetstream.kv.coding import Coding
+from jetspark.client.jetstream.kv.config import is_pattern
+from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
+from jetspark.client.jetstream.kv.housekeeping import OLDER_THAN, purge_deletes
+from jetspark.client.jetstream.kv.listing import (
+    initial_pages,
+    key_pages,
+    stored_keys,
+    value_pages,
+)
+from jetspark.client.jetstream.kv.lock import Election, Lock
+from jetspark.client.jetstream.kv.members import Members
+from jetspark.client.jetstream.kv.transaction import Transaction
+from jetspark.client.jetstream.kv.typed import TypedKeyValue
+from jetspark.client.jetstream.kv.watch import KeyWatcher
+from jetspark.client.jetstream.moment import to_nanoseconds
+from jetspark.client.pager import Pager
+from jetspark.errors import KeyExists, KeyNotFound, ReadOnly, WrongLastSequence
+
+CREATE_TRIES: Final = 10  # against others who create and delete the same key all the time
+LOCK_TTL: Final = 10.0
+
+T = TypeVar("T")
+
+
+class KeyValue:
+    """A handle to one bucket. Made by ``JetStream.key_value`` and ``create_key_value``."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        key_codec: KeyCodec | None = None,
+        value_codec: ValueCodec | None = None,
+        read_only: bool = False,
+    ) -> None:
+        self._backend = backend
+        self._codecs = (key_codec, value_codec)
+        self._coding = Coding(backend.bucket, key_codec, value_codec)
+        self._read_only = read_only
+        self._watchers: set[KeyWatcher] = set()
+
+    @property
+    def bucket(self) -> str:
+        """The name of the bucket."""
+        return self._backend.bucket
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether writing through this handle raises ReadOnly."""
+        return self._read_only
+
+    # Reading.
+
+    async def get(
+        self,
+        key: str,
+        *,
+        revision: int = 0,
+        min_last_revision: int = 0,
+        timeout: float | None = None,
+    ) -> Entry:
+        """The latest value of ``key``, or the one of a ``revision``.
+
+        With ``min_last_revision`` the answer comes from a copy that has seen that revision
+        (ADR-53). Raises KeyNotFound when there is no value, or it was deleted, and
+        MinLastSequence when the revision was not reached in time.
+        """
+        entry = await self._find(key, revision, min_last_revision, timeout)
+        if entry is None or not entry.is_put:
+            raise KeyNotFound(self.bucket, key, 0 if entry is None else entry.revision)
+        return entry
+
+    async def get_many(
+        self,
+        keys: Sequence[str],
+        *,
+        at_revision: int = 0,
+        min_last_revision: int = 0,
+        timeout: float | None = None,
+    ) -> dict[str, Entry]:
+        """The latest values of many keys, all as of one moment; keys without value are left out.
+
+        The moment is now, or ``at_revision`` if the bucket's history reaches back to it.
+        """
+        encoded = [self._coding.key(key) for key in keys]
+        if not encoded:
+            return {}
+        pages = self._backend.get_many(
+            encoded,
+            at_revision=at_revision,
+            at_time_ns=None,
+            min_last_revision=min_last_revision,
+            timeout=timeout,
+        )
+        found = Pager(value_pages(self._coding, pages))
+        return {entry.key: entry async for entry in found}
+
+    def snapshot(
+        self,
+        *filters: str,
+        at_revision: int = 0,
+        at_time: datetime | int | None = None,
+        min_last_revision: int = 0,
+        timeout: float | None = None,
+    ) -> Pager[Entry]:
+        """Iterate over the values of all keys (or those that match) as of one moment.
+
+        Now, or ``at_revision``, or ``at_time`` (a datetime with a time zone, or ns since 1970),
+        if the bucket's history reaches back to it.
+        """
+        if at_revision and at_time is not None:
+            raise ValueError("at_revision and at_time exclude each other: both name a moment")
+        at_time_ns = None if at_time is None else to_nanoseconds(at_time)
+        pages = self._backend.get_many(
+            self._coding.filters(filters),
+            at_revision=at_revision,
+            at_time_ns=at_time_ns,
+            min_last_revision=min_last_revision,
+            timeout=timeout,
+        )
+        return Pager(value_pages(self._coding, pages))
+
+    async def history(
+        self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
+    ) -> list[Entry]:
+        """All entries of ``key`` (wildcards allowed) that the bucket still has, oldest first.
+
+        Deletions are among them. Empty when there are none.
+        """
+        plan = WatchPlan(
+            filters=self._coding.filters((key,)), start="all", min_last_revision=min_last_revision
+        )
+        entries: list[Entry] = []
+        async for page in initial_pages(self._backend, plan, timeout):
+            entries.extend(self._coding.entry(stored) for stored in page)
+        return entries
+
+    def keys(
+        self, *filters: str, min_last_revision: int = 0, timeout: float | None = None
+    ) -> Pager[str]:
+        """Iterate over the keys that have a value, all or those that match one of ``filters``.
+
+        ``timeout`` bounds the wait for each part of them.
+        """
+        plan = WatchPlan(
+            filters=self._coding.filters(filters),
+            meta_only=True,
+            min_last_revision=min_last_revision,
+        )
+        return Pager(key_pages(self._backend, self._coding, plan, timeout))
+
+    async def watch(
+        self,
+        *filters: str,
+        include_history: bool = False,
+        ignore_deletes: bool = False,
+        meta_only: bool = False,
+        updates_only: bool = False,
+        resume_from: int = 0,
+        min_last_revision: int = 0,
+    ) -> KeyWatcher:
+        """Follow keys: first their latest values, then None, then every change.
+
+        ``filters`` are keys or patterns; none, or ``>``, is the whole bucket.
+        ``include_history`` starts with all values that are there, ``updates_only`` with none,
+        ``resume_from`` with that revision. ``ignore_deletes`` leaves out deletions, ``meta_only``
+        the values.
+        """
+        if updates_only and (include_history or resume_from):
+            raise ValueError("updates_only starts now: leave out include_history and resume_from")
+        if resume_from < 0:
+            raise ValueError(f"resume_from={resume_from}: expected a revision")
+        plan = WatchPlan(
+            filters=self._coding.filters(filters),
+            start="new" if updates_only else "all" if include_history else "last",
+            resume_from=resume_from,
+            meta_only=meta_only,
+            min_last_revision=min_last_revision,
+        )
+        source = self._backend.watch(plan)
+        await source.start()
+        watcher = KeyWatcher(
+            source, self._coding.entry, self._watchers.discard, ignore_deletes=ignore_deletes
+        )
+        self._watchers.add(watcher)
+        return watcher
+
+    async def status(self, *, timeout: float | None = None) -> BucketStatus:
+        """Counts and configuration of the bucket; BucketNotFound when it is gone."""
+        return await self._backend.status(timeout=timeout)
+
+    # Writing.
+
+    async def put(
+        self, key: str, value: bytes, *, ttl: TimeToLive = None, timeout: float | None = None
+    ) -> int:
+        """Set ``key`` and return the revision; ``ttl`` (seconds) is its own time to live."""
+        return await self._write(key, value, Operation.PUT, None, ttl, timeout)
+
+    async def put_many(
+        self,
+        values: Mapping[str, bytes],
+        *,
+        ttl: TimeToLive = None,
+        timeout: float | None = None,
+    ) -> dict[str, int]:
+        """Set many keys, pipelined; returns their revisions.
+
+        Not all or nothing (``transaction`` is): when some were refused, the first refusal is
+        raised after all answers came.
+        """
+        self._check_writable()
+        entries = [
+            (self._coding.key(key), self._coding.value(key, value))
+            for key, value in values.items()
+        ]
+        revisions = await self._backend.put_many(entries, Operation.PUT, ttl, timeout)
+        return dict(zip(values, revisions, strict=True))
+
+    async def create(
+        self, key: str, value: bytes, *, ttl: TimeToLive = None, timeout: float | None = None
+    ) -> int:
+        """Set ``key`` only if it has no value (none yet, deleted or purged).
+
+        Raises KeyExists with the revision that it has.
+        """
+        expected = 0
+        for _ in range(CREATE_TRIES):
+            try:
+                return await self._write(key, value, Operation.PUT, expected, ttl, timeout)
+            except WrongLastSequence as error:
+                # ADR-53: read at least as far as the server that refused.
+                found = await self._find(key, 0, error.actual or 0, timeout)
+            if found is not None and found.is_put:
+                raise KeyExists(self.bucket, key, found.revision)
+            expected = 0 if found is None else found.revision
+        raise KeyExists(self.bucket, key)
+
+    async def update(
+        self,
+        key: str,
+        value: bytes,
+        last: int,
+        *,
+        ttl: TimeToLive = None,
+        timeout: float | None = None,
+    ) -> int:
+        """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
+        return await self._write(key, value, Operation.PUT, last, ttl, timeout)
+
+    async def delete(
+        self, key: str, *, last: int | None = None, timeout: float | None = None
+    ) -> None:
+        """Delete ``key`` (wildcards allowed), keeping its history.
+
+        With ``last`` only if that is its latest revision; WrongLastSequence otherwise.
+        """
+        await self._remove(key, Operation.DEL, last, None, timeout)
+
+    async def purge(
+        self,
+        key: str,
+        *,
+        last: int | None = None,
+        ttl: TimeToLive = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``."""
+        await self._remove(key, Operation.PURGE, last, ttl, timeout)
+
+    async def purge_deletes(
+        self, *, older_than: float = OLDER_THAN, timeout: float | None = None
+    ) -> int:
+        """Remove the markers of deletions, and what is left of their keys; returns how many.
+
+        Of deletions younger than ``older_than`` seconds the marker stays, so that others notice.
+        """
+        self._check_writable()
+        return await purge_deletes(self._backend, older_than, timeout)
+
+    def transaction(self, *, timeout: float | None = None) -> Transaction:
+        """Write several keys together or not at all; use it with ``async with``."""
+        self._check_writable()
+        return Transaction(self, self._backend, self._coding, timeout)
+
+    async def destroy(self, *, timeout: float | None = None) -> None:
+        """Remove the bucket and all data; the handle cannot be used afterwards."""
+        self._check_writable()
+        await self.close()
+        await self._backend.destroy(timeout=timeout)
+
+    # Built on the above.
+
+    def lock(self, key: str, *, owner: str = "", ttl: float = LOCK_TTL) -> Lock:
+        """A lock that others respect; use it with ``async with``. ``token`` is for fencing."""
+        self._check_writable()
+        return Lock(self, key, owner, ttl)
+
+    def elect(self, key: str, candidate: str, *, ttl: float = LOCK_TTL) -> Election:
+        """Take part in the election of one leader among the candidates for ``key``."""
+        self._check_writable()
+        return Election(self, key, candidate, ttl)
+
+    def members(self, group: str, *, ttl: float = LOCK_TTL) -> Members:
+        """Who is there: members of ``group`` that announce themselves every few seconds."""
+        return Members(self, group, ttl)
+
+    def typed(self, kind: type[T]) -> TypedKeyValue[T]:
+        """The same bucket with values of one type, stored as JSON."""
+        return TypedKeyValue(self, kind)
+
+    def readonly(self) -> "KeyValue":
+        """A handle to the same bucket that refuses to write."""
+        keys, values = self._codecs
+        return KeyValue(self._backend, key_codec=keys, value_codec=values, read_only=True)
+
+    async def close(self) -> None:
+        """End the watches of this handle; the bucket stays."""
+        for watcher in list(self._watchers):
+            await watcher.stop()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # Private parts.
+
+    async def _find(
+        self, key: str, revision: int, min_last_revision: int, timeout: float | None
+    ) -> Entry | None:
+        if revision < 0 or min_last_revision < 0:
+            raise ValueError(f"revision={revision}: revisions start at 1")
+        stored = await self._backend.get(
+            self._coding.key(key),
+            revision=revision,
+            min_last_revision=min_last_revision,
+            timeout=timeout,
+        )
+        return None if stored is None else self._coding.entry(stored)
+
+    async def _write(
+        self,
+        key: str,
+        value: bytes,
+        operation: Operation,
+        expected: int | None,
+        ttl: TimeToLive,
+        timeout: float | None,
+    ) -> int:
+        self._check_writable()
+        if expected is not None and expected < 0:
+            raise ValueError(f"last={expected}: expected a revision, or 0 for no value")
+        data = self._coding.value(key, value) if operation is Operation.PUT else b""
+        return await self._backend.put(
+            self._coding.key(key), data, operation, expected, ttl, timeout
+        )
+
+    async def _remove(
+        self,
+        key: str,
+        operation: Operation,
+        last: int | None,
+        ttl: TimeToLive,
+        timeout: float | None,
+    ) -> None:
+        if not is_pattern(key):
+            await self._write(key, b"", operation, last, ttl, timeout)
+            return
+        self._check_writable()
+        if last is not None:
+            raise ValueError(f"last={last} is about one key, {key!r} is a pattern")
+        found = await stored_keys(self._backend, self._coding.filters((key,)), timeout)
+        await self._backend.put_many([(each, b"") for each in found], operation, ttl, timeout)
+
+    def _check_writable(self) -> None:
+        if self._read_only:
+            raise ReadOnly(
+                f"this handle to bucket {self.bucket!r} is for reading: open it again without "
+                "read_only, or do not use readonly()"
+            )

@@ -1,0 +1,174 @@
+"""What a bucket is made of, to and from the configuration of its stream (ADR-8, "Buckets")."""
+
+from typing import Final
+
+import msgspec
+
+from jetspark.api.enums import Compression, Discard, Storage
+from jetspark.api.stream import (
+    Placement,
+    Republish,
+    StreamConfig,
+    StreamSource,
+    SubjectTransform,
+)
+from jetspark.errors import BadName
+from jetspark.subjects.tokens import bucket_name_problem, key_filter_problem, key_problem
+from jetspark.units import ByteCount, Nanoseconds, minutes, seconds
+
+HISTORY_MAX: Final = 64  # ADR-8: "capped at 64"
+STREAM_PREFIX: Final = "KV_"
+DUPLICATE_WINDOW: Final = minutes(2)
+# API levels from which servers know these (decisions.md, "Buckets our client makes").
+TTL_LEVEL: Final = 1
+ATOMIC_LEVEL: Final = 2
+
+
+class KeyValueConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Configuration of a bucket.
+
+    ``history`` is how many values are kept per key, ``ttl`` how long (0: for ever). With
+    ``limit_marker_ttl`` the server leaves a marker for so long when a value expires, which
+    watchers see. ``allow_key_ttl`` allows a time to live per key. ``mirror`` makes a read-only
+    copy of another bucket, ``sources`` collects others; both name buckets.
+    """
+
+    bucket: str
+    description: str = ""
+    history: int = 1
+    ttl: Nanoseconds = Nanoseconds(0)
+    max_value_size: int = -1
+    max_bytes: ByteCount = ByteCount(-1)
+    storage: Storage = Storage.FILE
+    replicas: int = 1
+    placement: Placement | None = None
+    republish: Republish | None = None
+    mirror: StreamSource | None = None
+    sources: tuple[StreamSource, ...] = ()
+    compression: bool = False
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
+    limit_marker_ttl: Nanoseconds = Nanoseconds(0)
+    allow_key_ttl: bool = True
+
+
+def check_bucket(name: str) -> str:
+    """Refuse what cannot be a bucket's name."""
+    problem = bucket_name_problem(name)
+    if problem is not None:
+        raise BadName("bucket", name, problem)
+    return name
+
+
+def check_key(key: str) -> str:
+    """Refuse what cannot be a key (ADR-8: characters, dots, and ``_kv`` is reserved)."""
+    problem = key_problem(key)
+    if problem is not None:
+        raise BadName("key", key, problem)
+    return key
+
+
+def check_filter(pattern: str) -> str:
+    """Refuse what cannot be a pattern of keys; empty means all (ADR-8, watchers)."""
+    if not pattern:
+        return ">"
+    problem = key_filter_problem(pattern)
+    if problem is not None:
+        raise BadName("key filter", pattern, problem)
+    return pattern
+
+
+def is_pattern(key: str) -> bool:
+    """Whether it has wildcards."""
+    return any(token in {"*", ">"} for token in key.split("."))
+
+
+def stream_name(bucket: str) -> str:
+    """The stream of a bucket."""
+    return STREAM_PREFIX + check_bucket(bucket)
+
+
+def to_stream_config(config: KeyValueConfig, level: int) -> StreamConfig:
+    """The stream of a bucket, for a server of this API level."""
+    name = stream_name(config.bucket)
+    if not 1 <= config.history <= HISTORY_MAX:
+        raise ValueError(f"history={config.history}: expected 1 to {HISTORY_MAX} values per key")
+    if config.ttl < 0 or config.limit_marker_ttl < 0:
+        raise ValueError("ttl and limit_marker_ttl are times from 0 on: use jetspark.units")
+    if config.limit_marker_ttl and config.limit_marker_ttl < seconds(1):
+        raise ValueError("limit_marker_ttl: the shortest is 1 second")
+    if config.limit_marker_ttl and level < TTL_LEVEL:
+        raise ValueError("limit_marker_ttl needs nats-server 2.11 or later")
+    if config.mirror is not None and config.sources:
+        raise ValueError("a bucket is a mirror or has sources, not both")
+    copy = config.mirror is not None
+    return StreamConfig(
+        name=name,
+        description=config.description,
+        subjects=() if copy else (f"$KV.{config.bucket}.>",),
+        max_msgs_per_subject=config.history,
+        max_bytes=config.max_bytes or ByteCount(-1),
+        max_age=config.ttl,
+        max_msg_size=config.max_value_size or -1,
+        discard=Discard.NEW,
+        storage=config.storage,
+        num_replicas=config.replicas,
+        # ADR-8: the duplicate window must be max_age when that is less than two minutes.
+        duplicate_window=min(config.ttl or DUPLICATE_WINDOW, DUPLICATE_WINDOW),
+        placement=config.placement,
+        republish=config.republish,
+        mirror=bucket_source(config.mirror) if config.mirror is not None else None,
+        mirror_direct=copy,
+        sources=tuple(mapped_source(source, config.bucket) for source in config.sources),
+        compression=Compression.S2 if config.compression else Compression.NONE,
+        allow_direct=True,
+        allow_rollup_hdrs=True,
+        deny_delete=True,
+        allow_msg_ttl=bool(config.limit_marker_ttl)
+        or (config.allow_key_ttl and level >= TTL_LEVEL),
+        subject_delete_marker_ttl=config.limit_marker_ttl,
+        allow_atomic=level >= ATOMIC_LEVEL and not copy,
+        metadata=config.metadata,
+    )
+
+
+def bucket_source(source: StreamSource) -> StreamSource:
+    """A bucket named as source, as the stream it is."""
+    if source.name.startswith(STREAM_PREFIX):
+        return source
+    return msgspec.structs.replace(source, name=stream_name(source.name))
+
+
+def mapped_source(source: StreamSource, bucket: str) -> StreamSource:
+    """A source whose keys appear under this bucket's own subjects."""
+    source = bucket_source(source)
+    if source.subject_transforms:
+        return source
+    origin = source.name.removeprefix(STREAM_PREFIX)
+    transform = SubjectTransform(src=f"$KV.{origin}.>", dest=f"$KV.{bucket}.>")
+    return msgspec.structs.replace(source, subject_transforms=(transform,))
+
+
+def from_stream_config(config: StreamConfig) -> KeyValueConfig:
+    """What a bucket's stream says about the bucket."""
+    return KeyValueConfig(
+        bucket=config.name.removeprefix(STREAM_PREFIX),
+        description=config.description,
+        history=config.max_msgs_per_subject,
+        ttl=config.max_age,
+        max_value_size=config.max_msg_size,
+        max_bytes=config.max_bytes,
+        storage=config.storage,
+        replicas=config.num_replicas,
+        placement=config.placement,
+        republish=config.republish,
+        mirror=config.mirror,
+        sources=config.sources,
+        compression=config.compression is not Compression.NONE,
+        metadata={
+            key: text
+            for key, text in config.metadata.items()
+            if not key.startswith(("_nats.", "_jetspark."))
+        },
+        limit_marker_ttl=config.subject_delete_marker_ttl,
+        allow_key_ttl=config.allow_msg_ttl,
+    )

@@ -1,0 +1,118 @@
+"""Entries and the status of a bucket (ADR-8, "Data Types")."""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from jetspark.api.stream import StreamInfo
+from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.client.jetstream.pages import parse_count
+from jetspark.headers.block import find_value
+from jetspark.headers.names import KV_OPERATION, MARKER_REASON, MSG_SIZE
+
+BACKING_STORE: Final = "JetStream"
+
+
+class Operation(StrEnum):
+    """What an entry stands for."""
+
+    PUT = "PUT"
+    DEL = "DEL"
+    PURGE = "PURGE"
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A value, or the mark of its deletion, at one revision.
+
+    ``created_ns`` is when the bucket took it (ns since 1970). ``delta`` is the distance from the
+    latest value that was asked for: 0 is the latest. ``marker_reason`` is set when a limit of
+    the server removed the value: ``MaxAge``, ``Purge`` or ``Remove``. ``size`` is the size of the
+    stored value, also when a watch left the value out.
+    """
+
+    bucket: str
+    key: str
+    value: bytes
+    revision: int
+    created_ns: int
+    delta: int = 0
+    operation: Operation = Operation.PUT
+    marker_reason: str = ""
+    size: int = 0
+
+    @property
+    def created(self) -> datetime:
+        """``created_ns`` as UTC, cut to microseconds."""
+        seconds, rest = divmod(self.created_ns, 1_000_000_000)
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+
+    @property
+    def is_put(self) -> bool:
+        """Whether it is a value, not the mark of a deletion."""
+        return self.operation is Operation.PUT
+
+
+# ADR-8 1.1 and decisions.md, "Limit markers".
+_MARKERS: Final = {
+    b"MaxAge": Operation.PURGE,
+    b"Purge": Operation.PURGE,
+    b"Remove": Operation.DEL,
+}
+
+
+def read_operation(block: bytes) -> tuple[Operation, str]:
+    """Operation and marker reason of a stored message; most have no headers at all.
+
+    ADR-8: any ``KV-Operation`` that is not unset means that the data has been deleted.
+    """
+    if not block:
+        return Operation.PUT, ""
+    named = find_value(block, KV_OPERATION)
+    if named is not None and named != b"PUT":
+        return (Operation.PURGE if named == b"PURGE" else Operation.DEL), ""
+    reason = find_value(block, MARKER_REASON)
+    if reason is not None:
+        return _MARKERS.get(reason, Operation.DEL), reason.decode("utf-8", "replace")
+    return Operation.PUT, ""
+
+
+def read_size(block: bytes, data: bytes) -> int:
+    """The size of the stored value; a headers-only consumer says it in a header."""
+    if data or not block:
+        return len(data)
+    return max(parse_count(find_value(block, MSG_SIZE)), 0)
+
+
+class BucketStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a bucket as a whole (ADR-8, "Status").
+
+    ``values`` counts all stored values, historical ones and delete markers included.
+    """
+
+    bucket: str
+    values: int
+    bytes: int
+    config: KeyValueConfig
+    stream_info: StreamInfo
+
+    @property
+    def history(self) -> int:
+        """Values kept per key."""
+        return self.config.history
+
+    @property
+    def ttl(self) -> int:
+        """How long values are kept, in nanoseconds; 0 is for ever."""
+        return self.config.ttl
+
+    @property
+    def backing_store(self) -> str:
+        """The kind of backend."""
+        return BACKING_STORE
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it is a mirror, whose values are written elsewhere."""
+        return self.config.mirror is not None

@@ -1,0 +1,244 @@
+"""A bucket in a stream (ADR-8, "JetStream interactions")."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from typing import Final
+
+from jetspark.api.message import PubAck
+from jetspark.api.stream import STREAM_DELETE, STREAM_INFO, STREAM_PURGE, PurgeRequest, StreamInfo
+from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
+from jetspark.client.jetstream.direct_get import make_request
+from jetspark.client.jetstream.high_water import HighWater
+from jetspark.client.jetstream.kv.backend import Stored, TimeToLive, WatchPlan
+from jetspark.client.jetstream.kv.config import STREAM_PREFIX, from_stream_config
+from jetspark.client.jetstream.kv.entry import BucketStatus, Operation, read_operation, read_size
+from jetspark.client.jetstream.kv.follow import Follow
+from jetspark.client.jetstream.publish import Expect, PublishWindow, publish_headers, read_ack
+from jetspark.client.jetstream.publish_atomic import AtomicBatch
+from jetspark.client.jetstream.stored import StreamMessage
+from jetspark.client.jetstream.streams import Stream
+from jetspark.errors import BucketNotFound, MessageNotFound, NotSupported, StreamNotFound
+
+PUT_MANY_WINDOW: Final = 1000  # acks on their way in put_many
+# Header pairs of the two kinds of deletion (ADR-8, "Deleting Values", "Purging a key").
+_MARKS: Final = {
+    Operation.PUT: (),
+    Operation.DEL: (("KV-Operation", "DEL"),),
+    Operation.PURGE: (("KV-Operation", "PURGE"), ("Nats-Rollup", "sub")),
+}
+
+
+class JetStreamBackend:
+    """The backend over one stream; ``info`` tells where keys are read and written."""
+
+    def __init__(self, api: ApiClient, info: StreamInfo, high_water: HighWater) -> None:
+        self._api = api
+        self._core = api.core
+        self._info = info
+        self._stream = Stream(api, info, high_water)
+        self._high_water = high_water
+        self._bucket = info.config.name.removeprefix(STREAM_PREFIX)
+        self._read_prefix, self._write_prefix = prefixes(info, api.prefix)
+        self._skip = len(self._read_prefix)
+
+    @property
+    def bucket(self) -> str:
+        """The name of the bucket."""
+        return self._bucket
+
+    @property
+    def transactions(self) -> bool:
+        """Whether the stream takes atomic batches."""
+        return self._info.config.allow_atomic
+
+    def seconds(self, timeout: float | None) -> float:
+        """The timeout of a call: its own, or the default of the JetStream handle."""
+        return self._api.seconds(timeout)
+
+    async def get(
+        self, key: str, *, revision: int, min_last_revision: int, timeout: float | None
+    ) -> Stored | None:
+        """The latest message of the key's subject, or the one with a sequence."""
+        subject = self._read_prefix + key
+        request = make_request(
+            seq=revision,
+            last_by_subject="" if revision else subject,
+            min_last_seq=max(min_last_revision, self._high_water.wanted(self._stream.name)),
+        )
+        try:
+            message = await self._stream.reader.get(request, self._api.seconds(timeout))
+        except MessageNotFound:
+            return None
+        self._high_water.note(self._stream.name, message.seq)
+        # wire-facts.md 10: a get by sequence finds any key.
+        return self._stored(message) if message.subject == subject else None
+
+    async def get_many(
+        self,
+        filters: Sequence[str],
+        *,
+        at_revision: int,
+        at_time_ns: int | None,
+        min_last_revision: int,
+        timeout: float | None,
+    ) -> AsyncGenerator[list[Stored], None]:
+        """The last message of every matching subject at one point in time (ADR-31)."""
+        pager = self._stream.get_last_many(
+            [self._read_prefix + each for each in filters],
+            up_to_seq=at_revision,
+            up_to_time=at_time_ns,
+            min_last_seq=min_last_revision,
+            timeout=timeout,
+        )
+        while page := await pager.next_chunk(1000):
+            yield [self._stored(message) for message in page]
+
+    async def put(
+        self,
+        key: str,
+        data: bytes,
+        operation: Operation,
+        expected: int | None,
+        ttl: TimeToLive,
+        timeout: float | None,
+    ) -> int:
+        """Publish and wait for the ack; the revision is the sequence."""
+        subject = self._write_prefix + key
+        reply = await self._core.ask(
+            self._core.literal(subject),
+            write_headers(operation, expected, ttl),
+            data,
+            self._api.seconds(timeout),
+        )
+        return self._noted(read_ack(subject, reply.header_block, reply.data))
+
+    async def put_many(
+        self,
+        entries: Sequence[tuple[str, bytes]],
+        operation: Operation,
+        ttl: TimeToLive,
+        timeout: float | None,
+    ) -> list[int]:
+        """Publish all with a window of acks; the first failure is raised when all are in."""
+        window = PublishWindow(self._core, PUT_MANY_WINDOW, None)
+        seconds = self._api.seconds(timeout)
+        block = write_headers(operation, None, ttl)
+        acks = [
+            await window.publish(self._write_prefix + key, block, data, seconds)
+            for key, data in entries
+        ]
+        done = await asyncio.gather(*(ack.wait() for ack in acks), return_exceptions=True)
+        failures = [(key, each) for (key, _), each in zip(entries, done, strict=True)
+                    if isinstance(each, BaseException)]  # fmt: skip
+        if failures:
+            key, error = failures[0]
+            error.add_note(f"{len(failures)} of {len(done)} keys were not written; first: {key!r}")
+            raise error
+        return [self._noted(ack) for ack in done if isinstance(ack, PubAck)]
+
+    async def put_together(
+        self,
+        entries: Sequence[tuple[str, bytes, Operation, int | None, TimeToLive]],
+        *,
+        timeout: float | None,
+    ) -> list[int]:
+        """Publish as one atomic batch (ADR-50)."""
+        if not self.transactions:
+            raise NotSupported(
+                f"bucket {self._bucket!r} does not take transactions: its stream lacks "
+                "allow_atomic; switch it on with js.update_key_value(config), or "
+                f"'nats stream edit {self._stream.name} --allow-batch', on a server that has it "
+                "(nats-server 2.12 or later)"
+            )
+        batch = AtomicBatch(self._api, timeout=timeout)
+        for key, data, operation, expected, ttl in entries:
+            batch.add_block(
+                self._write_prefix + key, write_headers(operation, expected, ttl), data
+            )
+        ack = await batch.commit()
+        self._noted(ack)
+        return [ack.seq - len(entries) + n for n in range(1, len(entries) + 1)]
+
+    def watch(self, plan: WatchPlan) -> Follow:
+        """Follow subjects with an ordered consumer."""
+        return Follow(
+            self._api,
+            self._stream,
+            self._read_prefix,
+            plan,
+            max(plan.min_last_revision, self._high_water.wanted(self._stream.name)),
+        )
+
+    async def erase(self, key: str, *, keep: int, timeout: float | None) -> None:
+        """Purge the subject; deny_delete forbids only the deletion of single messages."""
+        await self._api.call(
+            f"STREAM.PURGE.{self._stream.name}",
+            PurgeRequest(filter=self._read_prefix + key, keep=keep),
+            STREAM_PURGE,
+            timeout=timeout,
+        )
+
+    async def status(self, *, timeout: float | None) -> BucketStatus:
+        """Ask for the stream's state."""
+        verb = f"STREAM.INFO.{self._stream.name}"
+        try:
+            self._info = await self._api.call(verb, None, STREAM_INFO, timeout=timeout)
+        except StreamNotFound:
+            raise BucketNotFound(self._bucket) from None
+        return BucketStatus(
+            bucket=self._bucket,
+            values=self._info.state.messages,
+            bytes=self._info.state.bytes,
+            config=from_stream_config(self._info.config),
+            stream_info=self._info,
+        )
+
+    async def destroy(self, *, timeout: float | None) -> None:
+        """Delete the stream."""
+        verb = f"STREAM.DELETE.{self._stream.name}"
+        try:
+            await self._api.call(verb, None, STREAM_DELETE, timeout=timeout)
+        except StreamNotFound:
+            raise BucketNotFound(self._bucket) from None
+        self._high_water.forget(self._stream.name)
+
+    def _stored(self, message: StreamMessage) -> Stored:
+        operation, reason = read_operation(message.header_block)
+        return Stored(
+            message.subject[self._skip :],
+            message.data,
+            message.seq,
+            message.time_ns,
+            operation,
+            reason,
+            read_size(message.header_block, message.data),
+        )
+
+    def _noted(self, ack: PubAck) -> int:
+        self._high_water.note(self._stream.name, ack.seq)
+        return ack.seq
+
+
+def write_headers(operation: Operation, expected: int | None, ttl: TimeToLive) -> bytes:
+    """The header block of a write; empty for a plain put."""
+    expect = None if expected is None else Expect(last_subject_seq=expected)
+    return publish_headers(_MARKS[operation] or None, "", expect, ttl)
+
+
+def prefixes(info: StreamInfo, api_prefix: str) -> tuple[str, str]:
+    """The subject prefixes that keys are read and written with.
+
+    A mirror holds its origin's subjects, and writes go to the origin, through the prefix that
+    reaches it. Over a domain or an import, publishes carry the API prefix (ADR-8, ADR-19).
+    """
+    bucket = info.config.name.removeprefix(STREAM_PREFIX)
+    read = f"$KV.{bucket}."
+    write = read if api_prefix == DEFAULT_PREFIX else f"{api_prefix}.{read}"
+    mirror = info.config.mirror
+    if mirror is not None:
+        origin = f"$KV.{mirror.name.removeprefix(STREAM_PREFIX)}."
+        if not mirror.subject_transforms:
+            read = origin
+        external = mirror.external.api.rstrip(".") if mirror.external is not None else ""
+        write = f"{external}.{origin}" if external else write.replace(f"$KV.{bucket}.", origin)
+    return read, write

@@ -1,0 +1,77 @@
+"""What a bucket holds now: the initial data of a watch, as entries or keys, page by page."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from jetspark.client.jetstream.kv.backend import Backend, Stored, WatchPlan
+from jetspark.client.jetstream.kv.coding import Coding
+from jetspark.client.jetstream.kv.entry import Entry, Operation
+from jetspark.errors import RequestTimeout
+
+PAGE_SIZE: Final = 256
+
+
+async def initial_pages(
+    backend: Backend, plan: WatchPlan, timeout: float | None
+) -> AsyncGenerator[list[Stored], None]:
+    """The initial data of a watch, which is ended behind it.
+
+    RequestTimeout when nothing comes for ``timeout`` seconds although more is due.
+    """
+    seconds = backend.seconds(timeout)
+    source = backend.watch(plan)
+    await source.start()
+    try:
+        while not source.initial_done:
+            try:
+                async with asyncio.timeout(seconds):
+                    page = await source.next_chunk(PAGE_SIZE)
+            except TimeoutError:
+                raise RequestTimeout(
+                    f"bucket {backend.bucket!r}: more entries are due and none came within "
+                    f"{seconds} s"
+                ) from None
+            if page:
+                yield page
+            elif not source.initial_done:
+                return
+    finally:
+        await source.stop()
+
+
+async def key_pages(
+    backend: Backend, coding: Coding, plan: WatchPlan, timeout: float | None
+) -> AsyncGenerator[list[str], None]:
+    """The keys that have a value, each once."""
+    seen: set[str] = set()  # a key that changes while it is listed comes twice
+    async for page in initial_pages(backend, plan, timeout):
+        fresh = [
+            stored.key
+            for stored in page
+            if stored.operation is Operation.PUT and stored.key not in seen
+        ]
+        seen.update(fresh)
+        if fresh:
+            yield [coding.decode_key(key) for key in fresh]
+
+
+async def value_pages(
+    coding: Coding, pages: AsyncGenerator[list[Stored], None]
+) -> AsyncGenerator[list[Entry], None]:
+    """The entries that are values."""
+    async for page in pages:
+        entries = [coding.entry(each) for each in page if each.operation is Operation.PUT]
+        if entries:
+            yield entries
+
+
+async def stored_keys(
+    backend: Backend, filters: tuple[str, ...], timeout: float | None
+) -> list[str]:
+    """The stored keys that match and have a value, sorted."""
+    found: set[str] = set()
+    plan = WatchPlan(filters=filters, meta_only=True)
+    async for page in initial_pages(backend, plan, timeout):
+        found.update(each.key for each in page if each.operation is Operation.PUT)
+    return sorted(found)

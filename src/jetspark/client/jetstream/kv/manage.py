@@ -1,0 +1,100 @@
+"""Making and opening buckets."""
+
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from jetspark.api.account import ACCOUNT_INFO
+from jetspark.api.stream import (
+    STREAM_CREATE,
+    STREAM_DELETE,
+    STREAM_INFO,
+    STREAM_UPDATE,
+    StreamConfig,
+    StreamInfo,
+)
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.kv.config import (
+    STREAM_PREFIX,
+    KeyValueConfig,
+    stream_name,
+    to_stream_config,
+)
+from jetspark.client.pager import Pager
+from jetspark.errors import (
+    BucketExists,
+    BucketNotFound,
+    NotSupported,
+    StreamExists,
+    StreamNotFound,
+)
+
+ALL_BUCKETS: Final = "$KV.*.>"
+
+
+async def api_level(api: ApiClient, timeout: float | None) -> int:
+    """The API level of the server: INFO says it since 2.12, $JS.API.INFO before."""
+    level = api.core.server_info.api_lvl
+    if level:
+        return level
+    account = await api.call("INFO", None, ACCOUNT_INFO, timeout=timeout)
+    return account.api.level
+
+
+async def create_bucket(
+    api: ApiClient, config: KeyValueConfig, timeout: float | None
+) -> StreamInfo:
+    """Create the stream of a bucket."""
+    stream = to_stream_config(config, await api_level(api, timeout))
+    try:
+        return await api.call(
+            f"STREAM.CREATE.{stream.name}", stream, STREAM_CREATE, timeout=timeout
+        )
+    except StreamExists:
+        raise BucketExists(config.bucket) from None
+
+
+async def update_bucket(
+    api: ApiClient, config: KeyValueConfig, timeout: float | None
+) -> StreamInfo:
+    """Change the stream of a bucket."""
+    stream: StreamConfig = to_stream_config(config, await api_level(api, timeout))
+    try:
+        return await api.call(
+            f"STREAM.UPDATE.{stream.name}", stream, STREAM_UPDATE, timeout=timeout
+        )
+    except StreamNotFound:
+        raise BucketNotFound(config.bucket) from None
+
+
+async def open_bucket(api: ApiClient, bucket: str, timeout: float | None) -> StreamInfo:
+    """Find the stream of a bucket and make sure that it is one."""
+    name = stream_name(bucket)
+    try:
+        info = await api.call(f"STREAM.INFO.{name}", None, STREAM_INFO, timeout=timeout)
+    except StreamNotFound:
+        raise BucketNotFound(bucket) from None
+    if info.config.max_msgs_per_subject < 1:
+        raise NotSupported(
+            f"stream {name!r} is not a key-value bucket: it has no max_msgs_per_subject (the "
+            "history of a bucket); create one with js.create_key_value"
+        )
+    return info
+
+
+async def delete_bucket(api: ApiClient, bucket: str, timeout: float | None) -> None:
+    """Delete the stream of a bucket."""
+    try:
+        verb = f"STREAM.DELETE.{stream_name(bucket)}"
+        await api.call(verb, None, STREAM_DELETE, timeout=timeout)
+    except StreamNotFound:
+        raise BucketNotFound(bucket) from None
+
+
+async def bucket_names(names: Pager[str]) -> AsyncGenerator[list[str], None]:
+    """The buckets among streams that collide with the subjects of buckets."""
+    while page := await names.next_chunk(1000):
+        found = [
+            name.removeprefix(STREAM_PREFIX) for name in page if name.startswith(STREAM_PREFIX)
+        ]
+        if found:
+            yield found

@@ -1,0 +1,148 @@
+"""Presence: members of a group announce themselves, and vanish when they stop (ADR-8 2.0).
+
+A member is a key ``<group>.<member>`` with a time to live that is written anew three times as
+often. Whoever dies is gone after it.
+"""
+
+# Every call has a timeout argument (design.md, "The client").
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+import msgspec
+
+from jetspark.errors import BadName, Error
+from jetspark.subjects.tokens import key_problem
+
+if TYPE_CHECKING:
+    from jetspark.client.jetstream.kv.bucket import KeyValue
+    from jetspark.client.jetstream.kv.entry import Entry
+    from jetspark.client.jetstream.kv.watch import KeyWatcher
+
+ANNOUNCEMENTS: Final = 3  # per time to live
+SILENCE: Final = 1.5  # times to live without an announcement: gone, even if no marker says so
+
+
+class MemberChange(msgspec.Struct, frozen=True):
+    """A member came or went; ``data`` is what it announces about itself."""
+
+    member: str
+    present: bool
+    data: bytes = b""
+
+
+class Membership:
+    """One member, announced until it leaves. ``async with`` leaves in the end."""
+
+    def __init__(self, bucket: "KeyValue", key: str, data: bytes, ttl: float) -> None:
+        self._bucket = bucket
+        self._key = key
+        self._data = data
+        self._ttl = ttl
+        self._task: asyncio.Task[None] | None = None
+
+    async def announce(self, data: bytes | None = None) -> None:
+        """Announce now, with new ``data`` if given."""
+        if data is not None:
+            self._data = data
+        await self._bucket.put(self._key, self._data, ttl=self._ttl)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(
+                self._repeat(), name=f"jetspark member {self._key}"
+            )
+
+    async def leave(self) -> None:
+        """Stop announcing and tell the others."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        await self._bucket.purge(self._key)
+
+    async def _repeat(self) -> None:
+        while True:
+            await asyncio.sleep(self._ttl / ANNOUNCEMENTS)
+            # A server that cannot be reached now is told next time.
+            with suppress(Error):
+                await self._bucket.put(self._key, self._data, ttl=self._ttl)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.leave()
+
+
+class Members:
+    """The members of a group. Made by ``KeyValue.members``."""
+
+    def __init__(self, bucket: "KeyValue", group: str, ttl: float) -> None:
+        if ttl < 1:
+            raise ValueError(f"ttl={ttl}: the shortest time to live is 1 second")
+        problem = key_problem(group)
+        if problem is not None:
+            raise BadName("group", group, problem)
+        self._bucket = bucket
+        self._group = group
+        self._ttl = ttl
+
+    async def join(self, member: str, data: bytes = b"") -> Membership:
+        """Become a member; ``data`` says where to find it, or whatever else others need."""
+        if not member or "." in member:
+            raise BadName("member", member, "expected one token: a name without dots")
+        membership = Membership(self._bucket, f"{self._group}.{member}", data, self._ttl)
+        await membership.announce()
+        return membership
+
+    async def list(self, *, timeout: float | None = None) -> dict[str, bytes]:
+        """Who is there now, and what they announce."""
+        entries = self._bucket.snapshot(f"{self._group}.*", timeout=timeout)
+        skip = len(self._group) + 1
+        return {entry.key[skip:]: entry.value async for entry in entries}
+
+    async def watch(self) -> AsyncGenerator[MemberChange, None]:
+        """Yield who is there, then who comes, goes, or announces something else."""
+        skip = len(self._group) + 1
+        heard: dict[str, float] = {}
+        known: dict[str, bytes] = {}
+        loop = asyncio.get_running_loop()
+        async with await self._bucket.watch(f"{self._group}.*") as watcher:
+            while True:
+                for member in [each for each, until in heard.items() if until <= loop.time()]:
+                    del heard[member], known[member]
+                    yield MemberChange(member, present=False)
+                chunk = await _next_chunk(watcher, min(heard.values(), default=None))
+                if chunk is None:
+                    continue
+                if not chunk:
+                    return
+                for entry in chunk:
+                    if entry is None:
+                        continue
+                    member = entry.key[skip:]
+                    if entry.is_put:
+                        heard[member] = loop.time() + self._ttl * SILENCE
+                        if known.get(member) != entry.value:
+                            known[member] = entry.value
+                            yield MemberChange(member, present=True, data=entry.value)
+                    elif known.pop(member, None) is not None:
+                        del heard[member]
+                        yield MemberChange(member, present=False)
+
+
+async def _next_chunk(watcher: "KeyWatcher", until: float | None) -> "list[Entry | None] | None":
+    """The next entries; None when ``until`` (loop time) came first."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout_at(until):
+            return await watcher.next_chunk(256)
+    return None

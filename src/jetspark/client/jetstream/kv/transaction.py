@@ -1,0 +1,111 @@
+"""Several keys written together or not at all: an atomic batch with expected revisions."""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from jetspark.client.jetstream.kv.backend import Backend, TimeToLive
+from jetspark.client.jetstream.kv.coding import Coding
+from jetspark.client.jetstream.kv.entry import Entry, Operation
+from jetspark.errors import KeyNotFound
+
+if TYPE_CHECKING:
+    from jetspark.client.jetstream.kv.bucket import KeyValue
+
+
+class Transaction:
+    """Made by ``KeyValue.transaction``.
+
+    ``async with kv.transaction() as tx:`` commits at a clean exit; an exception writes nothing.
+    ``get`` remembers the revision that it saw, and a later write of that key expects it: when
+    somebody else changed the key meanwhile, the commit raises WrongLastSequence and nothing is
+    written. A key can be written once per transaction.
+    """
+
+    def __init__(
+        self,
+        bucket: "KeyValue",
+        backend: Backend,
+        coding: Coding,
+        timeout: float | None,
+    ) -> None:
+        self._bucket = bucket
+        self._backend = backend
+        self._coding = coding
+        self._timeout = timeout
+        self._writes: dict[str, tuple[str, bytes, Operation, int | None, TimeToLive]] = {}
+        self._seen: dict[str, int] = {}
+        self._revisions: dict[str, int] | None = None
+
+    @property
+    def revisions(self) -> dict[str, int]:
+        """The revisions of the keys that were written; ValueError before the commit."""
+        if self._revisions is None:
+            raise ValueError("the transaction was not committed: there are no revisions")
+        return self._revisions
+
+    async def get(self, key: str) -> Entry:
+        """Read a key; writing it afterwards expects this revision. Raises KeyNotFound."""
+        try:
+            entry = await self._bucket.get(key, timeout=self._timeout)
+        except KeyNotFound as error:
+            self._seen[key] = error.revision
+            raise
+        self._seen[key] = entry.revision
+        return entry
+
+    def put(
+        self, key: str, value: bytes, *, last: int | None = None, ttl: TimeToLive = None
+    ) -> None:
+        """Set a key; ``last`` is the revision that it must have."""
+        self._write(key, self._coding.value(key, value), Operation.PUT, last, ttl)
+
+    def create(self, key: str, value: bytes, *, ttl: TimeToLive = None) -> None:
+        """Set a key that must never have had a value (a deleted one: ``get`` it first)."""
+        self._write(
+            key, self._coding.value(key, value), Operation.PUT, self._seen.get(key, 0), ttl
+        )
+
+    def update(self, key: str, value: bytes, last: int, *, ttl: TimeToLive = None) -> None:
+        """Set a key that must have the revision ``last``."""
+        self._write(key, self._coding.value(key, value), Operation.PUT, last, ttl)
+
+    def delete(self, key: str, *, last: int | None = None) -> None:
+        """Delete a key, keeping its history."""
+        self._write(key, b"", Operation.DEL, last, None)
+
+    def purge(self, key: str, *, last: int | None = None, ttl: TimeToLive = None) -> None:
+        """Delete a key with its history."""
+        self._write(key, b"", Operation.PURGE, last, ttl)
+
+    async def commit(self) -> dict[str, int]:
+        """Write everything; returns the revisions. ``async with`` does it by itself."""
+        if self._revisions is not None:
+            raise ValueError("the transaction was committed: make a new one")
+        if not self._writes:
+            self._revisions = {}
+            return {}
+        done = await self._backend.put_together(list(self._writes.values()), timeout=self._timeout)
+        self._revisions = dict(zip(self._writes, done, strict=True))
+        return self._revisions
+
+    def _write(
+        self, key: str, data: bytes, operation: Operation, last: int | None, ttl: TimeToLive
+    ) -> None:
+        if self._revisions is not None:
+            raise ValueError("the transaction was committed: make a new one")
+        if key in self._writes:
+            raise ValueError(f"key {key!r} is written twice in one transaction: write it once")
+        expected = self._seen.get(key) if last is None else last
+        self._writes[key] = (self._coding.key(key), data, operation, expected, ttl)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None and self._revisions is None:
+            await self.commit()

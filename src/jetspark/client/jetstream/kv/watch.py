@@ -1,0 +1,111 @@
+"""Watching keys: entries as they change, and the end of the initial data (ADR-8, watchers)."""
+
+# Every call has a timeout argument (design.md, "The client").
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Final, Self
+
+from jetspark.client.jetstream.kv.backend import Stored, WatchSource
+from jetspark.client.jetstream.kv.entry import Entry, Operation
+
+CHUNK_MAX: Final = 256
+
+
+class KeyWatcher:
+    """Entries of a watch: ``async for`` gives an Entry each, and None once.
+
+    None says that everything that was there when the watch began has been seen; it always comes,
+    at once when there is nothing. Made by ``KeyValue.watch``; end it with ``stop`` or
+    ``async with``.
+    """
+
+    def __init__(
+        self,
+        source: WatchSource,
+        convert: Callable[[Stored], Entry],
+        on_stop: Callable[["KeyWatcher"], None],
+        *,
+        ignore_deletes: bool,
+    ) -> None:
+        self._source = source
+        self._convert = convert
+        self._on_stop = on_stop
+        self._ignore_deletes = ignore_deletes
+        self._items: deque[Entry | None] = deque()
+        self._told = False
+        self._stopped = False
+
+    @property
+    def initial_done(self) -> bool:
+        """Whether the end of the initial data was handed out."""
+        return self._told and None not in self._items
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Entry | None:
+        if not self._items and not await self._fill(CHUNK_MAX):
+            raise StopAsyncIteration
+        return self._items.popleft()
+
+    async def next_chunk(self, count: int) -> list[Entry | None]:
+        """Wait for an entry, then return what is there, up to ``count``; empty at the end."""
+        if not self._items and not await self._fill(count):
+            return []
+        return [self._items.popleft() for _ in range(min(count, len(self._items)))]
+
+    async def initial(self) -> list[Entry]:
+        """Everything up to the end of the initial data; the watch goes on behind it."""
+        entries: list[Entry] = []
+        while not self._told or self._items:
+            entry = await anext(self, None)
+            if entry is None:
+                break
+            entries.append(entry)
+        return entries
+
+    async def stop(self) -> None:
+        """End the watch; entries that were not taken are given up."""
+        self._stopped = True
+        self._items.clear()
+        self._on_stop(self)
+        await self._source.stop()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def _fill(self, count: int) -> bool:
+        """Get entries; False at the end."""
+        while not self._items:
+            if self._stopped:
+                return False
+            if not self._told and self._source.initial_done:
+                self._tell()
+                return True
+            stored = await self._source.next_chunk(count)
+            if not stored and (self._told or not self._source.initial_done):
+                return False
+            self._items.extend(self._entries(stored))
+            if not self._told and self._source.initial_done:
+                self._tell()
+        return True
+
+    def _entries(self, stored: list[Stored]) -> Iterable[Entry]:
+        convert = self._convert
+        if self._ignore_deletes:
+            return [convert(each) for each in stored if each.operation is Operation.PUT]
+        return [convert(each) for each in stored]
+
+    def _tell(self) -> None:
+        self._told = True
+        self._items.append(None)

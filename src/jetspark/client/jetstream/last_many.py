@@ -1,0 +1,298 @@
+"""The last message of each of many subjects, at one point in time (ADR-31, ``multi_last``).
+
+Pages are followed with ``up_to_seq``, so that all of them show the stream at the same sequence.
+What one answer cannot hold (413) is split: several filters into halves, one wildcard into the
+subjects that match it. ADR-53 on servers without it: decisions.md, "multi_last" (item 3).
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from typing import Final
+
+import msgspec
+
+from jetspark.api.base import Timestamp, encode_request
+from jetspark.api.message import MsgGetRequest
+from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
+from jetspark.client.jetstream.direct_get import StreamReader, behind
+from jetspark.client.jetstream.pages import Page
+from jetspark.client.jetstream.scan import NO_END, Copies, ScanChunk, take
+from jetspark.client.jetstream.stored import StreamMessage
+from jetspark.client.jetstream.stored_pages import to_messages
+from jetspark.errors import (
+    MessageNotFound,
+    NotSupported,
+    ProtocolViolation,
+    RequestTimeout,
+    TooManyResults,
+    status_error,
+)
+from jetspark.headers.status import (
+    END_OF_BATCH,
+    NO_RESPONDERS,
+    NOT_FOUND,
+    PRECONDITION_FAILED,
+    TIMEOUT,
+    TOO_LARGE,
+)
+from jetspark.subjects.tokens import is_literal
+
+SPLIT_SUBJECTS: Final = 1000  # subjects of one request when a wildcard is split; 1024 is allowed
+SPLIT_BYTES: Final = 256 * 1024  # of their text
+RETRY_PAUSE: Final = 0.05
+
+
+class LastMany:
+    """Reads the last messages of subjects; made for each ``get_last_many``."""
+
+    def __init__(
+        self,
+        reader: StreamReader,
+        *,
+        up_to_seq: int,
+        up_to_time: Timestamp | None,
+        batch: int,
+        max_bytes: int,
+        min_last_seq: int,
+        copies: Copies,
+        timeout: float,
+    ) -> None:
+        self._reader = reader
+        self._core = reader.api.core
+        self._loop = self._core.loop
+        self._up_to_seq = up_to_seq
+        self._up_to_time = up_to_time
+        self._batch = batch
+        self._max_bytes = max_bytes
+        self._proof = min_last_seq
+        self._copies: Copies = copies
+        self._timeout = timeout
+        self._deadline = self._loop.time() + timeout
+        self._one_copy: bool | None = None
+
+    async def pages(self, filters: Sequence[str]) -> AsyncGenerator[list[StreamMessage], None]:
+        """Yield the messages, in order of sequence within one request."""
+        waiting = [tuple(filters)]
+        if len(filters) > SPLIT_SUBJECTS:
+            await self._fix_point()
+            starts = range(0, len(filters), SPLIT_SUBJECTS)
+            waiting = [tuple(filters[at : at + SPLIT_SUBJECTS]) for at in reversed(starts)]
+        while waiting:
+            some = waiting.pop()
+            if self._reader.direct_refused:
+                async for page in self._from_leader(some):
+                    yield page
+                continue
+            try:
+                async for chunk in self._follow(some):
+                    yield to_messages(self._reader.stream, chunk)
+            except TooManyResults:
+                await self._fix_point()
+                waiting.extend(reversed(await self._split(some)))
+            except _NoDirect:
+                waiting.append(some)
+
+    async def _follow(self, filters: tuple[str, ...]) -> AsyncGenerator[ScanChunk, None]:
+        """The pages of one request; the first one fixes the point in time of all."""
+        cursor = 0
+        while True:
+            page = await self._ask(filters, cursor)
+            if page.status == NO_RESPONDERS:
+                self._reader.refuse_direct()
+                raise _NoDirect
+            if not await self._is_acceptable(page, first=not cursor):
+                continue
+            if page.status == NOT_FOUND:
+                return
+            if page.status == TOO_LARGE:
+                raise TooManyResults(TOO_LARGE, 0, "Too Many Results")
+            if page.status != END_OF_BATCH:
+                raise self._refusal(page)
+            if page.up_to and not self._up_to_seq:
+                self._up_to_seq, self._up_to_time = page.up_to, None
+            more, cursor = page.pending > 0, page.last_seq + 1
+            if page.sequences:
+                yield take(page)
+            if not more:
+                return
+
+    async def _is_acceptable(self, page: Page, *, first: bool) -> bool:
+        """Whether a page shows what was asked for; False to ask again, once it may."""
+        refused = page.status == PRECONDITION_FAILED and page.status_text == b"Min Last Sequence"
+        if not refused and (page.foreign and self._copies != "any" and not page.proof):
+            return await self._again()
+        if not self._proof or page.status not in {END_OF_BATCH, NOT_FOUND, PRECONDITION_FAILED}:
+            return True
+        if refused:
+            return await self._again()
+        if page.proof >= self._proof:
+            return True
+        if first and page.up_to >= self._proof and not self._fixed_by_caller:
+            return True  # without a bound of ours this is the last sequence of the copy
+        # Later pages, empty results and bounded reads: trusted when there is only one copy.
+        if await self._has_one_copy() and not page.foreign:
+            await self._reader.wait_for_leader(self._proof, self._deadline)
+            self._proof = 0
+        return await self._again()
+
+    @property
+    def _fixed_by_caller(self) -> bool:
+        return bool(self._up_to_seq) or self._up_to_time is not None
+
+    async def _again(self) -> bool:
+        if self._loop.time() + RETRY_PAUSE >= self._deadline:
+            raise behind(self._reader.stream, self._proof)
+        await asyncio.sleep(RETRY_PAUSE)
+        return False
+
+    async def _has_one_copy(self) -> bool:
+        if self._one_copy is None:
+            info = await self._reader.api.call(
+                f"STREAM.INFO.{self._reader.stream}",
+                StreamInfoRequest(),
+                STREAM_INFO,
+                timeout=self._timeout,
+            )
+            self._one_copy = info.config.num_replicas <= 1
+        return self._one_copy
+
+    async def _ask(self, filters: tuple[str, ...], cursor: int) -> Page:
+        done: asyncio.Future[None] = self._loop.create_future()
+        page = Page(
+            self._reader.stream.encode(),
+            NO_END,
+            True,
+            True,
+            True,
+            True,
+            lambda: None if done.done() else done.set_result(None),
+        )
+        page.allow(self._timeout)
+        request = MsgGetRequest(
+            multi_last=filters,
+            seq=cursor,
+            up_to_seq=self._up_to_seq,
+            up_to_time=self._up_to_time,
+            batch=self._batch,
+            max_bytes=self._max_bytes,
+            min_last_seq=self._proof,
+        )
+        subject = self._reader.api.subject(f"DIRECT.GET.{self._reader.stream}")
+        self._core.send_request(page, subject, b"", encode_request(request), self._timeout)
+        try:
+            await done
+        finally:
+            self._core.drop_request(page)
+        if isinstance(page.error, TimeoutError):
+            raise RequestTimeout(
+                f"stream {self._reader.stream!r}: no reply to a multi_last get within "
+                f"{self._timeout} s"
+            )
+        if isinstance(page.error, ValueError):
+            raise ProtocolViolation(str(page.error)) from page.error
+        if page.error is not None:
+            raise page.error
+        return page
+
+    def _refusal(self, page: Page) -> Exception:
+        text = page.status_text.decode("utf-8", "replace")
+        if page.status == TIMEOUT and text == "Empty Request":
+            # A server that does not know the field sees an empty request.
+            return NotSupported(
+                "this server does not know multi_last direct gets: nats-server 2.11 or later does"
+            )
+        return status_error(page.status, text)
+
+    async def _fix_point(self) -> None:
+        """Settle the sequence that all parts of a split request show."""
+        if self._fixed_by_caller:
+            return
+        info = await self._reader.api.call(
+            f"STREAM.INFO.{self._reader.stream}",
+            StreamInfoRequest(),
+            STREAM_INFO,
+            timeout=self._timeout,
+        )
+        self._up_to_seq = max(info.state.last_seq, self._proof)
+
+    async def _split(self, filters: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """Smaller requests that together ask for the same."""
+        if len(filters) > 1:
+            middle = len(filters) // 2
+            return [filters[:middle], filters[middle:]]
+        subjects = await self._subjects(filters[0])
+        parts: list[tuple[str, ...]] = []
+        part: list[str] = []
+        size = 0
+        for subject in subjects:
+            if len(part) == SPLIT_SUBJECTS or size + len(subject) > SPLIT_BYTES:
+                parts.append(tuple(part))
+                part, size = [], 0
+            part.append(subject)
+            size += len(subject)
+        if part:
+            parts.append(tuple(part))
+        return parts
+
+    async def _subjects(self, pattern: str) -> list[str]:
+        """The subjects that the stream has for a filter, all pages of them."""
+        found: dict[str, int] = {}
+        while True:
+            request = StreamInfoRequest(subjects_filter=pattern, offset=len(found))
+            info = await self._reader.api.call(
+                f"STREAM.INFO.{self._reader.stream}", request, STREAM_INFO, timeout=self._timeout
+            )
+            page = info.state.subjects or {}
+            found.update(page)
+            total = info.total if isinstance(info.total, int) else 0
+            if not page or len(found) >= total:
+                return sorted(found)
+
+    async def _from_leader(
+        self, filters: tuple[str, ...]
+    ) -> AsyncGenerator[list[StreamMessage], None]:
+        """Ask the leader for each subject: streams without ``allow_direct``."""
+        if self._fixed_by_caller:
+            raise NotSupported(
+                f"stream {self._reader.stream!r} does not answer direct gets, which a read at a "
+                "point in time needs: switch on allow_direct"
+            )
+        if self._proof:
+            await self._reader.wait_for_leader(self._proof, self._deadline)
+        seen: set[str] = set()
+        for pattern in filters:
+            literal = is_literal(pattern.encode("utf-8", "surrogateescape"))
+            for subject in [pattern] if literal else await self._subjects(pattern):
+                if subject in seen:
+                    continue
+                seen.add(subject)
+                try:
+                    yield [
+                        await self._reader.get_from_leader(
+                            MsgGetRequest(last_by_subj=subject), self._timeout
+                        )
+                    ]
+                except MessageNotFound:
+                    continue
+
+
+class _NoDirect(Exception):
+    """Nobody answers direct gets of this stream."""
+
+
+def check_last_many(
+    filters: Sequence[str], up_to_seq: int, up_to_time: object, batch: int, max_bytes: int
+) -> tuple[str, ...]:
+    """Refuse what the server would answer with 408."""
+    if isinstance(filters, str):
+        raise TypeError(f"subjects={filters!r}: expected a sequence, such as [{filters!r}]")
+    if not filters:
+        raise ValueError("which subjects? give at least one; > stands for all")
+    if up_to_seq < 0 or batch < 0 or max_bytes < 0:
+        raise ValueError(
+            f"up_to_seq={up_to_seq}, batch={batch}, max_bytes={max_bytes}: expected numbers from "
+            "0 on"
+        )
+    if up_to_seq and up_to_time is not None:
+        raise ValueError("up_to_seq and up_to_time exclude each other: both name a point in time")
+    return tuple(msgspec.convert(filters, list[str]))

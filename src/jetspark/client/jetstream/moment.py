@@ -1,0 +1,16 @@
+"""Moments as users give them: a datetime that knows its zone, or nanoseconds since 1970."""
+
+from datetime import datetime
+
+
+def to_nanoseconds(moment: datetime | int) -> int:
+    """Nanoseconds since 1970 of a datetime that knows its zone, or of such a number itself."""
+    if isinstance(moment, int):
+        return moment
+    if moment.tzinfo is None:
+        raise ValueError(
+            f"{moment!r} has no time zone: use datetime(..., tzinfo=UTC) or nanoseconds since 1970"
+        )
+    # timestamp() is a float: its whole seconds are exact, its fraction is not.
+    whole = int(moment.replace(microsecond=0).timestamp())
+    return whole * 1_000_000_000 + moment.microsecond * 1000

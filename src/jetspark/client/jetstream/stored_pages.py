@@ -1,0 +1,45 @@
+"""Stored messages from the columns of a range: what ``get_batch`` and ``get_last_many`` yield."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from jetspark.api.base import Timestamp
+from jetspark.client.jetstream.high_water import HighWater
+from jetspark.client.jetstream.scan import NO_END, RangeReader, ScanChunk
+from jetspark.client.jetstream.stored import StreamMessage
+
+
+async def message_pages(
+    reader: RangeReader,
+    stream: str,
+    high_water: HighWater,
+    first: int,
+    start: Timestamp | None,
+    limit: int,
+) -> AsyncGenerator[list[StreamMessage], None]:
+    """The messages of a range, page by page, up to ``limit`` (0: all)."""
+    left = limit or NO_END
+    async with aclosing(reader.chunks(first, start)) as chunks:
+        async for chunk in chunks:
+            page = to_messages(stream, chunk)
+            high_water.note(stream, page[-1].seq)
+            yield page[:left]
+            left -= len(page)
+            if left <= 0:
+                return
+
+
+def to_messages(stream: str, chunk: ScanChunk) -> list[StreamMessage]:
+    """A message per row; the chunk must have all columns."""
+    columns = (chunk.sequences, chunk.times, chunk.subjects, chunk.payloads, chunk.headers)
+    return [
+        StreamMessage(
+            stream=stream,
+            subject=subject,
+            seq=seq,
+            time_ns=time_ns,
+            data=data,
+            header_block=block,
+        )
+        for seq, time_ns, subject, data, block in zip(*columns, strict=True)
+    ]

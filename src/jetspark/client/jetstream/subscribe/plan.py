@@ -1,0 +1,280 @@
+"""ADR-15 as functions: what a subscription asks for, and what to do about the consumer found.
+
+Pure. ``settle`` refuses what cannot work before anything is sent; ``plan`` decides between
+binding to a consumer, changing its deliver subject, and creating one. Both raise
+SubscribeRefused with a sentence that says what to change.
+"""
+
+from typing import Final
+
+import msgspec
+
+from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
+from jetspark.api.enums import AckPolicy
+from jetspark.errors import BadName, ConsumerNotFound, SubscribeRefused
+from jetspark.errors.codes import ErrCode
+from jetspark.subjects.tokens import consumer_name_problem
+
+# Compared by rules of their own, or settled by the workflow.
+_NOT_COMPARED: Final = frozenset(
+    {
+        "ack_policy",
+        "name",
+        "durable_name",
+        "deliver_subject",
+        "deliver_group",
+        "filter_subject",
+        "filter_subjects",
+        "metadata",
+        "min_last_seq",
+    }
+)
+# Metadata that servers write themselves.
+_SERVER_METADATA: Final = ("_nats.", "_jetspark.")
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What the caller of ``subscribe`` or ``pull_subscribe`` asked for.
+
+    ``consumer`` is a consumer to bind to, ``durable`` one to find or make. ``ack_policy`` None
+    is the configuration's, or explicit where that says none (which is its default).
+    """
+
+    subject: str = ""
+    stream: str = ""
+    consumer: str = ""
+    durable: str = ""
+    queue: str = ""
+    pull: bool = False
+    ack_policy: AckPolicy | None = None
+    config: ConsumerConfig = ConsumerConfig()
+
+    @property
+    def lookup(self) -> str:
+        """The name of the consumer to look for; empty when a new one is to be made."""
+        return self.consumer or self.durable or self.config.name
+
+
+class Bind(msgspec.Struct, frozen=True):
+    """Use the consumer that is there. ``info`` is None when it could not be looked up (pull)."""
+
+    name: str
+    info: ConsumerInfo | None
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Use the consumer that is there after giving it this configuration (deliver subject)."""
+
+    config: ConsumerConfig
+
+
+class Create(msgspec.Struct, frozen=True):
+    """Make a consumer; a push consumer still lacks a deliver subject unless one was given."""
+
+    config: ConsumerConfig
+
+
+Plan = Bind | Change | Create
+
+
+def settle(wanted: Wanted) -> Wanted:
+    """Check what was asked for and fill in what follows from it (ADR-15, "Configuration")."""
+    config = wanted.config
+    queue = wanted.queue or config.deliver_group
+    subject = wanted.subject or config.filter_subject
+    durable = wanted.durable or config.durable_name
+    if queue and config.deliver_group not in {"", queue}:
+        raise SubscribeRefused(
+            f"queue {queue!r} and config.deliver_group {config.deliver_group!r} differ: give one"
+        )
+    if wanted.subject and config.filter_subject not in {"", wanted.subject}:
+        raise SubscribeRefused(
+            f"subject {wanted.subject!r} and config.filter_subject {config.filter_subject!r} "
+            "differ: give one"
+        )
+    if queue and (config.idle_heartbeat or config.flow_control):
+        raise SubscribeRefused(
+            "a queue subscription cannot have heartbeats or flow control: the server would send "
+            "them to random members; leave out idle_heartbeat and flow_control, or the queue"
+        )
+    if not subject and not config.filter_subjects and not wanted.stream:
+        raise SubscribeRefused(
+            "neither a subject nor a stream was given: one of them is needed to find the consumer"
+        )
+    if wanted.consumer and durable and wanted.consumer != durable:
+        raise SubscribeRefused(
+            f"consumer {wanted.consumer!r} (to bind to) and durable {durable!r} differ: give one"
+        )
+    if wanted.pull:
+        _check_pull(wanted)
+    if queue and not wanted.consumer and not durable:
+        # ADR-15, "Queue name": otherwise every member would get a consumer of its own.
+        durable = queue
+        problem = consumer_name_problem(queue)
+        if problem is not None:
+            error = BadName("consumer", queue, problem)
+            error.add_note("the queue name serves as durable name: give durable= as well")
+            raise error
+    return msgspec.structs.replace(wanted, subject=subject, durable=durable, queue=queue)
+
+
+def _check_pull(wanted: Wanted) -> None:
+    policy = wanted.ack_policy or wanted.config.ack_policy
+    wrong = wanted.ack_policy is AckPolicy.NONE or policy is AckPolicy.ALL
+    if wrong:
+        raise SubscribeRefused(
+            f"a pull subscription needs ack policy explicit, not {policy.value}: leave it out, or "
+            "use stream.create_consumer"
+        )
+    if wanted.config.deliver_subject:
+        raise SubscribeRefused(
+            f"a pull subscription has no deliver_subject ({wanted.config.deliver_subject!r} was "
+            "given): leave it out, or use js.subscribe"
+        )
+
+
+def plan(wanted: Wanted, found: ConsumerInfo | None) -> Plan:
+    """Decide what to do about the consumer that was looked up; ``wanted`` is settled."""
+    if found is None:
+        if not wanted.consumer:
+            return Create(new_config(wanted))
+        if wanted.pull:
+            # ADR-15, "Consumer name": a pull subscriber proceeds without the lookup.
+            return Bind(wanted.consumer, None)
+        raise ConsumerNotFound(
+            404,
+            ErrCode.CONSUMER_NOT_FOUND,
+            f"consumer {wanted.consumer!r} does not exist: create it, or give durable= instead of "
+            "consumer= to have it made",
+        )
+    if wanted.pull:
+        _check_found_pull(wanted, found)
+    else:
+        _check_found_push(wanted, found)
+    _check_filter(wanted, found)
+    _check_config(wanted, found)
+    asked = wanted.config.deliver_subject
+    if asked and asked != found.config.deliver_subject:
+        return _change(found, asked)
+    return Bind(found.name, found)
+
+
+def _check_found_pull(wanted: Wanted, found: ConsumerInfo) -> None:
+    if found.config.deliver_subject:
+        raise SubscribeRefused(
+            f"{_label(found)} is push based: a pull subscription cannot use it; use js.subscribe, "
+            f"or another name than {wanted.lookup!r}"
+        )
+
+
+def _check_found_push(wanted: Wanted, found: ConsumerInfo) -> None:
+    config, label, queue = found.config, _label(found), wanted.queue
+    if not config.deliver_subject:
+        raise SubscribeRefused(
+            f"{label} is pull based: a pull subscription is required; use js.pull_subscribe"
+        )
+    if not queue:
+        if config.deliver_group:
+            raise SubscribeRefused(
+                f"{label} was created for the queue group {config.deliver_group!r}: give "
+                f"queue={config.deliver_group!r} to join it"
+            )
+        if found.push_bound:
+            raise SubscribeRefused(
+                f"duplicate subscription: {label} already has a subscriber; use another durable "
+                "name, or a queue to share one"
+            )
+        return
+    if not config.deliver_group:
+        raise SubscribeRefused(
+            f"{label} was created without a deliver group: leave out queue={queue!r}, or use "
+            "another durable name"
+        )
+    if config.deliver_group != queue:
+        raise SubscribeRefused(
+            f"{label} was created for the queue group {config.deliver_group!r}, not for {queue!r}"
+        )
+    if config.flow_control:
+        raise SubscribeRefused(
+            f"{label} has flow control, which is not supported over queues: create it without"
+        )
+    if config.idle_heartbeat:
+        raise SubscribeRefused(
+            f"{label} has heartbeats, which are not supported over queues: create it without"
+        )
+
+
+def _check_filter(wanted: Wanted, found: ConsumerInfo) -> None:
+    """ADR-15, "Other checks": a filter must be the subject of the subscription."""
+    filters = found.config.filter_subjects or (
+        (found.config.filter_subject,) if found.config.filter_subject else ()
+    )
+    asked = wanted.config.filter_subjects or ((wanted.subject,) if wanted.subject else ())
+    if filters and asked and set(asked) != set(filters):
+        raise SubscribeRefused(
+            f"subject mismatch: {_label(found)} filters {', '.join(filters)}, the subscription "
+            f"asks for {', '.join(asked)}"
+        )
+    if not filters and wanted.config.filter_subjects:
+        raise SubscribeRefused(
+            f"subject mismatch: {_label(found)} has no filter, the subscription asks for "
+            f"{', '.join(asked)}"
+        )
+
+
+def _check_config(wanted: Wanted, found: ConsumerInfo) -> None:
+    """What the caller set must be what the consumer has: nothing is changed by subscribing."""
+    differences: list[tuple[str, object, object]] = []
+    policy = wanted.ack_policy or wanted.config.ack_policy
+    if (wanted.ack_policy or policy is not AckPolicy.NONE) and policy != found.config.ack_policy:
+        differences.append(("ack_policy", policy, found.config.ack_policy))
+    plain = ConsumerConfig()
+    for name in plain.__struct_fields__:
+        asked, has = getattr(wanted.config, name), getattr(found.config, name)
+        if name in _NOT_COMPARED or asked == getattr(plain, name):
+            continue
+        if asked != has:
+            differences.append((name, asked, has))
+    metadata = {
+        key: text
+        for key, text in found.config.metadata.items()
+        if not key.startswith(_SERVER_METADATA)
+    }
+    if wanted.config.metadata and wanted.config.metadata != metadata:
+        differences.append(("metadata", wanted.config.metadata, metadata))
+    if differences:
+        listed = "; ".join(f"{name} is {has}, not {asked}" for name, asked, has in differences)
+        raise SubscribeRefused(
+            f"{_label(found)} has another configuration and subscribing does not change it: "
+            f"{listed}; update the consumer first, or leave these out"
+        )
+
+
+def _change(found: ConsumerInfo, deliver_subject: str) -> Change:
+    """ADR-15: only the deliver subject of an existing consumer can be changed."""
+    if found.push_bound:
+        raise SubscribeRefused(
+            f"{_label(found)} delivers to {found.config.deliver_subject!r} and has subscribers: "
+            f"its deliver subject cannot become {deliver_subject!r} now"
+        )
+    return Change(msgspec.structs.replace(found.config, deliver_subject=deliver_subject))
+
+
+def new_config(wanted: Wanted) -> ConsumerConfig:
+    """The configuration of the consumer to be made (ADR-15, "Creating the JS Consumer")."""
+    config = wanted.config
+    policy = wanted.ack_policy
+    if policy is None:
+        unset = config.ack_policy is AckPolicy.NONE
+        policy = AckPolicy.EXPLICIT if unset else config.ack_policy
+    return msgspec.structs.replace(
+        config,
+        durable_name=wanted.durable,
+        ack_policy=policy,
+        filter_subject="" if config.filter_subjects else wanted.subject,
+        deliver_group=wanted.queue,
+    )
+
+
+def _label(found: ConsumerInfo) -> str:
+    return f"consumer {found.name!r} of stream {found.stream_name!r}"

@@ -1,0 +1,156 @@
+"""What ``JetStream.pull_subscribe`` returns: a pull consumer found or made by the workflow."""
+
+# Every call has a timeout argument (design.md, "The client").
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+from jetspark.api.consumer import ConsumerInfo
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.consumer.endless import MessageIterator
+from jetspark.client.jetstream.consumer.handle import (
+    EXPIRES,
+    HEARTBEAT,
+    PREFETCH,
+    THRESHOLD,
+    Consumer,
+)
+from jetspark.client.jetstream.consumer.message import JetStreamMessage
+from jetspark.client.jetstream.subscribe.workflow import Attached, delete_created
+from jetspark.errors import Error, RequestTimeout
+
+
+class PullSubscription:
+    """Messages of a pull consumer, on request. Made by ``JetStream.pull_subscribe``.
+
+    A consumer that the library made is deleted by ``unsubscribe`` and ``drain``.
+    """
+
+    def __init__(self, api: ApiClient, attached: Attached) -> None:
+        self._api = api
+        self._attached = attached
+        self._consumer = Consumer(api, attached.info)
+        self._iterators: list[MessageIterator] = []
+        self._closed = False
+
+    @property
+    def stream(self) -> str:
+        """The name of the stream."""
+        return self._consumer.stream
+
+    @property
+    def consumer(self) -> str:
+        """The name of the consumer."""
+        return self._consumer.name
+
+    @property
+    def created_consumer(self) -> bool:
+        """Whether the library made the consumer, and deletes it in the end."""
+        return self._attached.created
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was unsubscribed or drained."""
+        return self._closed
+
+    async def info(self, *, timeout: float | None = None) -> ConsumerInfo:
+        """Ask what the consumer has delivered and what is pending."""
+        return await self._consumer.info(timeout=timeout)
+
+    async def fetch(
+        self,
+        batch: int = 1,
+        *,
+        max_bytes: int = 0,
+        no_wait: bool = False,
+        heartbeat: float = 0.0,
+        timeout: float | None = None,
+    ) -> list[JetStreamMessage]:
+        """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first.
+
+        As ``Consumer.fetch``.
+        """
+        self._check_open()
+        return await self._consumer.fetch(
+            batch, max_bytes=max_bytes, no_wait=no_wait, heartbeat=heartbeat, timeout=timeout
+        )
+
+    async def next_msg(self, *, timeout: float | None = None) -> JetStreamMessage:
+        """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
+        self._check_open()
+        return await self._consumer.next(timeout=timeout)
+
+    def messages(
+        self,
+        *,
+        prefetch: int = PREFETCH,
+        max_bytes: int = 0,
+        threshold: float = THRESHOLD,
+        expires: float = EXPIRES,
+        heartbeat: float = HEARTBEAT,
+        alarm: float | None = None,
+    ) -> MessageIterator:
+        """Iterate over messages without end, as ``Consumer.messages``."""
+        self._check_open()
+        messages = self._consumer.messages(
+            prefetch=prefetch,
+            max_bytes=max_bytes,
+            threshold=threshold,
+            expires=expires,
+            heartbeat=heartbeat,
+            alarm=alarm,
+        )
+        self._iterators.append(messages)
+        return messages
+
+    async def unsubscribe(self, *, timeout: float | None = None) -> None:
+        """Stop now; a consumer that the library made is deleted, and failing to is raised."""
+        if self._closed:
+            return
+        self._closed = True
+        for messages in self._iterators:
+            await messages.stop()
+        await delete_created(self._api, self._attached, timeout=timeout)
+
+    async def drain(self, *, timeout: float | None = None) -> None:
+        """Ask for nothing more, wait until what has arrived was taken, delete what was made.
+
+        Raises RequestTimeout when iterators still hold messages after ``timeout`` seconds. An
+        error of the deletion goes to the error callback.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        seconds = self._api.seconds(timeout)
+        try:
+            async with asyncio.timeout(seconds):
+                for messages in self._iterators:
+                    await messages.drain()
+                for messages in self._iterators:
+                    await messages.ended.wait()
+        except TimeoutError:
+            raise RequestTimeout(
+                f"drain: messages() still has messages that nobody took within {seconds} s"
+            ) from None
+        finally:
+            try:
+                await delete_created(self._api, self._attached, timeout=timeout)
+            except Error as error:
+                self._api.core.report(error)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError("the subscription was ended by unsubscribe() or drain()")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not self._api.core.is_closed:
+            await self.unsubscribe()

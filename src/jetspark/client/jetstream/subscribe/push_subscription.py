@@ -1,0 +1,166 @@
+"""What ``JetStream.subscribe`` returns: messages of a push consumer."""
+
+# Every call has a timeout argument (design.md, "The client").
+
+import asyncio
+from collections import deque
+from types import TracebackType
+from typing import Final, Self
+
+from jetspark.api.consumer import ConsumerInfo
+from jetspark.api.enums import AckPolicy
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.consumer.consume import Consumption, MessageCallback
+from jetspark.client.jetstream.consumer.create import consumer_info
+from jetspark.client.jetstream.consumer.endless import CHUNK_MAX
+from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
+from jetspark.client.jetstream.consumer.monitor import ALARM_INTERVALS
+from jetspark.client.jetstream.consumer.push import PushSource
+from jetspark.client.jetstream.subscribe.workflow import Attached, delete_created
+from jetspark.errors import Error, RequestTimeout
+
+_NO_MORE: Final = "the subscription has ended: no message will come"
+
+
+class PushSubscription:
+    """Messages of a push consumer. Made by ``JetStream.subscribe``.
+
+    Read it with ``async for`` or ``next_msg``, unless a callback was given. Missing messages
+    (ConsumerGap) and missed heartbeats (HeartbeatMissed) go to the error callback. A consumer
+    that the library made is deleted by ``unsubscribe`` and ``drain``.
+    """
+
+    def __init__(
+        self,
+        api: ApiClient,
+        attached: Attached,
+        callback: MessageCallback | None,
+        alarm: float | None,
+    ) -> None:
+        assert attached.subscription is not None
+        config = attached.info.config
+        heartbeat = config.idle_heartbeat / 1e9
+        self._api = api
+        self._attached = attached
+        self._items: deque[JetStreamMessage] = deque()
+        self._subscription = attached.subscription
+        self._source = PushSource(
+            api.core,
+            self._subscription,
+            AckLink(api.core, ignored=config.ack_policy is AckPolicy.NONE, timeout=api.timeout),
+            label=f"consumer {attached.info.name!r} of stream {attached.info.stream_name!r}",
+            alarm=heartbeat * ALARM_INTERVALS if alarm is None else alarm,
+            # ADR-15: "Gap checking should be disabled on queue / deliver group subscriptions".
+            check_gaps=not config.deliver_group,
+        )
+        self._consumption: Consumption | None = None
+        if callback is not None:
+            label = f"subscription to {config.filter_subject or attached.info.stream_name!r}"
+            self._consumption = Consumption(api.core, self._source, callback, label)
+        self._subscription.on_drained = self._drained
+
+    @property
+    def stream(self) -> str:
+        """The name of the stream."""
+        return self._attached.info.stream_name
+
+    @property
+    def consumer(self) -> str:
+        """The name of the consumer."""
+        return self._attached.info.name
+
+    @property
+    def cached_info(self) -> ConsumerInfo:
+        """The consumer as it was when the subscription began."""
+        return self._attached.info
+
+    @property
+    def created_consumer(self) -> bool:
+        """Whether the library made the consumer, and deletes it in the end."""
+        return self._attached.created
+
+    @property
+    def pending_msgs(self) -> int:
+        """Messages (and statuses) received and not yet taken."""
+        return len(self._items) + self._source.buffered
+
+    @property
+    def dropped(self) -> int:
+        """Messages lost because a pending limit was reached."""
+        return self._subscription.dropped
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no further message will arrive; pending ones can still be read."""
+        return self._subscription.is_closed
+
+    async def info(self, *, timeout: float | None = None) -> ConsumerInfo:
+        """Ask what the consumer has delivered and what is pending."""
+        return await consumer_info(self._api, self.stream, self.consumer, timeout=timeout)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> JetStreamMessage:
+        items = self._items
+        if not items:
+            items.extend(await self._source.next_chunk(CHUNK_MAX))
+            if not items:
+                raise StopAsyncIteration
+        return items.popleft()
+
+    async def next_msg(self, *, timeout: float | None = None) -> JetStreamMessage:
+        """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
+        seconds = self._api.seconds(timeout)
+        if not self._items:
+            try:
+                async with asyncio.timeout(seconds):
+                    self._items.extend(await self._source.next_chunk(CHUNK_MAX))
+            except TimeoutError:
+                raise RequestTimeout(f"no message within {seconds} s") from None
+            if not self._items:
+                raise ValueError(_NO_MORE)
+        return self._items.popleft()
+
+    async def next_chunk(self, count: int) -> list[JetStreamMessage]:
+        """Wait for a message, then return what is there, up to ``count``; empty at the end."""
+        if self._items:
+            return [self._items.popleft() for _ in range(min(count, len(self._items)))]
+        return await self._source.next_chunk(count)
+
+    async def unsubscribe(self, *, timeout: float | None = None) -> None:
+        """Stop now; a consumer that the library made is deleted, and failing to is raised."""
+        if self._subscription.is_closed:
+            return
+        await self._source.stop()
+        await delete_created(self._api, self._attached, timeout=timeout)
+
+    async def drain(self, *, timeout: float | None = None) -> None:
+        """Stop, wait until what has arrived was taken, then delete what the library made.
+
+        Raises RequestTimeout when the reader has not taken everything within ``timeout``. An
+        error of the deletion goes to the error callback.
+        """
+        await self._subscription.drain(timeout=self._api.seconds(timeout))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not self._api.core.is_closed:
+            await self.unsubscribe()
+
+    async def _drained(self) -> None:
+        """The subscription is drained and removed: ADR-15 deletes the consumer only now."""
+        self._source.close()
+        if self._consumption is not None:
+            await self._consumption.drain()
+        try:
+            await delete_created(self._api, self._attached)
+        except Error as error:
+            self._api.core.report(error)

@@ -1,0 +1,149 @@
+"""Carries out a plan of ADR-15: look up, subscribe, create, lose a race, rebind."""
+
+import msgspec
+
+from jetspark.api.consumer import CONSUMER_DELETE, ConsumerConfig, ConsumerInfo
+from jetspark.api.enums import AckPolicy, ConsumerAction
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.consumer.create import consumer_info, create_consumer
+from jetspark.client.jetstream.subscribe.plan import Bind, Change, Create, Wanted, plan
+from jetspark.client.subscription import Subscription
+from jetspark.errors import ConsumerExists, ConsumerNotFound, Error, StreamNotFound
+
+
+class Attached(msgspec.Struct, frozen=True):
+    """A consumer that a subscription uses; ``created`` when the library made it."""
+
+    info: ConsumerInfo
+    created: bool
+    subscription: Subscription | None = None
+
+
+class Workflow:
+    """One call of ``subscribe`` or ``pull_subscribe``; ``wanted`` is settled."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        stream: str,
+        wanted: Wanted,
+        *,
+        timeout: float,
+    ) -> None:
+        self._api = api
+        self._stream = stream
+        self._wanted = wanted
+        self._pending_msgs = 0
+        self._pending_bytes = 0
+        self._timeout = timeout
+
+    async def run(self, pending_msgs: int, pending_bytes: int) -> Attached:
+        """Find or make the consumer and, for push, subscribe to what it delivers."""
+        self._pending_msgs, self._pending_bytes = pending_msgs, pending_bytes
+        decided = plan(self._wanted, await self._look_up())
+        if self._wanted.pull:
+            return await self._pull(decided)
+        return await self._push(decided)
+
+    async def _look_up(self) -> ConsumerInfo | None:
+        name = self._wanted.lookup
+        if not name:
+            return None
+        try:
+            return await consumer_info(self._api, self._stream, name, timeout=self._timeout)
+        except ConsumerNotFound:
+            return None
+        except StreamNotFound:
+            raise
+        except Error:
+            # ADR-15: a pull subscriber proceeds; it may lack the permission to look.
+            if self._wanted.pull and self._wanted.consumer:
+                return None
+            raise
+
+    async def _pull(self, decided: Bind | Change | Create) -> Attached:
+        if isinstance(decided, Create):
+            try:
+                return Attached(await self._create(decided.config), created=True)
+            except ConsumerExists:
+                decided = await self._plan_again()
+        assert isinstance(decided, Bind)
+        info = decided.info or ConsumerInfo(
+            stream_name=self._stream,
+            name=decided.name,
+            config=ConsumerConfig(ack_policy=AckPolicy.EXPLICIT),
+        )
+        return Attached(info, created=False)
+
+    async def _push(self, decided: Bind | Change | Create) -> Attached:
+        if isinstance(decided, Bind):
+            return self._bind(decided)
+        config = decided.config
+        if not config.deliver_subject:
+            config = msgspec.structs.replace(config, deliver_subject=self._api.new_inbox())
+        # ADR-15, "NATS subscription": before the consumer, so that the server sees the interest.
+        subscription = self._subscribe(config.deliver_subject, config.deliver_group)
+        try:
+            if isinstance(decided, Change):
+                info = await self._make(config, ConsumerAction.UPDATE)
+                return Attached(info, created=False, subscription=subscription)
+            info = await self._create(config)
+        except ConsumerExists:
+            await subscription.unsubscribe()
+            if not self._wanted.queue:
+                # ADR-15: "unless this is a queue subscription, the API call will return an error".
+                raise
+            return self._bind(await self._plan_again())
+        except BaseException:
+            await subscription.unsubscribe()
+            raise
+        return Attached(info, created=True, subscription=subscription)
+
+    async def _create(self, config: ConsumerConfig) -> ConsumerInfo:
+        return await self._make(config, ConsumerAction.CREATE)
+
+    async def _make(self, config: ConsumerConfig, action: ConsumerAction) -> ConsumerInfo:
+        return await create_consumer(
+            self._api, self._stream, config, action, timeout=self._timeout
+        )
+
+    async def _plan_again(self) -> Bind:
+        """Somebody else made it since the lookup: check theirs as if it had been found."""
+        decided = plan(self._wanted, await self._look_up())
+        if not isinstance(decided, Bind):
+            raise ConsumerNotFound(
+                404, 0, f"consumer {self._wanted.lookup!r} is made and deleted by somebody else"
+            )
+        return decided
+
+    def _bind(self, decided: Bind) -> Attached:
+        info = decided.info
+        assert info is not None  # only a pull subscription binds without a lookup
+        subscription = self._subscribe(info.config.deliver_subject, info.config.deliver_group)
+        return Attached(info, created=False, subscription=subscription)
+
+    def _subscribe(self, subject: str, queue: str) -> Subscription:
+        return self._api.core.add_subscription(
+            subject,
+            queue,
+            pending_msgs=self._pending_msgs,
+            pending_bytes=self._pending_bytes,
+            callback=None,
+        )
+
+
+async def delete_created(
+    api: ApiClient, attached: Attached, *, timeout: float | None = None
+) -> None:
+    """Delete the consumer that the library made, unless other queue members still use it."""
+    if not attached.created:
+        return
+    info = attached.info
+    verb = f"{info.stream_name}.{info.name}"
+    if info.config.deliver_group:
+        # decisions.md: the member that made it goes, the others must not lose it.
+        await api.core.flush(timeout=timeout)
+        now = await consumer_info(api, info.stream_name, info.name, timeout=timeout)
+        if now.push_bound:
+            return
+    await api.call(f"CONSUMER.DELETE.{verb}", None, CONSUMER_DELETE, timeout=timeout)

@@ -1,0 +1,239 @@
+"""The way to the servers: one connection at a time, replaced when it is lost.
+
+States: closed -> connected <-> looking for a server -> closed for good. Subscriptions and requests
+belong to the owner and outlive connections; messages that wait to be written do too (Outgoing).
+"""
+
+import asyncio
+import random
+from typing import Final, Protocol
+
+from jetspark.client.auth import connect_options
+from jetspark.client.connection import Connection
+from jetspark.client.events import Events
+from jetspark.client.options import ClientOptions
+from jetspark.client.outgoing import Outgoing
+from jetspark.client.receive import Receiver
+from jetspark.client.server_errors import connect_failure
+from jetspark.client.server_pool import Backoff, ServerAddress, ServerPool
+from jetspark.errors import AuthorizationFailed, ConnectionClosed, Error
+from jetspark.protocol.encoder import encode_connect
+from jetspark.protocol.handshake import ServerInfo
+from jetspark.protocol.limits import PAYLOAD_MAX
+
+# A connection that lived for less was accepted and thrown out: wait before the next try.
+SHORT_LIFE: Final = 1.0
+RANDOM: Final = random.SystemRandom()
+
+
+class LinkOwner(Protocol):
+    """Who uses the link."""
+
+    def resume_frames(self) -> list[bytes]:
+        """SUB and UNSUB of everything subscribed: what a new connection begins with."""
+
+    def on_info(self, info: ServerInfo) -> None:
+        """A server sent INFO."""
+
+    def on_server_error(self, text: str) -> None:
+        """The server sent ``-ERR`` and keeps the connection."""
+
+    def on_up(self, *, again: bool) -> None:
+        """There is a connection; ``again`` when there was one before or a first try failed."""
+
+    def on_down(self) -> None:
+        """The connection is lost and a new one is being looked for."""
+
+    def on_closed(self, error: Exception) -> None:
+        """The connection is lost for good."""
+
+
+class Link:
+    """Dials, watches and replaces the connection of one client."""
+
+    def __init__(
+        self, options: ClientOptions, receiver: Receiver, owner: LinkOwner, events: Events
+    ) -> None:
+        self._options = options
+        self._receiver = receiver
+        self._owner = owner
+        self._events = events
+        self._loop = asyncio.get_running_loop()
+        self._pool = ServerPool(
+            options.servers,
+            max_reconnects=options.max_reconnects,
+            shuffle=RANDOM.shuffle if options.randomize else None,
+        )
+        self._connection: Connection | None = None
+        self._dialling: Connection | None = None
+        self._closed: Exception | None = None
+        self._search: asyncio.Task[None] | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+        self._lame_duck = False
+        self.reconnects = 0
+        self.outgoing: Final = Outgoing(
+            self._loop, options.write_buffer_bytes, options.reconnect_buffer_bytes
+        )
+        # What is assumed of a server that was never reached (retry_on_failed_connect).
+        self.info = ServerInfo(headers=True, max_payload=PAYLOAD_MAX)
+
+    @property
+    def connection(self) -> Connection | None:
+        """The connection; None while there is none."""
+        return self._connection
+
+    @property
+    def pool(self) -> ServerPool:
+        """The servers that may be tried."""
+        return self._pool
+
+    async def open(self) -> None:
+        """Connect to the first server of the pool that accepts.
+
+        Raises ConnectFailed when none does, or goes on trying in the background when the options
+        say ``retry_on_failed_connect``.
+        """
+        if await self._try_round():
+            self._owner.on_up(again=False)
+            return
+        failure = connect_failure(self._pool)
+        if not self._options.retry_on_failed_connect:
+            raise failure
+        self._events.disconnected(failure)
+        self._start_search(wait_first=True)
+
+    async def ping(self) -> None:
+        """Wait for a connection, then for the PONG of a PING on it."""
+        while self._connection is None:
+            if self._closed is not None:
+                raise ConnectionClosed(str(self._closed))
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._waiters.append(waiter)
+            await waiter
+        await self._connection.ping()
+
+    async def close(self, reason: Exception) -> None:
+        """Write what is queued and close; ``reason`` is what calls hear from now on."""
+        connection = self._end(reason)
+        if connection is not None:
+            await connection.close()
+
+    # What the connection reports.
+
+    def connect_line(self, info: ServerInfo, address: ServerAddress) -> bytes:
+        """The CONNECT line that answers ``info``."""
+        return encode_connect(connect_options(self._options, info, address))
+
+    def on_info(self, info: ServerInfo) -> None:
+        """Take a first or later INFO: limits, cluster members, lame duck."""
+        self.info = info
+        self._owner.on_info(info)
+        connection = self._connection or self._dialling
+        if connection is not None and info.connect_urls and not self._options.ignore_discovered:
+            new = self._pool.discover(info.connect_urls, connection.address, RANDOM.shuffle)
+            if new:
+                self._events.discovered(new)
+        if info.ldm and not self._lame_duck:
+            self._events.lame_duck(info)
+        self._lame_duck = info.ldm
+
+    def on_server_error(self, text: str) -> None:
+        """Pass on an ``-ERR`` after which the connection lives."""
+        self._owner.on_server_error(text)
+
+    def on_lost(self, connection: Connection, error: Exception) -> None:
+        """The connection is gone: look for another, or close for good."""
+        if connection is not self._connection:
+            return
+        self._connection = None
+        self.outgoing.detach()
+        if not self._options.allow_reconnect:
+            self._give_up(error)
+            return
+        address = connection.address
+        self._pool.lost(address)
+        if isinstance(error.__cause__, AuthorizationFailed):
+            # Expired or revoked: counts as a refusal, so that it is not tried for ever.
+            self._pool.refused(address, error.__cause__)
+        self._owner.on_down()
+        self._events.disconnected(error)
+        if self._closed is None:
+            lived = self._loop.time() - connection.ready_at
+            self._start_search(wait_first=lived < SHORT_LIFE)
+
+    # Looking for a server.
+
+    def _start_search(self, *, wait_first: bool) -> None:
+        self._search = self._loop.create_task(
+            self._find_server(wait_first=wait_first), name="jetspark reconnect"
+        )
+
+    async def _find_server(self, *, wait_first: bool) -> None:
+        options = self._options
+        backoff = Backoff(
+            options.reconnect_wait,
+            options.reconnect_wait_max,
+            options.reconnect_jitter,
+            RANDOM.uniform,
+        )
+        if wait_first:
+            await asyncio.sleep(backoff.next())
+        while not await self._try_round():
+            failure = connect_failure(self._pool)
+            if not self._pool.drop_hopeless():
+                self._give_up(failure)
+                return
+            if isinstance(failure, AuthorizationFailed):
+                self._events.error(failure)
+            await asyncio.sleep(backoff.next())
+        self.reconnects += 1
+        self._owner.on_up(again=True)
+        if self._connection is not None:
+            self._events.reconnected(self.info, self._connection.address.label)
+
+    async def _try_round(self) -> bool:
+        """Try every server of the pool once; True when one took us."""
+        for address in self._pool.candidates():
+            connection = Connection(address, self._options, self._receiver, self)
+            self._dialling = connection
+            try:
+                info = await connection.open()
+            except Error as error:
+                self._pool.refused(address, error)
+                continue
+            finally:
+                self._dialling = None
+            # Nothing is awaited from here on: the connection cannot be lost half attached.
+            self._search = None
+            self._connection = connection
+            self._pool.connected(address)
+            self.on_info(info)
+            connection.attach(self.outgoing, self._owner.resume_frames())
+            self._wake()
+            return True
+        return False
+
+    # Ending.
+
+    def _give_up(self, error: Exception) -> None:
+        self._search = None
+        self._end(error)
+        self._owner.on_closed(error)
+
+    def _end(self, reason: Exception) -> Connection | None:
+        self._closed = reason
+        if self._search is not None:
+            self._search.cancel()
+            self._search = None
+        connection, self._connection = self._connection, None
+        self.outgoing.write()
+        self.outgoing.detach()
+        self.outgoing.clear()
+        self._wake()
+        return connection
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)

@@ -1,0 +1,16 @@
+"""Counters of a client."""
+
+import msgspec
+
+
+class ClientStats(msgspec.Struct, frozen=True, kw_only=True):
+    """Counters of a client since it was made; ``write_pending_bytes`` wait to be written now."""
+
+    in_msgs: int
+    in_bytes: int
+    out_msgs: int
+    out_bytes: int
+    subscriptions: int
+    requests_pending: int
+    write_pending_bytes: int
+    reconnects: int

@@ -1,0 +1,98 @@
+"""Advisories: what an engine tells about itself on ``$JS.EVENT`` (wire-facts.md 13).
+
+Handlers, consumers and batches build an event of ``api/advisory.py`` with its own fields; the id,
+the time and the domain are filled in here. ``send`` is for what has happened already, ``hold`` for
+what a staged record stands behind: it is told when that record is durable, and never when it could
+not be written (contracts.md 1). Nothing is built while nobody listens, as in nats-server; a stream
+that stores the subject listens too.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from jetspark.api.advisory import ApiAudit, ClientInfo, Event
+from jetspark.api.base import Timestamp, encode
+from jetspark.engine.outbox import Entry, Outbox
+from jetspark.engine.stream.stream import Stream
+
+
+class Advisories:
+    """The events of one account.
+
+    ``publish(entries, now, outbox)`` brings messages to subscribers and streams alike.
+    """
+
+    def __init__(
+        self,
+        publish: Callable[[list[Entry], int, Outbox], None],
+        next_id: Callable[[], str],
+        *,
+        server: str = "",
+        domain: str = "",
+    ) -> None:
+        self.server = server
+        # Set by the driver: whether somebody listens on a subject.
+        self.wanted: Callable[[bytes], bool] = lambda _subject: False
+        self._publish = publish
+        self._next_id = next_id
+        self._domain = domain
+
+    def send(self, event: Event, now: int, outbox: Outbox) -> None:
+        """Tell of something that is so already."""
+        entry = self._entry(event, now)
+        if entry is not None:
+            self._publish([entry], now, outbox)
+
+    def hold(self, event: Event, stream: Stream, now: int, outbox: Outbox) -> None:
+        """Tell when all that is staged in a stream is durable; at once when nothing is."""
+        entry = self._entry(event, now)
+        if entry is not None and not stream.hold_message(entry):
+            self._publish([entry], now, outbox)
+
+    def _entry(self, event: Event, now: int) -> Entry | None:
+        subject = event.published_on().encode()
+        if not self.wanted(subject):
+            return None
+        # Every event has a domain; it is none of the base's fields because of its place in JSON.
+        known = {"id": self._next_id(), "timestamp": Timestamp(now), "domain": self._domain}
+        return (subject, subject, b"", b"", encode(msgspec.structs.replace(event, **known)))
+
+
+class Asker:
+    """Who sent a request: what audits say about them. ``nobody`` for requests of our own."""
+
+    def client_info(self) -> ClientInfo | None:
+        """Describe the client as events do."""
+        return None
+
+
+class Audit:
+    """The record of one ``$JS.API`` request, told when its answer goes out."""
+
+    def __init__(
+        self, advisories: Advisories, verb: bytes, body: bytes, asker: Asker, now: int
+    ) -> None:
+        self._advisories = advisories
+        self._event = ApiAudit(
+            server=advisories.server,
+            client=asker.client_info(),
+            subject="$JS.API." + verb.decode(errors="replace"),
+            request=body.decode(errors="replace"),
+        )
+        self._now = now
+
+    def answered(self, answer: bytes, outbox: Outbox) -> None:
+        """Tell of an answer that goes out now."""
+        self._advisories.send(self._with(answer), self._now, outbox)
+
+    def hold(self, answer: bytes, stream: Stream, outbox: Outbox) -> None:
+        """Tell of an answer that waits for what is staged in a stream."""
+        self._advisories.hold(self._with(answer), stream, self._now, outbox)
+
+    def _with(self, answer: bytes) -> ApiAudit:
+        return msgspec.structs.replace(self._event, response=answer.decode(errors="replace"))
+
+
+NOBODY = Asker()
+AUDIT_SUBJECT = ApiAudit().published_on().encode()

@@ -1,0 +1,268 @@
+"""The archive of a stream: a tar that anybody can look into (decisions.md, backup archives).
+
+::
+
+    jetspark-backup.json      format, configuration and state of the stream, when it was made
+    messages-00000001.ndjson  one line per message: sequence, time, lengths, checksum
+    messages-00000001.bin     the messages themselves, each subject + headers + body, end to end
+    ...                       more such pairs, in the order of the stream
+    consumers.ndjson          one line per consumer, unless they were left out
+    end.json                  how many messages there are, and a checksum of all bytes before it
+
+Every message has a checksum of its own (xxh3-64), so damage is found where it is, and the last
+entry tells a whole archive from a part of one. Written and read in pieces: neither side ever has
+more than one pair in memory.
+"""
+
+import tarfile
+from typing import Final
+
+import msgspec
+from xxhash import xxh3_64, xxh3_64_hexdigest
+
+from jetspark.api.base import ApiStruct, Count, decoder, encode, shown
+from jetspark.api.stream import StreamConfig, StreamState
+from jetspark.headers.block import VERSION
+from jetspark.version import VERSION as JETSPARK
+
+FORMAT: Final = 1
+HEAD: Final = "jetspark-backup.json"
+CONSUMERS: Final = "consumers.ndjson"
+END: Final = "end.json"
+INDEX_SUFFIX: Final = ".ndjson"
+BODY_SUFFIX: Final = ".bin"
+PART_BYTES: Final = 256 * 1024
+PART_MESSAGES: Final = 1000
+# An entry holds one message at least, and a message is never larger than this.
+ENTRY_MAX: Final = 128 * 1024 * 1024
+SEQUENCE_MAX: Final = 2**62
+
+_BLOCK: Final = 512
+_S2: Final = b"\xff\x06\x00\x00S2sTwO"  # how the archives of nats-server begin
+_THEIRS: Final = (
+    "this is a backup of nats-server; copy the stream with `jetspark stream export` and "
+    "`jetspark stream import`, which work from any server to any other"
+)
+_NOT_OURS: Final = "this is no backup of jetspark"
+
+
+class ArchiveBroken(Exception):
+    """What arrived is not a whole archive of ours; the text says why."""
+
+
+class Head(ApiStruct, frozen=True, kw_only=True):
+    """The first entry."""
+
+    format: int = shown(FORMAT)
+    jetspark: str = shown(JETSPARK)
+    config: StreamConfig = shown(StreamConfig())
+    state: StreamState = shown(StreamState())
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One message in the index of a part; ``check`` is of subject, headers and body."""
+
+    seq: Count
+    time: Count
+    subject: Count
+    headers: Count
+    body: Count
+    check: str
+
+
+class ConsumerLine(msgspec.Struct, frozen=True):
+    """One consumer: what the log says of it (store/ledger.py), in base64."""
+
+    number: int
+    document: bytes
+    state: bytes
+    changes: list[bytes]
+
+
+class End(msgspec.Struct, frozen=True):
+    """The last entry. ``last_seq`` may be beyond the last message."""
+
+    messages: int
+    last_seq: int
+    check: str
+
+
+Message = tuple[int, int, bytes, bytes, bytes]
+"""Sequence, time, subject, headers and body."""
+
+_head = decoder(Head)
+_lines = msgspec.json.Decoder(Line)
+_consumers = msgspec.json.Decoder(ConsumerLine)
+_end = msgspec.json.Decoder(End)
+
+
+class ArchiveWriter:
+    """Makes the bytes of an archive, piece by piece."""
+
+    def __init__(self) -> None:
+        self._check = xxh3_64()
+        self._parts = 0
+        self._messages = 0
+        self._index: list[bytes] = []
+        self._bodies: list[bytes] = []
+        self._size = 0
+
+    def head(self, config: StreamConfig, state: StreamState) -> bytes:
+        """The first piece."""
+        return self._entry(HEAD, encode(Head(config=config, state=state)))
+
+    def message(self, seq: int, time: int, subject: bytes, headers: bytes, body: bytes) -> bytes:
+        """Add a message; a piece when a part is full, else nothing yet."""
+        raw = subject + headers + body
+        check = xxh3_64_hexdigest(raw)
+        line = Line(seq, time, len(subject), len(headers), len(body), check)
+        self._index.append(msgspec.json.encode(line))
+        self._bodies.append(raw)
+        self._size += len(raw)
+        self._messages += 1
+        full = self._size >= PART_BYTES or len(self._index) >= PART_MESSAGES
+        return self._part() if full else b""
+
+    def finish(self, consumers: list[ConsumerLine] | None, last_seq: int) -> bytes:
+        """The last piece; ``consumers`` None leaves them out."""
+        rest = self._part()
+        if consumers is not None:
+            lines = [msgspec.json.encode(each) for each in consumers]
+            rest += self._entry(CONSUMERS, b"".join(line + b"\n" for line in lines))
+        end = End(self._messages, last_seq, self._check.hexdigest())
+        return rest + self._entry(END, msgspec.json.encode(end)) + bytes(2 * _BLOCK)
+
+    def _part(self) -> bytes:
+        if not self._index:
+            return b""
+        self._parts += 1
+        name = f"messages-{self._parts:08d}"
+        index = self._entry(name + INDEX_SUFFIX, b"".join(line + b"\n" for line in self._index))
+        bodies = self._entry(name + BODY_SUFFIX, b"".join(self._bodies))
+        self._index, self._bodies, self._size = [], [], 0
+        return index + bodies
+
+    def _entry(self, name: str, data: bytes) -> bytes:
+        info = tarfile.TarInfo(name)
+        info.size = len(data)
+        piece = info.tobuf(tarfile.USTAR_FORMAT) + data + bytes(-len(data) % _BLOCK)
+        self._check.update(piece)
+        return piece
+
+
+class ArchiveReader:
+    """Takes the bytes of an archive, in any pieces, and gives what is in it."""
+
+    def __init__(self) -> None:
+        self.head: Head | None = None
+        self.consumers: list[ConsumerLine] = []
+        self.end: End | None = None
+        self._check = xxh3_64()
+        self._buffer = b""
+        self._index: list[Line] | None = None
+        self._messages = 0
+        self._last_seq = 0
+
+    def feed(self, data: bytes) -> list[Message]:
+        """Take some bytes; the messages that are complete now. Raises ArchiveBroken."""
+        found: list[Message] = []
+        self._buffer += data
+        if self.head is None and self._buffer.startswith(_S2[: len(self._buffer)]):
+            raise ArchiveBroken(_THEIRS)
+        while self.end is None and len(self._buffer) >= _BLOCK:
+            info = self._header()
+            whole = _BLOCK + info.size + -info.size % _BLOCK
+            if len(self._buffer) < whole:
+                break
+            entry, self._buffer = self._buffer[:whole], self._buffer[whole:]
+            found += self._take(info.name, entry[_BLOCK : _BLOCK + info.size])
+            self._check.update(entry)
+        if self.end is not None:
+            self._buffer = b""  # the padding that ends a tar
+        return found
+
+    def check_whole(self) -> None:
+        """Raise ArchiveBroken unless everything has arrived."""
+        if self.head is None:
+            raise ArchiveBroken(f"{_NOT_OURS}: it has no {HEAD}")
+        if self.end is None:
+            raise ArchiveBroken(f"the backup is cut off: it has no {END}")
+
+    def _header(self) -> tarfile.TarInfo:
+        try:
+            info = tarfile.TarInfo.frombuf(self._buffer[:_BLOCK], "ascii", "strict")
+        except (tarfile.HeaderError, UnicodeError) as problem:
+            reason = _NOT_OURS if self.head is None else "the backup is damaged"
+            raise ArchiveBroken(f"{reason}: {problem}") from None
+        if not 0 <= info.size <= ENTRY_MAX:
+            raise ArchiveBroken(f"{info.name} says that it has {info.size} bytes")
+        return info
+
+    def _take(self, name: str, data: bytes) -> list[Message]:
+        try:
+            if self.head is None:
+                self._take_head(name, data)
+            elif name == CONSUMERS:
+                self.consumers = _consumers.decode_lines(data)
+            elif name == END:
+                self._take_end(_end.decode(data))
+            elif name.endswith(INDEX_SUFFIX):
+                self._index = _lines.decode_lines(data)
+            elif name.endswith(BODY_SUFFIX):
+                return self._cut(name, data)
+            else:
+                raise ArchiveBroken(f"the backup has an entry {name[:64]!r}, which is not ours")
+        except msgspec.MsgspecError as problem:
+            raise ArchiveBroken(f"{name[:64]}: {problem}") from None
+        return []
+
+    def _take_head(self, name: str, data: bytes) -> None:
+        if name != HEAD:
+            raise ArchiveBroken(f"{_NOT_OURS}: it begins with {name[:64]!r}, not with {HEAD}")
+        head = _head.decode(data)
+        if head.format != FORMAT:
+            raise ArchiveBroken(
+                f"the backup has format {head.format}, this version of jetspark reads {FORMAT}; "
+                f"restore it with jetspark {head.jetspark} or newer"
+            )
+        self.head = head
+
+    def _take_end(self, end: End) -> None:
+        if end.check != self._check.hexdigest():
+            raise ArchiveBroken("the backup is damaged: its checksum is another one")
+        if end.messages != self._messages or not self._last_seq <= end.last_seq < SEQUENCE_MAX:
+            raise ArchiveBroken(
+                f"the backup says that it has {end.messages} messages up to {end.last_seq}, and "
+                f"has {self._messages} up to {self._last_seq}"
+            )
+        self.end = end
+
+    def _cut(self, name: str, data: bytes) -> list[Message]:
+        """The messages of a part."""
+        lines, self._index = self._index, None
+        if lines is None:
+            raise ArchiveBroken(f"{name[:64]} has no index before it")
+        at = 0
+        found: list[Message] = []
+        for line in lines:
+            size = line.subject + line.headers + line.body
+            raw = data[at : at + size]
+            at += size
+            subject = raw[: line.subject]
+            headers = raw[line.subject : line.subject + line.headers]
+            if len(raw) != size or xxh3_64_hexdigest(raw) != line.check:
+                raise ArchiveBroken(f"message {line.seq} of the backup is damaged")
+            if (
+                not self._last_seq < line.seq < SEQUENCE_MAX
+                or not 0 < line.time < SEQUENCE_MAX * 2
+            ):
+                raise ArchiveBroken(f"message {line.seq} of the backup is out of order")
+            # Whatever could be published, so no more than what would break lines on the wire.
+            if subject.split() != [subject] or (headers and not headers.startswith(VERSION)):
+                raise ArchiveBroken(f"message {line.seq} of the backup is no message")
+            found.append((line.seq, line.time, subject, headers, raw[size - line.body :]))
+            self._last_seq = line.seq
+        if at != len(data):
+            raise ArchiveBroken(f"{name[:64]} is longer than its index says")
+        self._messages += len(lines)
+        return found

@@ -1,0 +1,125 @@
+"""Whether a CONSUMER.CREATE gets what it asks for: a new consumer, a changed one, or a refusal."""
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+import msgspec
+
+from jetspark.api.consumer import ConsumerConfig, ConsumerCreateRequest
+from jetspark.api.enums import ConsumerAction, Retention
+from jetspark.api.stream import StreamConfig
+from jetspark.engine.consumer.config import (
+    NO_CEILINGS,
+    Ceilings,
+    prepare_config,
+    with_threshold,
+)
+from jetspark.engine.consumer.config_update import check_unique, check_update, check_workqueue
+from jetspark.engine.refusal import Refusal
+from jetspark.errors.codes import ErrCode
+from jetspark.subjects.tokens import NAME_LENGTH_MAX
+
+_SEPARATORS: Final = "/\\"
+
+
+class Existing(Protocol):
+    """A consumer that is there already."""
+
+    @property
+    def config(self) -> ConsumerConfig:
+        """Its configuration."""
+
+    def bound(self) -> bool:
+        """Say whether somebody listens on its deliver subject."""
+
+
+def named(
+    wanted: ConsumerCreateRequest,
+    stream: str,
+    consumer: str,
+    subject_filter: str,
+    *,
+    durable: bool,
+) -> ConsumerCreateRequest:
+    """Return the request with the name its subject says; raise Refusal where they disagree.
+
+    ``consumer`` is empty in the oldest form of the subject, ``durable`` is for DURABLE.CREATE.
+    """
+    config = wanted.config
+    if wanted.stream_name != stream:
+        raise Refusal(ErrCode.STREAM_MISMATCH)
+    if any(separator in (consumer or config.name) for separator in _SEPARATORS):
+        raise Refusal(ErrCode.CONSUMER_NAME_HAS_SEPARATORS)
+    if durable and not config.durable_name:
+        raise Refusal(ErrCode.CONSUMER_DURABLE_NAME_NOT_SET)
+    if config.durable_name and consumer and consumer != config.durable_name:
+        raise Refusal(ErrCode.CONSUMER_DURABLE_NAME_MISMATCH)
+    if config.durable_name and not consumer:
+        raise Refusal(ErrCode.CONSUMER_EPHEMERAL_WITH_DURABLE_NAME)
+    if subject_filter and config.filter_subjects:
+        raise Refusal(ErrCode.CONSUMER_MULTIPLE_FILTERS_IN_SUBJECT)
+    if subject_filter and config.filter_subject != subject_filter:
+        raise Refusal(ErrCode.CONSUMER_FILTER_MISMATCH)
+    if config.num_replicas > 1:
+        raise Refusal(ErrCode.REPLICAS_NOT_SUPPORTED)
+    if consumer:
+        config = msgspec.structs.replace(config, name=consumer)
+    return msgspec.structs.replace(wanted, config=config)
+
+
+def admitted(
+    wanted: ConsumerCreateRequest,
+    stream: StreamConfig,
+    consumers: Mapping[str, Existing],
+    ceilings: Ceilings = NO_CEILINGS,
+) -> ConsumerConfig:
+    """Return the configuration that the consumer is to have; raise Refusal if it cannot.
+
+    A consumer of the same name is changed, or must be the same if the request is to create one.
+    """
+    name = wanted.config.durable_name or wanted.config.name
+    there = consumers.get(name) if name else None
+    config = wanted.config
+    if there is not None:
+        # Only CONSUMER.PAUSE changes it.
+        config = msgspec.structs.replace(config, pause_until=there.config.pause_until)
+    config = prepare_config(config, stream, ceilings, pedantic=wanted.pedantic)
+    if there is not None:
+        return _changed(wanted.action, config, name, there, stream, consumers)
+    if wanted.action == ConsumerAction.UPDATE:
+        raise Refusal(ErrCode.CONSUMER_DOES_NOT_EXIST)
+    most = stream.max_consumers
+    if most <= 0 or 0 < ceilings.account_max_consumers < most:
+        most = ceilings.account_max_consumers
+    if 0 < most <= len(consumers) and most <= len(_rivals(consumers, name)):
+        raise Refusal(ErrCode.CONSUMERS_LIMIT_REACHED)
+    if stream.retention == Retention.WORKQUEUE and not config.direct:
+        check_workqueue(config, _rivals(consumers, name))
+    if len(name.encode("utf-8", "surrogatepass")) > NAME_LENGTH_MAX:
+        raise Refusal(ErrCode.CONSUMER_NAME_TOO_LONG, max=NAME_LENGTH_MAX)
+    return with_threshold(config)
+
+
+def _changed(
+    action: ConsumerAction,
+    config: ConsumerConfig,
+    name: str,
+    there: Existing,
+    stream: StreamConfig,
+    consumers: Mapping[str, Existing],
+) -> ConsumerConfig:
+    if action == ConsumerAction.CREATE and config != there.config:
+        raise Refusal(ErrCode.CONSUMER_EXISTS)
+    if stream.retention == Retention.WORKQUEUE:
+        check_unique(config, _rivals(consumers, name))
+    moved = config.deliver_subject != there.config.deliver_subject
+    return check_update(there.config, config, bound=moved and there.bound())
+
+
+def _rivals(consumers: Mapping[str, Existing], name: str) -> list[ConsumerConfig]:
+    """The other consumers; direct ones take nothing out of a work queue, and do not count."""
+    return [
+        consumer.config
+        for other, consumer in consumers.items()
+        if other != name and not consumer.config.direct
+    ]

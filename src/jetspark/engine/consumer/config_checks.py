@@ -1,0 +1,219 @@
+"""What a consumer's configuration must not say, in the order of the released server."""
+
+import re
+from typing import Final
+
+from jetspark.api.consumer import ConsumerConfig
+from jetspark.api.enums import AckPolicy, DeliverPolicy, PriorityPolicy, Retention
+from jetspark.api.stream import StreamConfig
+from jetspark.engine.refusal import Refusal
+from jetspark.engine.stream.values import DESCRIPTION_MAX, METADATA_MAX, invalid, is_name
+from jetspark.errors.codes import ErrCode
+from jetspark.subjects.match import is_subset
+from jetspark.subjects.tokens import is_literal, is_valid_subject
+from jetspark.units import Nanoseconds, format_duration
+
+HEARTBEAT_LEAST: Final = Nanoseconds(100_000_000)  # wire-facts.md 15
+EXPIRES_LEAST: Final = Nanoseconds(1_000_000)
+GROUP_NAME: Final = re.compile(r"[a-zA-Z0-9/_=-]{1,16}", re.ASCII)
+# How an error calls the policies.
+_POLICIES: Final = {
+    DeliverPolicy.ALL: "all",
+    DeliverPolicy.LAST: "last",
+    DeliverPolicy.NEW: "new",
+    DeliverPolicy.LAST_PER_SUBJECT: "last per subject",
+    DeliverPolicy.BY_START_SEQUENCE: "by start sequence",
+    DeliverPolicy.BY_START_TIME: "by start time",
+}
+# Go's words for a number that is none.
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INT64_MAX: Final = 2**63 - 1
+
+
+def check_config(
+    config: ConsumerConfig,
+    stream: StreamConfig,
+    *,
+    most_ack_pending: tuple[int, ...],
+    most_batch: int,
+) -> None:
+    """Raise Refusal with the first thing wrong; defaults have been filled in."""
+    _check_names_and_replicas(config, stream)
+    if any(pause < 0 for pause in config.backoff):
+        raise Refusal(ErrCode.CONSUMER_BACKOFF_NEGATIVE)
+    if config.ack_wait < 0:
+        raise Refusal(ErrCode.CONSUMER_ACK_WAIT_NEGATIVE)
+    if config.max_deliver != -1 and len(config.backoff) > config.max_deliver:
+        raise Refusal(ErrCode.CONSUMER_BACKOFF_TOO_LONG)
+    if _size(config.description) > DESCRIPTION_MAX:
+        raise Refusal(ErrCode.CONSUMER_DESCRIPTION_TOO_LONG, max=DESCRIPTION_MAX)
+    if config.deliver_subject:
+        _check_push(config, stream)
+    else:
+        _check_pull(config, stream, most_batch)
+    _check_limits(config, stream, most_ack_pending)
+    if config.direct:
+        if not config.deliver_subject:
+            raise Refusal(ErrCode.CONSUMER_DIRECT_NEEDS_PUSH)
+        if config.durable_name:
+            raise Refusal(ErrCode.CONSUMER_DIRECT_NEEDS_EPHEMERAL)
+    _check_filters(config)
+    _check_start(config)
+    _check_sampling(config.sample_freq)
+    if config.flow_control and config.idle_heartbeat == 0:
+        raise Refusal(ErrCode.CONSUMER_FLOW_CONTROL_NEEDS_HEARTBEAT)
+    if config.durable_name and config.name and config.name != config.durable_name:
+        raise Refusal(ErrCode.CONSUMER_DURABLE_AND_NAME_MISMATCH)
+    if sum(_size(key) + _size(value) for key, value in config.metadata.items()) > METADATA_MAX:
+        raise Refusal(ErrCode.CONSUMER_METADATA_TOO_LARGE, limit=f"{METADATA_MAX // 1024}KB")
+    _check_priority(config)
+    if config.sourcing:
+        # Only servers that mirror each other send it, over connections that jetspark has not.
+        raise invalid("sourcing consumers are not supported by jetspark")
+
+
+def filters_of(config: ConsumerConfig) -> tuple[str, ...]:
+    """The subjects a consumer wants, whichever field says them; none is every subject."""
+    return (config.filter_subject,) if config.filter_subject else config.filter_subjects
+
+
+def _check_names_and_replicas(config: ConsumerConfig, stream: StreamConfig) -> None:
+    if config.name and not is_name(config.name):
+        raise invalid(r"consumer name can not contain '.', '*', '>', '\', '/'")
+    if config.durable_name and not is_name(config.durable_name):
+        raise invalid(r"consumer durable name can not contain '.', '*', '>', '\', '/'")
+    if config.num_replicas > stream.num_replicas:
+        raise Refusal(ErrCode.CONSUMER_REPLICAS_EXCEED_STREAM)
+    if config.num_replicas < 0:
+        raise Refusal(ErrCode.REPLICAS_NEGATIVE)
+    if stream.retention != Retention.LIMITS and config.num_replicas not in {
+        0,
+        stream.num_replicas,
+    }:
+        raise Refusal(ErrCode.CONSUMER_REPLICAS_MUST_MATCH)
+
+
+def _check_push(config: ConsumerConfig, stream: StreamConfig) -> None:
+    deliver = config.deliver_subject.encode()
+    if not is_literal(deliver):
+        raise Refusal(ErrCode.CONSUMER_DELIVER_WILDCARD)
+    if not is_valid_subject(deliver):
+        raise Refusal(ErrCode.CONSUMER_DELIVER_SUBJECT_INVALID)
+    if any(is_subset(deliver, subject.encode()) for subject in stream.subjects):
+        raise Refusal(ErrCode.CONSUMER_DELIVER_CYCLE)
+    if config.max_waiting != 0:
+        raise Refusal(ErrCode.CONSUMER_PUSH_MAX_WAITING)
+    if config.max_ack_pending > 0 and config.ack_policy == AckPolicy.NONE:
+        raise Refusal(ErrCode.CONSUMER_MAX_ACK_PENDING_NEEDS_ACKS)
+    if 0 < config.idle_heartbeat < HEARTBEAT_LEAST:
+        raise Refusal(ErrCode.CONSUMER_HEARTBEAT_TOO_SMALL)
+
+
+def _check_pull(config: ConsumerConfig, stream: StreamConfig, most_batch: int) -> None:
+    if config.ack_policy == AckPolicy.NONE and stream.retention == Retention.WORKQUEUE:
+        raise Refusal(ErrCode.CONSUMER_PULL_NEEDS_EXPLICIT_ACK)
+    if config.rate_limit_bps > 0:
+        raise Refusal(ErrCode.CONSUMER_PULL_RATE_LIMIT)
+    if config.idle_heartbeat > 0:
+        raise Refusal(ErrCode.CONSUMER_HEARTBEAT_NEEDS_PUSH)
+    if config.flow_control:
+        raise Refusal(ErrCode.CONSUMER_FLOW_CONTROL_NEEDS_PUSH)
+    if 0 < config.max_expires < EXPIRES_LEAST:
+        raise Refusal(ErrCode.CONSUMER_MAX_EXPIRES_TOO_SMALL)
+    if 0 < most_batch < config.max_batch:
+        raise Refusal(ErrCode.CONSUMER_MAX_BATCH_EXCEEDED, limit=most_batch)
+
+
+def _check_limits(
+    config: ConsumerConfig, stream: StreamConfig, most_ack_pending: tuple[int, ...]
+) -> None:
+    limits = stream.consumer_limits
+    for most in (*most_ack_pending, limits.max_ack_pending):
+        if 0 < most < config.max_ack_pending:
+            raise Refusal(ErrCode.CONSUMER_MAX_ACK_PENDING_EXCEEDED, limit=most)
+    if 0 < limits.inactive_threshold < config.inactive_threshold:
+        raise Refusal(
+            ErrCode.CONSUMER_INACTIVE_THRESHOLD_EXCEEDED,
+            limit=format_duration(limits.inactive_threshold),
+        )
+
+
+def _check_filters(config: ConsumerConfig) -> None:
+    if config.filter_subject and config.filter_subjects:
+        raise Refusal(ErrCode.CONSUMER_BOTH_FILTERS)
+    if config.filter_subject and not is_valid_subject(config.filter_subject.encode()):
+        raise invalid("invalid subject")
+    if "" in config.filter_subjects:
+        raise Refusal(ErrCode.CONSUMER_FILTER_EMPTY)
+    wanted = [subject.encode() for subject in filters_of(config)]
+    for i, subject in enumerate(wanted):
+        if not is_valid_subject(subject):
+            raise invalid("invalid subject")
+        if any(is_subset(subject, other) for other in wanted[:i] + wanted[i + 1 :]):
+            raise Refusal(ErrCode.CONSUMER_FILTERS_OVERLAP)
+
+
+def _check_start(config: ConsumerConfig) -> None:
+    policy = config.deliver_policy
+    with_seq, with_time = config.opt_start_seq > 0, config.opt_start_time is not None
+    if policy == DeliverPolicy.BY_START_SEQUENCE:
+        if not with_seq:
+            raise _start_problem(policy, "start sequence is not set")
+        if with_time:
+            raise _start_problem(policy, "start time is also set")
+        return
+    if policy == DeliverPolicy.BY_START_TIME:
+        if not with_time:
+            raise _start_problem(policy, "start time is not set")
+        if with_seq:
+            raise _start_problem(policy, "start start sequence is also set")
+        return
+    if with_seq:
+        raise _start_problem(policy, "start sequence is also set")
+    if with_time:
+        raise _start_problem(policy, "start time is also set")
+    if policy == DeliverPolicy.LAST_PER_SUBJECT and not filters_of(config):
+        raise _start_problem(policy, "filter subject is not set")
+
+
+def _start_problem(policy: DeliverPolicy, problem: str) -> Refusal:
+    text = f"consumer delivery policy is deliver {_POLICIES[policy]}, but optional {problem}"
+    return Refusal(ErrCode.CONSUMER_INVALID_POLICY, err=text)
+
+
+def _check_sampling(text: str) -> None:
+    if not text:
+        return
+    number = text.removesuffix("%")
+    if _NUMBER.fullmatch(number) is None:
+        problem = "invalid syntax"
+    elif not -_INT64_MAX - 1 <= int(number) <= _INT64_MAX:
+        problem = "value out of range"
+    elif int(number) < 0:
+        raise Refusal(ErrCode.CONSUMER_INVALID_SAMPLING, err="<nil>")
+    else:
+        return
+    quoted = f'strconv.Atoi: parsing "{number}": {problem}'
+    raise Refusal(ErrCode.CONSUMER_INVALID_SAMPLING, err=quoted)
+
+
+def _check_priority(config: ConsumerConfig) -> None:
+    if config.priority_policy == PriorityPolicy.NONE:
+        if config.priority_groups:
+            raise Refusal(ErrCode.PRIORITY_GROUPS_WITH_POLICY_NONE)
+        if config.priority_timeout > 0:
+            raise Refusal(ErrCode.PINNED_TTL_WITH_POLICY_NONE)
+        return
+    if config.deliver_subject:
+        raise Refusal(ErrCode.PRIORITY_GROUPS_WITH_PUSH)
+    if not config.priority_groups:
+        raise Refusal(ErrCode.PRIORITY_POLICY_WITHOUT_GROUP)
+    for group in config.priority_groups:
+        if not group:
+            raise Refusal(ErrCode.PRIORITY_GROUP_EMPTY)
+        if GROUP_NAME.fullmatch(group) is None:
+            raise Refusal(ErrCode.PRIORITY_GROUP_INVALID)
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))

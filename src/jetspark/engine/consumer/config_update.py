@@ -1,0 +1,82 @@
+"""Which changes of a consumer's configuration are legal, and how consumers share a work queue."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from jetspark.api.consumer import ConsumerConfig
+from jetspark.api.enums import AckPolicy, DeliverPolicy
+from jetspark.engine.consumer.config import INACTIVE_THRESHOLD, is_durable
+from jetspark.engine.consumer.config_checks import filters_of
+from jetspark.engine.refusal import Refusal
+from jetspark.errors.codes import ErrCode
+from jetspark.subjects.match import overlaps
+
+# Fields that stay as they are, with the words of the released server (10012), in its order.
+_FIXED: Final = (
+    ("deliver_policy", "deliver policy can not be updated"),
+    ("mem_storage", "storage type can not be updated"),
+    ("direct", "direct can not be updated"),
+    ("opt_start_seq", "start sequence can not be updated"),
+    ("opt_start_time", "start time can not be updated"),
+    ("ack_policy", "ack policy can not be updated"),
+    ("replay_policy", "replay policy can not be updated"),
+    ("idle_heartbeat", "heart beats can not be updated"),
+    ("flow_control", "flow control can not be updated"),
+)
+
+
+def check_update(old: ConsumerConfig, new: ConsumerConfig, *, bound: bool) -> ConsumerConfig:
+    """Return what a consumer is to become; ``new`` was prepared by itself (config.py) before.
+
+    ``bound`` says whether somebody listens on the deliver subject of ``old``. Raises Refusal for
+    a change that no consumer can make (wire-facts.md 7).
+    """
+    for name, text in _FIXED:
+        if getattr(old, name) != getattr(new, name):
+            raise _refused(text)
+    if new.deliver_subject != old.deliver_subject:
+        if not old.deliver_subject:
+            raise _refused("can not update pull consumer to push based")
+        if not new.deliver_subject:
+            raise _refused("can not update push consumer to pull based")
+        if bound:
+            raise Refusal(ErrCode.CONSUMER_NAME_IN_USE)
+    if new.max_waiting != old.max_waiting:
+        raise _refused("max waiting can not be updated")
+    if new.inactive_threshold <= 0 and not is_durable(old):
+        new = msgspec.structs.replace(new, inactive_threshold=INACTIVE_THRESHOLD)
+    return new
+
+
+def check_unique(config: ConsumerConfig, others: Iterable[ConsumerConfig]) -> None:
+    """Refuse a consumer of a work queue that wants what another one gets (10100).
+
+    One without filters passes: a new one is refused before (10099), and the released server lets
+    an update take the filters away.
+    """
+    wanted = [subject.encode() for subject in filters_of(config)]
+    if not wanted:
+        return
+    for other in others:
+        theirs = [subject.encode() for subject in filters_of(other)]
+        if not theirs or any(overlaps(mine, one) for mine in wanted for one in theirs):
+            raise Refusal(ErrCode.WORKQUEUE_FILTER_NOT_UNIQUE)
+
+
+def check_workqueue(config: ConsumerConfig, others: list[ConsumerConfig]) -> None:
+    """Refuse a new consumer that a work queue cannot have beside the others."""
+    if config.ack_policy != AckPolicy.EXPLICIT:
+        raise Refusal(ErrCode.WORKQUEUE_NEEDS_EXPLICIT_ACK)
+    if config.deliver_policy != DeliverPolicy.ALL:
+        raise Refusal(ErrCode.WORKQUEUE_NEEDS_DELIVER_ALL)
+    if not others:
+        return
+    if not filters_of(config):
+        raise Refusal(ErrCode.WORKQUEUE_MULTIPLE_UNFILTERED)
+    check_unique(config, others)
+
+
+def _refused(text: str) -> Refusal:
+    return Refusal(ErrCode.CONSUMER_CREATE_FAILED, err=text)

@@ -1,0 +1,321 @@
+"""One consumer: its configuration, its life, and everything that is not done per message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from jetspark.api.advisory import ConsumerPaused
+from jetspark.api.base import ZERO_TIME, Timestamp
+from jetspark.api.consumer import ConsumerConfig, ConsumerInfo, SequenceInfo
+from jetspark.api.enums import AckPolicy, PriorityPolicy, ReplayPolicy
+from jetspark.engine.consumer.agenda import ACK_ALL, ACK_EXPLICIT, ACK_NONE, Readers, Waiting
+from jetspark.engine.consumer.cursor import Cursor
+from jetspark.engine.consumer.delivery import Delivery
+from jetspark.engine.consumer.groups import Groups
+from jetspark.engine.consumer.journal import Journal
+from jetspark.engine.consumer.pull import Requests
+from jetspark.engine.consumer.push import FLOW_WINDOW_FIRST, Pace, Push
+from jetspark.engine.consumer.start import begin, place
+from jetspark.engine.consumer.statuses import heartbeat_block
+from jetspark.engine.consumer.verdicts import Verdicts, sampling
+from jetspark.units import Nanoseconds
+
+if TYPE_CHECKING:
+    from jetspark.engine.consumer.hub import Hub
+    from jetspark.engine.outbox import Outbox
+    from jetspark.engine.stream.stream import Stream
+
+_POLICIES: Final = {
+    AckPolicy.NONE: ACK_NONE,
+    AckPolicy.ALL: ACK_ALL,
+    AckPolicy.EXPLICIT: ACK_EXPLICIT,
+}
+
+
+class Consumer(Verdicts):
+    """A consumer of one stream. ``delivery`` is its hot half."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        name: str,
+        config: ConsumerConfig,
+        created_ns: int,
+        number: int,
+        hub: Hub,
+        readers: Readers,
+    ) -> None:
+        self.stream = stream
+        self.config = config
+        self.name = name
+        self.created_ns = created_ns
+        self.number = number
+        self.hub = hub
+        self.readers = readers
+        # Whether the log knows it; until then nothing is delivered.
+        self.durable = False
+        cursor = Cursor(stream.log.index, filters_of(config))
+        self.delivery = Delivery(stream, hub.agenda, self, cursor)
+        self.delivery.ack_prefix = b"$JS.ACK.%b.%b." % (stream.name, self.name.encode())
+        self.journal = Journal(self.delivery)
+        self.requests = Requests(self)
+        self.push = Push(self)
+        self.groups = Groups(self)
+        self.pace_keeper = Pace()
+        self.idle_since = created_ns
+        self.requests.last_ns = created_ns
+
+    # Life --------------------------------------------------------------------------------------
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the log is told nothing: the consumer ends with the process."""
+        return self.config.mem_storage
+
+    def begin(self) -> None:
+        """Start where the deliver policy says."""
+        self.delivery.gated = self.config.min_last_seq > self.stream.log.index.last_seq
+        begin(self.delivery, self.config)
+
+    def configure(self, config: ConsumerConfig, now: int) -> None:
+        """Go by this configuration from now on."""
+        delivery = self.delivery
+        self.config = config
+        filters = filters_of(config)
+        if filters != delivery.cursor.filters:
+            delivery.cursor.set_filters(filters)
+            delivery.cursor.recount()
+        delivery.policy = _POLICIES[config.ack_policy]
+        delivery.ack_wait = config.ack_wait
+        delivery.backoff = [int(wait) for wait in config.backoff]
+        delivery.max_ack_pending = max(config.max_ack_pending, 0)
+        if delivery.policy == ACK_NONE:
+            delivery.max_ack_pending = 0
+        delivery.max_deliver = max(config.max_deliver, 0)
+        delivery.headers_only = config.headers_only
+        delivery.keeps_interest = self.stream.config.retention != "limits"
+        self.sample_percent = sampling(config.sample_freq)
+        delivery.samples = self.sample_percent > 0
+        delivery.chosen = config.priority_policy != PriorityPolicy.NONE
+        if not config.flow_control:
+            delivery.window = 0
+        elif delivery.window == 0:
+            delivery.window = FLOW_WINDOW_FIRST
+        self._set_pace(now)
+        self.push.configure(config.deliver_subject, now)
+        self.open_or_close(now)
+        self.hub.agenda.add(delivery)
+
+    def _set_pace(self, now: int) -> None:
+        config = self.config
+        pace = self.pace_keeper
+        burst = self.stream.config.max_msg_size
+        pace.limit(config.rate_limit_bps, burst if burst > 0 else self.hub.max_payload, now)
+        if config.replay_policy == ReplayPolicy.ORIGINAL and pace.replay_to == 0:
+            pace.replay_to = int(self.stream.log.index.last_seq)
+        self.delivery.paced = pace.rate > 0 or pace.replay_to > 0
+
+    def became_durable(self, now: int) -> None:
+        """The log has it: messages may go out."""
+        if not self.durable:
+            self.durable = True
+            self.open_or_close(now)
+            self.push.look(now)
+            self.hub.agenda.add(self.delivery)
+
+    def bound(self) -> bool:
+        """Say whether somebody listens on the deliver subject."""
+        return self.delivery.outlet is not None
+
+    def start_seq_by_time(self) -> int:
+        """The sequence that the start time of the configuration stands for."""
+        return int(self.stream.log.first_at(self.config.opt_start_time or 0))
+
+    def pause_event(self, now: int) -> ConsumerPaused:
+        """What is told of a pause that begins or ends."""
+        return ConsumerPaused(
+            stream=self.stream.config.name,
+            consumer=self.name,
+            paused=self.is_paused(now),
+            pause_until=self.config.pause_until or ZERO_TIME,
+        )
+
+    def is_paused(self, now: int) -> bool:
+        """Say whether nothing is delivered until a time that is still to come."""
+        return self.config.pause_until is not None and self.config.pause_until > now
+
+    def is_open(self, now: int) -> bool:
+        """Say whether messages may go out; opens the gate of ``min_last_seq`` when it is time."""
+        self.open_or_close(now)
+        return not self.delivery.closed
+
+    def open_or_close(self, now: int) -> None:
+        """Work out whether messages may go out."""
+        delivery = self.delivery
+        if delivery.gated and self.stream.log.index.last_seq >= self.config.min_last_seq:
+            delivery.gated = False
+            if delivery.number == 0:
+                # What is newest is decided when the copy is new enough (ADR-53).
+                start = delivery.cursor.next
+                begin(delivery, self.config)
+                if self.config.deliver_policy == "new":
+                    place(delivery, int(start))
+                    delivery.cursor.recount()
+        delivery.closed = not self.durable or delivery.gated or self.is_paused(now)
+        self.rearm()
+
+    def rearm(self) -> None:
+        """Find the next time that something is due which no message brings about."""
+        config = self.config
+        due = [self.push.heartbeat_at, self.groups.pinned_until]
+        if config.pause_until is not None and self.delivery.closed:
+            due.append(config.pause_until)
+        if config.inactive_threshold > 0:
+            due.append(self._inactive_at())
+        self.delivery.alarm = min((at for at in due if at > 0), default=0)
+
+    def _inactive_at(self) -> int:
+        threshold = self.config.inactive_threshold
+        if self.config.deliver_subject:
+            return self.push.unbound_ns + threshold if self.push.unbound_ns else 0
+        last = max(self.requests.last_ns, int(self.delivery.delivered_ns), self.idle_since)
+        return last + threshold
+
+    def on_time(self, now: int, _outbox: Outbox) -> None:
+        """Do what is due."""
+        delivery = self.delivery
+        if 0 < delivery.resume_at <= now:
+            delivery.resume_at = 0
+            self.hub.agenda.add(delivery)
+        if delivery.waiting_due:
+            self.requests.on_time(now)
+        self.push.on_time(now)
+        self.groups.on_time(now)
+        if self.config.inactive_threshold > 0 and 0 < self._inactive_at() <= now:
+            self.requests.drop_gone(now)
+            if delivery.waiting:
+                self.idle_since = now
+            elif not self.is_paused(now) or self.config.deliver_subject:
+                self.hub.inactive.append(self)
+            else:
+                self.idle_since = now
+        was_closed = delivery.closed
+        self.open_or_close(now)
+        if was_closed and not delivery.closed:
+            self.hub.agenda.add(delivery)
+
+    def reset(self, seq: int, now: int) -> int:
+        """Deliver again from a sequence, 0: from the ack floor; where that is."""
+        delivery = self.delivery
+        start = seq or int(delivery.floor_seq) + 1
+        delivery.pending = type(delivery.pending)()
+        delivery.spent = {}
+        delivery.cursor.listed = delivery.cursor.listed[0:0]
+        delivery.cursor.listed_at = 0
+        place(delivery, max(start, 1))
+        delivery.cursor.recount()
+        self.journal.start_again()
+        self.hub.agenda.save(delivery, now)
+        self.hub.agenda.add(delivery)
+        return max(start, 1)
+
+    def close(self) -> None:
+        """The consumer is deleted: whoever waits is told."""
+        self.delivery.dropped = True
+        self.delivery.closed = True
+        self.requests.end_all()
+        self.push.stop()
+
+    # Messages ----------------------------------------------------------------------------------
+
+    def pull(self, body: bytes, reply: bytes, now: int, outbox: Outbox) -> None:
+        """Take a pull request."""
+        self.requests.pull(body, reply, now, outbox)
+
+    def end_request(self, request: Waiting, _block: bytes, _now: int) -> None:
+        """A request is over because of its time, or because nobody listens."""
+        self.requests.end_expired(request)
+
+    def end_too_small(self, request: Waiting) -> None:
+        """A request has no room for the next message."""
+        self.requests.end_too_small(request)
+
+    def end_served(self, request: Waiting) -> None:
+        """A request has all it asked for."""
+        self.requests.end_served(request)
+
+    def choose(self, size: int, now: int) -> Waiting | None:
+        """The request that gets the next message, by priority."""
+        return self.groups.choose(size, now)
+
+    def ask_to_confirm(self) -> None:
+        """Enough is out: flow control."""
+        self.push.ask_to_confirm()
+
+    def pace(self, size: int, time: int, now: int) -> bool:
+        """Say whether the next message has to wait."""
+        at = self.pace_keeper.delay(size, time, int(self.delivery.looking_at), now)
+        self.delivery.resume_at = at
+        return at > 0
+
+    def heartbeat(self, more: bytes = b"") -> bytes:
+        """The status that says where the consumer is."""
+        delivery = self.delivery
+        cursor = delivery.cursor
+        seq = int(cursor.next) - 1
+        if cursor.listed_at < len(cursor.listed):
+            seq = int(delivery.seq)
+        elif cursor.catch_up() <= 0:
+            seq = max(seq, int(cursor.index.last_seq))
+        return heartbeat_block(int(delivery.number), seq, more)
+
+    # What people ask ---------------------------------------------------------------------------
+
+    def info(self, now: int) -> ConsumerInfo:
+        """Everything about the consumer, without what the server adds to its answers."""
+        delivery = self.delivery
+        self.open_or_close(now)
+        if not self.config.deliver_subject:
+            self.requests.drop_gone(now)
+        redelivered = int(delivery.pending.redelivered) + len(delivery.spent)
+        paused = self.is_paused(now)
+        remaining = (self.config.pause_until or 0) - now if paused else 0
+        return ConsumerInfo(
+            stream_name=self.stream.config.name,
+            name=self.name,
+            created=Timestamp(self.created_ns),
+            config=self.config,
+            delivered=SequenceInfo(
+                consumer_seq=int(delivery.number),
+                stream_seq=int(delivery.seq),
+                last_active=moment(int(delivery.delivered_ns)),
+            ),
+            ack_floor=SequenceInfo(
+                consumer_seq=int(delivery.floor_number),
+                stream_seq=int(delivery.floor_seq),
+                last_active=moment(int(delivery.acked_ns)),
+            ),
+            num_ack_pending=int(delivery.pending.count),
+            # Without redeliveries the number would only confuse (released servers).
+            num_redelivered=0 if self.config.max_deliver == 1 else redelivered,
+            num_waiting=len(delivery.waiting),
+            num_pending=max(int(delivery.cursor.catch_up()), 0),
+            push_bound=delivery.outlet is not None,
+            paused=paused,
+            pause_remaining=Nanoseconds(remaining),
+            ts=Timestamp(now),
+            priority_groups=self.groups.states(),
+        )
+
+
+def moment(ns: int) -> Timestamp | None:
+    """A time, or none when it never was."""
+    return Timestamp(ns) if ns else None
+
+
+def filters_of(config: ConsumerConfig) -> list[bytes]:
+    """The filters of a consumer; a full wildcard is none."""
+    filters = config.filter_subjects or ((config.filter_subject,) if config.filter_subject else ())
+    if ">" in filters:
+        return []
+    return [pattern.encode() for pattern in filters]

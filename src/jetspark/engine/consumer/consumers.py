@@ -1,0 +1,288 @@
+"""The consumers of an engine: made, changed, told what happens, and given their turn."""
+
+from __future__ import annotations
+
+import msgspec
+
+from jetspark.api.advisory import ConsumerActed
+from jetspark.api.base import decoder, encode
+from jetspark.api.consumer import ConsumerConfig
+from jetspark.api.enums import Action
+from jetspark.engine.consumer.agenda import Readers
+from jetspark.engine.consumer.consumer import Consumer
+from jetspark.engine.consumer.purging import on_purge
+from jetspark.engine.consumer.retention import Retention
+from jetspark.engine.outbox import Outbox
+from jetspark.engine.stream.stream import Stream
+from jetspark.errors.storage import StoreReadOnly
+
+
+class Document(msgspec.Struct):
+    """What the log says of a consumer."""
+
+    name: str
+    config: msgspec.Raw
+    created_ns: int
+
+
+_document = msgspec.json.Decoder(Document).decode
+_config = decoder(ConsumerConfig).decode
+
+
+class Consumers(Retention):
+    """The part of an engine that delivers."""
+
+    # Life --------------------------------------------------------------------------------------
+
+    def readers_of(self, stream: Stream) -> Readers:
+        """Whoever is to be told what happens in a stream."""
+        if stream.readers is None:
+            stream.readers = Readers(self.hub.agenda)
+        readers = stream.readers
+        assert isinstance(readers, Readers)
+        return readers
+
+    def add_consumer(
+        self, stream: Stream, name: str, config: ConsumerConfig, now: int, outbox: Outbox
+    ) -> Consumer:
+        """Make a consumer from a prepared configuration; raises StoreReadOnly.
+
+        It delivers nothing before it is durable; whoever asked for it is answered then, too.
+        """
+        number = stream.log.consumer_number + 1
+        consumer = Consumer(stream, name, config, now, number, self.hub, self.readers_of(stream))
+        consumer.begin()
+        self._stage_document(consumer)
+        self._attach(consumer, now)
+        event = ConsumerActed(
+            stream=stream.config.name, consumer=consumer.name, action=Action.CREATE
+        )
+        self.advisories.hold(event, stream, now, outbox)
+        return consumer
+
+    def _attach(self, consumer: Consumer, now: int) -> None:
+        stream = consumer.stream
+        stream.consumers[consumer.name] = consumer
+        consumer.readers.all.append(consumer.delivery)
+        stream.log.index.tracking = True
+        self.deliveries[self._key(consumer)] = consumer.delivery
+        consumer.durable = consumer.in_memory or consumer.number in stream.log.consumers
+        consumer.configure(consumer.config, now)
+        self.timed.note(consumer.delivery)
+
+    def _stage_document(self, consumer: Consumer) -> None:
+        if consumer.in_memory:
+            return
+        document = Document(
+            consumer.name, msgspec.Raw(encode(consumer.config)), consumer.created_ns
+        )
+        log = consumer.stream.log
+        log.stage_consumer(consumer.number, msgspec.json.encode(document))
+        self._save(consumer)
+        self.mark_dirty(consumer.stream)
+
+    @staticmethod
+    def _key(consumer: Consumer) -> bytes:
+        return consumer.stream.name + b"." + consumer.name.encode()
+
+    def update_consumer(
+        self,
+        stream: Stream,
+        consumer: Consumer,
+        config: ConsumerConfig,
+        now: int,
+        outbox: Outbox,
+    ) -> None:
+        """Decide that a consumer has another configuration; raises StoreReadOnly."""
+        before = consumer.config
+        consumer.config = config
+        try:
+            self._stage_document(consumer)
+        except StoreReadOnly:
+            consumer.config = before
+            raise
+        consumer.configure(config, now)
+        self.timed.note(consumer.delivery)
+        if before.pause_until != config.pause_until:
+            self.advisories.hold(consumer.pause_event(now), stream, now, outbox)
+        self.look_for_interest(stream, now)
+
+    def settle_consumer(self, stream: Stream, consumer: Consumer, _now: int) -> None:
+        """Have what the journal does not know yet of a consumer written with the next group."""
+        if consumer.delivery.unsaved and not consumer.in_memory and not stream.log.read_only:
+            consumer.delivery.unsaved = False
+            self._save(consumer)
+            self.mark_dirty(stream)
+
+    def reset_consumer(
+        self, stream: Stream, consumer: Consumer, seq: int, now: int, _outbox: Outbox
+    ) -> int:
+        """Deliver again from a sequence, 0: from behind the ack floor; where that is."""
+        if stream.log.read_only and not consumer.in_memory:
+            raise StoreReadOnly(f"stream {stream.config.name!r} takes no writes")
+        start = consumer.reset(seq, now)
+        self.settle_consumer(stream, consumer, now)
+        self.look_for_interest(stream, now)
+        return start
+
+    def unpin_consumer(
+        self, _stream: Stream, consumer: Consumer, _group: str, now: int, outbox: Outbox
+    ) -> None:
+        """Take the pin away from the client that has it."""
+        consumer.groups.unpin("admin")
+        self.tell(now, outbox)
+
+    def drop_consumer(self, stream: Stream, consumer: Consumer, now: int, outbox: Outbox) -> None:
+        """Decide that a consumer is no more; raises StoreReadOnly."""
+        if not consumer.in_memory:
+            stream.log.stage_consumer(consumer.number, b"")
+            self.mark_dirty(stream)
+        self._detach(consumer)
+        event = ConsumerActed(
+            stream=stream.config.name, consumer=consumer.name, action=Action.DELETE
+        )
+        self.advisories.hold(event, stream, now, outbox)
+        self.look_for_interest(stream, now)
+
+    def _detach(self, consumer: Consumer) -> None:
+        stream = consumer.stream
+        consumer.close()
+        stream.consumers.pop(consumer.name, None)
+        self.deliveries.pop(self._key(consumer), None)
+        readers = consumer.readers
+        readers.all = [other for other in readers.all if other is not consumer.delivery]
+        readers.receiving = [d for d in readers.receiving if d is not consumer.delivery]
+        stream.log.index.tracking = bool(readers.all)
+
+    def drop_consumers(self, stream: Stream) -> None:
+        """A stream is removed, and with it whoever reads it."""
+        for consumer in list(stream.consumers.values()):
+            self._detach(consumer)
+
+    def adopt_consumers(self, stream: Stream) -> None:
+        """Take over the consumers that the log of a stream knows."""
+        for number, records in stream.log.consumers.items():
+            consumer = self.recorded_consumer(
+                stream, number, records.document, records.state, records.changes
+            )
+            self._attach(consumer, consumer.idle_since)
+        if stream.consumers:
+            # What was acknowledged before the crash may not have been removed.
+            self.look_for_interest(stream, 0)
+
+    def recorded_consumer(
+        self, stream: Stream, number: int, document: bytes, state: bytes, changes: list[bytes]
+    ) -> Consumer:
+        """The consumer that records describe, not taken over yet; raises for what is no record."""
+        found = _document(document)
+        consumer = Consumer(
+            stream,
+            found.name,
+            _config(found.config),
+            found.created_ns,
+            number,
+            self.hub,
+            self.readers_of(stream),
+        )
+        active = consumer.journal.restore(state, changes)
+        consumer.idle_since = max(active, found.created_ns)
+        return consumer
+
+    # What happens to streams -------------------------------------------------------------------
+
+    def consumers_committed(self, stream: Stream, now: int) -> None:
+        """The group of a stream is durable: consumers made in it begin, all are told once."""
+        for consumer in stream.consumers.values():
+            if not consumer.durable and consumer.number in stream.log.consumers:
+                consumer.became_durable(now)
+                self.timed.note(consumer.delivery)
+        self.note_removals(stream, now)
+        if stream.readers is not None:
+            stream.readers.wake()
+
+    def note_removals(self, stream: Stream, now: int) -> None:
+        """Tell the consumers of a stream which messages are gone."""
+        index = stream.log.index
+        if not index.tracking:
+            return
+        readers = self.readers_of(stream)
+        if stream.purged:
+            patterns, stream.purged = stream.purged, []
+            for consumer in stream.consumers.values():
+                for pattern in patterns:
+                    on_purge(consumer, pattern, now)
+            index.recount = True
+        if index.recount:
+            index.forget_removed()
+            for delivery in readers.all:
+                delivery.owner.recount(now)
+        elif len(index.removed_seqs):
+            for delivery, seq in readers.note_removals(index):
+                delivery.owner.on_deleted(seq, now)
+            index.forget_removed()
+
+    def consumers_failed(self, stream: Stream) -> None:
+        """Nothing that was staged in a stream is there: what the log does not know never was."""
+        for consumer in list(stream.consumers.values()):
+            if consumer.in_memory:
+                continue
+            records = stream.log.consumers.get(consumer.number)
+            if records is None:
+                self._detach(consumer)
+                continue
+            consumer.journal.start_again()
+            durable = _config(_document(records.document).config)
+            if durable != consumer.config:
+                consumer.configure(durable, int(stream.log.index.last_time))
+
+    def save_consumers(self, stream: Stream) -> None:
+        """Stage what the journal does not know yet of a stream's consumers."""
+        agenda = self.hub.agenda
+        if not agenda.unsaved or stream.log.read_only:
+            return
+        left = []
+        for delivery in agenda.unsaved:
+            if delivery.stream is not stream:
+                left.append(delivery)
+                continue
+            consumer: Consumer = delivery.owner
+            if not delivery.unsaved:
+                continue  # somebody asked, and it was saved for the answer
+            delivery.unsaved = False
+            if not delivery.dropped and not consumer.in_memory:
+                self._save(consumer)
+        agenda.unsaved = left
+        if not left:
+            agenda.save_at = 0
+
+    def _save(self, consumer: Consumer) -> None:
+        whole, body = consumer.journal.next_record(consumer.requests.last_ns)
+        consumer.stream.log.stage_consumer_state(consumer.number, whole, body)
+
+    def save_all(self) -> None:
+        """Have the journal of every consumer written with the next groups."""
+        self.hub.agenda.save_at = 0
+        for delivery in self.hub.agenda.unsaved:
+            if not delivery.owner.in_memory:
+                self.mark_dirty(delivery.stream)
+
+    def consumer_deadline(self) -> int | None:
+        """When ``expire_consumers`` has something to do."""
+        timed = self.timed.next()
+        saved = int(self.hub.agenda.save_at)
+        if not saved:
+            return timed
+        return saved if timed is None else min(saved, timed)
+
+    def expire_consumers(self, now: int, outbox: Outbox) -> None:
+        """Do what is due."""
+        if 0 < self.hub.agenda.save_at <= now:
+            self.save_all()
+        for delivery in self.timed.due(now):
+            delivery.expire(now, outbox)
+            self.timed.note(delivery)
+        inactive, self.hub.inactive = self.hub.inactive, []
+        for consumer in inactive:
+            if consumer.stream.log.read_only and not consumer.in_memory:
+                continue
+            self.drop_consumer(consumer.stream, consumer, now, outbox)

@@ -1,0 +1,207 @@
+"""Priority groups: which of the waiting requests gets the next message (wire-facts.md 7).
+
+``overflow`` serves a request only while enough is pending, ``prioritized`` serves the lowest
+number first, ``pinned_client`` serves one client until it stops asking.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jetspark.api.advisory import GroupPinned, GroupUnpinned
+from jetspark.api.base import ZERO_TIME, Timestamp
+from jetspark.api.consumer import PriorityGroupState, PullRequest
+from jetspark.api.enums import PriorityPolicy
+from jetspark.engine.consumer.statuses import rest
+from jetspark.headers.names import PIN_ID
+from jetspark.headers.status import (
+    BAD_REQUEST,
+    BAD_REQUEST_PREFIX,
+    LOCKED,
+    PIN_ID_MISMATCH_TEXT,
+    WRONG_PIN_ID_TEXT,
+    status_block,
+)
+
+if TYPE_CHECKING:
+    from jetspark.engine.consumer.agenda import Waiting
+    from jetspark.engine.consumer.consumer import Consumer
+
+PRIORITY_MAX = 9
+
+
+def group_problem(consumer: Consumer, request: PullRequest, now: int) -> bytes:
+    """Why a request does not fit the consumer's priority policy, as a status; empty if it does."""
+    policy = consumer.config.priority_policy
+    if (request.min_pending or request.min_ack_pending) and policy != PriorityPolicy.OVERFLOW:
+        return _bad(b"Not a Overflow Priority consumer")
+    if request.id and policy != PriorityPolicy.PINNED_CLIENT:
+        return _bad(b"Not a Pinned Client Priority consumer")
+    if not 0 <= request.priority <= PRIORITY_MAX:
+        return _bad(b"Priority must be between 0 and 9")
+    if policy == PriorityPolicy.NONE or not consumer.config.priority_groups:
+        return b""
+    if not request.group:
+        return _bad(b"Priority Group missing")
+    if request.group not in consumer.config.priority_groups:
+        return _bad(b"Invalid Priority Group")
+    groups = consumer.groups
+    if groups.pin and request.id:
+        if request.id != groups.pin:
+            return status_block(LOCKED, PIN_ID_MISMATCH_TEXT)
+        groups.prolong(now)
+    return b""
+
+
+def _bad(text: bytes) -> bytes:
+    return status_block(BAD_REQUEST, BAD_REQUEST_PREFIX + text)
+
+
+class Groups:
+    """Who is served first, and who is pinned."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self.pin = ""
+        self.pinned_ns = 0
+        self.pinned_until = 0
+
+    def admit(self, waiting: Waiting, request: PullRequest) -> None:
+        """Put a request in its place."""
+        queue = self._consumer.delivery.waiting
+        waiting.pin_id = request.id.encode()
+        waiting.priority = request.priority
+        waiting.min_pending = request.min_pending
+        waiting.min_ack_pending = request.min_ack_pending
+        if self._consumer.config.priority_policy == PriorityPolicy.PRIORITIZED:
+            place = sum(other.priority <= waiting.priority for other in queue)
+            queue.insert(place, waiting)
+        else:
+            queue.append(waiting)
+
+    def choose(self, size: int, now: int) -> Waiting | None:
+        """The request that gets the next message, of this size; None when none may have it."""
+        consumer = self._consumer
+        policy = consumer.config.priority_policy
+        queue = consumer.delivery.waiting
+        tried = 0
+        while queue and tried < len(queue):
+            request = queue[0]
+            if request.outlet.gone() or 0 < request.expires <= now:
+                consumer.requests.end_expired(request)
+                continue
+            if request.outlet.full() or (
+                policy == PriorityPolicy.OVERFLOW and not self._overflows(request)
+            ):
+                queue.append(queue.pop(0))
+                tried += 1
+                continue
+            if policy == PriorityPolicy.PINNED_CLIENT:
+                verdict = self._may_have(request, now)
+                if verdict is None:
+                    queue.append(queue.pop(0))
+                    tried += 1
+                    continue
+                if not verdict:
+                    continue
+            if 0 < request.bytes_left < size:
+                consumer.requests.end_too_small(request)
+                continue
+            self._move_back(request)
+            return request
+        return None
+
+    def _move_back(self, request: Waiting) -> None:
+        """Behind the others, but before those of a higher number."""
+        queue = self._consumer.delivery.waiting
+        if request.left > 1 and len(queue) > 1:
+            queue.pop(0)
+            if self._consumer.config.priority_policy == PriorityPolicy.PRIORITIZED:
+                place = sum(other.priority <= request.priority for other in queue)
+                queue.insert(place, request)
+            else:
+                queue.append(request)
+
+    def _overflows(self, request: Waiting) -> bool:
+        """Say whether so much is pending that a request of an overflow group is served."""
+        if request.min_pending <= 0 and request.min_ack_pending <= 0:
+            return True
+        delivery = self._consumer.delivery
+        return (0 < request.min_pending <= delivery.cursor.left) or (
+            0 < request.min_ack_pending <= delivery.pending.count
+        )
+
+    # The pinned client -------------------------------------------------------------------------
+
+    def _may_have(self, request: Waiting, now: int) -> bool | None:
+        """True: it is the pinned one; None: it has to wait; False: it was told to ask again."""
+        if not self.pin:
+            if request.pin_id:
+                self._wrong(request)
+                return False
+            self._assign(request, now)
+            return True
+        if request.pin_id == self.pin.encode():
+            return True
+        if not request.pin_id:
+            return None
+        self._wrong(request)
+        return False
+
+    def _wrong(self, request: Waiting) -> None:
+        block = status_block(LOCKED, WRONG_PIN_ID_TEXT, rest(request))
+        self._consumer.requests.end(request, block)
+
+    def _assign(self, request: Waiting, now: int) -> None:
+        consumer = self._consumer
+        self.pin = consumer.hub.next_id()
+        self.pinned_ns = now
+        request.pin_id = self.pin.encode()
+        consumer.delivery.pin_line = b"%b: %b\r\n" % (PIN_ID, request.pin_id)
+        self.prolong(now)
+        consumer.hub.tell(
+            GroupPinned(
+                account=consumer.hub.account,
+                stream=consumer.stream.config.name,
+                consumer=consumer.name,
+                group=consumer.config.priority_groups[0],
+                pinned_id=self.pin,
+            )
+        )
+
+    def prolong(self, now: int) -> None:
+        """The pinned client is there."""
+        self.pinned_until = now + self._consumer.config.priority_timeout
+        self._consumer.rearm()
+
+    def unpin(self, reason: str) -> None:
+        """Nobody is pinned any more: ``admin`` or ``timeout``."""
+        if not self.pin:
+            return
+        consumer = self._consumer
+        self.pin = ""
+        self.pinned_ns = self.pinned_until = 0
+        consumer.delivery.pin_line = b""
+        consumer.hub.tell(
+            GroupUnpinned(
+                account=consumer.hub.account,
+                stream=consumer.stream.config.name,
+                consumer=consumer.name,
+                group=consumer.config.priority_groups[0],
+                reason=reason,
+            )
+        )
+        consumer.hub.agenda.add(consumer.delivery)
+
+    def on_time(self, now: int) -> None:
+        """The pinned client has its time, too."""
+        if 0 < self.pinned_until <= now:
+            self.unpin("timeout")
+
+    def states(self) -> tuple[PriorityGroupState, ...]:
+        """The groups as CONSUMER.INFO shows them."""
+        groups = self._consumer.config.priority_groups
+        if not groups:
+            return ()
+        pinned = Timestamp(self.pinned_ns) if self.pin else ZERO_TIME
+        return (PriorityGroupState(group=groups[0], pinned_client_id=self.pin, pinned_ts=pinned),)

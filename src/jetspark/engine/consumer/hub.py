@@ -1,0 +1,60 @@
+"""What the consumers of one engine share with each other and with the world around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from jetspark.engine.consumer.agenda import Agenda
+
+if TYPE_CHECKING:
+    from jetspark.api.advisory import Event
+    from jetspark.engine.consumer.agenda import Reader
+    from jetspark.engine.consumer.consumer import Consumer
+    from jetspark.engine.outbox import Outlet
+    from jetspark.engine.stream.stream import Stream
+
+
+class Hub:
+    """One for all consumers of an account. The callables are set by the engine and its driver."""
+
+    def __init__(self, account: str, next_id: Callable[[], str], seed: int) -> None:
+        self.account = account
+        self.agenda = Agenda()
+        self.next_id = next_id
+        self._random = seed & 0xFFFFFFFF
+        # Advisories that go out with the next turn.
+        self.events: list[Event] = []
+        # Consumers that nobody used for too long.
+        self.inactive: list[Consumer] = []
+        # By deliver subject: whoever wants to know of subscriptions to it.
+        self.watched: dict[bytes, list[Consumer]] = {}
+        self.max_payload = 1024 * 1024
+        self.outlet_for: Callable[[bytes], Outlet | None] = lambda _subject: None
+        self.push_outlet_for: Callable[[bytes, bytes], Outlet | None] = lambda _subject, _group: (
+            None
+        )
+        self.mark_dirty: Callable[[Stream], None] = lambda _stream: None
+        self.pulls: Callable[[Reader, bytes, bytes, int], None] = lambda *_: None
+
+    def draw(self, below: int) -> int:
+        """A number of no importance: which acknowledgements are sampled."""
+        self._random = (self._random * 1_664_525 + 1_013_904_223) & 0xFFFFFFFF
+        return (self._random >> 8) % below
+
+    def tell(self, event: Event) -> None:
+        """Have an advisory sent with the next turn."""
+        self.events.append(event)
+        self.agenda.wake()
+
+    def watch(self, subject: bytes, consumer: Consumer) -> None:
+        """Let a consumer know when subscriptions to a subject come or go."""
+        self.watched.setdefault(subject, []).append(consumer)
+
+    def unwatch(self, subject: bytes, consumer: Consumer) -> None:
+        """A consumer does not want to know any more."""
+        left = [other for other in self.watched.get(subject, []) if other is not consumer]
+        if left:
+            self.watched[subject] = left
+        else:
+            self.watched.pop(subject, None)

@@ -1,0 +1,179 @@
+"""The state of a consumer in the log: small changes, and now and then the whole (contracts.md 4).
+
+A change says where the consumer is, which messages became pending since the record before, which
+of those in earlier records are not pending any more, and how often some were delivered. After a
+crash whatever came behind the last record is delivered again; the ack floor of a record never
+passes a message that nobody acknowledged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from librt.vecs import vec
+from mypy_extensions import i64
+
+from jetspark.engine.consumer.pending import GONE
+
+if TYPE_CHECKING:
+    from jetspark.engine.consumer.delivery import Delivery
+
+# Changes are folded into a whole state when they are longer than this and than the whole was.
+CHANGES_MAX: Final = 16 * 1024
+
+
+class Record(msgspec.Struct, array_like=True, omit_defaults=True):
+    """One journal record. A change counts from the one before, a whole state from nothing."""
+
+    number: int = 0
+    seq: int = 0
+    floor_number: int = 0
+    floor_seq: int = 0
+    next: int = 1
+    delivered_ns: int = 0
+    acked_ns: int = 0
+    gated: bool = False
+    # Pending since: sequences and consumer sequences.
+    seqs: list[int] = []
+    numbers: list[int] = []
+    # Not pending any more, above the floor.
+    acked: list[int] = []
+    # How often delivered, where that is more than once; messages that are not delivered again.
+    counts: dict[int, int] = {}
+    spent: dict[int, int] = {}
+    # Last per subject: what is left of the list, from the end.
+    listed_left: int = 0
+    listed: list[int] = []
+    active_ns: int = 0
+    # Counts the records: a change is worth nothing without the one before it, because what became
+    # pending in between would not be known.
+    link: int = 0
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Record).decode
+
+
+class Journal:
+    """What the log knows about one consumer."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
+        self._whole_due = True
+        self._changes_size = 0
+        self._whole_size = 0
+        self._link = 0
+
+    def next_record(self, active_ns: int) -> tuple[bool, bytes]:
+        """Whether the next record is a whole state, and its body."""
+        whole = self._whole_due or self._changes_size > max(CHANGES_MAX, self._whole_size)
+        record = self._head(active_ns)
+        self._rows(record, whole=whole)
+        self._link += 1
+        record.link = self._link
+        body = _encode(record)
+        if whole:
+            self._whole_due = False
+            self._whole_size = len(body)
+            self._changes_size = 0
+        else:
+            self._changes_size += len(body)
+        return whole, body
+
+    def start_again(self) -> None:
+        """What was given out did not reach the disk: the next record says everything."""
+        self._whole_due = True
+
+    def _head(self, active_ns: int) -> Record:
+        delivery = self._delivery
+        cursor = delivery.cursor
+        return Record(
+            number=int(delivery.number),
+            seq=int(delivery.seq),
+            floor_number=int(delivery.floor_number),
+            floor_seq=int(delivery.floor_seq),
+            next=int(cursor.next),
+            delivered_ns=int(delivery.delivered_ns),
+            acked_ns=int(delivery.acked_ns),
+            gated=delivery.gated,
+            listed_left=len(cursor.listed) - int(cursor.listed_at),
+            active_ns=active_ns,
+        )
+
+    def _rows(self, record: Record, *, whole: bool) -> None:
+        delivery = self._delivery
+        pending = delivery.pending
+        first = 0 if whole else max(int(pending.saved_to - pending.trimmed), 0)
+        for row in range(max(first, int(pending.head)), len(pending.seqs)):
+            if pending.words[row] != GONE:
+                record.seqs.append(int(pending.seqs[row]))
+                record.numbers.append(int(pending.numbers[row]))
+                deliveries = int(pending.deliveries(row))
+                if whole and deliveries > 1:
+                    record.counts[record.seqs[-1]] = deliveries
+        if whole:
+            cursor = delivery.cursor
+            record.listed = [
+                int(cursor.listed[i]) for i in range(int(cursor.listed_at), len(cursor.listed))
+            ]
+        else:
+            floor = delivery.floor_seq
+            record.acked = [int(seq) for seq in pending.acked if seq > floor]
+            record.counts = pending.recounted
+        record.spent = dict(delivery.spent)
+        pending.saved_to = pending.trimmed + len(pending.seqs)
+        pending.acked = vec[i64]()
+        pending.recounted = {}
+
+    # Reading -----------------------------------------------------------------------------------
+
+    def restore(self, state: bytes, changes: list[bytes]) -> int:
+        """Put a consumer where the records say; when it was used last. Raises ValueError."""
+        record = _decode(state) if state else Record()
+        rows = dict(zip(record.seqs, record.numbers, strict=True))
+        counts = dict(record.counts)
+        listed = record.listed
+        for body in changes:
+            change = _decode(body)
+            if change.link != record.link + 1:
+                break  # one is lost: what is known ends before it
+            record = change
+            rows.update(zip(record.seqs, record.numbers, strict=True))
+            for seq in record.acked:
+                rows.pop(seq, None)
+            counts.update(record.counts)
+        self._link = record.link
+        self._whole_size = len(state)
+        self._changes_size = sum(map(len, changes))
+        self._whole_due = True  # what follows does not depend on how much could be read
+        self._apply(record, rows, counts, listed)
+        return record.active_ns
+
+    def _apply(
+        self, record: Record, rows: dict[int, int], counts: dict[int, int], listed: list[int]
+    ) -> None:
+        delivery = self._delivery
+        cursor = delivery.cursor
+        pending = delivery.pending
+        delivery.number = record.number
+        delivery.seq = record.seq
+        delivery.floor_number = record.floor_number
+        delivery.floor_seq = record.floor_seq
+        delivery.delivered_ns = record.delivered_ns
+        delivery.acked_ns = record.acked_ns
+        delivery.gated = record.gated
+        delivery.spent = {seq: n for seq, n in record.spent.items() if cursor.is_there(seq)}
+        cursor.next = record.next
+        if record.listed_left:
+            cursor.listed = vec[i64](listed[-record.listed_left :])
+        kept = [seq for seq in sorted(rows) if seq > record.floor_seq and cursor.is_there(seq)]
+        for seq in kept:
+            pending.add(seq, rows[seq], counts.get(seq, 1))
+        if not kept and not delivery.spent:
+            delivery.floor_number = delivery.number
+            delivery.floor_seq = max(delivery.floor_seq, delivery.seq)
+        pending.saved_to = len(pending.seqs)
+        # As long as the server was away counts as time to acknowledge.
+        pending.end_run(record.delivered_ns)
+        cursor.recount()

@@ -1,0 +1,214 @@
+"""What a consumer delivered and nobody acknowledged yet, as columns (speed.md 4.6, 4.7).
+
+One row per message, in the order of its first delivery, so sequences and delivery numbers both
+grow along the rows and a row is found by a binary search. A row is *live* while the time to
+acknowledge it runs with the run it was delivered in, *moved* when it has a time of its own, and
+*queued* when it is to be delivered again. Rows in front of the first that is not gone are the ack
+floor's and are dropped.
+"""
+
+from collections import deque
+from heapq import heappop, heappush
+from typing import Final
+
+from librt.vecs import append, vec
+from mypy_extensions import i64
+
+GONE: Final[i64] = 0
+LIVE: Final[i64] = 1
+MOVED: Final[i64] = 2
+QUEUED: Final[i64] = 3
+STATE: Final[i64] = 3
+ONCE: Final[i64] = 4  # deliveries are counted in the bits above the state
+
+# Rows in front of the head are given back when there are so many, and as many as behind it.
+TRIM_MIN: Final[i64] = 1024
+
+
+class Pending:
+    """Messages that wait for their acknowledgement."""
+
+    def __init__(self) -> None:
+        self.seqs: vec[i64] = vec[i64]()
+        self.numbers: vec[i64] = vec[i64]()  # the consumer sequence of the first delivery
+        self.words: vec[i64] = vec[i64]()  # how often delivered, and the state
+        self.head: i64 = 0
+        self.trimmed: i64 = 0  # rows given back; a row's place plus this never changes
+        self.count: i64 = 0
+        self.redelivered: i64 = 0
+        self.queued: i64 = 0
+        self.queue: deque[int] = deque()
+        # (place behind the last row, when): rows delivered together.
+        self.runs: deque[tuple[int, int]] = deque()
+        self.run_end: i64 = 0
+        self.expired_to: i64 = 0  # rows before this place have no run any more
+        self.moved: dict[int, int] = {}
+        self.heap: list[tuple[int, int]] = []
+        # For the journal: rows before this place are in it, and what became of some of them.
+        self.saved_to: i64 = 0
+        self.acked: vec[i64] = vec[i64]()
+        self.recounted: dict[int, int] = {}
+
+    def find(self, seq: i64) -> i64:
+        """The row of a message that is pending; -1 when it is not."""
+        low = self.head
+        high: i64 = len(self.seqs)
+        if low >= high:
+            return -1
+        guess = low + seq - self.seqs[low]
+        if low <= guess < high and self.seqs[guess] == seq:
+            low = guess
+        else:
+            while low < high:
+                middle = (low + high) >> 1
+                if self.seqs[middle] < seq:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low >= i64(len(self.seqs)) or self.seqs[low] != seq:
+                return -1
+        return low if self.words[low] != GONE else -1
+
+    def add(self, seq: i64, number: i64, deliveries: i64) -> None:
+        """A message was delivered for the first time, or is known to have been."""
+        self.seqs = append(self.seqs, seq)
+        self.numbers = append(self.numbers, number)
+        self.words = append(self.words, deliveries * ONCE + LIVE)
+        self.count += 1
+        if deliveries > 1:
+            self.redelivered += 1
+
+    def end_run(self, now: i64) -> None:
+        """Rows added since the last run were delivered now."""
+        end = self.trimmed + i64(len(self.seqs))
+        if end > self.run_end:
+            self.run_end = end
+            self.runs.append((int(end), int(now)))
+
+    def deliveries(self, row: i64) -> i64:
+        """How often the message of a row was delivered."""
+        return self.words[row] >> 2
+
+    def time_of(self, row: i64) -> i64:
+        """When the run of a row was delivered; 0 when its time is its own or is over."""
+        place = self.trimmed + row
+        if self.words[row] & STATE == LIVE:
+            for end, time in self.runs:
+                if place < end:
+                    return time
+        return 0
+
+    def release(self, row: i64) -> bool:
+        """A message is acknowledged or given up; True when it was the oldest of all."""
+        word = self.words[row]
+        seq = self.seqs[row]
+        state = word & STATE
+        if state == QUEUED:
+            self.queued -= 1
+        elif state == MOVED:
+            self.moved.pop(int(seq), None)
+        if word >= 2 * ONCE:
+            self.redelivered -= 1
+        self.words[row] = GONE
+        self.count -= 1
+        if self.trimmed + row < self.saved_to:
+            self.acked = append(self.acked, seq)
+        if row != self.head:
+            return False
+        end: i64 = len(self.words)
+        row += 1
+        while row < end and self.words[row] == GONE:
+            row += 1
+        self.head = row
+        if row == end or (row >= TRIM_MIN and row * 2 >= end):
+            self.trim()
+        return True
+
+    def trim(self) -> None:
+        """Give back the rows in front of the head."""
+        head = self.head
+        self.trimmed += head
+        self.seqs = self.seqs[head:]
+        self.numbers = self.numbers[head:]
+        self.words = self.words[head:]
+        self.head = 0
+
+    # Once more ---------------------------------------------------------------------------------
+
+    def put_off(self, row: i64, deadline: i64) -> None:
+        """The time to acknowledge a message ends at a time of its own."""
+        seq = int(self.seqs[row])
+        word = self.words[row]
+        if word & STATE == QUEUED:
+            self.queued -= 1
+        self.words[row] = word - (word & STATE) + MOVED
+        self.moved[seq] = int(deadline)
+        heappush(self.heap, (int(deadline), seq))
+
+    def requeue(self, row: i64) -> None:
+        """A message is to be delivered again, behind those that already are."""
+        word = self.words[row]
+        state = word & STATE
+        if state == QUEUED:
+            return
+        seq = int(self.seqs[row])
+        if state == MOVED:
+            self.moved.pop(seq, None)
+        self.words[row] = word - state + QUEUED
+        self.queued += 1
+        self.queue.append(seq)
+
+    def first_queued(self) -> i64:
+        """The row that is to be delivered again first; -1 when there is none."""
+        while self.queue:
+            row = self.find(self.queue[0])
+            if row >= 0 and self.words[row] & STATE == QUEUED:
+                return row
+            self.queue.popleft()
+        return -1
+
+    def again(self, row: i64, deadline: i64) -> None:
+        """The first queued message was delivered again."""
+        self.queue.popleft()
+        word = self.words[row] + ONCE
+        if word < 3 * ONCE:
+            self.redelivered += 1
+        self.words[row] = word
+        self.recounted[int(self.seqs[row])] = int(word >> 2)
+        self.put_off(row, deadline)
+
+    def expire(self, now: i64, wait: i64) -> None:
+        """Queue what was not acknowledged in time, the oldest first."""
+        late: list[int] = []
+        while self.runs and self.runs[0][1] + wait <= now:
+            end: i64 = self.runs.popleft()[0] - self.trimmed
+            row = max(self.expired_to - self.trimmed, self.head)
+            while row < end:
+                if self.words[row] & STATE == LIVE:
+                    late.append(int(self.seqs[row]))
+                row += 1
+            self.expired_to = self.trimmed + max(end, i64(0))
+        while self.heap and self.heap[0][0] <= now:
+            deadline, seq = heappop(self.heap)
+            if self.moved.get(seq, 0) == deadline:
+                late.append(seq)
+        late.sort()
+        for seq in late:
+            row = self.find(seq)
+            if row >= 0:
+                self.requeue(row)
+
+    def next_deadline(self, wait: i64) -> i64:
+        """When ``expire`` may have something to do; 0 when there is nothing."""
+        while self.runs and self.runs[0][0] <= self.trimmed + self.head:
+            self.runs.popleft()
+        while self.heap and self.moved.get(self.heap[0][1], 0) != self.heap[0][0]:
+            heappop(self.heap)
+        deadline: i64 = 0
+        if self.runs:
+            deadline = self.runs[0][1] + wait
+        if self.heap:
+            own: i64 = self.heap[0][0]
+            if deadline == 0 or own < deadline:
+                deadline = own
+        return deadline

@@ -1,0 +1,189 @@
+"""Pull requests of a consumer: taken or refused, waiting, and how each one ends.
+
+Statuses and their texts are the released server's (wire-facts.md 7). A status goes the way of the
+messages, so that the requester gets both in order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jetspark.api.consumer import PullRequest, decode_pull_request
+from jetspark.engine.consumer.agenda import Waiting
+from jetspark.engine.consumer.groups import group_problem
+from jetspark.engine.consumer.statuses import rest
+from jetspark.headers.status import (
+    BAD_REQUEST,
+    BAD_REQUEST_PREFIX,
+    BATCH_COMPLETED_TEXT,
+    CONFLICT,
+    CONSUMER_DELETED_TEXT,
+    CONSUMER_IS_PUSH_TEXT,
+    MAX_REQUEST_BATCH_TEXT,
+    MAX_REQUEST_EXPIRES_TEXT,
+    MAX_REQUEST_MAX_BYTES_TEXT,
+    MAX_WAITING_TEXT,
+    MESSAGE_SIZE_TEXT,
+    NO_MESSAGES_TEXT,
+    NOT_FOUND,
+    REQUEST_TIMEOUT_TEXT,
+    REQUESTS_PENDING_TEXT,
+    TIMEOUT,
+    status_block,
+)
+from jetspark.units import format_duration
+
+if TYPE_CHECKING:
+    from jetspark.engine.consumer.consumer import Consumer
+    from jetspark.engine.outbox import Outbox
+
+
+class Requests:
+    """The pull requests of one consumer."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._delivery = consumer.delivery
+        # When somebody asked or got something last: what inactivity is counted from.
+        self.last_ns = 0
+
+    def pull(self, body: bytes, reply: bytes, now: int, outbox: Outbox) -> None:
+        """Take a request, or answer why not."""
+        consumer = self._consumer
+        if not reply:
+            return
+        if consumer.config.deliver_subject:
+            outbox.reply_status(reply, status_block(CONFLICT, CONSUMER_IS_PUSH_TEXT))
+            return
+        try:
+            request = decode_pull_request(body)
+        except msgspec.MsgspecError as error:
+            text = str(error).encode()
+            outbox.reply_status(reply, status_block(BAD_REQUEST, BAD_REQUEST_PREFIX + text))
+            return
+        problem = self._problem(request, now)
+        if problem:
+            outbox.reply_status(reply, problem)
+            return
+        self._add(request, reply, now, outbox)
+
+    def _problem(self, request: PullRequest, now: int) -> bytes:
+        config = self._consumer.config
+        if request.idle_heartbeat > 0 and request.idle_heartbeat * 2 > request.expires:
+            text = BAD_REQUEST_PREFIX + b"heartbeat value too large"
+            return status_block(BAD_REQUEST, text)
+        if 0 < config.max_batch < request.batch:
+            return status_block(CONFLICT, MAX_REQUEST_BATCH_TEXT % config.max_batch)
+        if 0 < config.max_expires < request.expires:
+            limit = format_duration(config.max_expires).encode()
+            return status_block(CONFLICT, MAX_REQUEST_EXPIRES_TEXT % limit)
+        if 0 < config.max_bytes < request.max_bytes:
+            return status_block(CONFLICT, MAX_REQUEST_MAX_BYTES_TEXT % config.max_bytes)
+        return group_problem(self._consumer, request, now)
+
+    def _add(self, request: PullRequest, reply: bytes, now: int, outbox: Outbox) -> None:
+        delivery = self._delivery
+        config = self._consumer.config
+        if len(delivery.waiting) >= config.max_waiting:
+            self.drop_gone(now)
+        self.last_ns = now
+        if request.no_wait:
+            refusal = self._refuse_at_once(request, now)
+            if refusal:
+                outbox.reply_status(reply, refusal)
+                return
+        outlet = self._consumer.hub.outlet_for(reply)
+        if outlet is None:
+            return  # nobody listens for the answer
+        if len(delivery.waiting) >= config.max_waiting:
+            # A client with heartbeats finds out by their absence; an answer would make it spin.
+            if request.idle_heartbeat <= 0:
+                outbox.reply_status(reply, status_block(CONFLICT, MAX_WAITING_TEXT))
+            return
+        waiting = Waiting(reply, outlet, max(request.batch, 1), max(request.max_bytes, 0))
+        waiting.no_wait = request.no_wait
+        if request.expires:
+            waiting.expires = now + request.expires
+        if request.idle_heartbeat > 0:
+            waiting.heartbeat = request.idle_heartbeat
+            waiting.heartbeat_at = now + request.idle_heartbeat
+        self._consumer.groups.admit(waiting, request)
+        due = waiting.heartbeat_at or waiting.expires
+        if due and (delivery.waiting_due == 0 or due < delivery.waiting_due):
+            delivery.waiting_due = due
+        self._consumer.readers.receive(delivery)
+
+    def _refuse_at_once(self, request: PullRequest, now: int) -> bytes:
+        """What a request that does not wait is told when it would have to."""
+        delivery = self._delivery
+        ready = 0
+        if self._consumer.is_open(now):
+            ready = int(delivery.cursor.catch_up() + delivery.pending.queued)
+        if ready == 0:
+            return b"" if request.expires else status_block(NOT_FOUND, NO_MESSAGES_TEXT)
+        self.drop_gone(now)
+        if ready < sum(int(other.left) for other in delivery.waiting):
+            return status_block(TIMEOUT, REQUESTS_PENDING_TEXT)
+        return b""
+
+    # How requests end --------------------------------------------------------------------------
+
+    def end(self, request: Waiting, block: bytes) -> None:
+        """A request is over; ``block`` is what its sender is told, if anything."""
+        request.over = True
+        self._delivery.waiting.remove(request)
+        if block and not request.outlet.gone():
+            request.outlet.write(request.reply, b"", block, b"")
+
+    def end_too_small(self, request: Waiting) -> None:
+        """The next message is larger than what the request has left."""
+        self.end(request, status_block(CONFLICT, MESSAGE_SIZE_TEXT, rest(request)))
+
+    def end_served(self, request: Waiting) -> None:
+        """A request has all it asked for."""
+        block = b""
+        if request.bytes_left > 0:
+            block = status_block(CONFLICT, BATCH_COMPLETED_TEXT, rest(request))
+        self.end(request, block)
+
+    def end_expired(self, request: Waiting) -> None:
+        """The time of a request is over, or nobody listens for its answer."""
+        if request.outlet.gone():
+            self.end(request, b"")
+        else:
+            self.end(request, status_block(TIMEOUT, REQUEST_TIMEOUT_TEXT, rest(request)))
+
+    def end_of_messages(self) -> None:
+        """There is nothing more to send: requests that do not wait are over."""
+        for request in [r for r in self._delivery.waiting if r.no_wait]:
+            if request.expires == 0 or request.delivered > 0:
+                self.end(request, status_block(NOT_FOUND, NO_MESSAGES_TEXT))
+
+    def end_all(self) -> None:
+        """The consumer is deleted."""
+        for request in list(self._delivery.waiting):
+            self.end(request, status_block(CONFLICT, CONSUMER_DELETED_TEXT))
+
+    def drop_gone(self, now: int) -> None:
+        """Forget requests whose time is over or for whose answer nobody listens."""
+        for request in list(self._delivery.waiting):
+            if request.outlet.gone() or 0 < request.expires <= now:
+                self.end_expired(request)
+
+    # Time --------------------------------------------------------------------------------------
+
+    def on_time(self, now: int) -> None:
+        """End what is over, send heartbeats that are due, and set the next time."""
+        delivery = self._delivery
+        self.drop_gone(now)
+        due = 0
+        for request in delivery.waiting:
+            if 0 < request.heartbeat_at <= now:
+                request.outlet.write(request.reply, b"", self._consumer.heartbeat(), b"")
+                request.heartbeat_at = now + request.heartbeat
+            for at in (request.heartbeat_at, request.expires):
+                if at > 0 and (due == 0 or at < due):
+                    due = int(at)
+        delivery.waiting_due = due

@@ -1,0 +1,178 @@
+"""The deliver subject of a push consumer: who listens, how fast, and what is said meanwhile.
+
+Nothing flows without interest. Flow control asks the receiver to confirm when half the window is
+out; while that is unanswered, heartbeats say so (wire-facts.md 7).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from jetspark.headers.names import CONSUMER_STALLED
+from jetspark.headers.status import CONTROL, FLOW_CONTROL_TEXT, status_block
+
+if TYPE_CHECKING:
+    from jetspark.engine.consumer.consumer import Consumer
+
+FLOW_WINDOW_MAX: Final = 32 * 1024 * 1024
+FLOW_WINDOW_FIRST: Final = FLOW_WINDOW_MAX // 16
+
+
+class Push:
+    """The receiving end of a push consumer."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self.subject = b""
+        self.heartbeat_at = 0
+        # Since when nobody listens; 0 while somebody does.
+        self.unbound_ns = 0
+
+    def configure(self, subject: str, now: int) -> None:
+        """Deliver to a subject; an empty one stands for a pull consumer."""
+        wanted = subject.encode()
+        if wanted == self.subject:
+            return
+        hub = self._consumer.hub
+        moved = bool(self.subject)
+        if moved:
+            hub.unwatch(self.subject, self._consumer)
+        self.subject = wanted
+        self._consumer.delivery.outlet = None
+        self.unbound_ns = now
+        if wanted:
+            hub.watch(wanted, self._consumer)
+        # Whoever listens there now gets what is still to be acknowledged.
+        pending = self._consumer.delivery.pending
+        for row in range(int(pending.head), len(pending.seqs)):
+            if moved and pending.words[row]:
+                pending.requeue(row)
+        self.look(now)
+
+    def look(self, now: int) -> None:
+        """Find out whether somebody listens."""
+        consumer = self._consumer
+        delivery = consumer.delivery
+        if not self.subject:
+            delivery.outlet = None
+            return
+        outlet = consumer.hub.push_outlet_for(self.subject, consumer.config.deliver_group.encode())
+        was_bound = delivery.outlet is not None
+        delivery.outlet = outlet
+        if outlet is None:
+            if was_bound:
+                self.unbound_ns = now
+                self.heartbeat_at = 0
+                consumer.rearm()
+            return
+        self.unbound_ns = 0
+        if not was_bound:
+            self._begin(now)
+        consumer.readers.receive(delivery)
+
+    def _begin(self, now: int) -> None:
+        consumer = self._consumer
+        if consumer.config.idle_heartbeat > 0:
+            self.heartbeat_at = now + consumer.config.idle_heartbeat
+        consumer.rearm()
+
+    def stop(self) -> None:
+        """The consumer is deleted."""
+        if self.subject:
+            self._consumer.hub.unwatch(self.subject, self._consumer)
+        self._consumer.delivery.outlet = None
+
+    def on_time(self, now: int) -> None:
+        """Send the heartbeat that is due."""
+        delivery = self._consumer.delivery
+        if not 0 < self.heartbeat_at <= now or delivery.outlet is None:
+            return
+        interval = self._consumer.config.idle_heartbeat
+        last = int(delivery.delivered_ns)
+        if last + interval > now:
+            self.heartbeat_at = last + interval
+            return
+        self.heartbeat_at = now + interval
+        more = b"%b: %b\r\n" % (CONSUMER_STALLED, delivery.asked) if delivery.asked else b""
+        delivery.outlet.write(self.subject, b"", self._consumer.heartbeat(more), b"")
+
+    # Flow control ------------------------------------------------------------------------------
+
+    def ask_to_confirm(self) -> None:
+        """Half of the window is out: ask whether the receiver is there."""
+        consumer = self._consumer
+        delivery = consumer.delivery
+        if delivery.outlet is None:
+            return
+        delivery.asked = b"$JS.FC.%b.%b.%b" % (
+            consumer.stream.name,
+            consumer.name.encode(),
+            consumer.hub.next_id()[-4:].encode(),
+        )
+        delivery.asked_size = delivery.unconfirmed
+        block = status_block(CONTROL, FLOW_CONTROL_TEXT)
+        delivery.outlet.write(self.subject, delivery.asked, block, b"")
+
+    def on_confirmed(self, subject: bytes) -> None:
+        """The receiver has got everything up to the question."""
+        delivery = self._consumer.delivery
+        if not delivery.asked or subject != delivery.asked:
+            return
+        delivery.window = min(delivery.window * 2, FLOW_WINDOW_MAX)
+        delivery.unconfirmed = max(delivery.unconfirmed - delivery.asked_size, 0)
+        delivery.asked = b""
+        delivery.asked_size = 0
+        self._consumer.hub.agenda.add(delivery)
+
+
+class Pace:
+    """How fast messages go: at most so many bytes a second, or as fast as they came."""
+
+    def __init__(self) -> None:
+        self.rate = 0.0  # bytes per nanosecond; 0 is no limit
+        self.burst = 0
+        self.tokens = 0.0
+        self.tokens_ns = 0
+        # Replay: up to this sequence messages keep the distance in time that they had.
+        self.replay_to = 0
+        self.last_time = 0
+        self.last_sent_ns = 0
+        # The message that waits, by its time, and until when.
+        self.waiting_for = 0
+        self.ready_at = 0
+
+    def limit(self, bits_per_second: int, burst: int, now: int) -> None:
+        """Send no more than this."""
+        self.rate = bits_per_second // 8 / 1e9
+        self.burst = burst
+        self.tokens = float(burst)
+        self.tokens_ns = now
+
+    def delay(self, size: int, time: int, seq: int, now: int) -> int:
+        """Until when a message has to wait; 0 when it may go, and is then counted as gone."""
+        if self.waiting_for != seq:
+            self.waiting_for = seq
+            self.ready_at = max(self._replayed(time, seq), self._limited(size, now))
+        if self.ready_at > now:
+            return self.ready_at
+        self.waiting_for = 0
+        self.last_time = time
+        self.last_sent_ns = now
+        return 0
+
+    def _replayed(self, time: int, seq: int) -> int:
+        if seq > self.replay_to or self.last_time == 0:
+            return 0
+        gap = time - self.last_time
+        return self.last_sent_ns + gap if gap > 1_000_000 else 0
+
+    def _limited(self, size: int, now: int) -> int:
+        if self.rate <= 0:
+            return 0
+        refill = (now - self.tokens_ns) * self.rate
+        self.tokens = min(self.tokens + refill, float(self.burst))
+        self.tokens_ns = now
+        self.tokens -= size
+        if self.tokens >= 0:
+            return 0
+        return now + int(-self.tokens / self.rate)

@@ -1,0 +1,73 @@
+"""Streams that keep only what somebody still needs: interest and work queues (wire-facts.md 6).
+
+What a consumer acknowledged is looked at once per turn; messages that nobody needs any more go as
+ranges, staged like every delete, so they are gone for readers when that is durable. When interest
+itself changes (a consumer goes, gets other filters, or comes back after a crash), the whole stream
+is looked through, some of it per turn.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jetspark.api.enums import Retention as Policy
+from jetspark.engine.consumer.agenda import Reader, Readers
+from jetspark.engine.consumer.turns import Turns
+from jetspark.engine.stream.stream import Stream
+
+# What one turn looks through.
+ROWS_PER_TURN: Final = 20_000
+
+
+class Retention(Turns):
+    """The part of an engine that lets go of messages."""
+
+    def look_at_released(self, delivery: Reader, _now: int) -> None:
+        """Messages were acknowledged in a stream that keeps only what somebody needs."""
+        released, delivery.released = delivery.released, []
+        stream = delivery.stream
+        readers = stream.readers
+        assert isinstance(readers, Readers)
+        if stream.config.retention != Policy.LIMITS and not stream.dropped:
+            self._delete(stream, readers.unneeded(stream.log.index, sorted(released)))
+
+    def look_for_interest(self, stream: Stream, _now: int) -> None:
+        """Interest in messages changed: the stream may keep too many."""
+        if stream.config.retention == Policy.LIMITS or stream.dropped:
+            return
+        if stream.config.retention == Policy.INTEREST and not stream.consumers:
+            self.sweeps.pop(stream, None)
+            if stream.log.staged_messages > 0 and not stream.log.read_only:
+                stream.log.stage_purge(0, b"", 0)
+                self.mark_dirty(stream)
+            return
+        self.sweeps[stream] = int(stream.log.index.first_seq)
+        self.hub.agenda.wake()
+
+    def sweep(self) -> bool:
+        """Look through some of the streams whose interest changed; True while some remain."""
+        for stream, first in list(self.sweeps.items()):
+            readers = stream.readers
+            if stream.dropped or readers is None or first > stream.log.index.last_seq:
+                del self.sweeps[stream]
+                continue
+            last = first + ROWS_PER_TURN - 1
+            queue = stream.config.retention == Policy.WORKQUEUE
+            found = readers.unneeded_between(stream.log.index, first, last, queue)
+            self._delete(stream, found)
+            self.sweeps[stream] = last + 1
+            break
+        return bool(self.sweeps)
+
+    def _delete(self, stream: Stream, sequences: list[int]) -> None:
+        """Decide that messages go, neighbours together."""
+        if not sequences or stream.log.read_only:
+            return
+        first = last = sequences[0]
+        for seq in sequences[1:]:
+            if seq > last + 1:
+                stream.log.stage_delete_range(first, last)
+                first = seq
+            last = seq
+        stream.log.stage_delete_range(first, last)
+        self.mark_dirty(stream)

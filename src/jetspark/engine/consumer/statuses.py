@@ -1,0 +1,21 @@
+"""Status blocks of consumers that more than one part sends (wire-facts.md 7)."""
+
+from jetspark.engine.consumer.agenda import Waiting
+from jetspark.headers.names import LAST_CONSUMER, LAST_STREAM, PENDING_BYTES, PENDING_MESSAGES
+from jetspark.headers.status import CONTROL, IDLE_HEARTBEAT_TEXT, status_block
+
+
+def rest(request: Waiting) -> bytes:
+    """The header lines that say what a request did not get."""
+    return b"%b: %d\r\n%b: %d\r\n" % (
+        PENDING_MESSAGES,
+        request.left,
+        PENDING_BYTES,
+        request.bytes_left,
+    )
+
+
+def heartbeat_block(number: int, seq: int, more: bytes = b"") -> bytes:
+    """The status that says: nothing new, and where the consumer is."""
+    lines = b"%b: %d\r\n%b: %d\r\n%b" % (LAST_CONSUMER, number, LAST_STREAM, seq, more)
+    return status_block(CONTROL, IDLE_HEARTBEAT_TEXT, lines)

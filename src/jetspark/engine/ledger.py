@@ -1,0 +1,188 @@
+"""What the accounts of a server may store and what they promised to (wire-facts.md 4, 14).
+
+Promises are the ``max_bytes`` of streams: one that cannot be kept is refused when the stream is
+made. Use is counted in staged bytes, per stream, when a group lands or a guarded stream takes a
+message. A stream is *guarded* while a limit can refuse its messages: its account has one, or the
+server is over its budget. All others never ask.
+"""
+
+from typing import Protocol
+
+from jetspark.api.account import AccountLimits
+from jetspark.api.enums import Storage
+from jetspark.api.stream import StreamConfig
+from jetspark.engine.refusal import Refusal
+from jetspark.engine.stream.stream import Stream
+from jetspark.errors.bodies import error_body
+from jetspark.errors.codes import ErrCode
+from jetspark.store.record import OVERHEAD
+
+NO_LIMIT = -1
+
+
+class Ledger(Protocol):
+    """What the server's ledger must know of an account's."""
+
+    def promised(self, storage: Storage) -> int:
+        """What the account may come to use of the server's budget."""
+        ...
+
+    def server_changed(self, storage: Storage) -> None:
+        """The server went over its budget, or back under it."""
+        ...
+
+
+class ServerLedger:
+    """The budgets of the whole server, shared by its accounts; -1 is no limit."""
+
+    def __init__(self, max_memory: int = NO_LIMIT, max_storage: int = NO_LIMIT) -> None:
+        self.limits = {Storage.MEMORY: max_memory, Storage.FILE: max_storage}
+        self.used = dict.fromkeys(self.limits, 0)
+        self.accounts: list[Ledger] = []
+
+    def is_over(self, storage: Storage) -> bool:
+        """Say whether more is stored than the budget allows: nothing more is taken then."""
+        return 0 <= self.limits[storage] < self.used[storage]
+
+    def has_room(self, storage: Storage, size: int) -> bool:
+        """Say whether so much more can be promised."""
+        limit = self.limits[storage]
+        promised = sum(account.promised(storage) for account in self.accounts)
+        return limit < 0 or promised + size <= limit
+
+    def add(self, storage: Storage, size: int) -> None:
+        """Something was stored, or removed."""
+        before = self.is_over(storage)
+        self.used[storage] += size
+        if self.is_over(storage) != before:
+            for account in self.accounts:
+                account.server_changed(storage)
+
+
+class AccountLedger:
+    """The limits of one account, and its streams' use."""
+
+    def __init__(
+        self, limits: AccountLimits | None = None, server: ServerLedger | None = None
+    ) -> None:
+        self.limits = limits or AccountLimits()
+        self.used = {Storage.MEMORY: 0, Storage.FILE: 0}
+        self._server = server or ServerLedger()
+        self._server.accounts.append(self)
+        self._counted: dict[Stream, int] = {}
+
+    def limit(self, storage: Storage) -> int:
+        """What the account may store; -1: no limit of its own."""
+        limits = self.limits
+        return limits.max_memory if storage is Storage.MEMORY else limits.max_storage
+
+    def change(self, limits: AccountLimits) -> None:
+        """Go by other limits from now on; what is stored stays."""
+        self.limits = limits
+        for storage in self.used:
+            self.server_changed(storage)
+
+    # Promises ----------------------------------------------------------------------------------
+
+    def admit(self, config: StreamConfig, old: StreamConfig | None = None) -> None:
+        """Raise Refusal if a stream cannot be made, or changed, within the limits."""
+        limits = self.limits
+        if old is None and 0 <= limits.max_streams <= len(self._counted):
+            raise Refusal(ErrCode.STREAMS_LIMIT_REACHED)
+        in_memory = config.storage is Storage.MEMORY
+        # A stream without a limit needs some room at least, as in nats-server.
+        size = max(config.max_bytes, 1) if old is None else config.max_bytes - old.max_bytes
+        if (old is None or size > 0) and not self._has_room(config.storage, size):
+            raise Refusal(ErrCode.MEMORY_EXCEEDED if in_memory else ErrCode.STORAGE_EXCEEDED)
+        if limits.max_bytes_required and config.max_bytes <= 0:
+            raise Refusal(ErrCode.STREAM_MAX_BYTES_REQUIRED)
+        largest = limits.memory_max_stream_bytes if in_memory else limits.storage_max_stream_bytes
+        if 0 < largest < config.max_bytes:
+            raise Refusal(ErrCode.STREAM_MAX_BYTES_EXCEEDED)
+
+    def check_room(self, storage: Storage, size: int) -> None:
+        """Raise Refusal if the account or the server has no room for so many bytes more."""
+        if self._server.is_over(storage):
+            raise Refusal(ErrCode.INSUFFICIENT_RESOURCES)
+        if 0 <= self.limit(storage) < self.used[storage] + size:
+            raise Refusal(ErrCode.ACCOUNT_RESOURCES_EXCEEDED)
+
+    def reserved(self, storage: Storage) -> int:
+        """What the streams of the account may grow to, as far as they say."""
+        return sum(
+            max(stream.config.max_bytes, 0)
+            for stream in self._counted
+            if stream.config.storage is storage
+        )
+
+    def promised(self, storage: Storage) -> int:
+        """What the account may come to use of the server's budget."""
+        limit = self.limit(storage)
+        return limit if limit > 0 else self.reserved(storage)
+
+    def _has_room(self, storage: Storage, size: int) -> bool:
+        limit = self.limit(storage)
+        if limit >= 0:
+            # The account's whole limit was taken out of the server's budget at the start.
+            return self.reserved(storage) + size <= limit
+        return self._server.has_room(storage, size)
+
+    # Use ---------------------------------------------------------------------------------------
+
+    def add(self, stream: Stream) -> None:
+        """A stream is there now."""
+        self._counted[stream] = 0
+        self.note(stream)
+        self._guard(stream)
+
+    def note(self, stream: Stream) -> None:
+        """Count what a stream has now, with what is on its way to the disk."""
+        self._count(stream, int(stream.log.staged_bytes) - self._counted[stream])
+
+    def remove(self, stream: Stream) -> None:
+        """A stream is gone."""
+        self._count(stream, -self._counted[stream])
+        del self._counted[stream]
+
+    def _count(self, stream: Stream, size: int) -> None:
+        if size:
+            storage = stream.config.storage
+            self._counted[stream] += size
+            self.used[storage] += size
+            self._server.add(storage, size)
+
+    def server_changed(self, storage: Storage) -> None:
+        """The server went over its budget, or back under it: look at every stream again."""
+        for stream in self._counted:
+            if stream.config.storage is storage:
+                self._guard(stream)
+
+    def _guard(self, stream: Stream) -> None:
+        storage = stream.config.storage
+        guarded = self.limit(storage) >= 0 or self._server.is_over(storage)
+        stream.guard(Quota(self, stream) if guarded else None)
+
+    def problem(self, stream: Stream, size: int) -> bytes:
+        """The error for a message of this size; empty when it may be stored."""
+        self.note(stream)
+        storage = stream.config.storage
+        limit = self.limit(storage)
+        if self._server.is_over(storage):
+            return error_body(ErrCode.INSUFFICIENT_RESOURCES)
+        if 0 <= limit < self.used[storage] + size:
+            return error_body(ErrCode.ACCOUNT_RESOURCES_EXCEEDED)
+        return b""
+
+
+class Quota:
+    """What a guarded stream asks before it takes a message."""
+
+    def __init__(self, ledger: AccountLedger, stream: Stream) -> None:
+        self._ledger = ledger
+        self._stream = stream
+
+    def problem(self, subject: bytes, headers_length: int, body_length: int) -> bytes:
+        """The error for a message; empty when it may be stored."""
+        length = OVERHEAD + len(subject) + headers_length + body_length
+        size = int(self._stream.log.codec.size_of(length, headers_length))
+        return self._ledger.problem(self._stream, size)

@@ -1,0 +1,87 @@
+"""Purges of very many messages: some at a time, so that nobody else has to wait for them.
+
+A purge that leaves something behind looks at every message it takes out, and with a filter at all
+others too. It is cut into steps by sequence; each is a purge of its own in the log, and the next
+one follows when it is durable. Up to where it goes is settled when it is asked for. The answer
+comes with the last. With a filter a step passes again over what stays: there are few steps then.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from jetspark.engine.stream.stream import Stream
+from jetspark.errors.storage import StoreReadOnly
+
+FILTERED_STEPS: Final = 32
+
+
+class LongPurge:
+    """One purge under way; ``done(purged)`` answers it, ``failed`` says that it cannot go on."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        end: int,
+        done: Callable[[int], None],
+        failed: Callable[[], None],
+        pattern: bytes,
+        step: int,
+    ) -> None:
+        self.stream = stream
+        self._end = end
+        self._pattern = pattern
+        self._at = int(stream.log.index.first_seq)
+        self._step = max(step, (end - self._at) // FILTERED_STEPS) if pattern else step
+        self._done = done
+        self._failed = failed
+        self._purged = 0
+
+    def give_up(self) -> None:
+        """It cannot go on."""
+        self._failed()
+
+    def step(self) -> bool:
+        """Stage the next step; True when that was the last one."""
+        log = self.stream.log
+        bound = self._at = min(max(self._at, int(log.index.first_seq)) + self._step, self._end)
+        try:
+            self._purged += int(log.stage_purge(bound, self._pattern, 0))
+            self.stream.filling.purges.append(self._pattern)  # consumers hear of it
+        except StoreReadOnly:
+            self._failed()
+            return True
+        if bound < self._end:
+            return False
+        self._done(self._purged)
+        return True
+
+
+class Purges:
+    """The long purges of an engine, at most one step of each on its way."""
+
+    def __init__(self, mark_dirty: Callable[[Stream], None]) -> None:
+        self._by_stream: dict[Stream, list[LongPurge]] = {}
+        self._mark_dirty = mark_dirty
+
+    def start(self, purge: LongPurge) -> None:
+        """Begin a purge; it waits for those of the same stream before it."""
+        waiting = self._by_stream.setdefault(purge.stream, [])
+        waiting.append(purge)
+        if len(waiting) == 1:
+            self.go_on(purge.stream)
+
+    def go_on(self, stream: Stream) -> None:
+        """What was staged is durable: the next step."""
+        waiting = self._by_stream.get(stream)
+        if waiting is None:
+            return
+        if waiting[0].step():
+            waiting.pop(0)
+        if not waiting:
+            del self._by_stream[stream]
+        self._mark_dirty(stream)
+
+    def end(self, stream: Stream) -> None:
+        """The stream is gone, or its disk refuses: what is under way is over."""
+        for purge in self._by_stream.pop(stream, []):
+            purge.give_up()

@@ -1,0 +1,68 @@
+"""STREAM.SNAPSHOT and STREAM.RESTORE (wire-facts.md 18)."""
+
+from jetspark.api.advisory import RestoreCreate, SnapshotCreate
+from jetspark.api.stream import (
+    STREAM_RESTORE,
+    STREAM_SNAPSHOT,
+    RestoreRequest,
+    RestoreResponse,
+    SnapshotRequest,
+    SnapshotResponse,
+)
+from jetspark.engine.engine import Engine
+from jetspark.engine.refusal import Refusal
+from jetspark.engine.requests.request import Request
+from jetspark.engine.restore import PREFIX, Restore, marked
+from jetspark.engine.snapshot import Snapshot
+from jetspark.engine.stream.config import check_supported, checked
+from jetspark.engine.stream.state import stream_state
+from jetspark.errors.codes import ErrCode
+from jetspark.subjects.tokens import is_valid_literal
+
+
+def snapshot(engine: Engine, request: Request) -> bytes:
+    """Begin to send a stream as an archive."""
+    if request.is_empty():
+        raise Refusal(ErrCode.BAD_REQUEST)
+    wanted = request.decoded(SnapshotRequest)
+    if not is_valid_literal(wanted.deliver_subject.encode()):
+        raise Refusal(ErrCode.SNAPSHOT_DELIVER_SUBJECT_INVALID)
+    stream = request.stream(engine)
+    state = stream_state(stream)
+    client = request.asker.client_info()
+    begun = Snapshot(stream, wanted, stream.config, state, engine.next_id(), client, request.now)
+    engine.transfers.add_snapshot(begun)
+    told = SnapshotCreate(stream=stream.config.name, state=state, client=client)
+    engine.advisories.send(told, request.now, request.outbox)
+    return STREAM_SNAPSHOT.ok(SnapshotResponse(config=stream.config, state=state))
+
+
+def restore(engine: Engine, request: Request) -> bytes:
+    """Begin to take an archive; its chunks go to the subject in the answer."""
+    if request.is_empty():
+        raise Refusal(ErrCode.BAD_REQUEST)
+    wanted = request.decoded(RestoreRequest)
+    if wanted.config.name != request.name:
+        raise Refusal(ErrCode.STREAM_MISMATCH)
+    if request.name in engine.streams:
+        raise Refusal(ErrCode.RESTORE_NAME_IN_USE)
+    config = checked(
+        wanted.config,
+        pedantic=False,
+        find=engine.find,
+        window_max=engine.settings.duplicate_window_max,
+    )
+    check_supported(config)
+    engine.transfers.check_room()
+    engine.ledger.admit(config)
+    engine.ledger.check_room(config.storage, wanted.state.bytes)
+    try:
+        stream = engine.hidden_stream(marked(config), request.now)
+    except OSError as error:
+        raise Refusal(ErrCode.RESTORE_NO_TEMP_STORAGE) from error
+    subject = b"%b%b.%b" % (PREFIX, request.name.encode(), engine.next_id().encode())
+    client = request.asker.client_info()
+    engine.transfers.add_restore(Restore(subject, config, stream, client, request.now))
+    told = RestoreCreate(stream=config.name, client=client)
+    engine.advisories.send(told, request.now, request.outbox)
+    return STREAM_RESTORE.ok(RestoreResponse(deliver_subject=subject.decode()))

@@ -1,0 +1,160 @@
+"""STREAM.RESTORE: an archive becomes a stream (wire-facts.md 18).
+
+The messages go into a stream that nobody sees, under the name it will have and with a mark in its
+metadata; when the archive is whole and everything is durable, the mark goes and the stream is
+there. A restore that fails, or that a crash ended, leaves nothing behind: a stream with the mark
+is removed when it is found. Chunks are answered when they are durable, which is the flow control.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from jetspark.api.advisory import ClientInfo, RestoreComplete
+from jetspark.api.base import Timestamp, encode
+from jetspark.api.levels import RESTORING
+from jetspark.api.stream import STREAM_CREATE, StreamConfig
+from jetspark.engine.archive import ArchiveBroken, ArchiveReader, ConsumerLine
+from jetspark.engine.outbox import Outbox
+from jetspark.engine.stream.stream import Stream
+from jetspark.errors.bodies import error_body
+from jetspark.errors.codes import ErrCode
+from jetspark.errors.storage import StoreReadOnly
+from jetspark.store.gaps import stage_gap
+
+PREFIX: Final = b"$JS.SNAPSHOT.RESTORE."
+INACTIVE_NS: Final = 5_000_000_000
+# A sender that does not wait for answers may be this far ahead of the disk.
+AHEAD_MAX: Final = 64 * 1024 * 1024
+
+
+CheckConsumer = Callable[[Stream, int, bytes, bytes, list[bytes]], object]
+
+
+class Restore:
+    """One restore under way. ``stream`` is where the messages go, seen by nobody."""
+
+    def __init__(
+        self,
+        subject: bytes,
+        config: StreamConfig,
+        stream: Stream,
+        client: ClientInfo | None,
+        now: int,
+    ) -> None:
+        self.subject = subject
+        self.config = config
+        self.stream = stream
+        self.deadline = now + INACTIVE_NS
+        # Why it fails; empty while it does not.
+        self.problem = b""
+        # To whom the end is answered, once everything has arrived.
+        self.finishing: bytes | None = None
+        self.now = now
+        self._client = client
+        self._started = now
+        self._reader = ArchiveReader()
+        self._bytes = 0
+
+    def chunk(self, data: bytes, reply: bytes, now: int, outbox: Outbox) -> bool:
+        """Take some of the archive; say whether something was staged."""
+        self.now = now
+        self.deadline = now + INACTIVE_NS
+        self._bytes += len(data)
+        if not self.problem:
+            self._stage(data)
+        if self.problem:
+            # What is wrong is said at the end, as by nats-server; till then all is swallowed.
+            if reply:
+                outbox.now.append((reply, reply, b"", b"", b""))
+            return False
+        if reply:
+            self.stream.hold_newest((reply, reply, b"", b"", b""), outbox)
+        return True
+
+    def _stage(self, data: bytes) -> None:
+        log = self.stream.log
+        try:
+            for seq, time, subject, headers, body in self._reader.feed(data):
+                stage_gap(log, seq - 1)
+                log.stage_message(subject, len(headers), headers + body + b"\r\n", time)
+        except (ArchiveBroken, ValueError, StoreReadOnly) as problem:
+            self.fail(str(problem))
+        if log.filling_bytes + log.flying_bytes > AHEAD_MAX:
+            self.fail("chunks arrive faster than the disk takes them; wait for each answer")
+
+    def fail(self, reason: str) -> None:
+        """It cannot succeed any more."""
+        if not self.problem:
+            self.problem = error_body(ErrCode.RESTORE_FAILED, err=reason)
+
+    def finish(self, reply: bytes, now: int, check: CheckConsumer) -> bool:
+        """Everything has arrived; say whether it is whole and what remains is staged.
+
+        ``check`` raises for records that are no consumer: found out after the end they would
+        keep the stream from being opened.
+        """
+        self.now = now
+        self.finishing = reply
+        self.deadline = 0
+        if self.problem:
+            return False
+        log = self.stream.log
+        try:
+            self._reader.check_whole()
+            assert self._reader.end is not None
+            stage_gap(log, self._reader.end.last_seq)
+            for consumer in self._reader.consumers:
+                check_consumer(self.stream, consumer, check)
+                log.stage_consumer(consumer.number, consumer.document)
+                log.stage_consumer_state(consumer.number, True, consumer.state)
+                for change in consumer.changes:
+                    log.stage_consumer_state(consumer.number, False, change)
+            log.stage_configuration(encode(self.config))
+        except (ArchiveBroken, ValueError, StoreReadOnly) as problem:
+            self.fail(str(problem))
+            return False
+        return True
+
+    def refused(self) -> bytes:
+        """The answer of a restore that failed."""
+        return STREAM_CREATE.error(self.problem)
+
+    def told(self, now: int) -> RestoreComplete:
+        """What is told when it is over, one way or the other."""
+        return RestoreComplete(
+            stream=self.config.name,
+            start=Timestamp(self._started),
+            end=Timestamp(now),
+            bytes=self._bytes,
+            client=self._client,
+        )
+
+
+def check_consumer(stream: Stream, consumer: ConsumerLine, check: CheckConsumer) -> None:
+    """Raise ArchiveBroken for what is no consumer."""
+    try:
+        check(stream, consumer.number, consumer.document, consumer.state, consumer.changes)
+    except Exception as problem:
+        # Whatever it is that a made-up state runs into: the archive is at fault.
+        text = f"consumer {consumer.number} of the backup cannot be read: {problem!r}"
+        raise ArchiveBroken(text) from problem
+
+
+def marked(config: StreamConfig) -> StreamConfig:
+    """The configuration of a stream that is not whole yet."""
+    metadata = {**config.metadata, RESTORING: "1"}
+    return msgspec.structs.replace(config, metadata=metadata)
+
+
+def is_marked(document: bytes) -> bool:
+    """Tell whether a stored configuration is of a stream that never was whole."""
+    return RESTORING in _metadata.decode(document).metadata
+
+
+class _Metadata(msgspec.Struct):
+    metadata: dict[str, str] = {}
+
+
+_metadata = msgspec.json.Decoder(_Metadata)

@@ -1,0 +1,182 @@
+"""STREAM.SNAPSHOT: a stream as an archive, in chunks that the receiver acknowledges.
+
+The receiver has a window (wire-facts.md 18): while it owes more than that, nothing is read, so a
+slow one costs one part of the archive and no more. What became durable after the beginning is not
+in it; what is removed meanwhile may be missing.
+"""
+
+from typing import Final
+
+from jetspark.api.advisory import ClientInfo, SnapshotComplete
+from jetspark.api.base import Timestamp
+from jetspark.api.stream import SnapshotRequest, StreamConfig, StreamState
+from jetspark.engine.archive import ArchiveWriter, ConsumerLine
+from jetspark.engine.outbox import Budget, Outbox
+from jetspark.engine.stream.stream import Stream
+from jetspark.errors.storage import CorruptRecord
+from jetspark.headers.status import status_block
+from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+
+ACK_PREFIX: Final = b"$JS.SNAPSHOT.ACK."
+CHUNK: Final = 128 * 1024  # wire-facts.md 18, these six
+CHUNK_MIN: Final = 1024
+CHUNK_MAX: Final = 1024 * 1024
+WINDOW: Final = 8 * 1024 * 1024
+WINDOW_MIN: Final = 1024
+WINDOW_MAX: Final = 32 * 1024 * 1024
+INTEREST_WAIT_NS: Final = 2_000_000_000
+INTEREST_POLL_NS: Final = 20_000_000
+FLOW_WAIT_NS: Final = 5_000_000_000
+DONE: Final = status_block(204, b"")
+NO_INTEREST: Final = status_block(408, b"No Interest")
+NO_FLOW: Final = status_block(408, b"No Flow Response")
+
+
+class Snapshot:
+    """One snapshot under way."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        request: SnapshotRequest,
+        config: StreamConfig,
+        state: StreamState,
+        snapshot_id: str,
+        client: ClientInfo | None,
+        now: int,
+    ) -> None:
+        self.stream = stream
+        self.deliver = request.deliver_subject.encode()
+        self.chunk = clamped(request.chunk_size or CHUNK, CHUNK_MIN, CHUNK_MAX)
+        window = clamped(request.window_size or WINDOW, WINDOW_MIN, WINDOW_MAX)
+        self.window = max(window, self.chunk)
+        self.id = snapshot_id.encode()
+        self.deadline = now + INTEREST_POLL_NS
+        self.over = False
+        self._client = client
+        self._started = now
+        self._next = int(stream.log.index.next_seq(1, b""))
+        self._last = int(stream.log.index.last_seq)
+        self._consumers = None if request.no_consumers else consumer_lines(stream)
+        self._archive = ArchiveWriter()
+        self._waiting = self._archive.head(config, state)
+        self._written = False
+        self._sent = 0
+        self._owed: dict[int, int] = {}
+        self._flowing = False
+
+    # Flow --------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Somebody listens: chunks may go."""
+        self._flowing = True
+        self.deadline = 0
+
+    @property
+    def may_send(self) -> bool:
+        """Whether another chunk fits into the window."""
+        owed = sum(self._owed.values())
+        return self._flowing and not self.over and owed + self.chunk <= self.window
+
+    def acknowledged(self, number: int, now: int) -> None:
+        """The receiver has a chunk."""
+        self._owed.pop(number, None)
+        self.deadline = now + FLOW_WAIT_NS if self._owed else 0
+
+    def expire(self, now: int, listens: bool, outbox: Outbox) -> SnapshotComplete | None:
+        """The deadline is over: nobody came, or the receiver fell silent."""
+        if self._flowing:
+            return self.end(NO_FLOW, now, outbox)
+        if listens:
+            self.start()
+            return None
+        if now >= self._started + INTEREST_WAIT_NS:
+            return self.end(NO_INTEREST, now, outbox)
+        self.deadline = now + INTEREST_POLL_NS
+        return None
+
+    # Chunks ------------------------------------------------------------------------------------
+
+    def step(self, budget: Budget, now: int, outbox: Outbox) -> SnapshotComplete | None:
+        """Send as much as window and budget allow; what is to be told at the end."""
+        while self.may_send:
+            if self.stream.dropped:
+                return self.end(status_block(500, b"stream was deleted"), now, outbox)
+            try:
+                if not self._fill(budget):
+                    return None
+            except CorruptRecord as problem:
+                text = str(problem).encode()
+                return self.end(status_block(500, text.replace(b"\r\n", b" ")), now, outbox)
+            if len(self._waiting) < self.chunk:
+                if self._waiting:
+                    outbox.now.append((self.deliver, self.deliver, b"", b"", self._waiting))
+                return self.end(DONE, now, outbox)
+            self._send(now, outbox)
+        return None
+
+    def _fill(self, budget: Budget) -> bool:
+        """Read until there is a chunk, or the end; False when the turn's budget is used up."""
+        log = self.stream.log
+        while len(self._waiting) < self.chunk and not self._written:
+            if not budget.left():
+                return False
+            if self._next == 0 or self._next > self._last:
+                self._waiting += self._archive.finish(self._consumers, self._last)
+                self._written = True
+                break
+            data, at = log.locate(self._next)
+            if data:
+                subject, headers = subject_end(data, at), headers_end(data, at)
+                end = body_end(data, at)
+                budget.spend(end - at)
+                self._waiting += self._archive.message(
+                    self._next,
+                    int(record_time(data, at)),
+                    data[at + FIXED : subject],
+                    data[subject:headers],
+                    data[headers:end],
+                )
+            self._next = int(log.index.next_seq(self._next + 1, b""))
+        return True
+
+    def _send(self, now: int, outbox: Outbox) -> None:
+        piece, self._waiting = self._waiting[: self.chunk], self._waiting[self.chunk :]
+        self._sent += 1
+        self._owed[self._sent] = len(piece)
+        reply = b"%b%b.%b.%d.%d" % (
+            ACK_PREFIX,
+            self.stream.name,
+            self.id,
+            len(piece),
+            self._sent,
+        )
+        outbox.now.append((self.deliver, self.deliver, reply, b"", piece))
+        if self.deadline == 0:
+            self.deadline = now + FLOW_WAIT_NS
+
+    def end(self, status: bytes, now: int, outbox: Outbox) -> SnapshotComplete:
+        """Say how it ended, to the receiver and to everybody."""
+        self.over = True
+        self.deadline = 0
+        self._waiting = b""
+        outbox.now.append((self.deliver, self.deliver, b"", status, b""))
+        return SnapshotComplete(
+            stream=self.stream.config.name,
+            start=Timestamp(self._started),
+            end=Timestamp(now),
+            client=self._client,
+        )
+
+
+def consumer_lines(stream: Stream) -> list[ConsumerLine]:
+    """The consumers of a stream as they are durable now."""
+    return [
+        ConsumerLine(number, records.document, records.state, list(records.changes))
+        for number, records in sorted(stream.log.consumers.items())
+    ]
+
+
+def clamped(value: int, least: int, most: int) -> int:
+    """The value, or the bound that it is beyond of."""
+    return max(least, min(value, most))

@@ -1,0 +1,62 @@
+"""What answers say about a stream."""
+
+from typing import TypeVar
+
+import msgspec
+
+from jetspark.api.base import Timestamp
+from jetspark.api.levels import answered_metadata
+from jetspark.api.stream import LostData, StreamConfig, StreamInfo, StreamState
+from jetspark.engine.stream.stream import Stream
+
+_Info = TypeVar("_Info", bound=StreamInfo)
+
+
+def stream_info(stream: Stream, now: int, model: type[_Info]) -> _Info:
+    """Everything about a stream, with the metadata that this server adds to its answers."""
+    metadata = answered_metadata(stream.config.metadata, durability=durability(stream))
+    config = msgspec.structs.replace(stream.config, metadata=metadata)
+    return stream_info_with(stream, config, now, model)
+
+
+def stream_info_with(stream: Stream, config: StreamConfig, now: int, model: type[_Info]) -> _Info:
+    """Everything about a stream, with its configuration as it is given."""
+    return model(
+        config=config,
+        created=Timestamp(stream.created_ns),
+        state=stream_state(stream),
+        ts=Timestamp(now),
+    )
+
+
+def stream_state(stream: Stream) -> StreamState:
+    """What is durable in a stream, without lists of subjects or deletes."""
+    index = stream.log.index
+    holes = index.last_seq - index.first_seq + 1 - index.messages if index.messages else 0
+    return StreamState(
+        messages=index.messages,
+        bytes=index.bytes,
+        # An empty stream that was told to begin at 1 says so, as in released servers.
+        first_seq=index.first_seq or min(stream.config.first_seq, 1),
+        first_ts=Timestamp(index.first_time),
+        last_seq=index.last_seq,
+        last_ts=Timestamp(index.last_time),
+        num_subjects=index.subject_count,
+        num_deleted=holes,
+        lost=lost_data(stream),
+        consumer_count=len(stream.consumers),
+    )
+
+
+def durability(stream: Stream) -> str:
+    """What an acknowledgement of a stream means (reliability.md 2); in memory, nothing lasts."""
+    return "memory" if stream.log.in_memory else stream.log.durability
+
+
+def lost_data(stream: Stream) -> LostData | None:
+    """The messages that a damaged disk could not give back; None when there are none."""
+    quarantine = stream.log.quarantine
+    if not quarantine.known:
+        return None
+    gone = tuple(seq for first, last in quarantine.lost for seq in range(first, last + 1))
+    return LostData(msgs=gone or None, bytes=quarantine.lost_bytes)

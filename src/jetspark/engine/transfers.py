@@ -1,0 +1,198 @@
+"""Snapshots and restores under way: who gets which message of theirs, and when they are over."""
+
+from typing import TYPE_CHECKING, Final
+
+from jetspark.api.advisory import StreamActed
+from jetspark.api.enums import Action
+from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
+from jetspark.engine.outbox import Budget, Outbox
+from jetspark.engine.refusal import Refusal
+from jetspark.engine.restore import Restore
+from jetspark.engine.snapshot import ACK_PREFIX, Snapshot
+from jetspark.engine.stream.stream import Stream
+from jetspark.errors.codes import ErrCode
+
+if TYPE_CHECKING:
+    from jetspark.engine.engine import Engine
+
+# Each has a part of an archive in memory, or a group on its way to the disk.
+SNAPSHOTS_MAX: Final = 64
+RESTORES_MAX: Final = 16
+
+
+class Transfers:
+    """The snapshots and restores of one account."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self._snapshots: dict[bytes, Snapshot] = {}
+        self._restores: dict[bytes, Restore] = {}
+        self._by_stream: dict[Stream, Restore] = {}
+
+    # Beginning ---------------------------------------------------------------------------------
+
+    def add_snapshot(self, snapshot: Snapshot) -> None:
+        """Begin a snapshot; raises Refusal when too many are under way."""
+        if len(self._snapshots) >= SNAPSHOTS_MAX:
+            text = f"{SNAPSHOTS_MAX} snapshots are under way already; try again later"
+            raise Refusal(ErrCode.SNAPSHOT_FAILED, err=text)
+        self._snapshots[snapshot.id] = snapshot
+        if self._engine.advisories.wanted(snapshot.deliver):
+            snapshot.start()
+
+    def check_room(self) -> None:
+        """Raise Refusal when too many restores are under way."""
+        if len(self._restores) >= RESTORES_MAX:
+            text = f"{RESTORES_MAX} restores are under way already; try again later"
+            raise Refusal(ErrCode.RESTORE_FAILED, err=text)
+
+    def add_restore(self, restore: Restore) -> None:
+        """Begin a restore."""
+        self._restores[restore.subject] = restore
+        self._by_stream[restore.stream] = restore
+        self._engine.generation += 1
+
+    # Messages ----------------------------------------------------------------------------------
+
+    def knows(self, subject: bytes) -> bool:
+        """Say whether a message on this subject is for a snapshot or a restore."""
+        if subject.startswith(ACK_PREFIX):
+            return self._snapshot(subject) is not None
+        return subject in self._restores
+
+    def handle(self, subject: bytes, body: bytes, reply: bytes, now: int, outbox: Outbox) -> None:
+        """Take a chunk of a restore, or the acknowledgement of a chunk."""
+        restore = self._restores.get(subject)
+        if restore is not None:
+            self._take(restore, body, reply, now, outbox)
+            return
+        snapshot = self._snapshot(subject)
+        number = subject.rpartition(b".")[2]
+        if snapshot is not None and number.isdigit() and len(number) < 20:
+            snapshot.acknowledged(int(number), now)
+
+    def _snapshot(self, subject: bytes) -> Snapshot | None:
+        tokens = subject[len(ACK_PREFIX) :].split(b".")
+        return self._snapshots.get(tokens[1]) if len(tokens) == 4 else None
+
+    def _take(self, restore: Restore, body: bytes, reply: bytes, now: int, outbox: Outbox) -> None:
+        if restore.finishing is not None:
+            return
+        if body:
+            if restore.chunk(body, reply, now, outbox):
+                self._engine.mark_dirty(restore.stream)
+        elif restore.finish(reply, now, self._engine.recorded_consumer) and self._fits(restore):
+            self._engine.mark_dirty(restore.stream)
+        else:
+            self._give_up(restore, now, outbox)
+
+    def _fits(self, restore: Restore) -> bool:
+        """Look again at what may have changed since the beginning."""
+        engine, config = self._engine, restore.config
+        try:
+            if config.name in engine.streams:
+                raise Refusal(ErrCode.RESTORE_NAME_IN_USE)
+            engine.ledger.admit(config)
+            engine.ledger.check_room(config.storage, int(restore.stream.log.staged_bytes))
+            if engine.overlapping(config) is not None:
+                raise Refusal(ErrCode.SUBJECTS_OVERLAP)
+        except Refusal as refusal:
+            restore.problem = refusal.body
+            return False
+        return True
+
+    # The disk ----------------------------------------------------------------------------------
+
+    def committed(self, stream: Stream, outbox: Outbox) -> bool:
+        """Something of a stream is durable; False when it is none of a restore."""
+        restore = self._by_stream.get(stream)
+        if restore is None:
+            return False
+        log = stream.log
+        if restore.problem:
+            self._give_up(restore, restore.now, outbox)
+        elif restore.finishing is not None and log.durable_position == log.staged_position:
+            self._reveal(restore, outbox)
+        return True
+
+    def failed(self, stream: Stream, outbox: Outbox) -> bool:
+        """Something of a stream could not be written; False when it is none of a restore."""
+        restore = self._by_stream.get(stream)
+        if restore is None:
+            return False
+        restore.fail("the disk refused it; free some space and restore again")
+        if restore.finishing is not None:
+            self._give_up(restore, restore.now, outbox)
+        return True
+
+    def _reveal(self, restore: Restore, outbox: Outbox) -> None:
+        """Everything is durable: the stream is there."""
+        if not self._fits(restore):
+            self._give_up(restore, restore.now, outbox)
+            return
+        self._forget(restore)
+        engine, now = self._engine, restore.now
+        answer = engine.reveal(restore.config, restore.stream, now)
+        created = StreamActed(stream=restore.config.name, action=Action.CREATE)
+        engine.advisories.send(created, now, outbox)
+        outbox.reply(restore.finishing or b"", answer)
+        engine.advisories.send(restore.told(now), now, outbox)
+
+    def _give_up(self, restore: Restore, now: int, outbox: Outbox) -> None:
+        """Leave nothing behind, and say why."""
+        self._forget(restore)
+        self._engine.discard(restore.stream)
+        if restore.finishing is not None:
+            outbox.reply(restore.finishing, restore.refused())
+        self._engine.advisories.send(restore.told(now), now, outbox)
+
+    def _forget(self, restore: Restore) -> None:
+        del self._restores[restore.subject]
+        del self._by_stream[restore.stream]
+        self._engine.generation += 1
+
+    # Time --------------------------------------------------------------------------------------
+
+    def advance(self, now: int, outbox: Outbox) -> bool:
+        """Send chunks, within one turn's budget; True while more could go."""
+        budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)
+        for snapshot in list(self._snapshots.values()):
+            told = snapshot.step(budget, now, outbox)
+            if told is not None:
+                del self._snapshots[snapshot.id]
+                self._engine.advisories.send(told, now, outbox)
+            else:
+                # The next one begins next time, so that one large one does not stop the others.
+                self._snapshots[snapshot.id] = self._snapshots.pop(snapshot.id)
+        return self.may_send()
+
+    def may_send(self) -> bool:
+        """Say whether a snapshot has something to send that its receiver may have."""
+        return any(snapshot.may_send for snapshot in self._snapshots.values())
+
+    def next_deadline(self) -> int | None:
+        """When ``expire`` has something to do."""
+        deadlines = [each.deadline for each in self._snapshots.values() if each.deadline]
+        deadlines += [each.deadline for each in self._restores.values() if each.deadline]
+        return min(deadlines, default=None)
+
+    def expire(self, now: int, outbox: Outbox) -> None:
+        """End what waited too long, and see who listens now."""
+        for snapshot in list(self._snapshots.values()):
+            if not 0 < snapshot.deadline <= now:
+                continue
+            listens = self._engine.advisories.wanted(snapshot.deliver)
+            told = snapshot.expire(now, listens, outbox)
+            if told is not None:
+                del self._snapshots[snapshot.id]
+                self._engine.advisories.send(told, now, outbox)
+        for restore in list(self._restores.values()):
+            if 0 < restore.deadline <= now:
+                restore.fail("no chunk came for too long")
+                self._give_up(restore, now, outbox)
+
+    def close(self) -> None:
+        """Leave nothing behind of restores that are not over."""
+        for restore in list(self._restores.values()):
+            self._forget(restore)
+            self._engine.discard(restore.stream)

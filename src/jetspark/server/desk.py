@@ -1,0 +1,110 @@
+"""Where clients meet consumers: acknowledgements, flow control, and who listens to whom.
+
+The subject of an acknowledgement is used once, so it enters no route: it is known by its prefix
+and read by offsets (speed.md 4.8). Whoever subscribed to such subjects gets them all the same.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from mypy_extensions import i64
+
+from jetspark.engine.consumer.agenda import ACK_NONE
+from jetspark.engine.consumer.delivery import Delivery
+from jetspark.subjects.match import matches
+from jetspark.subjects.tokens import is_literal
+
+ACK_PREFIX: Final = b"$JS.ACK."
+FLOW_PREFIX: Final = b"$JS.FC."
+
+_DOT: Final[i64] = 0x2E
+_ZERO: Final[i64] = 0x30
+_NINE: Final[i64] = 0x39
+
+
+class ConsumerDesk:
+    """The consumers of one account, for its clients. Wired by the driver."""
+
+    def __init__(self) -> None:
+        # By `<stream>.<consumer>`.
+        self.deliveries: dict[bytes, Delivery] = {}
+        # Subscriptions that may match the subjects of acknowledgements.
+        self.listeners: i64 = 0
+        # Deliver subjects that somebody wants to know of, and who is told.
+        self.watched: dict[bytes, Any] = {}
+        self.interest: Callable[[bytes], None] = no_interest
+        self.confirmed: Callable[[bytes, bytes], None] = no_confirmation
+
+    def on_ack(
+        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, ps: i64, pe: i64, now: i64
+    ) -> bool:
+        """Take ``$JS.ACK.<stream>.<consumer>.<deliveries>.<seq>.<number>.<time>.<pending>``.
+
+        False when it is none, or of no consumer that takes any.
+        """
+        at = token_end(data, ss + 8, se) + 1
+        end = token_end(data, at, se)
+        delivery = self.deliveries.get(data[ss + 8 : end])
+        if delivery is None or delivery.policy == ACK_NONE:
+            return False
+        at = token_end(data, end + 1, se) + 1
+        seq: i64 = 0
+        while at < se and data[at] != _DOT:
+            if data[at] < _ZERO or data[at] > _NINE:
+                return False
+            seq = seq * 10 + data[at] - _ZERO
+            at += 1
+        number: i64 = 0
+        at += 1
+        while at < se and data[at] != _DOT:
+            if data[at] < _ZERO or data[at] > _NINE:
+                return False
+            number = number * 10 + data[at] - _ZERO
+            at += 1
+        # Two tokens are left: the time and what was pending.
+        at = token_end(data, at + 1, se)
+        if at >= se or token_end(data, at + 1, se) != se:
+            return False
+        delivery.on_ack(seq, number, data, ps, pe, data[rs:re], now)
+        return True
+
+    def on_flow(self, subject: bytes) -> bool:
+        """Take the answer to a question of flow control; False when nobody asked."""
+        key = subject[len(FLOW_PREFIX) : subject.rfind(b".")]
+        if key not in self.deliveries:
+            return False
+        self.confirmed(key, subject)
+        return True
+
+    def on_subscription(self, subject: bytes, change: i64) -> None:
+        """A subscription came (1) or went (-1)."""
+        if may_match_acks(subject):
+            self.listeners += change
+        if not self.watched:
+            return
+        if is_literal(subject):
+            if subject in self.watched:
+                self.interest(subject)
+            return
+        for watched in [other for other in self.watched if matches(other, subject)]:
+            self.interest(watched)
+
+
+def token_end(data: bytes, at: i64, end: i64) -> i64:
+    """Where the token at ``at`` ends: at a dot, or at ``end``."""
+    while at < end and data[at] != _DOT:
+        at += 1
+    return at
+
+
+def may_match_acks(pattern: bytes) -> bool:
+    """Say whether a subscription may get acknowledgements, by its first token."""
+    return pattern == b">" or pattern.startswith((b"$JS.", b"*."))
+
+
+def no_interest(_subject: bytes) -> None:
+    """A desk without an engine watches nothing, so nothing comes here."""
+
+
+def no_confirmation(_key: bytes, _subject: bytes) -> None:
+    """A desk without an engine asks nothing, so nothing comes here."""

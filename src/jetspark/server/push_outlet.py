@@ -1,0 +1,91 @@
+"""Whoever listens on a deliver subject, as the receiver of a run of messages (speed.md 4.3)."""
+
+from mypy_extensions import i64
+
+from jetspark.engine.outbox import Outlet
+from jetspark.server.receiver import Subscription
+from jetspark.server.router import OUTLET_FULL, Router
+
+
+class PushOutlet(Outlet):
+    """All plain subscribers and one member of each group; ``group``: that one must be there."""
+
+    def __init__(self, router: Router, subject: bytes, group: bytes) -> None:
+        self._router: Router = router
+        self._subject: bytes = subject
+        self._group: bytes = group
+        self._generation: i64 = -1
+        self._plain: list[Subscription] = []
+        self._groups: list[list[Subscription]] = []
+        self._there: bool = False
+        self.look()
+
+    def look(self) -> None:
+        """Find out who listens, when subscriptions changed."""
+        sublist = self._router.sublist
+        if self._generation == sublist.generation:
+            return
+        self._generation = sublist.generation
+        match = sublist.match_once(self._subject)
+        self._plain = []
+        self._groups = []
+        for value in match.plain:
+            assert isinstance(value, Subscription)
+            self._plain.append(value)
+        for values in match.groups:
+            members: list[Subscription] = []
+            for member in values:
+                assert isinstance(member, Subscription)
+                members.append(member)
+            self._groups.append(members)
+        if self._group:
+            self._there = self._group in match.group_names
+        else:
+            self._there = len(self._plain) > 0 or len(self._groups) > 0
+
+    def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+        """Send one message."""
+        self.look()
+        router = self._router
+        for subscription in self._plain:
+            router.give(subscription, None, subject, reply, headers, payload)
+        for group in self._groups:
+            size: i64 = len(group)
+            start: i64 = router.random.randrange(size) if size > 1 else 0
+            tried: i64 = 0
+            while tried < size:
+                member = group[(start + tried) % size]
+                tried += 1
+                if router.give(member, None, subject, reply, headers, payload):
+                    break
+
+    def full(self) -> bool:
+        """Say whether one that must get the next message has much waiting."""
+        self.look()
+        for subscription in self._plain:
+            if is_full(subscription):
+                return True
+        for group in self._groups:
+            free = False
+            for member in group:
+                free = free or not is_full(member)
+            if not free:
+                return True
+        return False
+
+    def gone(self) -> bool:
+        """Say whether nobody listens any more."""
+        self.look()
+        return not self._there
+
+
+def is_full(subscription: Subscription) -> bool:
+    """Say whether a client has much output waiting."""
+    receiver = subscription.receiver
+    return receiver.paused or len(receiver.out) > OUTLET_FULL
+
+
+def push_outlet(router: Router, subject: bytes, group: bytes) -> Outlet | None:
+    """The receivers of a deliver subject; None when there are none."""
+    outlet = PushOutlet(router, subject, group)
+    return None if outlet.gone() else outlet

@@ -1,0 +1,105 @@
+"""Taking Spark's string options one by one; every mistake is noted and all are told at once."""
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+from jetspark.errors import Error
+
+_Value = TypeVar("_Value")
+
+DIGITS: Final = re.compile(r"[0-9]+")
+
+
+class InvalidOptions(Error, ValueError):
+    """Options that cannot be used; the text names every mistake."""
+
+
+class OptionReader:
+    """The options of one read or write of a format, and what is wrong with them.
+
+    ``known`` are the names that are honoured, as documented; ``refused`` are names that are not,
+    with the reason. Spark hands names over in lower case.
+    """
+
+    def __init__(
+        self,
+        format_name: str,
+        options: Mapping[str, str],
+        known: tuple[str, ...],
+        refused: Mapping[str, str],
+    ) -> None:
+        self._format = format_name
+        self._options = {name.lower(): value for name, value in options.items()}
+        self._known = {name.lower(): name for name in known}
+        self._refused = {name.lower(): (name, why) for name, why in refused.items()}
+        self.problems: list[str] = []
+        for name in sorted(self._options.keys() - self._known.keys()):
+            self.problems.append(self._name_problem(name))
+
+    def has(self, name: str) -> bool:
+        """Say whether an option was given."""
+        return name.lower() in self._options
+
+    def take(
+        self,
+        name: str,
+        parse: Callable[[str], _Value],
+        default: _Value,
+        *,
+        required: bool = False,
+    ) -> _Value:
+        """Return the parsed value of ``name``; note a mistake and return ``default`` instead."""
+        text = self._options.get(name.lower())
+        if text is None or name.lower() not in self._known:
+            if required:
+                self.problems.append(f"{name} is missing")
+            return default
+        try:
+            return parse(text.strip())
+        except ValueError as error:
+            self.problems.append(f"{name} {error}")
+            return default
+
+    def finish(self) -> None:
+        """Raise ``InvalidOptions`` when something was wrong."""
+        if len(self.problems) == 1:
+            raise InvalidOptions(f"format {self._format!r}: {self.problems[0]}")
+        if self.problems:
+            raise InvalidOptions(
+                f"format {self._format!r}: {len(self.problems)} options are wrong: "
+                f"{'; '.join(self.problems)}"
+            )
+
+    def _name_problem(self, name: str) -> str:
+        if name in self._refused:
+            spelled, why = self._refused[name]
+            return f"{spelled} {why}"
+        if name == "path":
+            return 'load() takes no path: name the stream with option("stream", ...)'
+        near = difflib.get_close_matches(name, list(self._known), n=1)
+        if near:
+            return f"unknown option {name!r}: did you mean {self._known[near[0]]}?"
+        return f"unknown option {name!r} (there are {', '.join(self._known.values())})"
+
+
+def text_of(text: str) -> str:
+    """Any text but none."""
+    if not text:
+        raise ValueError("is empty")
+    return text
+
+
+def positive(text: str) -> int:
+    """Read a whole number from 1 on that Spark can hold in an int."""
+    if not DIGITS.fullmatch(text) or not 1 <= int(text) <= 2**31 - 1:
+        raise ValueError(f"{text!r} is not a whole number from 1 to {2**31 - 1}")
+    return int(text)
+
+
+def boolean(text: str) -> bool:
+    """Read true or false."""
+    if text.lower() not in {"true", "false"}:
+        raise ValueError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"

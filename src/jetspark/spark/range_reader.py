@@ -1,0 +1,119 @@
+"""Reading a range of sequences in a task, as Arrow batches (spark.md 6.2).
+
+Nothing is created on the server and nothing acknowledged: a range can be read again at any time.
+"""
+
+import random
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from jetspark import sync
+from jetspark.client.jetstream.scan import ScanChunk
+from jetspark.errors import AuthorizationFailed, ConnectFailed, ConnectionClosed, RequestTimeout
+from jetspark.spark.connections import CONNECTIONS
+from jetspark.spark.options import SourceOptions
+from jetspark.spark.planner import DataLoss, SequenceRange, first_missing
+from jetspark.spark.schema import BatchEncoder, columns_to_read
+
+# A scan that loses its server goes on from where it was (spark.md 6.6): this many tries without
+# a message in between, then the task fails and Spark decides.
+RETRIES_MAX: Final = 4
+RETRY_DELAY_S: Final = 0.2
+
+_TRANSIENT: Final = (ConnectionClosed, ConnectFailed, RequestTimeout)
+
+
+class SequencePartition(InputPartition):
+    """The sequences of a stream that one task reads: ``first`` is read, ``end`` is not."""
+
+    def __init__(self, stream: str, first: int, end: int) -> None:
+        super().__init__(SequenceRange(first, end))
+        self.stream = stream
+        self.first = first
+        self.end = end
+
+
+class RangeReader:
+    """Reads partitions. Travels to the tasks by pickle."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of ``partition`` as Arrow batches."""
+        if not isinstance(partition, SequencePartition):
+            # Spark's stand-in when there are no partitions: InputPartition(None).
+            return iter(())
+        return self._batches(partition)
+
+    def scan(self, stream: sync.Stream, first: int, last: int) -> Iterator[ScanChunk]:
+        """Yield the messages of a range that the options and the schema ask for."""
+        options = self._options
+        return stream.scan(
+            first,
+            last,
+            filters=options.subjects,
+            columns=columns_to_read(self._schema),
+            batch=options.batch_size,
+            max_bytes=options.max_batch_bytes,
+        )
+
+    def _batches(self, partition: SequencePartition) -> Iterator[pa.RecordBatch]:
+        options = self._options
+        encoder = BatchEncoder(self._schema, stream=partition.stream, headers=options.headers)
+        position = partition.first
+        missing: int | None = None
+        failures = 0
+        while True:
+            try:
+                with CONNECTIONS.borrow(options.connection) as client:
+                    stream = client.jetstream().stream(partition.stream)
+                    for chunk in self.scan(stream, position, partition.end - 1):
+                        if missing is None:
+                            missing = first_missing(chunk.sequences, position)
+                        position = chunk.sequences[-1] + 1
+                        failures = 0
+                        yield encoder.encode(chunk)
+                    if missing is None and position < partition.end:
+                        missing = position
+                    self._check_still_kept(stream, missing)
+            except AuthorizationFailed:
+                raise
+            except _TRANSIENT:
+                failures += 1
+                if failures > RETRIES_MAX:
+                    raise
+                time.sleep(retry_delay(failures))
+            else:
+                return
+
+    def _check_still_kept(self, stream: sync.Stream, missing: int | None) -> None:
+        """Raise ``DataLoss`` when messages were removed between the planning and the read.
+
+        A hole is no loss by itself (spark.md 6.2): it may have been deleted on purpose. But a hole
+        below the first sequence of the stream was perhaps expired unread, and as in Spark's Kafka
+        source a false alarm is better than silence. With a filter nearly every read has holes, so
+        that nothing follows from one.
+        """
+        if missing is None or self._options.subjects or not self._options.fail_on_data_loss:
+            return
+        head = stream.info().state.first_seq
+        if head > missing:
+            raise DataLoss(
+                f"stream {stream.name!r} began at {head} when the read was done, and "
+                f"message {missing} was not among those read: it may have been removed since the "
+                'query was planned. To go on without such messages, set option("failOnDataLoss", '
+                '"false")'
+            )
+
+
+def retry_delay(failures: int) -> float:
+    """Return the seconds to wait after so many failures: doubling, with jitter."""
+    jitter = 0.5 + random.random()  # noqa: S311  # spreads tasks out; nothing secret about it
+    return RETRY_DELAY_S * 2.0 ** (failures - 1) * jitter

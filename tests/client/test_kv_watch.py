@@ -1,0 +1,253 @@
+"""ADR-8, watchers: what comes first, the end of the initial data, options, limit markers."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+
+from jetspark.client import (
+    Client,
+    Entry,
+    JetStream,
+    KeyValue,
+    KeyValueConfig,
+    KeyWatcher,
+    Operation,
+)
+from jetspark.errors import BadName
+from jetspark.units import seconds
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+async def made(js: JetStream, name: str, **changes: Any) -> KeyValue:
+    return await js.create_key_value(KeyValueConfig(bucket=name, **changes))
+
+
+async def keys_of(kv: KeyValue, *filters: str, **options: Any) -> list[str]:
+    pager = kv.keys(*filters, **options)
+    return [key async for key in pager]
+
+
+def seen(entries: list[Entry | None]) -> list[tuple[str, bytes] | None]:
+    return [None if each is None else (each.key, each.value) for each in entries]
+
+
+async def take(watcher: KeyWatcher, count: int) -> list[Entry | None]:
+    async with asyncio.timeout(10):
+        return [await anext(watcher) for _ in range(count)]
+
+
+async def test_a_watch_gives_the_latest_values_then_none_then_changes(
+    client: Connect, name: str
+) -> None:
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name, history=5)
+        await kv.put("a", b"1")
+        await kv.put("a", b"2")
+        await kv.put("b", b"3")
+        async with await kv.watch() as watcher:
+            first = await take(watcher, 3)
+            await kv.put("a", b"4")
+            await kv.delete("b")
+            later = await take(watcher, 2)
+
+        assert seen(first) == [("a", b"2"), ("b", b"3"), None]
+        assert [(each.key, each.operation) for each in later if each is not None] == [
+            ("a", Operation.PUT),
+            ("b", Operation.DEL),
+        ]
+
+
+@pytest.mark.parametrize("filters", [(), (">",), ("",)], ids=["none", "all", "empty"])
+async def test_the_whole_bucket_is_watched(
+    client: Connect, name: str, filters: tuple[str, ...]
+) -> None:
+    """ADR-8: the entire bucket can be watched using an empty key or a key with wildcard `>`."""
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name)
+        await kv.put_many({"a": b"1", "b.c": b"2"})
+        async with await kv.watch(*filters) as watcher:
+            entries = await watcher.initial()
+
+        assert sorted(entry.key for entry in entries) == ["a", "b.c"]
+
+
+async def test_the_end_comes_when_there_is_nothing(client: Connect, name: str) -> None:
+    """ADR-8: this signal must also be sent if no data is present."""
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name)
+        async with await kv.watch() as empty, await kv.watch("none.*") as filtered:
+            assert await take(empty, 1) == [None]
+            await kv.put("a", b"1")
+            assert await take(filtered, 1) == [None]
+            assert seen(await take(empty, 1)) == [("a", b"1")]
+            assert empty.initial_done
+
+
+async def test_the_end_comes_although_what_was_due_is_gone(client: Connect, name: str) -> None:
+    """ADR-8: the signal must always be sent."""
+    async with client() as nc:
+        js = nc.jetstream()
+        kv = await made(js, name)
+        for n in range(400):
+            await kv.put(f"k.{n}", bytes(20_000))
+        stream = await js.stream(f"KV_{name}")
+        async with await kv.watch() as watcher:
+            await stream.purge()
+            entries = await asyncio.wait_for(watcher.initial(), 20)
+
+        assert len(entries) < 400
+
+
+async def test_keys_and_patterns_are_watched(client: Connect, name: str) -> None:
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name)
+        await kv.put_many({"auth.username": b"1", "auth.x.y": b"2", "other": b"3"})
+
+        async def keys(*filters: str) -> list[str]:
+            async with await kv.watch(*filters) as watcher:
+                return sorted(entry.key for entry in await watcher.initial())
+
+        assert await keys("auth.username") == ["auth.username"]
+        assert await keys("auth.>") == ["auth.username", "auth.x.y"]
+        assert await keys("auth.*", "other") == ["auth.username", "other"]
+        with pytest.raises(BadName):
+            await kv.watch("a b")
+
+
+async def test_include_history_sends_all_values(client: Connect, name: str) -> None:
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name, history=5)
+        for n in range(3):
+            await kv.put("a", b"%d" % n)
+        async with await kv.watch(include_history=True) as watcher:
+            assert seen(await take(watcher, 4)) == [("a", b"0"), ("a", b"1"), ("a", b"2"), None]
+
+
+async def test_ignore_deletes_sends_only_puts(client: Connect, name: str) -> None:
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name)
+        await kv.put("a", b"1")
+        await kv.put("b", b"2")
+        await kv.delete("a")
+        async with await kv.watch(ignore_deletes=True) as watcher:
+            first = await take(watcher, 2)
+            await kv.purge("b")
+            await kv.put("c", b"3")
+            later = await take(watcher, 1)
+
+        assert seen(first) == [("b", b"2"), None]
+        assert seen(later) == [("c", b"3")]
+
+
+async def test_the_end_comes_when_all_is_deleted_and_ignored(client: Connect, name: str) -> None:
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name)
+        await kv.delete("a")
+        async with await kv.watch(ignore_deletes=True) as watcher:
+            assert await take(watcher, 1) == [None]
+
+
+async def test_meta_only_sends_no_values(client: Connect, name: str) -> None:
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name)
+        await kv.put("a", b"12345")
+        await kv.delete("b")
+        async with await kv.watch(meta_only=True) as watcher:
+            put, deleted, _ = await take(watcher, 3)
+
+        assert put is not None
+        assert (put.value, put.size, put.operation) == (b"", 5, Operation.PUT)
+        assert deleted is not None
+        assert deleted.operation is Operation.DEL
+
+
+async def test_updates_only_starts_with_the_end(client: Connect, name: str) -> None:
+    """ADR-8: the End Of Initial Data marker is sent as soon as the watch starts."""
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name)
+        await kv.put("a", b"1")
+        async with await kv.watch(updates_only=True) as watcher:
+            assert await take(watcher, 1) == [None]
+            await kv.put("a", b"2")
+            assert seen(await take(watcher, 1)) == [("a", b"2")]
+        with pytest.raises(ValueError, match="updates_only"):
+            await kv.watch(updates_only=True, include_history=True)
+
+
+async def test_a_watch_resumes_from_a_revision(client: Connect, name: str) -> None:
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name, history=9)
+        revisions = [await kv.put("a", b"%d" % n) for n in range(5)]
+        async with await kv.watch(resume_from=revisions[3]) as watcher:
+            assert seen(await take(watcher, 3)) == [("a", b"3"), ("a", b"4"), None]
+
+
+async def test_a_limit_marker_is_seen_as_a_purge(client: Connect, name: str) -> None:
+    """decisions.md, "Limit markers"; ADR-8 1.1."""
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name, limit_marker_ttl=seconds(60))
+        async with await kv.watch(updates_only=True) as watcher:
+            await take(watcher, 1)
+            await kv.put("a", b"1", ttl=1)
+            put, marker = await take(watcher, 2)
+        assert put is not None
+        assert marker is not None
+
+        assert (marker.operation, marker.marker_reason) == (Operation.PURGE, "MaxAge")
+        assert await keys_of(kv) == []
+        await kv.create("a", b"2")
+
+
+async def test_a_watch_survives_the_loss_of_its_consumer(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        kv = await made(js, name)
+        await kv.put("a", b"1")
+        stream = await js.stream(f"KV_{name}")
+        async with await kv.watch() as watcher:
+            await take(watcher, 2)
+            reader: Any = watcher._source._reader  # type: ignore[attr-defined]
+            reader._source._monitor._alarm_ns = 300_000_000
+            await stream.delete_consumer(reader.info.name)
+            await kv.put("b", b"2")
+            async with asyncio.timeout(20):
+                assert seen([await anext(watcher)]) == [("b", b"2")]
+
+
+async def test_stop_and_close_end_watches(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream_name = f"KV_{name}"
+        async with await made(js, name) as kv:
+            watcher = await kv.watch()
+            other = await kv.watch()
+            await take(watcher, 1)
+            waiting = asyncio.ensure_future(anext(watcher))
+            await asyncio.sleep(0)
+            await watcher.stop()
+            with pytest.raises(StopAsyncIteration):
+                await waiting
+        with pytest.raises(StopAsyncIteration):
+            await anext(other)
+        await nc.flush()
+
+        stream = await js.stream(stream_name)
+        assert [each async for each in stream.consumer_names()] == []
+
+
+async def test_keys_come_as_an_iterator(client: Connect, name: str) -> None:
+    """ADR-8, "List of known keys": headers only, last per subject, no deleted ones."""
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name, history=3)
+        assert await keys_of(kv) == []
+        await kv.put_many({f"a.{n}": b"x" for n in range(1000)} | {"b.1": b"y"})
+        await kv.delete("a.5")
+        await kv.purge("a.6")
+
+        assert len(await keys_of(kv)) == 999
+        assert await keys_of(kv, "b.*") == ["b.1"]
+        assert len(await keys_of(kv, "a.*", "b.*")) == 999

@@ -1,0 +1,121 @@
+"""ADR-31, multi-subject requests: the last message of each subject at one point in time."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+
+from jetspark.api.stream import StreamConfig
+from jetspark.client import Client, JetStream, Stream
+from jetspark.errors import MinLastSequence, NotSupported
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+async def users(js: JetStream, name: str, **changes: Any) -> Stream:
+    """The example of ADR-31."""
+    given: dict[str, Any] = {"allow_direct": True, "max_msgs_per_subject": 5}
+    stream = await js.create_stream(
+        StreamConfig(name=name, subjects=(f"{name}.>",), **(given | changes))
+    )
+    for key, value in [
+        ("name", b"Bob"),
+        ("surname", b"Smith"),
+        ("address", b"1 Main Street"),
+        ("address", b"10 Oak Lane"),
+    ]:
+        await js.publish(f"{name}.1234.{key}", value)
+    return stream
+
+
+async def values(stream: Stream, subjects: list[str], **options: Any) -> list[bytes]:
+    return [each.data async for each in stream.get_last_many(subjects, **options)]
+
+
+async def test_the_last_message_of_each_subject(client: Connect, name: str) -> None:
+    async with client() as nc:
+        stream = await users(nc.jetstream(), name)
+
+        assert await values(stream, [f"{name}.1234.>"]) == [b"Bob", b"Smith", b"10 Oak Lane"]
+        assert await values(stream, [f"{name}.1234.name", f"{name}.1234.address"]) == [
+            b"Bob",
+            b"10 Oak Lane",
+        ]
+        assert await values(stream, [f"{name}.none"]) == []
+
+
+async def test_as_of_a_sequence_or_a_time(client: Connect, name: str) -> None:
+    async with client() as nc:
+        stream = await users(nc.jetstream(), name)
+        fourth = await stream.get_msg(seq=4)
+        then = fourth.time_ns - 1
+
+        past = [b"Bob", b"Smith", b"1 Main Street"]
+        assert await values(stream, [f"{name}.>"], up_to_seq=3) == past
+        assert await values(stream, [f"{name}.>"], up_to_time=then) == past
+
+
+async def test_pages_show_one_point_in_time(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await users(js, name)
+        seen = []
+        async for message in stream.get_last_many([f"{name}.>"], batch=1):
+            seen.append(message.data)
+            await js.publish(f"{name}.1234.address", b"moved")
+
+        assert seen == [b"Bob", b"Smith", b"10 Oak Lane"]
+
+
+async def test_too_many_subjects_are_split(client: Connect, name: str) -> None:
+    """ADR-31: any more than 1024 is a 413; ours is asked for in parts."""
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await users(js, name)
+        for n in range(2500):
+            await js.publish_async(f"{name}.many.{n}", b"%d" % n)
+        await js.publish_async_complete()
+        found = await values(stream, [f"{name}.many.>"])
+        both = await values(stream, [f"{name}.1234.>", f"{name}.many.>"])
+
+        assert sorted(map(int, found)) == list(range(2500))
+        assert len(both) == 2503
+
+
+async def test_a_stream_without_direct_get_is_read_from_its_leader(
+    client: Connect, name: str
+) -> None:
+    async with client() as nc:
+        stream = await users(nc.jetstream(), name, allow_direct=False, max_msgs_per_subject=-1)
+
+        found = await values(stream, [f"{name}.1234.*", f"{name}.1234.name"])
+        assert sorted(found) == sorted([b"Bob", b"Smith", b"10 Oak Lane"])
+        with pytest.raises(NotSupported, match="allow_direct"):
+            await values(stream, [f"{name}.>"], up_to_seq=2)
+
+
+async def test_a_sequence_that_must_be_there_is_waited_for(client: Connect, name: str) -> None:
+    """ADR-53: never a silent stale read."""
+    async with client() as nc:
+        stream = await users(nc.jetstream(), name)
+
+        assert len(await values(stream, [f"{name}.>"], min_last_seq=4)) == 3
+        assert len(await values(stream, [f"{name}.>"], min_last_seq=4, up_to_seq=2)) == 2
+        assert await values(stream, [f"{name}.none"], min_last_seq=4) == []
+        with pytest.raises(MinLastSequence):
+            await values(stream, [f"{name}.>"], min_last_seq=5, timeout=0.8)
+
+
+async def test_what_makes_no_sense_is_refused(client: Connect, name: str) -> None:
+    async with client() as nc:
+        stream = await users(nc.jetstream(), name)
+
+        with pytest.raises(ValueError, match="which subjects"):
+            stream.get_last_many([])
+        with pytest.raises(TypeError, match="expected a sequence"):
+            stream.get_last_many("foo")
+        with pytest.raises(ValueError, match="exclude each other"):
+            stream.get_last_many(["foo"], up_to_seq=1, up_to_time=1)
+        with pytest.raises(ValueError, match="from 0 on"):
+            stream.get_last_many(["foo"], batch=-1)

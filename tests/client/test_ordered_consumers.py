@@ -1,0 +1,261 @@
+"""Ordered consumers, pull and push: in order, each once, whatever happens (ADR-15, clients.md)."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from jetspark.api.base import Timestamp
+from jetspark.api.consumer import ConsumerConfig
+from jetspark.api.enums import AckPolicy, DeliverPolicy
+from jetspark.api.stream import StreamConfig
+from jetspark.client import Client, JetStream, Stream
+from jetspark.client.jetstream.consumer.ordered import OrderedReader
+from jetspark.errors import ConsumerNotFound, RequestTimeout, StreamNotFound
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+MODES = pytest.mark.parametrize("push", [False, True], ids=["pull", "push"])
+
+
+async def filled(js: JetStream, name: str, count: int) -> Stream:
+    stream = await js.create_stream(StreamConfig(name=name, subjects=(f"{name}.>",)))
+    await fill(js, name, 1, count)
+    return stream
+
+
+async def fill(js: JetStream, name: str, first: int, last: int) -> None:
+    for n in range(first, last + 1):
+        await js.publish_async(f"{name}.{n % 10}", b"%d" % n)
+    await js.publish_async_complete()
+
+
+@MODES
+async def test_an_ordered_consumer_reads_the_stream_in_order(
+    client: Connect, name: str, push: bool
+) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await filled(js, name, 1500)
+        seen = []
+        async with stream.ordered_consumer(push=push).messages() as messages:
+            async for message in messages:
+                seen.append(int(message.data))
+                if len(seen) == 1500:
+                    await fill(js, name, 1501, 1510)
+                if len(seen) == 1510:
+                    break
+
+        assert seen == list(range(1, 1511))
+
+
+@MODES
+async def test_it_starts_where_it_was_told_to(client: Connect, name: str, push: bool) -> None:
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 30)
+        from_seq = ConsumerConfig(
+            deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=12,
+            filter_subject=f"{name}.3",
+        )
+        stored = await stream.get_msg(seq=28)
+        from_time = ConsumerConfig(
+            deliver_policy=DeliverPolicy.BY_START_TIME, opt_start_time=Timestamp(stored.time_ns)
+        )
+        per_subject = ConsumerConfig(deliver_policy=DeliverPolicy.LAST_PER_SUBJECT)
+
+        async def read(config: ConsumerConfig, count: int) -> list[int]:
+            async with stream.ordered_consumer(config, push=push) as consumer:
+                return [int(each.data) for each in await consumer.fetch(count)]
+
+        assert await read(from_seq, 2) == [13, 23]
+        assert await read(from_time, 3) == [28, 29, 30]
+        assert await read(per_subject, 10) == list(range(21, 31))
+
+
+@MODES
+async def test_fetch_and_next_go_on_where_the_last_ended(
+    client: Connect, name: str, push: bool
+) -> None:
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 10)
+        async with stream.ordered_consumer(push=push) as consumer:
+            first = await consumer.next()
+            some = await consumer.fetch(4)
+            rest = await consumer.fetch(100, timeout=0.3)
+            with pytest.raises(RequestTimeout):
+                await consumer.next(timeout=0.1)
+
+        numbers = [int(each.data) for each in [first, *some, *rest]]
+        assert numbers == list(range(1, 11))
+        assert len(some) == 4
+
+
+@MODES
+async def test_a_deleted_consumer_is_made_anew(client: Connect, name: str, push: bool) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await filled(js, name, 5)
+        reader = OrderedReader(
+            js._api, name, ConsumerConfig(), push=push, prefetch=10, heartbeat=0.2
+        )
+        seen = [int(each.data) for each in await reader.next_chunk(5)]
+        while len(seen) < 5:
+            seen += [int(each.data) for each in await reader.next_chunk(5)]
+        assert reader.info is not None
+        await stream.delete_consumer(reader.info.name)
+        await fill(js, name, 6, 10)
+        async with asyncio.timeout(10):
+            while len(seen) < 10:
+                seen += [int(each.data) for each in await reader.next_chunk(5)]
+        await reader.stop()
+
+        assert seen == list(range(1, 11))
+        assert reader.restarts >= 1
+
+
+@MODES
+async def test_a_lost_message_is_fetched_again(client: Connect, name: str, push: bool) -> None:
+    """ADR-15, message gaps: ordered consumers rely on them."""
+    async with client() as nc:
+        js = nc.jetstream()
+        await filled(js, name, 100)
+        reader = OrderedReader(
+            js._api, name, ConsumerConfig(), push=push, prefetch=100, heartbeat=0.5
+        )
+        await reader.start()
+        source = reader._source
+        assert source is not None
+        if not push:
+            source._ask()  # type: ignore[union-attr]
+        queue = source._subscription._pending.messages
+        while len(queue) < 60:
+            await asyncio.sleep(0.001)
+        del queue[50]
+        seen: list[int] = []
+        async with asyncio.timeout(10):
+            while len(seen) < 100:
+                seen += [int(each.data) for each in await reader.next_chunk(100)]
+        await reader.stop()
+
+        assert seen == list(range(1, 101))
+        assert reader.restarts == 1
+
+
+async def test_a_gap_that_a_heartbeat_tells_of_is_closed(client: Connect, name: str) -> None:
+    """ADR-15: heartbeats carry the last consumer sequence."""
+    async with client() as nc:
+        js = nc.jetstream()
+        await filled(js, name, 3)
+        reader = OrderedReader(
+            js._api, name, ConsumerConfig(), push=True, prefetch=1, heartbeat=0.2
+        )
+        await reader.start()
+        source = reader._source
+        assert source is not None
+        queue = source._subscription._pending.messages
+        while len(queue) < 3:
+            await asyncio.sleep(0.001)
+        queue.pop()
+        seen: list[int] = []
+        async with asyncio.timeout(10):
+            while len(seen) < 3:
+                seen += [int(each.data) for each in await reader.next_chunk(100)]
+        await reader.stop()
+
+        assert seen == [1, 2, 3]
+        assert reader.restarts == 1
+
+
+@MODES
+async def test_new_messages_between_two_consumers_are_not_missed(
+    client: Connect, name: str, push: bool
+) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await filled(js, name, 5)
+        config = ConsumerConfig(deliver_policy=DeliverPolicy.NEW)
+        reader = OrderedReader(js._api, name, config, push=push, prefetch=10, heartbeat=0.2)
+        info = await reader.start()
+        await stream.delete_consumer(info.name)
+        await fill(js, name, 6, 8)
+        seen: list[int] = []
+        async with asyncio.timeout(10):
+            while len(seen) < 3:
+                seen += [int(each.data) for each in await reader.next_chunk(100)]
+        await reader.stop()
+
+        assert seen == [6, 7, 8]
+
+
+@MODES
+async def test_its_consumer_is_deleted_in_the_end(client: Connect, name: str, push: bool) -> None:
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 1)
+        async with stream.ordered_consumer(push=push) as consumer:
+            await consumer.next()
+            info = consumer.cached_info
+            assert info is not None
+            assert info.config.ack_policy is AckPolicy.NONE
+            assert info.config.mem_storage
+        await nc.flush()
+
+        with pytest.raises(ConsumerNotFound):
+            await stream.consumer(info.name)
+
+
+@MODES
+async def test_a_missing_stream_is_raised(client: Connect, name: str, push: bool) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await filled(js, name, 1)
+        await js.delete_stream(name)
+
+        with pytest.raises(StreamNotFound):
+            await stream.ordered_consumer(push=push).next()
+
+
+@MODES
+async def test_a_callback_gets_the_messages(client: Connect, name: str, push: bool) -> None:
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 50)
+        seen: list[int] = []
+        done = asyncio.Event()
+
+        def on_message(message: object) -> None:
+            seen.append(int(message.data))  # type: ignore[attr-defined]
+            if len(seen) == 50:
+                done.set()
+
+        async with stream.ordered_consumer(push=push).consume(on_message):
+            await asyncio.wait_for(done.wait(), 10)
+
+        assert seen == list(range(1, 51))
+
+
+async def test_what_it_settles_itself_is_refused(client: Connect, name: str) -> None:
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 0)
+
+        with pytest.raises(ValueError, match="settles durable_name, ack_policy itself"):
+            stream.ordered_consumer(
+                ConsumerConfig(durable_name="d", ack_policy=AckPolicy.EXPLICIT)
+            )
+
+
+async def test_large_data_is_paced_by_flow_control(client: Connect, name: str) -> None:
+    """ADR-15: flow control is answered when the reader gets there, so everything arrives."""
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await js.create_stream(StreamConfig(name=name, subjects=(f"{name}.>",)))
+        for _ in range(300):
+            await js.publish_async(f"{name}.a", bytes(50_000))
+        await js.publish_async_complete()
+        count = 0
+        async with stream.ordered_consumer(push=True).messages() as messages:
+            async for _ in messages:
+                count += 1
+                if count == 300:
+                    break
+
+        assert count == 300

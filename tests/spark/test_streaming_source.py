@@ -1,0 +1,150 @@
+"""``readStream.format("jetstream")`` in a real Spark session over a real nats-server.
+
+spark.md 6.2 is what it must do.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import Streams
+
+FORMAT = "jetstream"
+
+
+class Pipeline:
+    """Streaming reads of one stream into a table of files, one checkpoint for all of them."""
+
+    def __init__(self, spark: SparkSession, streams: "Streams", stream: str, folder: Path) -> None:
+        self.spark = spark
+        self.url = streams.url
+        self.stream = stream
+        self.folder = folder
+
+    def frame(self, **options: str) -> DataFrame:
+        given = {"servers": self.url, "stream": self.stream, "startingOffsets": "earliest"}
+        return self.spark.readStream.format(FORMAT).options(**{**given, **options}).load()
+
+    def start(self, *, available_now: bool = True, **options: str) -> StreamingQuery:
+        writer = self.frame(**options).select("seq", "subject", "data").writeStream
+        writer = writer.format("parquet").option("path", str(self.folder / "out"))
+        writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        return writer.start()
+
+    def catch_up(self, **options: str) -> StreamingQuery:
+        """Read what there is and end; raises what the query ended with."""
+        query = self.start(**options)
+        query.awaitTermination(120)
+        return query
+
+    def sequences(self) -> list[int]:
+        rows = self.spark.read.parquet(str(self.folder / "out")).select("seq").collect()
+        return sorted(row.seq for row in rows)
+
+
+@pytest.fixture
+def pipeline(
+    request: pytest.FixtureRequest, spark: SparkSession, streams: "Streams", tmp_path: Path
+) -> Iterator[Pipeline]:
+    name = f"FLOW{abs(hash(request.node.name)) % 10**9}"
+    yield Pipeline(spark, streams, name, tmp_path)
+    for query in spark.streams.active:
+        query.stop()
+
+
+def _more(streams: "Streams", stream: str, first: int, count: int) -> None:
+    for number in range(first, first + count - 1):
+        streams.client.publish(f"{stream}.{number % 3}", b"%d" % number)
+    streams.jetstream.publish(f"{stream}.last", b"%d" % (first + count - 1))
+
+
+def test_available_now_reads_all_in_limited_batches_and_ends(
+    pipeline: Pipeline, streams: "Streams"
+) -> None:
+    streams.fill(pipeline.stream, 1000)
+
+    query = pipeline.catch_up(maxOffsetsPerTrigger="300")
+
+    assert pipeline.sequences() == list(range(1, 1001))
+    rows = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+    assert rows == [300, 300, 300, 100]
+
+
+def test_a_second_run_goes_on_from_the_checkpoint(pipeline: Pipeline, streams: "Streams") -> None:
+    streams.fill(pipeline.stream, 100)
+    pipeline.catch_up()
+    _more(streams, pipeline.stream, 101, 50)
+
+    pipeline.catch_up()
+
+    assert pipeline.sequences() == list(range(1, 151))
+
+
+def test_a_running_query_follows_the_stream_and_reports_its_lag(
+    pipeline: Pipeline, streams: "Streams"
+) -> None:
+    streams.fill(pipeline.stream, 10)
+    query = pipeline.start(available_now=False, startingOffsets="latest")
+    query.processAllAvailable()
+
+    _more(streams, pipeline.stream, 11, 20)
+    query.processAllAvailable()
+
+    assert pipeline.sequences() == list(range(11, 31))
+    source = next(p.sources[0] for p in reversed(query.recentProgress) if p.numInputRows)
+    assert f'"{pipeline.stream}"' in str(source.endOffset).replace("'", '"')
+    assert "31" in str(source.latestOffset)
+
+
+def test_a_filter_and_a_start_by_number(pipeline: Pipeline, streams: "Streams") -> None:
+    streams.fill(pipeline.stream, 90)
+
+    pipeline.catch_up(startingOffsets="31", subject=f"{pipeline.stream}.0,{pipeline.stream}.1")
+
+    assert pipeline.sequences() == [seq for seq in range(31, 91) if seq % 3 != 2]
+
+
+def test_messages_removed_unread_stop_the_query(pipeline: Pipeline, streams: "Streams") -> None:
+    stream = streams.fill(pipeline.stream, 100)
+    pipeline.catch_up(maxOffsetsPerTrigger="100")
+    _more(streams, pipeline.stream, 101, 100)
+    stream.purge(seq=151)
+
+    with pytest.raises(StreamingQueryException, match="removed unread"):
+        pipeline.catch_up()
+    pipeline.catch_up(failOnDataLoss="false")
+
+    assert pipeline.sequences() == [*range(1, 101), *range(151, 201)]
+
+
+def test_a_stream_made_anew_stops_the_query(pipeline: Pipeline, streams: "Streams") -> None:
+    streams.fill(pipeline.stream, 20)
+    pipeline.catch_up()
+    streams.jetstream.delete_stream(pipeline.stream)
+    streams.fill(pipeline.stream, 5)
+
+    with pytest.raises(StreamingQueryException, match="was made anew"):
+        pipeline.catch_up()
+    pipeline.catch_up(failOnDataLoss="false")
+
+    assert pipeline.sequences() == sorted([*range(1, 21), *range(1, 6)])
+
+
+def test_mistakes_are_one_line(pipeline: Pipeline, streams: "Streams") -> None:
+    streams.fill(pipeline.stream, 1)
+
+    with pytest.raises(StreamingQueryException, match="endingOffsets is for batch reads"):
+        pipeline.catch_up(endingOffsets="5")
+    with pytest.raises(StreamingQueryException, match="there is no stream 'NOWHERE'"):
+        pipeline.catch_up(stream="NOWHERE")

@@ -1,0 +1,210 @@
+"""Interest and work queue retention (wire-facts.md 6): what nobody needs is not kept."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.unit.engine.consumer.conftest import MS, SECOND, World, sequences
+
+from jetspark.api.enums import AckPolicy, DeliverPolicy, Retention
+from jetspark.engine.stream.stream import Stream
+
+
+def kept(stream: Stream) -> list[int]:
+    index = stream.log.index
+    found = []
+    seq = int(index.next_seq(1, b""))
+    while seq:
+        found.append(seq)
+        seq = int(index.next_seq(seq + 1, b""))
+    return found
+
+
+def acked(world: World, count: int, key: bytes = b"S.c") -> None:
+    world.pull(b"%d" % count, key=key)
+    for message in world.got():
+        world.ack(message[1])
+
+
+@pytest.fixture
+def interest(world: World) -> Stream:
+    return world.stream(retention=Retention.INTEREST)
+
+
+@pytest.fixture
+def queue(world: World) -> Stream:
+    return world.stream(retention=Retention.WORKQUEUE)
+
+
+def test_a_work_queue_removes_what_is_acknowledged(world: World, queue: Stream) -> None:
+    world.publish(queue, *[b"s.a"] * 4)
+    world.consumer(queue)
+
+    world.pull(b"3")
+    messages = world.got()
+    world.ack(messages[2][1])
+    world.ack(messages[0][1], b"+TERM")
+
+    assert kept(queue) == [2, 4]
+    world.crash()
+    assert kept(world.engine.streams["S"]) == [2, 4]
+
+
+def test_a_work_queue_keeps_what_nobody_asked_for(world: World, queue: Stream) -> None:
+    consumer = world.consumer(queue, filter_subject="s.a")
+    world.publish(queue, b"s.a", b"s.b")
+    acked(world, 1)
+
+    world.engine.drop_consumer(queue, consumer, world.now, world.outbox)
+    world.turn()
+
+    assert kept(queue) == [2]
+
+
+def test_interest_keeps_nothing_without_consumers(world: World, interest: Stream) -> None:
+    interest.publish_checked(b"s.a", b"_R.pub", b"", b"x\r\n", world.now, world.outbox)
+    world.engine.mark_dirty(interest)
+    world.turn()
+
+    (answer,) = world.got(b"_R.pub")
+    assert answer[3] == b'{"stream":"S","seq":1}'
+    assert kept(interest) == []
+    assert interest.log.index.last_seq == 1
+    world.crash()
+    assert world.engine.streams["S"].log.index.last_seq == 1
+
+
+def test_interest_keeps_only_what_a_filter_wants(world: World, interest: Stream) -> None:
+    world.consumer(interest, filter_subject="s.a")
+
+    world.publish(interest, b"s.a", b"s.b", b"s.a")
+
+    assert kept(interest) == [1, 3]
+
+
+def test_interest_removes_what_everybody_acknowledged(world: World, interest: Stream) -> None:
+    world.consumer(interest, "c")
+    world.consumer(interest, "e")
+    world.publish(interest, *[b"s.a"] * 3)
+
+    acked(world, 3, b"S.c")
+    before = kept(interest)
+    acked(world, 2, b"S.e")
+
+    assert before == [1, 2, 3]
+    assert kept(interest) == [3]
+
+
+def test_the_last_consumer_takes_everything_along(world: World, interest: Stream) -> None:
+    first = world.consumer(interest, "c")
+    second = world.consumer(interest, "e")
+    world.publish(interest, *[b"s.a"] * 3)
+    acked(world, 2, b"S.c")
+
+    world.engine.drop_consumer(interest, second, world.now, world.outbox)
+    world.turn()
+    middle = kept(interest)
+    world.engine.drop_consumer(interest, first, world.now, world.outbox)
+    world.turn()
+
+    assert middle == [3]
+    assert kept(interest) == []
+
+
+def test_other_filters_let_go_of_messages(world: World, interest: Stream) -> None:
+    consumer = world.consumer(interest, filter_subject="s.*")
+    world.publish(interest, b"s.a", b"s.b")
+    config = msgspec.structs.replace(consumer.config, filter_subject="s.b")
+
+    world.engine.update_consumer(interest, consumer, config, world.now, world.outbox)
+    world.turn()
+
+    assert kept(interest) == [2]
+
+
+def test_without_acks_a_delivery_is_enough(world: World, interest: Stream) -> None:
+    world.consumer(interest, ack_policy=AckPolicy.NONE)
+    world.publish(interest, b"s.a", b"s.b")
+
+    world.pull(b"1")
+
+    assert kept(interest) == [2]
+
+
+def test_ack_all_lets_go_of_everything_before(world: World, interest: Stream) -> None:
+    world.consumer(interest, ack_policy=AckPolicy.ALL)
+    world.publish(interest, *[b"s.a"] * 4)
+    world.pull(b"3")
+
+    world.ack(world.got()[1][1])
+
+    assert kept(interest) == [3, 4]
+
+
+def test_a_message_given_up_stays(world: World, queue: Stream) -> None:
+    world.consumer(queue, max_deliver=1, ack_wait=SECOND)
+    world.publish(queue, b"s.a", b"s.b")
+    world.pull(b"1")
+
+    world.pass_time(SECOND)
+    world.pull(b'{"batch":5,"no_wait":true}')
+
+    assert kept(queue) == [1, 2]
+
+
+def test_an_ack_that_was_durable_without_its_removal_is_made_good(
+    world: World, queue: Stream
+) -> None:
+    consumer = world.consumer(queue)
+    world.publish(queue, *[b"s.a"] * 3)
+    consumer.delivery.keeps_interest = False  # so that the removal is lost
+    acked(world, 2)
+    world.pass_time(100 * MS)
+    before = kept(queue)
+
+    world.crash()
+    world.turn()
+
+    assert before == [1, 2, 3]
+    assert kept(world.engine.streams["S"]) == [3]
+
+
+def test_a_consumer_that_starts_later_needs_nothing_older(world: World, interest: Stream) -> None:
+    world.consumer(interest, "c")
+    world.publish(interest, b"s.a", b"s.a")
+    world.consumer(interest, "e", deliver_policy=DeliverPolicy.NEW)
+
+    acked(world, 2, b"S.c")
+
+    assert kept(interest) == []
+
+
+def test_what_is_removed_is_seen_until_that_is_durable(world: World, queue: Stream) -> None:
+    world.consumer(queue)
+    world.publish(queue, b"s.a")
+    world.pull(b"1")
+    (message,) = world.got()
+
+    world.engine.on_ack(b"S.c", message[1], b"", b"", world.now)
+    world.engine.advance(world.now, world.outbox)
+    staged = kept(queue)
+    world.turn()
+
+    assert staged == [1]
+    assert kept(queue) == []
+
+
+def test_acks_out_of_order_go_as_ranges(world: World, queue: Stream) -> None:
+    world.consumer(queue)
+    world.publish(queue, *[b"s.a"] * 10)
+    world.pull(b"10")
+    messages = world.got()
+    position = queue.log.staged_position
+
+    for n in (4, 2, 3, 8, 7):
+        world.engine.on_ack(b"S.c", messages[n][1], b"", b"", world.now)
+    world.turn()
+
+    assert kept(queue) == [1, 2, 6, 7, 10]
+    assert queue.log.staged_position - position <= 3
+    assert sequences(messages) == list(range(1, 11))

@@ -1,0 +1,121 @@
+"""What accounts may store together, and who is asked (wire-facts.md 4, 14)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.unit.engine.conftest import Bench
+
+from jetspark.api.account import AccountLimits
+from jetspark.api.enums import Storage
+from jetspark.api.stream import StreamConfig
+from jetspark.engine.ledger import AccountLedger, ServerLedger
+from jetspark.engine.refusal import Refusal
+from jetspark.units import ByteCount
+
+CREATE = b'{"name":"S","subjects":["s.>"]%s}'
+
+
+def refused(bench: Bench, subject: bytes, payload: bytes) -> int:
+    """The error code of a publish; 0 when it was stored."""
+    stream = bench.engine.streams["S"]
+    bench.publish(stream, subject, payload, b"r")
+    bench.submit()
+    while bench.on_the_way:
+        bench.land()
+    (reply,) = bench.sent()
+    error: dict[str, int] = json.loads(reply[4]).get("error", {})
+    return error.get("err_code", 0)
+
+
+def test_a_stream_without_limits_around_it_is_never_asked(bench: Bench) -> None:
+    stream = bench.create()
+
+    assert stream.checks.quota is None
+    assert stream.rules.open
+
+
+def test_a_message_staged_a_moment_ago_counts(bench: Bench) -> None:
+    bench.engine.ledger.change(AccountLimits(max_storage=100))
+    stream = bench.create()
+    bench.publish(stream, b"s.a", b"x" * 60, b"first")
+
+    bench.publish(stream, b"s.a", b"x" * 10, b"second")
+    bench.submit()
+    bench.land()
+
+    replies = {entry[0]: json.loads(entry[4]) for entry in bench.sent()}
+    assert replies[b"first"]["seq"] == 1
+    assert replies[b"second"]["error"]["err_code"] == 10002
+
+
+def test_use_is_known_again_after_a_restart(bench: Bench) -> None:
+    stream = bench.create()
+    bench.store(stream, b"s.a", b"x" * 60)
+
+    bench.restart()
+
+    assert bench.engine.ledger.used[Storage.FILE] == 30 + 3 + 60
+
+
+def test_removing_a_stream_frees_what_it_had(bench: Bench) -> None:
+    stream = bench.create()
+    bench.store(stream, b"s.a", b"x" * 60)
+
+    bench.request(b"STREAM.DELETE.S")
+
+    assert bench.engine.ledger.used[Storage.FILE] == 0
+    assert bench.engine.ledger.reserved(Storage.FILE) == 0
+
+
+def test_a_lower_limit_stops_what_comes_and_keeps_what_is_there(bench: Bench) -> None:
+    stream = bench.create()
+    bench.store(stream, b"s.a", b"x" * 60)
+
+    bench.engine.ledger.change(AccountLimits(max_storage=50))
+    stopped = refused(bench, b"s.a", b"x")
+    bench.engine.ledger.change(AccountLimits())
+
+    assert stopped == 10002
+    assert stream.log.index.messages == 1
+    assert refused(bench, b"s.a", b"x") == 0
+    assert stream.checks.quota is None
+
+
+def test_a_server_over_its_budget_stops_every_account(bench: Bench) -> None:
+    server = ServerLedger(max_storage=50)
+    bench.engine.ledger = AccountLedger(server=server)
+    stream = bench.create()
+    bench.store(stream, b"s.a", b"x" * 60)
+
+    stopped = refused(bench, b"s.a", b"x")
+    bench.request(b"STREAM.PURGE.S")
+
+    assert stopped == 10023
+    assert refused(bench, b"s.a", b"x") == 0
+
+
+def test_what_an_account_may_take_is_promised_by_the_server() -> None:
+    server = ServerLedger(max_storage=1000)
+    AccountLedger(AccountLimits(max_storage=900), server)
+    other = AccountLedger(server=server)
+
+    other.admit(StreamConfig(name="A", max_bytes=ByteCount(100)))
+    with pytest.raises(Refusal) as refusal:
+        other.admit(StreamConfig(name="A", max_bytes=ByteCount(101)))
+
+    assert b"10047" in refusal.value.body
+
+
+def test_account_info_tells_limits_and_use(bench: Bench) -> None:
+    bench.engine.ledger.change(AccountLimits(max_storage=5000, max_streams=3))
+    bench.request(b"STREAM.CREATE.S", CREATE % b',"max_bytes":700')
+    bench.store(bench.engine.streams["S"], b"s.a", b"x" * 60)
+
+    info = json.loads(bench.request(b"INFO"))
+
+    assert (info["storage"], info["reserved_storage"], info["streams"]) == (93, 700, 1)
+    assert info["limits"]["max_storage"] == 5000
+    assert info["limits"]["max_streams"] == 3
+    assert "tiers" not in info

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bench.batches import atomic_batches, fast_ingest
 from bench.load import (
     Wire,
     answer_all,
@@ -145,5 +146,9 @@ CASES = (
     Case("publish, 1,000 in flight, 128 B", 200_000, publish(128, 1000)),
     Case("publish, 1,000 in flight, 1 KiB", 80_000, publish(1024, 1000)),
     Case("publish, one at a time, 128 B", 4_000, publish(128, 1)),
+    Case("fast ingest, 128 B", 200_000, fast_ingest(1)),
+    Case("fast ingest, four publishers", 200_000, fast_ingest(4)),
+    Case("atomic batches of 100, 128 B", 100_000, atomic_batches(100)),
+    Case("atomic batches of 1,000, 128 B", 100_000, atomic_batches(1000)),
     Case("direct get, 100 in flight", 100_000, direct_get(100)),
 )

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import clients, restart, start
+from bench import clients, consumer_cases, interactive, restart, start
 from bench.cases import CASES, Case
 from bench.servers import OURS, PEER, running
 from bench.stream_cases import CASES as STREAM_CASES
@@ -79,13 +79,16 @@ def main() -> None:
         f"{'case':<34} {PEER:>12} {OURS:>12} {'ratio':>6}   CPU ns/msg (theirs, ours), "
         "messages per write"
     )
-    for case in (*CASES, *STREAM_CASES):
+    for case in (*CASES, *STREAM_CASES, *consumer_cases.CONSUMER_CASES):
         if arguments.only in case.name:
             compare(case, arguments.rounds, max(1, int(case.count * arguments.scale)))
     if arguments.only in "start memory":
         start.report(arguments.rounds)
+    interactive.report(only=arguments.only)
     if arguments.only in "restart":
         restart.report(1, arguments.scale)
+    if arguments.only in "memory per idle consumer":
+        consumer_cases.report(arguments.rounds)
     clients.report(arguments.rounds, only=arguments.only)
 
 

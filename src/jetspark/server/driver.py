@@ -189,7 +189,7 @@ class EngineDriver:
         self._flush(self._router)
 
     def _commit(self) -> None:
-        for stream, group in self.engine.take_groups():
+        for stream, group in self.engine.take_groups(self._router.now):
             if isinstance(group, OSError):
                 self.engine.failed(stream, group, self._outbox)
                 continue

@@ -97,8 +97,12 @@ class ObservedStream:
         return stream_state(self._stream)
 
     def consumers(self, now_ns: int) -> Sequence[ConsumerInfo]:
-        """Its consumers, as CONSUMER.INFO says it."""
-        return [consumer.info(now_ns) for consumer in self._stream.consumers.values()]
+        """Its consumers by name, as CONSUMER.LIST says it."""
+        return [
+            consumer.info(now_ns)
+            for _, consumer in sorted(self._stream.consumers.items())
+            if not consumer.config.direct
+        ]
 
     def mirror(self) -> StreamSourceInfo | None:
         """Streams of this version are none."""

@@ -122,6 +122,7 @@ class FileStore:
                     continue
                 self.choose_level(log)
                 logs.append(log)
+                log.missing = recovery.lost + recovery.unwritten
                 report(log.identity, recovery)
 
     def create(self, identity: Identity) -> StreamLog:

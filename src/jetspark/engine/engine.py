@@ -222,7 +222,7 @@ class Engine(Consumers):
         return None
 
     def _add(self, stream: Stream) -> None:
-        asked = "async" if stream.config.persist_mode is PersistMode.ASYNC else ""
+        asked = "async" if stream.config.persist_mode == PersistMode.ASYNC else ""
         self._store.choose_level(stream.log, asked)
         self.streams[stream.config.name] = stream
         self.ledger.add(stream)

@@ -37,6 +37,7 @@ class LongPurge:
         bound = min(int(log.index.first_seq) + STEP, self._end)
         try:
             self._purged += int(log.stage_purge(bound, b"", 0))
+            self.stream.filling.purges.append(b"")
         except StoreReadOnly:
             self._failed()
             return True

@@ -56,6 +56,7 @@ class Consumer(Verdicts):
         self.durable = False
         cursor = Cursor(stream.log.index, filters_of(config))
         self.delivery = Delivery(stream, hub.agenda, self, cursor)
+        self.delivery.journalled = not config.mem_storage
         self.delivery.ack_prefix = b"$JS.ACK.%b.%b." % (stream.name, self.name.encode())
         self.journal = Journal(self.delivery)
         self.requests = Requests(self)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import msgspec
 
 from jetspark.api.advisory import ConsumerActed
@@ -15,6 +17,12 @@ from jetspark.engine.consumer.retention import Retention
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import StoreReadOnly
+from jetspark.store.ledger import ConsumerRecords
+
+log = logging.getLogger("jetspark.engine")
+
+# When the disk refused the journal, it is tried again so much later.
+SAVE_AGAIN_NS = 1_000_000_000
 
 
 class Document(msgspec.Struct):
@@ -76,8 +84,7 @@ class Consumers(Retention):
         document = Document(
             consumer.name, msgspec.Raw(encode(consumer.config)), consumer.created_ns
         )
-        log = consumer.stream.log
-        log.stage_consumer(consumer.number, msgspec.json.encode(document))
+        consumer.stream.log.stage_consumer(consumer.number, msgspec.json.encode(document))
         self._save(consumer)
         self.mark_dirty(consumer.stream)
 
@@ -159,26 +166,50 @@ class Consumers(Retention):
         for consumer in list(stream.consumers.values()):
             self._detach(consumer)
 
-    def adopt_consumers(self, stream: Stream) -> None:
+    def adopt_consumers(self, stream: Stream, now: int = 0) -> None:
         """Take over the consumers that the log of a stream knows."""
         for number, records in stream.log.consumers.items():
-            document = _document(records.document)
-            config = _config(document.config)
-            consumer = Consumer(
-                stream,
-                document.name,
-                config,
-                document.created_ns,
-                number,
-                self.hub,
-                self.readers_of(stream),
-            )
-            active = consumer.journal.restore(records.state, records.changes)
-            consumer.idle_since = max(active, document.created_ns)
-            self._attach(consumer, consumer.idle_since)
+            self._adopt(stream, number, records, now)
         if stream.consumers:
             # What was acknowledged before the crash may not have been removed.
-            self.look_for_interest(stream, 0)
+            self.look_for_interest(stream, now)
+
+    def _adopt(self, stream: Stream, number: int, records: ConsumerRecords, now: int) -> None:
+        try:
+            document = _document(records.document)
+            config = _config(document.config)
+        except msgspec.MsgspecError as error:
+            log.error(  # noqa: TRY400 - no traceback
+                "Stream %r: the document of consumer number %d cannot be read, and the consumer "
+                "is left out: %s",
+                stream.config.name,
+                number,
+                error,
+            )
+            return
+        consumer = Consumer(
+            stream,
+            document.name,
+            config,
+            document.created_ns,
+            number,
+            self.hub,
+            self.readers_of(stream),
+        )
+        try:
+            active = consumer.journal.restore(records.state, records.changes)
+        except (msgspec.MsgspecError, ValueError) as error:
+            log.error(  # noqa: TRY400 - no traceback
+                "Stream %r: the state of consumer %r cannot be read, and it starts again: %s",
+                stream.config.name,
+                document.name,
+                error,
+            )
+            consumer.begin()
+            active = 0
+        # Clients had no way to show that they are there while the server was not.
+        consumer.idle_since = max(active, document.created_ns, now)
+        self._attach(consumer, consumer.idle_since)
 
     # What happens to streams -------------------------------------------------------------------
 
@@ -223,9 +254,22 @@ class Consumers(Retention):
                 self._detach(consumer)
                 continue
             consumer.journal.start_again()
+            self.hub.agenda.save(consumer.delivery, self.hub.now + SAVE_AGAIN_NS)
             durable = _config(_document(records.document).config)
             if durable != consumer.config:
-                consumer.configure(durable, int(stream.log.index.last_time))
+                consumer.configure(durable, self.hub.now)
+        known = {consumer.number for consumer in stream.consumers.values()}
+        for number, records in stream.log.consumers.items():
+            if number not in known:
+                # It was to be deleted, and is not.
+                self._adopt(stream, number, records, self.hub.now)
+
+    def consumers_of_changed(self, stream: Stream) -> None:
+        """A stream got another configuration."""
+        keeps = stream.config.retention != "limits"
+        for consumer in stream.consumers.values():
+            consumer.delivery.keeps_interest = keeps
+        self.look_for_interest(stream, 0)
 
     def save_consumers(self, stream: Stream) -> None:
         """Stage what the journal does not know yet of a stream's consumers."""
@@ -268,6 +312,7 @@ class Consumers(Retention):
 
     def expire_consumers(self, now: int, outbox: Outbox) -> None:
         """Do what is due."""
+        self.hub.now = now
         if 0 < self.hub.agenda.save_at <= now:
             self.save_all()
         for delivery in self.timed.due(now):

@@ -249,6 +249,10 @@ class Consumer(Verdicts):
         """The request that gets the next message, by priority."""
         return self.groups.choose(size, now)
 
+    def all_full(self) -> bool:
+        """Say whether everybody who waits has enough waiting for them."""
+        return all(request.outlet.full() for request in self.delivery.waiting)
+
     def ask_to_confirm(self) -> None:
         """Enough is out: flow control."""
         self.push.ask_to_confirm()

@@ -154,6 +154,7 @@ class Consumers(Retention):
     def _detach(self, consumer: Consumer) -> None:
         stream = consumer.stream
         consumer.close()
+        self.timed.forget()
         stream.consumers.pop(consumer.name, None)
         self.deliveries.pop(self._key(consumer), None)
         readers = consumer.readers

@@ -176,41 +176,43 @@ class Consumers(Retention):
             self.look_for_interest(stream, now)
 
     def _adopt(self, stream: Stream, number: int, records: ConsumerRecords, now: int) -> None:
+        name = stream.config.name
+        document = records.document
         try:
-            document = _document(records.document)
-            config = _config(document.config)
-        except msgspec.MsgspecError as error:
-            log.error(  # noqa: TRY400 - no traceback
-                "Stream %r: the document of consumer number %d cannot be read, and the consumer "
-                "is left out: %s",
-                stream.config.name,
-                number,
-                error,
+            consumer = self.recorded_consumer(
+                stream, number, document, records.state, records.changes
             )
-            return
+        except (msgspec.MsgspecError, ValueError) as problem:
+            try:
+                consumer = self.recorded_consumer(stream, number, document, b"", [])
+            except msgspec.MsgspecError:
+                text = "Stream %r: the record of consumer number %d cannot be read: %s"
+                log.error(text, name, number, problem)  # noqa: TRY400 - no traceback
+                return
+            text = "Stream %r: the state of consumer %r cannot be read, it starts again: %s"
+            log.error(text, name, consumer.name, problem)  # noqa: TRY400 - no traceback
+            consumer.begin()
+        # Clients had no way to show that they are there while the server was not.
+        consumer.idle_since = max(consumer.idle_since, now)
+        self._attach(consumer, consumer.idle_since)
+
+    def recorded_consumer(
+        self, stream: Stream, number: int, document: bytes, state: bytes, changes: list[bytes]
+    ) -> Consumer:
+        """The consumer that records describe, not taken over yet; raises for what is no record."""
+        found = _document(document)
         consumer = Consumer(
             stream,
-            document.name,
-            config,
-            document.created_ns,
+            found.name,
+            _config(found.config),
+            found.created_ns,
             number,
             self.hub,
             self.readers_of(stream),
         )
-        try:
-            active = consumer.journal.restore(records.state, records.changes)
-        except (msgspec.MsgspecError, ValueError) as error:
-            log.error(  # noqa: TRY400 - no traceback
-                "Stream %r: the state of consumer %r cannot be read, and it starts again: %s",
-                stream.config.name,
-                document.name,
-                error,
-            )
-            consumer.begin()
-            active = 0
-        # Clients had no way to show that they are there while the server was not.
-        consumer.idle_since = max(active, document.created_ns, now)
-        self._attach(consumer, consumer.idle_since)
+        active = consumer.journal.restore(state, changes)
+        consumer.idle_since = max(active, found.created_ns)
+        return consumer
 
     # What happens to streams -------------------------------------------------------------------
 

@@ -269,6 +269,8 @@ class Consumers(Retention):
 
     def consumers_of_changed(self, stream: Stream) -> None:
         """A stream got another configuration."""
+        if not stream.consumers:
+            return
         keeps = stream.config.retention != "limits"
         for consumer in stream.consumers.values():
             consumer.delivery.keeps_interest = keeps

@@ -150,6 +150,12 @@ class Walker:
         if self.retention == "workqueue":
             config = {k: v for k, v in config.items() if not k.startswith(("deliver_", "opt_"))}
             config["ack_policy"] = "explicit"
+        elif self.retention == "interest":
+            # nats-server keeps some messages that no consumer will ever get: those that were
+            # delivered as often as they may be, and all but the last of each subject.
+            config = {k: v for k, v in config.items() if k != "max_deliver"}
+            if LAST_OF_EACH in config.items():
+                del config["deliver_policy"]
         if name in self.made:
             self.session.ask("CONSUMER.DELETE", None, name)
         if config.get("opt_start_seq", 0) > self.last:

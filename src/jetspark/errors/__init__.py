@@ -36,7 +36,8 @@
     ├── ConnectFailed
     │   ├── AuthorizationFailed
     │   └── BadCredentials              also a ValueError
-    ├── PermissionsViolation
+    ├── ServerRefused                   -ERR, and the connection goes on
+    │   └── PermissionsViolation
     ├── ProtocolViolation               the peer's mistake
     ├── BufferFull
     ├── PayloadTooLarge                 also a ValueError
@@ -59,6 +60,7 @@
     ├── BucketExists
     ├── KeyNotFound                     also a LookupError
     ├── KeyExists
+    ├── CodecFailed                     also a ValueError
     ├── ObjectNotFound                  also a LookupError
     ├── DigestMismatch
     └── StorageFault                    between the engine and the disk
@@ -114,6 +116,7 @@ from jetspark.errors.client import (
     BucketExists,
     BucketNotFound,
     BufferFull,
+    CodecFailed,
     ConnectFailed,
     ConnectionClosed,
     ConsumerDeleted,
@@ -133,6 +136,7 @@ from jetspark.errors.client import (
     PullRefused,
     ReadOnly,
     RequestTimeout,
+    ServerRefused,
     SlowConsumer,
     StatusReceived,
     SubscribeRefused,
@@ -166,6 +170,7 @@ __all__ = [
     "BucketExists",
     "BucketNotFound",
     "BufferFull",
+    "CodecFailed",
     "ConnectFailed",
     "ConnectionClosed",
     "ConsumerDeleted",
@@ -197,6 +202,7 @@ __all__ = [
     "PullRefused",
     "ReadOnly",
     "RequestTimeout",
+    "ServerRefused",
     "SlowConsumer",
     "StatusReceived",
     "StorageFault",

@@ -14,6 +14,7 @@ __all__ = [
     "BucketExists",
     "BucketNotFound",
     "BufferFull",
+    "CodecFailed",
     "ConnectFailed",
     "ConnectionClosed",
     "ConsumerDeleted",
@@ -33,6 +34,7 @@ __all__ = [
     "PullRefused",
     "ReadOnly",
     "RequestTimeout",
+    "ServerRefused",
     "SlowConsumer",
     "StatusReceived",
     "SubscribeRefused",
@@ -55,7 +57,11 @@ class BadCredentials(ConnectFailed, ValueError):
     """A seed, key or credentials file that cannot be used; nothing was sent."""
 
 
-class PermissionsViolation(Error):
+class ServerRefused(Error):
+    """The server sent ``-ERR`` about a subscription or publish and keeps the connection."""
+
+
+class PermissionsViolation(ServerRefused):
     """The user may not publish or subscribe to that subject."""
 
 
@@ -238,6 +244,10 @@ class KeyExists(Error):
     def __str__(self) -> str:
         at = f" at revision {self.revision}" if self.revision else ""
         return f"key {self.key!r} exists in bucket {self.bucket!r}{at}"
+
+
+class CodecFailed(Error, ValueError):
+    """A stored key or value cannot be decoded with the codec, or as the type, of this handle."""
 
 
 class ObjectNotFound(Error, LookupError):

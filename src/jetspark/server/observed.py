@@ -129,6 +129,14 @@ class ObservedStream:
             durable_position=log.durable_position,
             cache_bytes=log.cache.size,
             cache_limit=log.cache.budget,
+            lost_messages=log.quarantine.lost_messages,
+            lost_bytes=log.quarantine.lost_bytes,
+            quarantined_bytes=sum(
+                damage.length
+                for damage in log.quarantine.known.values()
+                if damage not in log.quarantine.waiting
+            ),
+            scrubbed_ns=min(log.scrubbed.values(), default=None),
             read_only=log.read_only,
         )
 

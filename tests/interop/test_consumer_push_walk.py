@@ -120,7 +120,7 @@ class Receiver:
         """Say whether nothing more goes out before the next step."""
         if not self.sid or info["num_pending"] == 0:
             return True
-        return self.config["ack_policy"] != "none" and info["num_ack_pending"] >= self.most
+        return bool(self.config["ack_policy"] != "none" and info["num_ack_pending"] >= self.most)
 
     @property
     def most(self) -> int:

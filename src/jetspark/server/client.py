@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
-from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH
+from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, Target
 from jetspark.headers.names import SUBJECT
 from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.protocol.encoder import OK, PONG, encode_err, write_hmsg
@@ -21,7 +21,8 @@ from jetspark.server.auth.permissions import (
 )
 from jetspark.server.desk import ACK_PREFIX, FLOW_PREFIX
 from jetspark.server.receiver import Receiver, Subscription
-from jetspark.server.router import Route, Router
+from jetspark.server.route import Route
+from jetspark.server.router import Router
 from jetspark.subjects.tokens import has_empty_token, is_literal, is_valid_subject
 
 # A held operation: its kind, its bytes, and the offsets of a publish or the count of an UNSUB.
@@ -106,18 +107,32 @@ class ClientHandler(ServerOps):
             return
         if self.verbose:
             receiver.queue(OK)
-        if (
-            data[ss] == _DOLLAR
-            and router.desk.deliveries
-            and self.on_consumer(subject, data, ss, se, rs, re, hs, ps, pe)
-        ):
+        if data[ss] == _DOLLAR and self.on_consumer(subject, data, ss, se, rs, re, hs, ps, pe):
             return
         route = router.route(subject)
         delivered = False
         if not route.is_empty():
             delivered = router.forward(route, receiver, data, ss, se, rs, re, hs, ps, pe)
-        target = route.target
-        if target is None:
+        self.to_engine(route.target, delivered, subject, data, rs, re, hs, ps, pe)
+
+    def to_engine(
+        self,
+        target: Target | None,
+        delivered: bool,
+        subject: bytes,
+        data: bytes,
+        rs: i64,
+        re: i64,
+        hs: i64,
+        ps: i64,
+        pe: i64,
+    ) -> None:
+        """Give a message to the engine, if it wants it; nobody at all is told to a requester."""
+        router = self.router
+        if target is None or (
+            target.kind == NEXT
+            and not router.pull(target.subject, data[hs:ps], data[ps:pe], data[rs:re])
+        ):
             if not delivered and re > rs and self.no_responders:
                 self._say_no_responders(subject, data[rs:re])
         elif target.kind == PUBLISH:
@@ -126,12 +141,7 @@ class ClientHandler(ServerOps):
             staged = stream.publish(subject, data, rs, re, hs, ps, pe, router.now, router.outbox)
             if staged and not stream.dirty:
                 router.mark_dirty(stream)
-        elif target.kind == NEXT:
-            if not router.pull(target.subject, data[hs:ps], data[ps:pe], data[rs:re]) and (
-                not delivered and re > rs and self.no_responders
-            ):
-                self._say_no_responders(subject, data[rs:re])
-        else:
+        elif target.kind != NEXT:
             stream = target.stream
             if (
                 target.kind == DIRECT_GET
@@ -143,7 +153,7 @@ class ClientHandler(ServerOps):
                 )
             ):
                 return
-            router.asking = receiver
+            router.asking = self.receiver
             router.request(target, data[rs:re], data[hs:ps], data[ps:pe])
 
     def on_consumer(
@@ -161,6 +171,8 @@ class ClientHandler(ServerOps):
         """Take an acknowledgement or an answer to flow control; False when it is neither."""
         router = self.router
         desk = router.desk
+        if not desk.deliveries:
+            return False
         if subject.startswith(ACK_PREFIX):
             if not desk.on_ack(data, ss, se, rs, re, ps, pe, router.now):
                 return False

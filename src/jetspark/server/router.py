@@ -9,59 +9,20 @@ the same bytes (speed.md 4.2). Output is collected per receiver and written once
 """
 
 from collections.abc import Callable
-from typing import Final
 
 from librt.random import Random
 from mypy_extensions import i64
 
 from jetspark.engine.direct.read import DirectReader
-from jetspark.engine.outbox import Outbox, Outlet
+from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import PUBLISH, Target
 from jetspark.headers.numbers import digits, write_number
 from jetspark.protocol.encoder import write_hmsg, write_msg
 from jetspark.server.desk import ConsumerDesk
 from jetspark.server.receiver import Receiver, Subscription, Traffic
+from jetspark.server.route import Route, is_compact
 from jetspark.subjects.sublist import Match, Sublist
-
-# A run of messages to one receiver pauses while it has this much waiting (speed.md 6).
-OUTLET_FULL: Final[i64] = 256 * 1024
-
-_BLANK: Final[i64] = 0x20
-_CR: Final[i64] = 0x0D
-_ZERO: Final[i64] = 0x30
-_NINE: Final[i64] = 0x39
-
-
-class Route:
-    """Who gets messages of one subject. ``heads`` are ready for plain and for header messages."""
-
-    def __init__(
-        self, subject: bytes, match: Match, target: Target | None, generation: i64, cached: bool
-    ) -> None:
-        self.target: Target | None = target
-        self.generation: i64 = generation
-        self.subscribers: list[Subscription] = []
-        self.groups: list[list[Subscription]] = []
-        self.heads: list[bytes] = []
-        self.header_heads: list[bytes] = []
-        for value in match.plain:
-            assert isinstance(value, Subscription)
-            self.subscribers.append(value)
-            if cached:  # a route shared by many subjects has no heads of its own
-                self.heads.append(b"MSG %b %b " % (subject, value.sid))
-                self.header_heads.append(b"HMSG %b %b " % (subject, value.sid))
-        for members in match.groups:
-            group: list[Subscription] = []
-            for member in members:
-                assert isinstance(member, Subscription)
-                group.append(member)
-            self.groups.append(group)
-        self.cached: bool = cached
-
-    def is_empty(self) -> bool:
-        """Say whether no client listens."""
-        return not self.subscribers and not self.groups
 
 
 class Router:
@@ -329,16 +290,6 @@ class Router:
             out.write(b"}\r\n")
             self._count(subscription, receiver, size)
 
-    def outlet(self, subject: bytes) -> Outlet | None:
-        """The one receiver of a reply subject; None when there is none."""
-        route = self.route(subject)
-        if route.subscribers:
-            return ClientOutlet(self, route.subscribers[0])
-        for group in route.groups:
-            size: i64 = len(group)
-            return ClientOutlet(self, group[self.random.randrange(size) if size > 1 else 0])
-        return None
-
 
 class RouterOutbox(Outbox):
     """The engine's outbox of one account: runs of acknowledgements take no detour."""
@@ -351,46 +302,6 @@ class RouterOutbox(Outbox):
         """Answer publishers, behind all that is here already."""
         self._router.send_outbox()
         self._router.send_acks(head, replies, sequences)
-
-
-class ClientOutlet(Outlet):
-    """A subscription as the receiver of a run of messages."""
-
-    def __init__(self, router: Router, subscription: Subscription) -> None:
-        self._router: Router = router
-        self._subscription: Subscription = subscription
-
-    def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
-        """Send one message."""
-        self._router.give(self._subscription, None, subject, reply, headers, payload)
-
-    def full(self) -> bool:
-        """Say whether the client has much output waiting."""
-        receiver = self._subscription.receiver
-        return receiver.paused or len(receiver.out) > OUTLET_FULL
-
-    def gone(self) -> bool:
-        """Say whether nobody listens any more."""
-        return self._subscription.closed
-
-
-def is_compact(data: bytes, se: i64, rs: i64, re: i64, hs: i64, ps: i64) -> bool:
-    """Say whether the arguments of a publish stand with single blanks between them, up to CRLF."""
-    i = se + 1
-    if re > rs:
-        if rs != i or data[re] != _BLANK:
-            return False
-        i = re + 1
-    end = hs - 2
-    blanks: i64 = 0
-    while i < end:
-        char: i64 = data[i]
-        if char == _BLANK:
-            blanks += 1
-        elif char < _ZERO or char > _NINE:
-            return False
-        i += 1
-    return data[end] == _CR and blanks == (1 if ps > hs else 0)
 
 
 def no_target(_subject: bytes) -> Target | None:

@@ -1,10 +1,36 @@
-"""Whoever listens on a deliver subject, as the receiver of a run of messages (speed.md 4.3)."""
+"""Whoever listens on a subject, as the receiver of a run of messages (speed.md 4.3)."""
+
+from typing import Final
 
 from mypy_extensions import i64
 
 from jetspark.engine.outbox import Outlet
 from jetspark.server.receiver import Subscription
-from jetspark.server.router import OUTLET_FULL, Router
+from jetspark.server.router import Router
+
+# A run of messages to one receiver pauses while it has this much waiting (speed.md 6).
+OUTLET_FULL: Final[i64] = 256 * 1024
+
+
+class ClientOutlet(Outlet):
+    """A subscription as the receiver of a run of messages."""
+
+    def __init__(self, router: Router, subscription: Subscription) -> None:
+        self._router: Router = router
+        self._subscription: Subscription = subscription
+
+    def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+        """Send one message."""
+        self._router.give(self._subscription, None, subject, reply, headers, payload)
+
+    def full(self) -> bool:
+        """Say whether the client has much output waiting."""
+        receiver = self._subscription.receiver
+        return receiver.paused or len(receiver.out) > OUTLET_FULL
+
+    def gone(self) -> bool:
+        """Say whether nobody listens any more."""
+        return self._subscription.closed
 
 
 class PushOutlet(Outlet):
@@ -83,6 +109,17 @@ def is_full(subscription: Subscription) -> bool:
     """Say whether a client has much output waiting."""
     receiver = subscription.receiver
     return receiver.paused or len(receiver.out) > OUTLET_FULL
+
+
+def reply_outlet(router: Router, subject: bytes) -> Outlet | None:
+    """The receivers of a reply subject; None when there are none.
+
+    Mostly there is one, but whoever listens to everything gets the replies of others, too.
+    """
+    route = router.route(subject)
+    if len(route.subscribers) == 1 and not route.groups:
+        return ClientOutlet(router, route.subscribers[0])
+    return push_outlet(router, subject, b"")
 
 
 def push_outlet(router: Router, subject: bytes, group: bytes) -> Outlet | None:

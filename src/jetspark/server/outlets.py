@@ -34,12 +34,17 @@ class ClientOutlet(Outlet):
 
 
 class PushOutlet(Outlet):
-    """All plain subscribers and one member of each group; ``group``: that one must be there."""
+    """All plain subscribers and one member of each group.
 
-    def __init__(self, router: Router, subject: bytes, group: bytes) -> None:
+    It is there while somebody is of the kind that was asked for: a plain subscriber, a member of
+    ``group``, or, with ``anybody``, either.
+    """
+
+    def __init__(self, router: Router, subject: bytes, group: bytes, anybody: bool) -> None:
         self._router: Router = router
         self._subject: bytes = subject
         self._group: bytes = group
+        self._anybody: bool = anybody
         self._generation: i64 = -1
         self._plain: list[Subscription] = []
         self._groups: list[list[Subscription]] = []
@@ -67,7 +72,7 @@ class PushOutlet(Outlet):
         if self._group:
             self._there = self._group in match.group_names
         else:
-            self._there = len(self._plain) > 0 or len(self._groups) > 0
+            self._there = len(self._plain) > 0 or (self._anybody and len(self._groups) > 0)
 
     def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """Send one message."""
@@ -119,10 +124,16 @@ def reply_outlet(router: Router, subject: bytes) -> Outlet | None:
     route = router.route(subject)
     if len(route.subscribers) == 1 and not route.groups:
         return ClientOutlet(router, route.subscribers[0])
-    return push_outlet(router, subject, b"")
+    return _there(PushOutlet(router, subject, b"", True))
 
 
 def push_outlet(router: Router, subject: bytes, group: bytes) -> Outlet | None:
-    """The receivers of a deliver subject; None when there are none."""
-    outlet = PushOutlet(router, subject, group)
+    """The receivers of a deliver subject; None when there are none.
+
+    A queue alone is nobody for a consumer without a deliver group, as in released servers.
+    """
+    return _there(PushOutlet(router, subject, group, False))
+
+
+def _there(outlet: PushOutlet) -> Outlet | None:
     return None if outlet.gone() else outlet

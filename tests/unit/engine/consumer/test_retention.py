@@ -221,3 +221,18 @@ def test_an_answered_ack_means_that_the_message_is_gone(world: World, queue: Str
         world.commit()
 
     assert kept(queue) == [2]
+
+
+def test_who_is_made_after_the_last_one_went_does_not_see_what_nobody_wanted(
+    world: World,
+) -> None:
+    """The answer to CONSUMER.DELETE means that the messages are gone, too."""
+    stream = world.stream(retention="interest")
+    first = world.consumer(stream, "first")
+    world.consumer(stream, "other", filter_subject="s.b")
+    world.publish(stream, b"s.a", b"s.b")
+    world.engine.drop_consumer(stream, first, world.now, world.outbox)
+    world.commit()
+
+    assert stream.log.index.messages == 1
+    assert world.info(world.consumer(stream, "second")).num_pending == 1

@@ -277,7 +277,15 @@ class Consumers(Retention):
         self.look_for_interest(stream, 0)
 
     def save_consumers(self, stream: Stream) -> None:
-        """Stage what the journal does not know yet of a stream's consumers."""
+        """Stage what the journal does not know yet of a stream's consumers.
+
+        Messages that nobody needs any more go with it: an acknowledgement that is answered when
+        the record is durable is then as good as the removal it brings about.
+        """
+        if stream.readers is not None and stream.config.retention != "limits":
+            for delivery in stream.readers.all:
+                if delivery.released:
+                    self.look_at_released(delivery, self.hub.now)
         agenda = self.hub.agenda
         if not agenda.unsaved or stream.log.read_only:
             return

@@ -223,3 +223,16 @@ def test_who_is_made_after_the_last_one_went_does_not_see_what_nobody_wanted(
 
     assert stream.log.index.messages == 1
     assert world.info(world.consumer(stream, "second")).num_pending == 1
+
+
+def test_an_answered_ack_means_that_the_message_is_gone(world: World, queue: Stream) -> None:
+    world.consumer(queue)
+    world.publish(queue, b"s.a", b"s.b")
+    world.pull(b"1")
+    (message,) = world.got()
+
+    world.engine.on_ack(b"S.c", message[1], b"", b"_R.ack", world.now)
+    while not world.got(b"_R.ack"):
+        world.commit()
+
+    assert kept(queue) == [2]

@@ -36,8 +36,8 @@ class ClientOutlet(Outlet):
 class PushOutlet(Outlet):
     """All plain subscribers and one member of each group.
 
-    There must be a plain one, or a member of ``group`` if that is given (wire-facts.md 7); with
-    ``anybody`` whoever listens is enough.
+    It is there while somebody is of the kind that was asked for: a plain subscriber, a member of
+    ``group``, or, with ``anybody``, either.
     """
 
     def __init__(self, router: Router, subject: bytes, group: bytes, anybody: bool) -> None:
@@ -124,11 +124,16 @@ def reply_outlet(router: Router, subject: bytes) -> Outlet | None:
     route = router.route(subject)
     if len(route.subscribers) == 1 and not route.groups:
         return ClientOutlet(router, route.subscribers[0])
-    outlet = PushOutlet(router, subject, b"", True)
-    return None if outlet.gone() else outlet
+    return _there(PushOutlet(router, subject, b"", True))
 
 
 def push_outlet(router: Router, subject: bytes, group: bytes) -> Outlet | None:
-    """The receivers of a deliver subject; None when there are none."""
-    outlet = PushOutlet(router, subject, group, False)
+    """The receivers of a deliver subject; None when there are none.
+
+    A queue alone is nobody for a consumer without a deliver group, as in released servers.
+    """
+    return _there(PushOutlet(router, subject, group, False))
+
+
+def _there(outlet: PushOutlet) -> Outlet | None:
     return None if outlet.gone() else outlet

@@ -59,6 +59,8 @@ class StreamLog(Segments):
     ) -> None:
         super().__init__(files, folder, identity, segment_size, cache_budget)
         self.manifest_due: bool = False
+        # Sequences (first, last) that recovery looked for in vain.
+        self.missing: list[tuple[int, int]] = []
         self.level: str = "durable"
         adopt_limits(self, identity)
 

@@ -58,6 +58,8 @@ class Recovery:
         self.doubtful: list[tuple[int, int]] = []
         # Sequences (first, last) that damage, doubtful or not, may have taken.
         self.lost: list[tuple[int, int]] = []
+        # Those that an interrupted write was to hold and that are not there; nobody was told.
+        self.unwritten: list[tuple[int, int]] = []
         # What was wrong with metadata and what was done about it, as sentences.
         self.notes: list[str] = []
         # What `damaged` was judged from, and whether it is doubtful; files that are missing: the
@@ -89,6 +91,8 @@ class Recovery:
         for bad in self.pending:
             if verdict == TORN and bad.where >= since:
                 self.torn_bytes += bad.length
+                if bad.first_seq > 0:
+                    self.unwritten.append((int(bad.first_seq), int(bad.last_seq)))
                 continue
             place = (int(bad.where), int(bad.length))
             self.damaged.append(place)

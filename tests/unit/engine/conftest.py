@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from jetspark.api.stream import StreamConfig
+from jetspark.engine.batch.limits import BatchLimits
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Entry, Outbox, Outlet
 from jetspark.engine.requests.dispatch import handle
@@ -51,11 +52,18 @@ class Bench:
         self.outlet = RecordingOutlet()
         self.on_the_way: list[tuple[Stream, Group]] = []
         self._ids = itertools.count(1)
+        # For tests of small limits: set it and restart.
+        self.batch_limits: BatchLimits | None = None
         self.engine = self._open()
 
     def _open(self) -> Engine:
         self.file_store = FileStore(self.files, self.folder)
-        engine = Engine(self.file_store, account="$G", random_id=lambda: next(self._ids))
+        engine = Engine(
+            self.file_store,
+            account="$G",
+            random_id=lambda: next(self._ids),
+            batch_limits=self.batch_limits,
+        )
         for log in self.file_store.open(lambda _identity, _recovery: None):
             engine.adopt(log, self.now)
         engine.outlet_for = lambda _subject: self.outlet
@@ -96,7 +104,7 @@ class Bench:
 
     def submit(self) -> None:
         """What the driver does once per turn."""
-        for stream, group in self.engine.take_groups():
+        for stream, group in self.engine.take_groups(self.now):
             assert isinstance(group, Group)
             self.on_the_way.append((stream, group))
 
@@ -104,7 +112,7 @@ class Bench:
         """The disk answers for the oldest group."""
         stream, group = self.on_the_way.pop(0)
         assert write(stream.log.files, group) is None
-        self.engine.committed(stream, self.outbox)
+        self.engine.committed(stream, self.outbox, self.now)
 
     def fail(self, error: OSError) -> None:
         """The disk refuses the oldest group."""

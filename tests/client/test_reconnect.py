@@ -271,11 +271,11 @@ async def test_a_server_that_throws_out_at_once_is_not_dialled_in_a_hurry() -> N
         await asyncio.sleep(0.01)
         writer.close()
 
-    options: Any = {"reconnect_wait": 0.1, "reconnect_wait_max": 0.1}
+    options: Any = {"reconnect_wait": 0.05, "reconnect_wait_max": 0.2, "reconnect_jitter": 0.0}
     async with scripted(bouncer) as address, await connect(address, **options):
-        await until(lambda: len(dials) == 4)
+        await until(lambda: len(dials) == 5)
 
-    assert dials[3] - dials[0] >= 0.3
+    assert dials[4] - dials[0] >= 0.05 + 0.1 + 0.2 + 0.2
 
 
 async def test_discovered_servers_and_lame_duck_are_reported() -> None:

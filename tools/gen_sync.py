@@ -41,6 +41,8 @@ TARGETS = (
         "Streams, blocking: manage them, publish into them, read them.",
         (
             ("jetspark.client.jetstream.publish", "AckFuture"),
+            ("jetspark.client.jetstream.publish_atomic", "AtomicBatch"),
+            ("jetspark.client.jetstream.publish_fast", "FastPublisher"),
             ("jetspark.client.jetstream.streams", "Stream"),
             ("jetspark.client.jetstream.context", "JetStream"),
         ),
@@ -55,6 +57,28 @@ TARGETS = (
             ("jetspark.client.jetstream.consumer.handle", "Consumer"),
             ("jetspark.client.jetstream.subscribe.push_subscription", "PushSubscription"),
             ("jetspark.client.jetstream.subscribe.pull_subscription", "PullSubscription"),
+        ),
+    ),
+    Target(
+        "jetspark.sync.key_value",
+        "Key-value buckets, blocking.",
+        (
+            ("jetspark.client.jetstream.kv.watch", "KeyWatcher"),
+            ("jetspark.client.jetstream.kv.transaction", "Transaction"),
+            ("jetspark.client.jetstream.kv.lock", "Lock"),
+            ("jetspark.client.jetstream.kv.lock", "Election"),
+            ("jetspark.client.jetstream.kv.members", "Membership"),
+            ("jetspark.client.jetstream.kv.members", "Members"),
+            ("jetspark.client.jetstream.kv.bucket", "KeyValue"),
+        ),
+    ),
+    Target(
+        "jetspark.sync.objects",
+        "Object stores, blocking.",
+        (
+            ("jetspark.client.jetstream.objects.reading", "ObjectReader"),
+            ("jetspark.client.jetstream.objects.watching", "ObjectWatcher"),
+            ("jetspark.client.jetstream.objects.store", "ObjectStore"),
         ),
     ),
     # Apart: its defaults have the names of the ones above and other values.
@@ -77,6 +101,12 @@ SKIP = {
     },
     "AckFuture": {"on_reply", "renew", "fail", "failed_unseen"},
     "Consumer": {"label", "next_subject", "check_exists"},
+    "Stream": {"reader"},
+    "AtomicBatch": {"add_block"},
+    "KeyValue": {"typed"},  # generic: decode with msgspec what get returns
+    "KeyWatcher": {"next_chunk"},
+    "ObjectReader": {"next_chunk"},
+    "ObjectWatcher": {"next_chunk"},
     "MessageIterator": {"next_chunk"},
     "PushSubscription": {"next_chunk"},
 }

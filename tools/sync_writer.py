@@ -147,6 +147,7 @@ class Writer:
             f"from {module.name} import {name} as _{name}",
             "from jetspark.sync.portal import Portal",
         }
+        parts = [(module, node), *bases_of(module, node)]
         methods = [item for item in node.body if isinstance(item, Method)]
         iterator = next((item for item in methods if item.name == "__anext__"), None)
         text = f"class {name}:\n{docstring(node, 1)}\n"
@@ -159,11 +160,12 @@ class Writer:
             text += f"\n    @property\n    def {field_name}(self) -> {ast.unparse(kind)}:\n"
             text += f'        """As in ``jetspark.client.{name}``."""\n'
             text += f"        return self._inner.{field_name}\n"
-        for item in methods:
-            if item.name in self.rules.skip.get(name, ()):
-                continue
-            for line in self.write_method(module, name, item):
-                text += line
+        for home, part in parts:
+            for item in part.body:
+                if not isinstance(item, Method) or item.name in self.rules.skip.get(name, ()):
+                    continue
+                for line in self.write_method(home, name, item):
+                    text += line
         self.body.append(text)
 
     def write_method(self, module: Module, owner: str, node: "Method") -> Iterator[str]:
@@ -254,7 +256,8 @@ class Writer:
             ]
         expression = self.wrapped(expression, returns)
         lines.append(expression if result == "None" else f"return {expression}")
-        return method_text(node, result, lines)
+        # Inside its own body a class is not defined yet.
+        return method_text(node, f'"{result}"' if result == owner else result, lines)
 
     def in_thread(self, node: "Method", expression: str) -> str:
         """A callback must not run on the loop's thread, where it could not block."""
@@ -291,6 +294,7 @@ SPECIAL: dict[str, tuple[set[str], str]] = {
             "    return self\n"
         ),
     ),
+    "__len__": (set(), "def __len__(self) -> int:\n    return len(self._inner)\n"),
     "__repr__": (set(), "def __repr__(self) -> str:\n    return repr(self._inner)\n"),
     "__aexit__": (
         {"from types import TracebackType"},
@@ -301,6 +305,17 @@ SPECIAL: dict[str, tuple[set[str], str]] = {
         ),
     ),
 }
+
+
+def bases_of(module: Module, node: ast.ClassDef) -> Iterator[tuple[Module, ast.ClassDef]]:
+    """The base classes that hold a part of the calls: ``<Something>Calls``."""
+    for base in node.bases:
+        name = ast.unparse(base)
+        if name.endswith("Calls"):
+            home = Module.load(module.imports[name].split()[1])
+            part = home.find(name)
+            assert isinstance(part, ast.ClassDef)
+            yield home, part
 
 
 def annotation(node: Method) -> ast.expr:

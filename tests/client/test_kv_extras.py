@@ -18,10 +18,10 @@ from jetspark.client import (
     KeyValue,
     KeyValueConfig,
 )
-from jetspark.client.jetstream.kv.codec import CodecFailed
 from jetspark.errors import (
     BatchNotEnabled,
     BatchTooLarge,
+    CodecFailed,
     KeyNotFound,
     NotSupported,
     RequestTimeout,

@@ -15,9 +15,18 @@ from jetspark.client.jetstream.kv.codec import Base64Keys, PathKeys
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.client.jetstream.kv.encryption import AesGcmValues
 from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
+from jetspark.client.jetstream.kv.lock import Election, Lock
+from jetspark.client.jetstream.kv.members import MemberChange, Members, Membership
+from jetspark.client.jetstream.kv.transaction import Transaction
 from jetspark.client.jetstream.kv.watch import KeyWatcher
+from jetspark.client.jetstream.objects.config import ObjectStoreConfig
+from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectStoreStatus
+from jetspark.client.jetstream.objects.reading import ObjectReader
+from jetspark.client.jetstream.objects.store import ObjectStore
+from jetspark.client.jetstream.objects.watching import ObjectWatcher
 from jetspark.client.jetstream.publish import AckFuture, Expect
 from jetspark.client.jetstream.publish_atomic import AtomicBatch
+from jetspark.client.jetstream.publish_fast import FastPublisher
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
@@ -42,16 +51,28 @@ __all__ = [
     "ConnectArguments",
     "Consumer",
     "Consumption",
+    "Election",
     "Entry",
     "Expect",
+    "FastPublisher",
     "JetStream",
     "JetStreamMessage",
     "KeyValue",
     "KeyValueConfig",
     "KeyWatcher",
+    "Lock",
+    "MemberChange",
+    "Members",
+    "Membership",
     "Message",
     "MessageIterator",
     "MessageMetadata",
+    "ObjectInfo",
+    "ObjectReader",
+    "ObjectStore",
+    "ObjectStoreConfig",
+    "ObjectStoreStatus",
+    "ObjectWatcher",
     "Operation",
     "OrderedConsumer",
     "Pager",
@@ -64,6 +85,7 @@ __all__ = [
     "StreamMessage",
     "Subscription",
     "TlsFiles",
+    "Transaction",
     "client_options",
     "connect",
     "connect_with",

@@ -60,6 +60,7 @@
     ├── BucketExists
     ├── KeyNotFound                     also a LookupError
     ├── KeyExists
+    ├── CodecFailed                     also a ValueError
     ├── ObjectNotFound                  also a LookupError
     ├── DigestMismatch
     └── StorageFault                    between the engine and the disk
@@ -115,6 +116,7 @@ from jetspark.errors.client import (
     BucketExists,
     BucketNotFound,
     BufferFull,
+    CodecFailed,
     ConnectFailed,
     ConnectionClosed,
     ConsumerDeleted,
@@ -168,6 +170,7 @@ __all__ = [
     "BucketExists",
     "BucketNotFound",
     "BufferFull",
+    "CodecFailed",
     "ConnectFailed",
     "ConnectionClosed",
     "ConsumerDeleted",

@@ -14,6 +14,7 @@ __all__ = [
     "BucketExists",
     "BucketNotFound",
     "BufferFull",
+    "CodecFailed",
     "ConnectFailed",
     "ConnectionClosed",
     "ConsumerDeleted",
@@ -243,6 +244,10 @@ class KeyExists(Error):
     def __str__(self) -> str:
         at = f" at revision {self.revision}" if self.revision else ""
         return f"key {self.key!r} exists in bucket {self.bucket!r}{at}"
+
+
+class CodecFailed(Error, ValueError):
+    """A stored key or value cannot be decoded with the codec, or as the type, of this handle."""
 
 
 class ObjectNotFound(Error, LookupError):

@@ -45,13 +45,20 @@ def prepare(log: "StreamLog") -> None:
     if log.durable:
         # The level was lower before: what stands on a group must be on disk with it.
         sync_now(log)
-    elif log.staged_seq > log.sequence_floor:
+        return
+    if not log.unsynced:
+        log.synced_first = log.index.first_seq
+    if log.staged_seq > log.sequence_floor:
         raise_floor(log, int(log.staged_seq) + log.sequences_ahead)
 
 
 def sync_now(log: "Segments") -> None:
-    """Put everything that was acknowledged on the disk."""
-    log.files.sync(int(log.handle))
+    """Put everything that was acknowledged on the disk; a log that failed so must stop."""
+    try:
+        log.files.sync(int(log.handle))
+    except OSError as error:
+        log.sync_error = error
+        raise
     synced(log, int(log.end))
 
 

@@ -136,10 +136,12 @@ def acknowledged_until(codec: Codec, data: bytes, at: i64, sealed: bool) -> i64:
     position: int = data.find(MAGIC_BYTES, int(at) + 1)
     while position >= 0 and position + FIXED <= len(data):
         if codec.framed_length(data, position) > 0 and record_flags(data, position) & GROUP_FIRST:
-            if codec.examine(data, position) > 0 and is_mark(data, position):
+            if not is_mark(data, position):
+                return position
+            # One that is torn itself proves nothing: that recovery never ended.
+            if codec.examine(data, position) > 0:
                 since = read_i64_le(data, i64(position) + FIXED + 24)
                 return position if since > at else -1
-            return position
         position = data.find(MAGIC_BYTES, position + 1)
     return len(data) if sealed else -1
 

@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any
 from jetspark.client.connect_arguments import ConnectArguments, client_options
 from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata
 from jetspark.client.jetstream.consumer.pull import PullGroup
+from jetspark.client.jetstream.kv.codec import Base64Keys, PathKeys
+from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.client.jetstream.kv.encryption import AesGcmValues
+from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
+from jetspark.client.jetstream.kv.members import MemberChange
+from jetspark.client.jetstream.objects.config import ObjectStoreConfig
+from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectStoreStatus
 from jetspark.client.jetstream.publish import Expect
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
@@ -25,7 +32,17 @@ from jetspark.sync.consumers import (
     PullSubscription,
     PushSubscription,
 )
-from jetspark.sync.jetstream import AckFuture, JetStream, Stream
+from jetspark.sync.jetstream import AckFuture, AtomicBatch, FastPublisher, JetStream, Stream
+from jetspark.sync.key_value import (
+    Election,
+    KeyValue,
+    KeyWatcher,
+    Lock,
+    Members,
+    Membership,
+    Transaction,
+)
+from jetspark.sync.objects import ObjectReader, ObjectStore, ObjectWatcher
 from jetspark.sync.ordered import OrderedConsumer
 
 if TYPE_CHECKING:
@@ -33,19 +50,41 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AckFuture",
+    "AesGcmValues",
+    "AtomicBatch",
+    "Base64Keys",
+    "BucketStatus",
     "Client",
     "ClientOptions",
     "ClientStats",
     "ConnectArguments",
     "Consumer",
     "Consumption",
+    "Election",
+    "Entry",
     "Expect",
+    "FastPublisher",
     "JetStream",
     "JetStreamMessage",
+    "KeyValue",
+    "KeyValueConfig",
+    "KeyWatcher",
+    "Lock",
+    "MemberChange",
+    "Members",
+    "Membership",
     "Message",
     "MessageIterator",
     "MessageMetadata",
+    "ObjectInfo",
+    "ObjectReader",
+    "ObjectStore",
+    "ObjectStoreConfig",
+    "ObjectStoreStatus",
+    "ObjectWatcher",
+    "Operation",
     "OrderedConsumer",
+    "PathKeys",
     "PullGroup",
     "PullSubscription",
     "PushSubscription",
@@ -55,6 +94,7 @@ __all__ = [
     "StreamMessage",
     "Subscription",
     "TlsFiles",
+    "Transaction",
     "client_options",
     "connect",
     "connect_with",

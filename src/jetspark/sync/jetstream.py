@@ -3,12 +3,15 @@
 
 Made from jetspark.client.jetstream.context,
 jetspark.client.jetstream.publish,
+jetspark.client.jetstream.publish_atomic,
+jetspark.client.jetstream.publish_fast,
 jetspark.client.jetstream.streams.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Literal
+from types import TracebackType
+from typing import Literal, Self
 
 from jetspark.api.account import AccountInfo
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
@@ -18,8 +21,21 @@ from jetspark.api.stream import StreamConfig, StreamInfo
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.consumer.message import JetStreamMessage as _JetStreamMessage
 from jetspark.client.jetstream.context import JetStream as _JetStream
+from jetspark.client.jetstream.fast_dialect import Gap
+from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
+from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.client.jetstream.publish import AckFuture as _AckFuture
 from jetspark.client.jetstream.publish import Expect
+from jetspark.client.jetstream.publish_atomic import BATCH_MESSAGES_MAX
+from jetspark.client.jetstream.publish_atomic import AtomicBatch as _AtomicBatch
+from jetspark.client.jetstream.publish_fast import (
+    FLOW,
+    MAX_OUTSTANDING_ACKS,
+    GapCallback,
+    RefusalCallback,
+)
+from jetspark.client.jetstream.publish_fast import FastPublisher as _FastPublisher
 from jetspark.client.jetstream.scan import BATCH_BYTES, BATCH_SIZE, COLUMNS, Copies, ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import GET_BATCH_SIZE
@@ -27,6 +43,8 @@ from jetspark.client.jetstream.streams import Stream as _Stream
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.client.thread_callback import ThreadCallback
 from jetspark.sync.consumers import Consumer, JetStreamMessage, PullSubscription, PushSubscription
+from jetspark.sync.key_value import KeyValue
+from jetspark.sync.objects import ObjectStore
 from jetspark.sync.ordered import OrderedConsumer
 from jetspark.sync.portal import Portal
 
@@ -53,6 +71,159 @@ class AckFuture:
     def wait(self) -> PubAck:
         """Wait for the ack; how long it may take was settled by the publish."""
         return self._portal.call(self._inner.wait())
+
+
+class AtomicBatch:
+    """Messages that are stored together. Made by ``JetStream.atomic_batch``.
+
+    ``async with`` commits at a clean exit and forgets everything on an exception; ``ack`` is the
+    answer: ``ack.seq`` is the sequence of the last message, ``ack.count`` how many there are, so
+    the first one has ``ack.seq - ack.count + 1``.
+    """
+
+    def __init__(self, portal: Portal, inner: _AtomicBatch) -> None:
+        self._portal = portal
+        self._inner = inner
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    @property
+    def ack(self) -> PubAck:
+        """The answer to the commit; ValueError before it."""
+        return self._inner.ack
+
+    def add(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        *,
+        headers: HeaderInput = None,
+        msg_id: str = "",
+        expect: Expect | None = None,
+        ttl: float | Literal["never"] | None = None,
+    ) -> None:
+        """Add a message; nothing is sent before the commit.
+
+        ``expect`` is checked against the stream as it is before the batch; ``last_seq`` belongs
+        to the first message only. Raises BatchTooLarge beyond the server's limit, and ValueError
+        for a message id that the batch already has.
+        """
+        self._portal.run(
+            self._inner.add,
+            subject,
+            payload,
+            headers=headers,
+            msg_id=msg_id,
+            expect=expect,
+            ttl=ttl,
+        )
+
+    def abort(self) -> None:
+        """Forget everything; nothing was sent."""
+        self._portal.run(self._inner.abort)
+
+    def commit(self) -> PubAck:
+        """Send the batch and wait until it is stored.
+
+        Raises what the server says against it: WrongLastSequence and its kin, BatchNotEnabled,
+        BatchDuplicate, ...; then nothing was stored. RequestTimeout leaves that open.
+        """
+        return self._portal.call(self._inner.commit())
+
+    def __enter__(self) -> Self:
+        self._portal.call(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+
+class FastPublisher:
+    """A fast batch. Made by ``JetStream.fast_publisher``; ``async with`` commits at a clean exit.
+
+    Messages are stored as they come, in order; it is not all or nothing. ``acked`` says how many
+    are known to be stored, ``ack`` is the final answer.
+    """
+
+    def __init__(self, portal: Portal, inner: _FastPublisher) -> None:
+        self._portal = portal
+        self._inner = inner
+
+    @property
+    def sent(self) -> int:
+        """Messages sent."""
+        return self._inner.sent
+
+    @property
+    def acked(self) -> int:
+        """Messages known to be settled: stored, or told of as a gap or refusal."""
+        return self._inner.acked
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was committed, or has failed."""
+        return self._inner.is_closed
+
+    @property
+    def ack(self) -> PubAck:
+        """The final answer; ValueError before the commit."""
+        return self._inner.ack
+
+    def publish(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        *,
+        headers: HeaderInput = None,
+        msg_id: str = "",
+        expect: Expect | None = None,
+        ttl: float | Literal["never"] | None = None,
+    ) -> int:
+        """Send a message as soon as the server allows more; returns its sequence in the batch.
+
+        Raises what ended the batch: BatchIncomplete when messages were lost, ApiError when one
+        was refused, BatchNotEnabled, NotSupported, RequestTimeout.
+        """
+        return self._portal.call(
+            self._inner.publish(
+                subject, payload, headers=headers, msg_id=msg_id, expect=expect, ttl=ttl
+            )
+        )
+
+    def extend(
+        self,
+        subjects: Sequence[str],
+        payloads: Sequence[bytes],
+        headers: Sequence[bytes] | None = None,
+        msg_ids: Sequence[str] | None = None,
+    ) -> None:
+        """Send columns of messages: ``headers`` are whole blocks, empty for none.
+
+        The same as ``publish`` for each row, without its price.
+        """
+        self._portal.call(self._inner.extend(subjects, payloads, headers, msg_ids))
+
+    def commit(self) -> PubAck:
+        """End the batch and wait until all of it is stored; ``async with`` does it by itself."""
+        return self._portal.call(self._inner.commit())
+
+    def __enter__(self) -> Self:
+        self._portal.call(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._portal.call(self._inner.__aexit__(kind, error, traceback))
 
 
 class Stream:
@@ -445,6 +616,60 @@ class JetStream:
         """
         self._portal.call(self._inner.publish_async_complete(timeout=timeout))
 
+    def atomic_batch(
+        self,
+        *,
+        max_messages: int = BATCH_MESSAGES_MAX,
+        eob: bool = False,
+        timeout: float | None = None,
+    ) -> AtomicBatch:
+        """Messages that are stored together or not at all (ADR-50); for ``async with``.
+
+        The stream needs ``allow_atomic``. ``max_messages`` is the server's limit; with ``eob`` a
+        message of its own, which is not stored, commits the batch.
+        """
+        return AtomicBatch(
+            self._portal,
+            self._portal.run(
+                self._inner.atomic_batch, max_messages=max_messages, eob=eob, timeout=timeout
+            ),
+        )
+
+    def fast_publisher(
+        self,
+        *,
+        flow: int = FLOW,
+        flow_bytes: int = 0,
+        max_outstanding_acks: int = MAX_OUTSTANDING_ACKS,
+        gap: Gap = "fail",
+        on_gap: GapCallback | None = None,
+        on_refused: RefusalCallback | None = None,
+        dialect: Literal["reply", "headers"] = "reply",
+        ack_timeout: float | None = None,
+    ) -> FastPublisher:
+        """Many messages quickly, with an ack for every ``flow`` of them (ADR-50, fast ingest).
+
+        The stream needs ``allow_batched``. At most ``max_outstanding_acks`` acks may be missing;
+        silence for ``ack_timeout`` seconds is asked about, then RequestTimeout. With ``gap``
+        "fail" a lost or refused message ends the batch; with "ok" it goes on, and ``on_gap``
+        (expected and received sequence) and ``on_refused`` are told. ``dialect`` "headers" is
+        that of the document, which only jetspark servers speak, and which can count bytes.
+        """
+        return FastPublisher(
+            self._portal,
+            self._portal.run(
+                self._inner.fast_publisher,
+                flow=flow,
+                flow_bytes=flow_bytes,
+                max_outstanding_acks=max_outstanding_acks,
+                gap=gap,
+                on_gap=on_gap,
+                on_refused=on_refused,
+                dialect=dialect,
+                ack_timeout=ack_timeout,
+            ),
+        )
+
     def subscribe(
         self,
         subject: str = "",
@@ -527,3 +752,93 @@ class JetStream:
                 )
             ),
         )
+
+    def create_key_value(
+        self, config: KeyValueConfig, *, timeout: float | None = None
+    ) -> KeyValue:
+        """Create a bucket; BucketExists when the name is taken with another configuration."""
+        return KeyValue(
+            self._portal, self._portal.call(self._inner.create_key_value(config, timeout=timeout))
+        )
+
+    def update_key_value(
+        self, config: KeyValueConfig, *, timeout: float | None = None
+    ) -> KeyValue:
+        """Change the configuration of a bucket; BucketNotFound when there is none."""
+        return KeyValue(
+            self._portal, self._portal.call(self._inner.update_key_value(config, timeout=timeout))
+        )
+
+    def create_or_update_key_value(
+        self, config: KeyValueConfig, *, timeout: float | None = None
+    ) -> KeyValue:
+        """Change a bucket, or create it when it does not exist."""
+        return KeyValue(
+            self._portal,
+            self._portal.call(self._inner.create_or_update_key_value(config, timeout=timeout)),
+        )
+
+    def key_value(
+        self,
+        bucket: str,
+        *,
+        read_only: bool = False,
+        read_after_write: bool = False,
+        key_codec: KeyCodec | None = None,
+        value_codec: ValueCodec | None = None,
+        timeout: float | None = None,
+    ) -> KeyValue:
+        """A handle to an existing bucket; BucketNotFound when there is none.
+
+        With ``read_after_write`` it sees at least what it wrote and saw before (ADR-53).
+        """
+        return KeyValue(
+            self._portal,
+            self._portal.call(
+                self._inner.key_value(
+                    bucket,
+                    read_only=read_only,
+                    read_after_write=read_after_write,
+                    key_codec=key_codec,
+                    value_codec=value_codec,
+                    timeout=timeout,
+                )
+            ),
+        )
+
+    def delete_key_value(self, bucket: str, *, timeout: float | None = None) -> None:
+        """Delete a bucket with everything in it; BucketNotFound when there is none."""
+        self._portal.call(self._inner.delete_key_value(bucket, timeout=timeout))
+
+    def key_value_names(self, *, timeout: float | None = None) -> Iterator[str]:
+        """Iterate over the names of all buckets."""
+        return self._portal.items(self._portal.run(self._inner.key_value_names, timeout=timeout))
+
+    def create_object_store(
+        self, config: ObjectStoreConfig, *, timeout: float | None = None
+    ) -> ObjectStore:
+        """Create an object store; BucketExists when the name is taken with other settings."""
+        return ObjectStore(
+            self._portal,
+            self._portal.call(self._inner.create_object_store(config, timeout=timeout)),
+        )
+
+    def object_store(
+        self, bucket: str, *, read_after_write: bool = False, timeout: float | None = None
+    ) -> ObjectStore:
+        """A handle to an existing object store; BucketNotFound when there is none.
+
+        With ``read_after_write`` it sees at least what it wrote and saw before (ADR-53).
+        """
+        return ObjectStore(
+            self._portal,
+            self._portal.call(
+                self._inner.object_store(
+                    bucket, read_after_write=read_after_write, timeout=timeout
+                )
+            ),
+        )
+
+    def delete_object_store(self, bucket: str, *, timeout: float | None = None) -> None:
+        """Delete an object store with everything in it; BucketNotFound when there is none."""
+        self._portal.call(self._inner.delete_object_store(bucket, timeout=timeout))

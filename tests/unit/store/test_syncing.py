@@ -139,14 +139,16 @@ def test_a_higher_level_syncs_what_came_before(lazy: "Bench") -> None:
         assert bodies(lazy) == {1: b"one", 2: b"two"}
 
 
-def test_a_sync_that_fails_is_an_error_of_the_log(lazy: "Bench") -> None:
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_a_sync_that_fails_is_an_error_of_the_log(lazy: "Bench", error: int) -> None:
+    """Also when there was no space: a later sync is not for what this one lost."""
     publish(lazy, b"one")
     lazy.log.sync_due = True
-    lazy.disk.fail(1, errno.EIO)
+    lazy.disk.fail(1, error)
     lazy.log.maintain()
 
     assert lazy.log.sync_error is not None
-    lazy.log.fail(no_space=False)
+    lazy.log.fail(no_space=error == errno.ENOSPC)
     assert lazy.log.read_only
     assert bodies(lazy) == {1: b"one"}
     assert lazy.log.reopen()

@@ -12,17 +12,29 @@ from jetspark import client, sync
 ROOT = Path(__file__).resolve().parents[3]
 TWINS = [
     "AckFuture",
+    "AtomicBatch",
     "Client",
     "Consumer",
     "Consumption",
+    "Election",
+    "FastPublisher",
     "JetStream",
     "JetStreamMessage",
+    "KeyValue",
+    "KeyWatcher",
+    "Lock",
+    "Members",
+    "Membership",
     "MessageIterator",
+    "ObjectReader",
+    "ObjectStore",
+    "ObjectWatcher",
     "OrderedConsumer",
     "PullSubscription",
     "PushSubscription",
     "Stream",
     "Subscription",
+    "Transaction",
 ]
 # Public for other parts of the client only (tools/gen_sync.py, SKIP).
 INTERNAL = {
@@ -36,13 +48,20 @@ INTERNAL = {
     },
     "AckFuture": {"on_reply", "renew", "fail", "failed_unseen"},
     "Consumer": {"label", "next_subject", "check_exists"},
+    "AtomicBatch": {"add_block"},
+    "KeyValue": {"typed"},
+    "KeyWatcher": {"next_chunk"},
+    "ObjectReader": {"next_chunk"},
+    "ObjectWatcher": {"next_chunk"},
+    "Stream": {"reader"},
     "MessageIterator": {"next_chunk"},
     "PushSubscription": {"next_chunk"},
 }
 
 
 def public(kind: type) -> set[str]:
-    return {name for name in vars(kind) if not name.startswith("_")}
+    parts = [kind, *(base for base in kind.__bases__ if base.__name__.endswith("Calls"))]
+    return {name for part in parts for name in vars(part) if not name.startswith("_")}
 
 
 def test_the_generated_modules_are_up_to_date() -> None:

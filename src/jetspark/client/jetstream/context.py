@@ -20,19 +20,10 @@ from jetspark.client.core import ClientCore
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient, api_prefix
 from jetspark.client.jetstream.consumer.consume import MessageCallback
+from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.high_water import HighWater
-from jetspark.client.jetstream.kv.bucket import KeyValue
-from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
-from jetspark.client.jetstream.kv.config import KeyValueConfig
-from jetspark.client.jetstream.kv.jetstream_backend import JetStreamBackend
-from jetspark.client.jetstream.kv.manage import (
-    ALL_BUCKETS,
-    bucket_names,
-    create_bucket,
-    delete_bucket,
-    open_bucket,
-    update_bucket,
-)
+from jetspark.client.jetstream.kv.calls import BucketCalls
+from jetspark.client.jetstream.objects.calls import ObjectCalls
 from jetspark.client.jetstream.publish import (
     PUBLISH_ASYNC_MAX,
     AckFuture,
@@ -42,6 +33,13 @@ from jetspark.client.jetstream.publish import (
     read_ack,
 )
 from jetspark.client.jetstream.publish_atomic import BATCH_MESSAGES_MAX, AtomicBatch
+from jetspark.client.jetstream.publish_fast import (
+    FLOW,
+    MAX_OUTSTANDING_ACKS,
+    FastPublisher,
+    GapCallback,
+    RefusalCallback,
+)
 from jetspark.client.jetstream.stream_lists import stream_name_pages, stream_pages
 from jetspark.client.jetstream.streams import Stream
 from jetspark.client.jetstream.subscribe.plan import Wanted, settle
@@ -50,14 +48,14 @@ from jetspark.client.jetstream.subscribe.push_subscription import PushSubscripti
 from jetspark.client.jetstream.subscribe.workflow import Attached, Workflow
 from jetspark.client.pager import Pager
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
-from jetspark.errors import BadName, BucketNotFound, StreamNotFound
+from jetspark.errors import BadName, StreamNotFound
 from jetspark.errors.codes import ErrCode
 from jetspark.subjects.tokens import stream_name_problem
 
 __all__ = ["PUBLISH_ASYNC_MAX", "JetStream"]
 
 
-class JetStream:
+class JetStream(BucketCalls, ObjectCalls):
     """Streams of one account or domain. Made by ``Client.jetstream``."""
 
     def __init__(
@@ -226,58 +224,37 @@ class JetStream:
         """
         return AtomicBatch(self._api, max_messages=max_messages, eob=eob, timeout=timeout)
 
-    # Key-value buckets.
-
-    async def create_key_value(
-        self, config: KeyValueConfig, *, timeout: float | None = None
-    ) -> KeyValue:
-        """Create a bucket; BucketExists when the name is taken with another configuration."""
-        return self._bucket(await create_bucket(self._api, config, timeout))
-
-    async def update_key_value(
-        self, config: KeyValueConfig, *, timeout: float | None = None
-    ) -> KeyValue:
-        """Change the configuration of a bucket; BucketNotFound when there is none."""
-        return self._bucket(await update_bucket(self._api, config, timeout))
-
-    async def create_or_update_key_value(
-        self, config: KeyValueConfig, *, timeout: float | None = None
-    ) -> KeyValue:
-        """Change a bucket, or create it when it does not exist."""
-        try:
-            return await self.update_key_value(config, timeout=timeout)
-        except BucketNotFound:
-            return await self.create_key_value(config, timeout=timeout)
-
-    async def key_value(
+    def fast_publisher(
         self,
-        bucket: str,
         *,
-        read_only: bool = False,
-        read_after_write: bool = False,
-        key_codec: KeyCodec | None = None,
-        value_codec: ValueCodec | None = None,
-        timeout: float | None = None,
-    ) -> KeyValue:
-        """A handle to an existing bucket; BucketNotFound when there is none.
+        flow: int = FLOW,
+        flow_bytes: int = 0,
+        max_outstanding_acks: int = MAX_OUTSTANDING_ACKS,
+        gap: Gap = "fail",
+        on_gap: GapCallback | None = None,
+        on_refused: RefusalCallback | None = None,
+        dialect: Literal["reply", "headers"] = "reply",
+        ack_timeout: float | None = None,
+    ) -> FastPublisher:
+        """Many messages quickly, with an ack for every ``flow`` of them (ADR-50, fast ingest).
 
-        With ``read_after_write`` it sees at least what it wrote and saw before (ADR-53).
+        The stream needs ``allow_batched``. At most ``max_outstanding_acks`` acks may be missing;
+        silence for ``ack_timeout`` seconds is asked about, then RequestTimeout. With ``gap``
+        "fail" a lost or refused message ends the batch; with "ok" it goes on, and ``on_gap``
+        (expected and received sequence) and ``on_refused`` are told. ``dialect`` "headers" is
+        that of the document, which only jetspark servers speak, and which can count bytes.
         """
-        return self._bucket(
-            await open_bucket(self._api, bucket, timeout),
-            read_only=read_only,
-            read_after_write=read_after_write,
-            key_codec=key_codec,
-            value_codec=value_codec,
+        return FastPublisher(
+            self._api,
+            flow=flow,
+            flow_bytes=flow_bytes,
+            max_outstanding_acks=max_outstanding_acks,
+            gap=gap,
+            on_gap=on_gap,
+            on_refused=on_refused,
+            dialect=dialect,
+            ack_timeout=self._api.seconds(ack_timeout),
         )
-
-    async def delete_key_value(self, bucket: str, *, timeout: float | None = None) -> None:
-        """Delete a bucket with everything in it; BucketNotFound when there is none."""
-        await delete_bucket(self._api, bucket, timeout)
-
-    def key_value_names(self, *, timeout: float | None = None) -> Pager[str]:
-        """Iterate over the names of all buckets."""
-        return Pager(bucket_names(self.stream_names(subject=ALL_BUCKETS, timeout=timeout)))
 
     # Subscribing: the workflow of ADR-15.
 
@@ -354,24 +331,6 @@ class JetStream:
         return PullSubscription(self._api, attached)
 
     # Private parts.
-
-    def _bucket(
-        self,
-        info: StreamInfo,
-        *,
-        read_only: bool = False,
-        read_after_write: bool = False,
-        key_codec: KeyCodec | None = None,
-        value_codec: ValueCodec | None = None,
-    ) -> KeyValue:
-        shared = self._high_water
-        high_water = shared if shared.enabled else HighWater(enabled=read_after_write)
-        return KeyValue(
-            JetStreamBackend(self._api, info, high_water),
-            key_codec=key_codec,
-            value_codec=value_codec,
-            read_only=read_only,
-        )
 
     async def _attach(
         self, wanted: Wanted, pending_msgs: int, pending_bytes: int, timeout: float | None

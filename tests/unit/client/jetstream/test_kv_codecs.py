@@ -3,9 +3,9 @@
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from jetspark.client.jetstream.kv.codec import Base64Keys, CodecFailed, PathKeys
+from jetspark.client.jetstream.kv.codec import Base64Keys, PathKeys
 from jetspark.client.jetstream.kv.encryption import AesGcmValues
-from jetspark.errors import BadName
+from jetspark.errors import BadName, CodecFailed
 from jetspark.subjects.tokens import key_problem
 
 OLD, NEW = bytes(range(16)), bytes(range(32))

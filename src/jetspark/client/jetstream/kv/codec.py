@@ -7,11 +7,7 @@ filters keep their meaning. A value codec maps bytes to bytes and knows bucket a
 import base64
 from typing import Protocol
 
-from jetspark.errors import BadName, Error
-
-
-class CodecFailed(Error, ValueError):
-    """A stored key or value cannot be decoded with the codec of this handle."""
+from jetspark.errors import BadName, CodecFailed
 
 
 class KeyCodec(Protocol):

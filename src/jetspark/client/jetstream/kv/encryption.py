@@ -28,7 +28,7 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from jetspark.client.jetstream.kv.codec import CodecFailed
+from jetspark.errors import CodecFailed
 
 FORMAT: Final = 1
 NONCE_SIZE: Final = 12

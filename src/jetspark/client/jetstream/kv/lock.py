@@ -104,6 +104,13 @@ class Lock:
         )
         return True
 
+    async def wait_lost(self, *, timeout: float | None = None) -> bool:
+        """Wait until the lock is lost; False when ``timeout`` seconds passed without."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                return await self.lost.wait()
+        return False
+
     async def release(self) -> None:
         """Give it up; does nothing when it is not held."""
         renewing, self._renewing = self._renewing, None
@@ -166,16 +173,33 @@ class Lock:
                             return
 
 
-class Election(Lock):
+class Election:
     """Elects one leader among the candidates. Made by ``KeyValue.elect``.
 
     ``async with`` waits until this candidate leads and resigns in the end.
     """
 
+    def __init__(self, bucket: "KeyValue", key: str, candidate: str, ttl: float) -> None:
+        if not candidate:
+            raise ValueError("a candidate needs a name that the others can tell")
+        self._bucket = bucket
+        self._key = key
+        self._lock = Lock(bucket, key, candidate, ttl)
+
+    @property
+    def candidate(self) -> str:
+        """The name of this candidate."""
+        return self._lock.owner
+
     @property
     def is_leader(self) -> bool:
         """Whether this candidate leads, as far as can be known."""
-        return self.is_held
+        return self._lock.is_held
+
+    @property
+    def token(self) -> int:
+        """The fencing token of the current leadership; ValueError when it does not lead."""
+        return self._lock.token
 
     async def leader(self, *, timeout: float | None = None) -> str | None:
         """The candidate that leads now; None when nobody does."""
@@ -186,12 +210,19 @@ class Election(Lock):
         return entry.value.decode("utf-8", "replace")
 
     async def campaign(self, *, timeout: float | None = None) -> int:
-        """Wait until this candidate leads; returns the fencing token."""
-        return await self.acquire(timeout=timeout)
+        """Wait until this candidate leads; returns the fencing token.
+
+        Raises RequestTimeout after ``timeout`` seconds (None: waits as long as it takes).
+        """
+        return await self._lock.acquire(timeout=timeout)
 
     async def resign(self) -> None:
         """Let others lead."""
-        await self.release()
+        await self._lock.release()
+
+    async def wait_deposed(self, *, timeout: float | None = None) -> bool:
+        """Wait until the leadership is lost; False when ``timeout`` seconds passed without."""
+        return await self._lock.wait_lost(timeout=timeout)
 
     async def observe(self) -> AsyncGenerator[str | None, None]:
         """Yield the leader now and whenever it changes; None while there is none."""
@@ -205,3 +236,15 @@ class Election(Lock):
                 if not told or leader != known:
                     told, known = True, leader
                     yield leader
+
+    async def __aenter__(self) -> Self:
+        await self.campaign()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.resign()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from jetspark.client.jetstream.kv.backend import TimeToLive
-from jetspark.client.jetstream.kv.codec import CodecFailed
 from jetspark.client.jetstream.kv.entry import Entry, Operation
+from jetspark.errors import CodecFailed
 
 if TYPE_CHECKING:
     from jetspark.client.jetstream.kv.bucket import KeyValue

@@ -1,0 +1,53 @@
+"""Cutting what is put into chunks of one size, whatever pieces it comes in. Pure but for reads."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from typing import Final, Protocol
+
+from jetspark.client.frames import to_bytes
+
+CHUNKS_PER_READ: Final = 8
+
+
+class Readable(Protocol):
+    """A binary file."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to ``size`` bytes; empty at the end."""
+
+
+ObjectData = bytes | Readable | Iterable[bytes] | AsyncIterable[bytes]
+
+
+async def pieces_of(data: ObjectData, size: int) -> AsyncGenerator[bytes, None]:
+    """What was given, as it comes: bytes, a file, an iterable or async iterable of bytes."""
+    given: object = data
+    if isinstance(given, bytes | bytearray | memoryview):
+        yield bytes(given)
+    elif isinstance(given, AsyncIterable):
+        async for piece in given:
+            yield to_bytes(piece)
+    elif hasattr(given, "read"):
+        # Files block: they are read on another thread.
+        while piece := await asyncio.to_thread(given.read, size * CHUNKS_PER_READ):
+            yield to_bytes(piece)
+    elif isinstance(given, Iterable) and not isinstance(given, str):
+        for piece in given:
+            yield to_bytes(piece)
+    else:
+        kind = type(given).__name__
+        raise TypeError(f"an object is bytes, a binary file, or an iterable of bytes, not {kind}")
+
+
+async def chunks_of(data: ObjectData, size: int) -> AsyncGenerator[bytes, None]:
+    """The same in chunks of ``size`` bytes, the last one shorter."""
+    rest = bytearray()
+    async for piece in pieces_of(data, size):
+        rest += piece
+        whole = len(rest) - len(rest) % size
+        view = bytes(rest[:whole])
+        del rest[:whole]
+        for at in range(0, whole, size):
+            yield view[at : at + size]
+    if rest:
+        yield bytes(rest)

@@ -1,0 +1,119 @@
+"""What is known about an object: its meta message (ADR-20)."""
+
+import base64
+import hashlib
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from jetspark.api.base import ZERO_TIME, ApiStruct, Timestamp, decoder, encode, shown
+from jetspark.api.stream import StreamInfo
+from jetspark.client.jetstream.objects.config import ObjectStoreConfig
+from jetspark.errors import ProtocolViolation
+
+CHUNK_SIZE: Final = 128 * 1024
+DIGEST_PREFIX: Final = "SHA-256="
+
+
+class ObjectLink(ApiStruct, frozen=True, kw_only=True):
+    """Where a link leads: an object, or a whole store when ``name`` is empty."""
+
+    bucket: str = shown("")
+    name: str = ""
+
+
+class ObjectOptions(ApiStruct, frozen=True, kw_only=True):
+    """How an object is stored."""
+
+    link: ObjectLink | None = None
+    max_chunk_size: int = 0
+
+
+class ObjectInfo(ApiStruct, frozen=True, kw_only=True):
+    """An object, as its meta message says.
+
+    ``seq`` is the sequence of that message, the highest of the object (ADR-53); ``mtime`` is when
+    the store took it.
+    """
+
+    name: str = shown("")
+    description: str = ""
+    headers: dict[str, list[str]] | None = None
+    metadata: dict[str, str] | None = None
+    options: ObjectOptions | None = None
+    bucket: str = shown("")
+    nuid: str = shown("")
+    size: int = shown(0)
+    mtime: Timestamp = shown(ZERO_TIME)
+    chunks: int = shown(0)
+    digest: str = ""
+    deleted: bool = False
+    seq: int = 0
+
+    @property
+    def modified(self) -> datetime:
+        """``mtime`` as UTC, cut to microseconds."""
+        seconds, rest = divmod(int(self.mtime), 1_000_000_000)
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+
+    @property
+    def link(self) -> ObjectLink | None:
+        """Where it leads, if it is a link."""
+        return self.options.link if self.options is not None else None
+
+
+class ObjectStoreStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of an object store."""
+
+    bucket: str
+    size: int
+    sealed: bool
+    config: ObjectStoreConfig
+    stream_info: StreamInfo
+
+    @property
+    def backing_store(self) -> str:
+        """The kind of backend."""
+        return "JetStream"
+
+
+_decode: Final = decoder(ObjectInfo).decode
+
+
+def encode_info(info: ObjectInfo) -> bytes:
+    """The body of a meta message; the sequence is the message's own."""
+    return encode(msgspec.structs.replace(info, seq=0))
+
+
+def decode_info(data: bytes, seq: int, time_ns: int) -> ObjectInfo:
+    """Read a meta message."""
+    try:
+        found = _decode(data)
+    except msgspec.MsgspecError as error:
+        raise ProtocolViolation(f"the meta message {seq} cannot be read: {error}") from error
+    return msgspec.structs.replace(found, seq=seq, mtime=Timestamp(time_ns))
+
+
+def encode_name(name: str) -> str:
+    """The token that stands for a name in a subject: URL-safe base64 with padding."""
+    return base64.urlsafe_b64encode(name.encode()).decode()
+
+
+class Digest:
+    """SHA-256 as object stores write it."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def update(self, data: bytes) -> None:
+        """Take more of the object."""
+        self._hash.update(data)
+
+    def text(self) -> str:
+        """``SHA-256=`` and URL-safe base64 with padding."""
+        return DIGEST_PREFIX + base64.urlsafe_b64encode(self._hash.digest()).decode()
+
+    def fits(self, stored: str) -> bool:
+        """Whether it is the stored one; some clients leave out the padding."""
+        return self.text().rstrip("=") == stored.rstrip("=")

@@ -33,6 +33,7 @@ LACKING_MODULES = {
     "test_kv_extras": "atomic batches",
     "test_sync_kv": "atomic batches",
     "test_publish_fast": "fast batches",
+    "test_replica": "allow_atomic, which our buckets have",
     "test_objects": "allow_batched, which our object stores have",
 }
 

@@ -41,15 +41,15 @@ class KeyValueReplica:
 
     def get(self, key: str) -> Entry:
         """The value as this replica has it; KeyNotFound when it has none."""
-        stored = self._copy.find(self._coding.key(key))
+        stored = self._copy.find(self._coding.lookup(key))
         if stored is None:
             raise KeyNotFound(self._bucket.bucket, key)
         return self._coding.entry(stored)
 
     def value(self, key: str, default: bytes | None = None) -> bytes | None:
         """Only the value, or ``default``: the fastest way to read."""
-        stored = self._copy.find(self._coding.key(key))
-        return default if stored is None else self._coding.entry(stored).value
+        stored = self._copy.find(self._coding.lookup(key))
+        return default if stored is None else self._coding.open_value(key, stored)
 
     def items(self) -> dict[str, Entry]:
         """All values, as of one revision."""

@@ -31,6 +31,7 @@ LACKING_MODULES = {
     "test_kv": "allow_atomic, which our buckets have",
     "test_kv_watch": "allow_atomic, which our buckets have",
     "test_kv_extras": "atomic batches",
+    "test_kv_linearizable": "allow_atomic, which our buckets have",
     "test_sync_kv": "atomic batches",
     "test_publish_fast": "fast batches",
     "test_replica": "allow_atomic, which our buckets have",

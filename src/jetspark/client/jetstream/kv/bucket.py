@@ -2,10 +2,11 @@
 
 # Every call has a timeout argument (design.md, "The client").
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from jetspark.client.jetstream.kv.backend import Backend, TimeToLive, WatchPlan
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
@@ -25,8 +26,6 @@ from jetspark.client.jetstream.kv.watch import KeyWatcher
 from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.client.pager import Pager
 from jetspark.errors import KeyExists, KeyNotFound, ReadOnly, WrongLastSequence
-
-CREATE_TRIES: Final = 10  # against others who create and delete the same key all the time
 
 
 class KeyValue(CoordinationCalls):
@@ -231,8 +230,10 @@ class KeyValue(CoordinationCalls):
 
         Raises KeyExists with the revision that it has.
         """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.seconds(timeout)
         expected = 0
-        for _ in range(CREATE_TRIES):
+        while True:
             try:
                 return await self._write(key, value, Operation.PUT, expected, ttl, timeout)
             except WrongLastSequence as error:
@@ -240,8 +241,10 @@ class KeyValue(CoordinationCalls):
                 found = await self._find(key, 0, error.actual or 0, timeout)
             if found is not None and found.is_put:
                 raise KeyExists(self.bucket, key, found.revision)
+            # Deleted meanwhile: tried again, unless others are faster all the time.
+            if loop.time() >= deadline:
+                raise KeyExists(self.bucket, key)
             expected = 0 if found is None else found.revision
-        raise KeyExists(self.bucket, key)
 
     async def update(
         self,

@@ -46,6 +46,8 @@ HOT = [
     "store/rewriting.py",
     "store/segments.py",
     "store/staging.py",
+    "engine/batch/intake.py",
+    "engine/batch/members.py",
     "engine/outbox.py",
     "engine/target.py",
     "engine/stream/checks.py",

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bench.batches import atomic_batches, fast_ingest
 from bench.load import (
     Wire,
     answer_all,
@@ -13,7 +14,7 @@ from bench.load import (
     receive_all,
     windowed,
 )
-from bench.servers import Running
+from bench.servers import PEER, Running
 
 Work = Callable[[], None]
 
@@ -25,14 +26,17 @@ class Case:
     name: str
     count: int
     prepare: Callable[[Running, int], Work]
+    # Who stands beside us, and whether the client has permissions that are looked at.
+    peer: str = PEER
+    guarded: bool = False
 
 
-def publish(size: int, window: int) -> Callable[[Running, int], Work]:
+def publish(size: int, window: int, config: bytes = b"") -> Callable[[Running, int], Work]:
     """Publish into a stream with so many messages in flight; each is acknowledged."""
 
     def prepare(server: Running, count: int) -> Work:
         wire = Wire(server)
-        make_stream(wire, b"PUB")
+        make_stream(wire, b"PUB", config)
         wire.send(b"SUB _I.* 1\r\n")
         wire.sync()
         frame = b"PUB PUB.x _I.1 %d\r\n%b\r\n" % (size, b"x" * size)
@@ -142,5 +146,9 @@ CASES = (
     Case("publish, 1,000 in flight, 128 B", 200_000, publish(128, 1000)),
     Case("publish, 1,000 in flight, 1 KiB", 80_000, publish(1024, 1000)),
     Case("publish, one at a time, 128 B", 4_000, publish(128, 1)),
+    Case("fast ingest, 128 B", 200_000, fast_ingest(1)),
+    Case("fast ingest, four publishers", 200_000, fast_ingest(4)),
+    Case("atomic batches of 100, 128 B", 100_000, atomic_batches(100)),
+    Case("atomic batches of 1,000, 128 B", 100_000, atomic_batches(1000)),
     Case("direct get, 100 in flight", 100_000, direct_get(100)),
 )

@@ -14,9 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import clients, start
+from bench import clients, consumer_cases, interactive, restart, start
 from bench.cases import CASES, Case
 from bench.servers import OURS, PEER, running
+from bench.stream_cases import CASES as STREAM_CASES
 
 
 def disk_p50_ms(size: int, rounds: int = 300) -> float:
@@ -32,15 +33,37 @@ def disk_p50_ms(size: int, rounds: int = 300) -> float:
     return statistics.median(times) * 1000
 
 
-def measure(name: str, case: Case) -> tuple[float, float]:
-    """Messages per second, and CPU nanoseconds of the server per message."""
-    with running(name) as server:
-        work = case.prepare(server, case.count)
+def measure(name: str, case: Case, count: int) -> tuple[float, float, float]:
+    """Messages per second, CPU nanoseconds of the server per message, messages per write."""
+    with running(name, guarded=case.guarded) as server:
+        work = case.prepare(server, count)
+        before = server.commits()
         cpu = server.cpu_ns()
         begun = time.perf_counter()
         work()
         seconds = time.perf_counter() - begun
-        return case.count / seconds, (server.cpu_ns() - cpu) / case.count
+        spent = server.cpu_ns() - cpu
+        after = server.commits()
+        groups = after.get("groups", 0) - before.get("groups", 0)
+        written = after.get("messages", 0) - before.get("messages", 0)
+        return count / seconds, spent / count, written / groups if groups else 0.0
+
+
+def compare(case: Case, rounds: int, count: int) -> None:
+    """Measure both servers in turn and print the row."""
+    figures: dict[str, list[tuple[float, float, float]]] = {case.peer: [], OURS: []}
+    for _ in range(rounds):
+        for name, found in figures.items():
+            found.append(measure(name, case, count))
+    theirs, ours = (statistics.median(row[0] for row in each) for each in figures.values())
+    cheapest = [min(row[1] for row in each) for each in figures.values()]
+    together = statistics.median(row[2] for row in figures[OURS])
+    print(
+        f"{case.name:<34} {theirs:>10,.0f}/s {ours:>10,.0f}/s {ours / theirs:>6.2f}   "
+        f"{cheapest[0]:,.0f} {cheapest[1]:,.0f}"
+        + (f", {together:,.1f}" if together else "")
+        + (f"   (beside {case.peer})" if case.peer != PEER else "")
+    )
 
 
 def main() -> None:
@@ -48,27 +71,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the messages")
     arguments = parser.parse_args()
     small, large = disk_p50_ms(4096), disk_p50_ms(90 * 1024)
     print(f"disk: synced write p50 {small:.3f} ms of 4 KiB, {large:.3f} ms of 90 KiB")
-    print(f"{'case':<34} {PEER:>12} {OURS:>12} {'ratio':>6}   CPU ns/msg (theirs, ours)")
-    for case in CASES:
-        if arguments.only not in case.name:
-            continue
-        rates: dict[str, list[float]] = {PEER: [], OURS: []}
-        costs: dict[str, list[float]] = {PEER: [], OURS: []}
-        for _ in range(arguments.rounds):
-            for name in (PEER, OURS):
-                rate, cost = measure(name, case)
-                rates[name].append(rate)
-                costs[name].append(cost)
-        theirs, ours = statistics.median(rates[PEER]), statistics.median(rates[OURS])
-        print(
-            f"{case.name:<34} {theirs:>10,.0f}/s {ours:>10,.0f}/s {ours / theirs:>6.2f}   "
-            f"{min(costs[PEER]):,.0f} {min(costs[OURS]):,.0f}"
-        )
+    print(
+        f"{'case':<34} {PEER:>12} {OURS:>12} {'ratio':>6}   CPU ns/msg (theirs, ours), "
+        "messages per write"
+    )
+    for case in (*CASES, *STREAM_CASES, *consumer_cases.CONSUMER_CASES):
+        if arguments.only in case.name:
+            compare(case, arguments.rounds, max(1, int(case.count * arguments.scale)))
     if arguments.only in "start memory":
         start.report(arguments.rounds)
+    interactive.report(only=arguments.only)
+    if arguments.only in "restart":
+        restart.report(1, arguments.scale)
+    if arguments.only in "memory per idle consumer":
+        consumer_cases.report(arguments.rounds)
     clients.report(arguments.rounds, only=arguments.only)
 
 

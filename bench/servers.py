@@ -1,18 +1,29 @@
 """The two servers under test, each a process with a store of its own."""
 
+import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 OURS = "jetspark"
 PEER = "nats-server"
+SYNC_ALWAYS = "nats-server always"  # with sync_interval: always, which is what we do by default
 BIN = Path(sys.executable).parent
+USER = b'"user":"bench","pass":"bench",'
+GUARD = """authorization { users: [ { user: bench, password: bench, permissions: {
+    publish: { allow: ["PUB.>", "$JS.API.>", "other.>"], deny: ["PUB.secret.>"] },
+    subscribe: { allow: ["_I.*", "_R.*"] } } } ] }
+"""
 
 
 @dataclass(frozen=True)
@@ -23,6 +34,9 @@ class Running:
     host: str
     port: int
     pid: int
+    monitor: int = 0
+    # What a client says of itself in CONNECT, before everything else.
+    connect: bytes = b""
 
     def cpu_ns(self) -> int:
         """CPU time of all its threads so far: steadier than the clock on the wall (speed.md 2)."""
@@ -31,36 +45,67 @@ class Running:
             total += int((task / "schedstat").read_text().split()[0])
         return total
 
+    def resident_mb(self) -> float:
+        """Its memory."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
-def command(name: str, store: Path) -> list[str]:
-    """How each server is started, with its defaults."""
-    arguments = ["-a", "127.0.0.1", "-p", "-1", "-js", "-sd", str(store)]
+    def kill(self) -> None:
+        """End it as a crash does."""
+        os.kill(self.pid, signal.SIGKILL)
+
+    def commits(self) -> dict[str, Any]:
+        """What our committer did; empty for others."""
+        if self.name != OURS or not self.monitor:
+            return {}
+        with urllib.request.urlopen(f"http://{self.host}:{self.monitor}/storez") as answer:
+            found: dict[str, Any] = json.load(answer).get("commits", {})
+        return found
+
+
+def command(name: str, store: Path, *, guarded: bool = False) -> list[str]:
+    """How each server is started, with its defaults unless a configuration is needed."""
+    arguments = ["-a", "127.0.0.1", "-p", "-1", "-js", "-sd", str(store / "js")]
+    settings = "jetstream { sync_interval: always }\n" if name == SYNC_ALWAYS else ""
+    if guarded:
+        settings += GUARD
+    if settings:
+        config = store / "bench.conf"
+        config.write_text(settings)
+        arguments += ["-c", str(config)]
     if name == OURS:
-        return [sys.executable, "-m", "jetspark", "serve", *arguments]
+        return [sys.executable, "-m", "jetspark", "serve", "-m", "-1", *arguments]
     return [str(BIN / "nats-server"), *arguments]
 
 
 @contextmanager
-def running(name: str, *flags: str) -> Iterator[Running]:
+def running(
+    name: str, *flags: str, store: Path | None = None, guarded: bool = False
+) -> Iterator[Running]:
     """Start a server, wait until it says that it is ready, and stop it at the end."""
-    store = Path(tempfile.mkdtemp(prefix="jetspark-bench-", dir=Path.cwd()))
-    process = subprocess.Popen([*command(name, store), *flags], stderr=subprocess.PIPE, text=True)
+    folder = store or Path(tempfile.mkdtemp(prefix="jetspark-bench-", dir=Path.cwd()))
+    arguments = [*command(name, folder, guarded=guarded), *flags]
+    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
     try:
-        yield _ready(name, process)
+        yield replace(_ready(name, process), connect=USER if guarded else b"")
     finally:
         process.terminate()
         process.communicate(timeout=30)
-        shutil.rmtree(store, ignore_errors=True)
+        if store is None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _ready(name: str, process: "subprocess.Popen[str]") -> Running:
     assert process.stderr is not None
-    host, port, seen = "", 0, []
+    host, port, monitor, seen = "", 0, 0, []
     for line in process.stderr:
         seen.append(line)
         found = re.search(r"Listening for client connections on (\S+):(\d+)", line)
         if found:
             host, port = found[1], int(found[2])
+        watched = re.search(r"http monitor on \S+:(\d+)", line)
+        if watched:
+            monitor = int(watched[1])
         if "Server is ready" in line:
-            return Running(name, host, port, process.pid)
+            return Running(name, host, port, process.pid, monitor)
     raise RuntimeError(f"{name} did not start:\n{''.join(seen)}")

@@ -53,7 +53,8 @@ PARTS = (
     ),
     Part("engine and store simulation", 80, ("tests/simulation",)),
     Part("interop", 80, ("tests/interop", "tests/integration")),
-    Part("client", 100, ("tests/client",)),
+    # By file: a module's cluster or server is started by one worker only.
+    Part("client", 100, ("tests/client",), arguments=("-n2", "--dist", "loadfile")),
     # One JVM serves the whole part, and which of its sessions is active depends on what ran
     # before: in a fixed order a failure can be looked into.
     Part("spark", 120, ("tests/spark",), arguments=("-p", "no:randomly")),

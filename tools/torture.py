@@ -22,7 +22,8 @@ sys.path.insert(0, str(ROOT))
 from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
 
-from jetspark.testing.store_crashes import run_crashes  # noqa: E402 - needs the path above
+from jetspark.testing.batch_crashes import run_batch_crashes  # noqa: E402 - needs the path above
+from jetspark.testing.store_crashes import run_crashes  # noqa: E402
 from jetspark.testing.store_damage import run_flips  # noqa: E402
 
 Campaign = Callable[[float, int], str]
@@ -79,6 +80,13 @@ def crashes(deadline: float, seed: int) -> str:
     return str(run_crashes(2**62, seed=seed, go_on=lambda _done: time.monotonic() < deadline))
 
 
+def batches(deadline: float, seed: int) -> str:
+    """Power cuts around the commits of batches."""
+    return str(
+        run_batch_crashes(2**62, seed=seed, go_on=lambda _done: time.monotonic() < deadline)
+    )
+
+
 def flips(deadline: float, seed: int) -> str:
     """Bits that change by themselves."""
     total = 0
@@ -88,7 +96,7 @@ def flips(deadline: float, seed: int) -> str:
     return f"{total} flips, at most one record lost each, every loss reported"
 
 
-CAMPAIGNS: tuple[Campaign, ...] = (kills, consumer_kills, crashes, flips, fuzz_protocol)
+CAMPAIGNS: tuple[Campaign, ...] = (kills, consumer_kills, crashes, batches, flips, fuzz_protocol)
 
 
 def main() -> None:

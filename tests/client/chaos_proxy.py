@@ -8,7 +8,7 @@ import contextlib
 import socket
 import struct
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 
 class ChaosProxy:
@@ -19,16 +19,23 @@ class ChaosProxy:
         self._target = (host, int(port))
         self._pairs: set[_Pair] = set()
         self._server: asyncio.Server | None = None
+        self._handlers: set[asyncio.Task[None]] = set()
         self.latency = 0.0  # seconds that every chunk is held back
         self.write_size = 0  # bytes per write; 0 writes chunks as they come
         self.refusing = False  # new connections are reset at once
         self.connections = 0
 
     @property
+    def port(self) -> int:
+        """Where it listens."""
+        assert self._server is not None
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    @property
     def url(self) -> str:
         """Where clients connect."""
-        assert self._server is not None
-        return f"nats://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return f"nats://127.0.0.1:{self.port}"
 
     def cut(self) -> None:
         """Reset every connection: what is on its way is lost."""
@@ -57,10 +64,14 @@ class ChaosProxy:
         assert self._server is not None
         self._server.close()
         self.cut()
+        if self._handlers:
+            await asyncio.wait(self._handlers, timeout=5)
         await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        here = cast("asyncio.Task[None]", asyncio.current_task())
+        self._handlers.add(here)
         pair = _Pair(writer)
         self._pairs.add(pair)
         try:
@@ -81,6 +92,7 @@ class ChaosProxy:
         finally:
             pair.reset()
             self._pairs.discard(pair)
+            self._handlers.discard(here)
 
     async def _pump(
         self, pair: "_Pair", reader: asyncio.StreamReader, writer: asyncio.StreamWriter

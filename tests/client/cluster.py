@@ -17,16 +17,27 @@ server_name: "{name}"
 lame_duck_duration: "30s"
 lame_duck_grace_period: "1s"
 jetstream: enabled
-cluster {{ name: "C1", listen: "127.0.0.1:{port}", routes: [{routes}] }}
+cluster {{ name: "C1", listen: "127.0.0.1:{port}", routes: [{routes}], no_advertise: {silent} }}
 """
 
 
 class Cluster:
-    """Three nodes; ``urls`` are theirs, whether they run or not."""
+    """Three nodes; ``urls`` are theirs, whether they run or not.
 
-    def __init__(self, folder: Path) -> None:
+    ``routes`` may say by node which ports it dials for its routes (to put a proxy between them);
+    who is not in it dials all nodes, but those that dial by themselves.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        route_ports: list[int] | None = None,
+        routes: dict[int, list[int]] | None = None,
+    ) -> None:
         self._folder = folder
-        self._route_ports = [unused_port() for _ in range(NODES)]
+        self._route_ports = route_ports or [unused_port() for _ in range(NODES)]
+        self._routes = routes or {}
         self._client_ports = [unused_port() for _ in range(NODES)]
         self._nodes: list[ServerProcess | None] = [None] * NODES
         for node in range(NODES):
@@ -39,11 +50,18 @@ class Cluster:
 
     def start(self, node: int) -> None:
         """Start a node, or start it again with the store it had."""
-        routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in self._route_ports)
+        others = [port for n, port in enumerate(self._route_ports) if n not in self._routes]
+        dialled = self._routes.get(node, others)
+        routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in dialled)
         config = self._folder / f"node{node}.conf"
         store = self._folder / f"store{node}"
         config.write_text(
-            CONFIG.format(name=f"n{node}", port=self._route_ports[node], routes=routes)
+            CONFIG.format(
+                name=f"n{node}",
+                port=self._route_ports[node],
+                routes=routes,
+                silent=str(bool(self._routes)).lower(),
+            )
         )
         self._nodes[node] = ServerProcess(
             "nats-server", store, "-c", str(config), port=str(self._client_ports[node])

@@ -8,7 +8,7 @@ import pytest
 from tests.client.cluster import Cluster
 
 from jetspark.api.stream import StreamConfig
-from jetspark.client import connect
+from jetspark.client import JetStream, Stream, connect
 from jetspark.errors import ApiError, ConnectionClosed, NoResponders, RequestTimeout
 
 QUICK: Any = {"reconnect_wait": 0.02, "reconnect_wait_max": 0.2}
@@ -48,35 +48,73 @@ async def test_a_node_killed_while_publishing_loses_no_acknowledged_message(
             StreamConfig(name=name, subjects=(name,), num_replicas=3, allow_direct=True),
             timeout=20,
         )
-        acked: dict[bytes, int] = {}
-        killed = asyncio.Event()
-
-        async def publish() -> None:
-            n = after = 0
-            while after < 100:
-                text = b"%d" % n
-                try:
-                    ack = await js.publish(name, text, msg_id=text.decode())
-                except (RequestTimeout, NoResponders, ConnectionClosed, ApiError):
-                    continue
-                acked[text] = ack.seq
-                n += 1
-                after += killed.is_set()
-
-        publishing = asyncio.ensure_future(publish())
-        while len(acked) < 100:
-            await asyncio.sleep(0.01)
+        publishing = Publishing(js, name)
+        await publishing.run(100)
         node = cluster.node_of(nc.connected_server)
+        going_on = asyncio.ensure_future(publishing.run(200))
         await asyncio.to_thread(cluster.kill, node)
-        killed.set()
-        await asyncio.wait_for(publishing, 60)
+        await asyncio.wait_for(going_on, 60)
         await asyncio.to_thread(cluster.start, node)
         await cluster.wait_ready()
-        stored = {seq: (await stream.get_msg(seq=seq)).data for seq in acked.values()}
 
         assert cluster.node_of(nc.connected_server) != node
-        assert {seq: text for text, seq in acked.items()} == stored
-        assert (await stream.info()).state.messages == len(acked)
+        await publishing.check(stream)
+
+
+async def test_leaders_that_step_down_lose_no_acknowledged_message(
+    cluster: Cluster, name: str
+) -> None:
+    await cluster.wait_ready()
+    async with await connect(cluster.urls, **QUICK) as nc:
+        js = nc.jetstream(timeout=2.0)
+        stream = await js.create_stream(
+            StreamConfig(name=name, subjects=(name,), num_replicas=3), timeout=20
+        )
+        publishing = Publishing(js, name)
+        leaders = set()
+        for step in range(1, 4):
+            leaders.add(await leader_of(stream))
+            going_on = asyncio.ensure_future(publishing.run(step * 100))
+            await nc.request(f"$JS.API.STREAM.LEADER.STEPDOWN.{name}", timeout=20)
+            await asyncio.wait_for(going_on, 60)
+
+        assert len(leaders) > 1
+        await publishing.check(stream)
+
+
+class Publishing:
+    """Publishes numbered messages, each under its id until it is acknowledged."""
+
+    def __init__(self, js: JetStream, subject: str) -> None:
+        self._js = js
+        self._subject = subject
+        self._acked: dict[bytes, int] = {}
+
+    async def run(self, count: int) -> None:
+        """Go on until so many are acknowledged."""
+        while len(self._acked) < count:
+            text = b"%d" % len(self._acked)
+            try:
+                ack = await self._js.publish(self._subject, text, msg_id=text.decode())
+            except (RequestTimeout, NoResponders, ConnectionClosed, ApiError):
+                continue
+            self._acked[text] = ack.seq
+
+    async def check(self, stream: Stream) -> None:
+        """Everything acknowledged is there, once, and nothing else."""
+        stored = {seq: (await stream.get_msg(seq=seq)).data for seq in self._acked.values()}
+        assert {seq: text for text, seq in self._acked.items()} == stored
+        assert (await stream.info()).state.messages == len(self._acked)
+
+
+async def leader_of(stream: Stream) -> str:
+    """The name of the leader, when there is one."""
+    async with asyncio.timeout(20):
+        while True:
+            placed = (await stream.info()).cluster
+            if placed is not None and placed.leader:
+                return placed.leader
+            await asyncio.sleep(0.05)
 
 
 async def test_a_lame_duck_is_announced_and_left(cluster: Cluster, name: str) -> None:

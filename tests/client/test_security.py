@@ -10,7 +10,7 @@ import pytest
 from tests.client.certificates import make_certificate
 
 from jetspark.client import TlsFiles, connect
-from jetspark.errors import AuthorizationFailed, ConnectFailed, PermissionsViolation
+from jetspark.errors import AuthorizationFailed, ConnectFailed, PermissionsViolation, ServerRefused
 
 
 class RunningServer(Protocol):
@@ -176,3 +176,37 @@ async def test_tls_goes_on_after_a_reconnect(
         nc.publish("a", b"x")
 
         assert (await subscription.next_msg()).data == b"x"
+
+
+async def test_a_forbidden_inbox_fails_requests_at_once_and_says_what_helps(
+    nats_server: Start,
+) -> None:
+    server = nats_server(
+        "authorization { users: [ { user: ann, password: secret, "
+        'permissions: { subscribe: { allow: ["open.>"] } } } ] }'
+    )
+    login: Any = {"user": "ann", "password": "secret"}
+    async with await connect(server.url, **login) as nc:
+        await nc.subscribe("open.echo", callback=lambda m: m.respond(m.data))
+        for _ in range(2):
+            with pytest.raises(PermissionsViolation) as caught:
+                await nc.request("open.echo", timeout=30)
+            assert "inbox_prefix=" in str(caught.value.__notes__)
+    async with await connect(server.url, inbox_prefix="open.inbox", **login) as nc:
+        await nc.subscribe("open.echo", callback=lambda m: m.respond(m.data))
+
+        assert (await nc.request("open.echo", b"x")).data == b"x"
+
+
+async def test_too_many_subscriptions_are_reported_and_the_connection_lives(
+    nats_server: Start,
+) -> None:
+    server = nats_server("max_subscriptions: 2")
+    errors: list[Exception] = []
+    async with await connect(server.url, error_callback=errors.append) as nc:
+        for n in range(3):
+            await nc.subscribe(f"a.{n}")
+        await nc.flush()
+
+        assert nc.stats.reconnects == 0
+    assert [type(error) for error in errors] == [ServerRefused]

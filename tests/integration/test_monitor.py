@@ -61,6 +61,31 @@ async def test_traffic_is_counted_for_the_server_the_account_and_the_client() ->
     assert accounts[0]["received"]["msgs"] == 3
 
 
+async def test_consumers_are_shown_as_info_says_it(tmp_path: Path) -> None:
+    body = b'{"stream_name":"S","config":{"durable_name":"c","ack_policy":"explicit"}}'
+    async with jetspark.Server(store_dir=tmp_path, http_port=-1) as server:
+        client = await nats.connect(server.client_url)
+        await client.request("$JS.API.STREAM.CREATE.S", b'{"name":"S","subjects":["s.>"]}')
+        await client.request("s.a", b"x")
+        await client.request("$JS.API.CONSUMER.CREATE.S.c", body)
+        pulled = await client.subscribe("in")
+        await client.publish("$JS.API.CONSUMER.MSG.NEXT.S.c", b"1", reply="in")
+        await pulled.next_msg(timeout=10)
+        jsz = await get(server, "/jsz?consumers=1&config=1")
+        healthy = await get(server, "/healthz?account=$G&stream=S&consumer=c")
+        missing = await text(server, "/healthz?account=$G&stream=S&consumer=x")
+        info = json.loads((await client.request("$JS.API.CONSUMER.INFO.S.c")).data)
+        await client.close()
+
+    (shown,) = jsz["account_details"][0]["stream_detail"][0]["consumer_detail"]
+    for field in ("name", "created", "delivered", "ack_floor", "num_ack_pending", "num_pending"):
+        assert shown[field] == info[field]
+    assert shown["config"]["durable_name"] == "c"
+    assert jsz["consumers"] == 1
+    assert healthy == {"status": "ok"}
+    assert missing[0] == 404
+
+
 async def test_a_stream_and_what_it_holds_are_shown(tmp_path: Path) -> None:
     async with jetspark.Server(store_dir=tmp_path, http_port=-1) as server:
         client = await nats.connect(server.client_url)

@@ -15,6 +15,7 @@ from nats.aio.client import Client
 from tests.campaigns.served import Served
 
 import jetspark
+from jetspark.server.config import Settings, load_text
 
 CREATE = {"name": "S", "subjects": ["s.>"], "allow_direct": True}
 
@@ -186,3 +187,32 @@ def test_a_server_that_does_not_sync_says_so(serve: Callable[..., Served], tmp_p
 def test_unknown_arguments_are_refused() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'durable'"):
         jetspark.Server(durable=True)  # type: ignore[call-arg]
+
+
+async def test_limits_and_waits_change_while_the_server_runs(tmp_path: Path) -> None:
+    def settings(limits: str, ours: str) -> Settings:
+        return load_text(
+            'listen: "127.0.0.1:-1"\n'
+            f'jetstream {{ store_dir: "{tmp_path}" }}\njetspark {{ {ours} }}\n'
+            f"accounts {{ A {{ jetstream {{ {limits} }}, users: [{{user: a, password: a}}] }} }}",
+            {},
+        )
+
+    async with jetspark.Server(config=settings("max_streams: 5", "held_reads_max: 9")) as server:
+        client = await nats.connect(server.client_url, user="a", password="a")
+        await made(client)
+
+        server.reload(
+            settings("max_streams: 1, max_file: 1000", "held_reads_max: 0, commit_delay: 1ms")
+        )
+        refused = await client.request("s.a", b"x" * 2000, timeout=5)
+        other = json.dumps({"name": "T", "subjects": ["t"]}).encode()
+        second = await client.request("$JS.API.STREAM.CREATE.T", other, timeout=5)
+        info = await client.request("$JS.API.INFO", b"", timeout=5)
+        held = await status_of(client, b'{"seq":1,"min_last_seq":9}')
+        await client.close()
+
+    assert json.loads(refused.data)["error"]["err_code"] == 10002
+    assert json.loads(second.data)["error"]["err_code"] == 10027
+    assert json.loads(info.data)["limits"]["max_storage"] == 1000
+    assert held == "412"

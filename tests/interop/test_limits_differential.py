@@ -44,6 +44,12 @@ def changed(name: str, **settings: object) -> tuple[str, bytes]:
     return made(name, "UPDATE", **settings)
 
 
+def consumer(stream: str, name: str, **settings: object) -> tuple[str, bytes]:
+    config = {"name": name, "durable_name": name, "ack_policy": "explicit", **settings}
+    body = {"stream_name": stream, "config": config}
+    return f"$JS.API.CONSUMER.CREATE.{stream}.{name}", json.dumps(body).encode()
+
+
 def message(subject: str, size: int) -> tuple[str, bytes]:
     return subject, b"x" * size
 
@@ -134,6 +140,31 @@ CASES: Final[dict[str, tuple[str, Steps]]] = {
             message("o.x", 900), message("o.x", 900), message("o.x", 1), INFO,
             made("F"), message("f.x", 2000),
             ("$JS.API.STREAM.DELETE.O", b""), message("n.x", 10), INFO,
+        ],
+    ),
+    "consumers of an account": (
+        account("max_consumers: 1, max_ack_pending: 10"),
+        [
+            made("A"), made("B"), consumer("A", "c"), consumer("A", "d"), consumer("B", "d"),
+            consumer("A", "c"), INFO, consumer("B", "d", max_ack_pending=20),
+            consumer("B", "d", max_ack_pending=5), ("$JS.API.CONSUMER.DELETE.B.d", b""),
+            consumer("B", "e", max_ack_pending=20), consumer("B", "f"), INFO,
+            made("L", consumer_limits={"max_ack_pending": 20}),
+        ],
+    ),
+    "consumers of the server": (
+        "jetstream { limits { max_ack_pending: 100, max_request_batch: 50 } }",
+        [
+            made("A"), consumer("A", "c"), consumer("A", "d", max_ack_pending=200),
+            consumer("A", "e", max_batch=60), consumer("A", "f", max_batch=40),
+            made("X", max_consumers=1), consumer("X", "a"), consumer("X", "b"),
+            changed("X", max_consumers=2), consumer("X", "b"), changed("X", max_consumers=1),
+            made("L", consumer_limits={"inactive_threshold": 10**9, "max_ack_pending": 20}),
+            consumer("L", "c"), consumer("L", "d", max_ack_pending=30),
+            consumer("L", "e", inactive_threshold=2 * 10**9), INFO,
+            changed("L", consumer_limits={"max_ack_pending": 10}),
+            changed("L", consumer_limits={"inactive_threshold": 10**8}),
+            changed("L", consumer_limits={"max_ack_pending": 20}), changed("L"),
         ],
     ),
     "duplicate windows": (

@@ -10,9 +10,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.campaigns.judges import running_nats_server
 from tests.campaigns.served import Served
+from tests.interop.api_removal_script import REMOVAL_SCRIPT
+from tests.interop.api_script import SCRIPT
 from tests.interop.publish_machine import PublishMachine
 from tests.interop.publish_scripts import SCRIPTS
 from tests.interop.publish_wire import RawClient, Script, play
+from tests.interop.stream_config_cases import BAD, GOOD
+from tests.interop.stream_update_cases import UPDATES
+from tests.interop.test_limits_differential import CASES as LIMITS
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +71,7 @@ def test_there_are_enough_scripts() -> None:
 
 def test_both_servers_answer_random_publishes_alike(ours: RawClient, theirs: RawClient) -> None:
     """Issue 4; JETSPARK_PUBLISH_STEPS makes it longer."""
-    steps = int(os.environ.get("JETSPARK_PUBLISH_STEPS", "1500"))
+    steps = int(os.environ.get("JETSPARK_PUBLISH_STEPS", "5000"))
     PublishMachine.ours = ours
     PublishMachine.theirs = theirs
     run_state_machine_as_test(
@@ -78,3 +83,10 @@ def test_both_servers_answer_random_publishes_alike(ours: RawClient, theirs: Raw
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+def test_there_are_enough_scripted_cases_in_all() -> None:
+    """Issue 4: at least 200, over publishing, the stream API, configurations, limits, backups."""
+    cases = len(SCRIPTS) + len(SCRIPT) + len(REMOVAL_SCRIPT) + len(GOOD) + len(BAD) + len(UPDATES)
+
+    assert cases + len(LIMITS) >= 200

@@ -32,6 +32,7 @@ __all__ = [
     "SnapshotComplete",
     "SnapshotCreate",
     "StreamActed",
+    "StreamDamaged",
 ]
 
 ADVISORY_PREFIX: Final = "$JS.EVENT.ADVISORY"
@@ -99,6 +100,27 @@ class StreamActed(Event, frozen=True, kw_only=True):
     def published_on(self) -> str:
         """Return the subject of the event."""
         return f"{ADVISORY_PREFIX}.STREAM.{_DONE[self.action]}.{self.stream}"
+
+
+class StreamDamaged(Event, frozen=True, kw_only=True):
+    """Bytes of a stream do not check; ours. ``doubtful``: they may never have been acknowledged.
+
+    ``messages`` from ``first_seq`` to ``last_seq`` are lost at most; 0 when none was in them.
+    """
+
+    type: str = shown("io.jetspark.advisory.v1.stream_damaged")
+    stream: str = shown("")
+    first_seq: int = shown(0)
+    last_seq: int = shown(0)
+    messages: int = shown(0)
+    bytes: int = shown(0)
+    reason: str = shown("")
+    doubtful: bool = False
+    domain: str = ""
+
+    def published_on(self) -> str:
+        """Return the subject of the event."""
+        return f"{ADVISORY_PREFIX}.STREAM.DAMAGED.{self.stream}"
 
 
 class ConsumerActed(Event, frozen=True, kw_only=True):

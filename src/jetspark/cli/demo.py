@@ -2,8 +2,10 @@
 
 import asyncio
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -12,9 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from jetspark.api.stream import StreamConfig
+from jetspark.cli.demo_server import ServerProcess
 from jetspark.cli.main import version_text
 from jetspark.client.client import connect
-from jetspark.server.server import Server
+from jetspark.errors import Error
 
 if TYPE_CHECKING:
     from jetspark.client.jetstream.context import JetStream
@@ -34,21 +37,27 @@ class Ledger:
         """Note one step."""
         self.rows.append((what, count, time.monotonic() - begun))
 
+    def note(self, what: str, count: int) -> None:
+        """Note a number that took no time of its own."""
+        self.rows.append((what, count, 0.0))
+
 
 @click.command()
 @click.option(
     "--messages",
-    default=1000,
+    default=20_000,
     show_default=True,
-    type=click.IntRange(1, 10_000_000),
+    type=click.IntRange(10, 10_000_000),
     help="How many messages to write, read back and count.",
 )
 def demo(*, messages: int) -> None:
-    """Write a durable stream, read it back, and count it from Spark.
+    """Write a durable stream, kill the server, lose nothing, and count it from Spark.
 
-    Starts an embedded server on a free port with a private store, publishes messages whose
-    acknowledgements come after a synced write, reads each of them back by direct get, and counts
-    them from Spark `local[2]` through the `jetstream` format. Nothing is left behind.
+    Starts a server on a free port with a private store and publishes messages. In the middle of
+    that the server is killed with SIGKILL and started again: every message that was acknowledged
+    is read back and compared. The rest is published again, each message with its own id, so that
+    none is stored twice. Spark `local[2]` counts the stream through the `jetstream` format.
+    Nothing is left behind.
 
     \b
     Examples:
@@ -58,33 +67,49 @@ def demo(*, messages: int) -> None:
     console = Console()
     ledger = Ledger()
     try:
-        counted = asyncio.run(_run(console, ledger, messages))
+        with tempfile.TemporaryDirectory(prefix="jetspark-demo-") as folder:
+            problems = asyncio.run(_run(console, ledger, Path(folder), messages))
     except ImportError as error:
         raise click.ClickException(
             f"{error}; the demo needs Spark: pip install 'jetspark[spark]'"
         ) from error
     _show(console, ledger)
-    if any(count != messages for count in counted):
-        console.print(f"[red]Not every step saw {messages} messages: {counted}[/red]")
+    if problems:
+        console.print(f"[red]{'; '.join(problems)}[/red]")
         sys.exit(1)
-    console.print(f"[green]All {messages:,} messages are accounted for in every step.[/green]")
+    console.print(
+        f"[green]Nothing that was acknowledged is lost, and all {messages:,} messages are "
+        "there once.[/green]"
+    )
 
 
-async def _run(console: Console, ledger: Ledger, messages: int) -> list[int]:
-    async with Server() as server:
-        console.print(f"[bold]{version_text()}[/bold], server at {server.client_url}")
-        client = await connect(server.client_url, name="jetspark demo")
-        async with client:
-            stream = await client.jetstream().create_stream(
-                StreamConfig(name=STREAM, subjects=("orders.>",), allow_direct=True)
-            )
-            with _progress(console) as progress:
-                written = await _write(client.jetstream(), ledger, progress, messages)
-                read = await _read(stream, ledger, progress)
-        with console.status("Starting Spark local[2]"):
-            # The server goes on in this loop while Spark's tasks read from it.
-            counted = await asyncio.to_thread(_count, server.client_url, ledger, console)
-    return [written, read, counted]
+async def _run(console: Console, ledger: Ledger, folder: Path, messages: int) -> list[str]:
+    """Go through the steps; what was not as it should be."""
+    console.print(f"[bold]{version_text()}[/bold], store in {folder}")
+    acknowledged: dict[int, int] = {}
+    problems: list[str] = []
+    with _progress(console) as progress:
+        async with ServerProcess(folder) as server:
+            await _write_until_killed(server, acknowledged, ledger, progress, messages)
+        begun = time.monotonic()
+        async with ServerProcess(folder) as server:
+            ledger.add("started again, streams recovered", len(acknowledged), begun)
+            async with await connect(server.url, name="jetspark demo") as client:
+                stream = await client.jetstream().stream(STREAM)
+                kept = await _read(stream, ledger, progress, "Read back after the crash")
+                lost = [n for n, seq in acknowledged.items() if kept.get(seq) != _payload(n)]
+                ledger.note("acknowledged and lost", len(lost))
+                if lost:
+                    problems.append(f"{len(lost)} acknowledged messages are lost")
+                await _write_rest(client.jetstream(), acknowledged, ledger, progress, messages)
+                whole = await _read(stream, ledger, progress, "Read back everything")
+                if sorted(whole.values()) != sorted(_payload(n) for n in range(messages)):
+                    problems.append(f"{len(whole)} of {messages} messages are in the stream")
+            with console.status("Starting Spark local[2]"):
+                counted = await asyncio.to_thread(_count, server.url, ledger, console)
+            if counted != messages:
+                problems.append(f"Spark counted {counted} of {messages} messages")
+    return problems
 
 
 def _progress(console: Console) -> Progress:
@@ -97,33 +122,75 @@ def _progress(console: Console) -> Progress:
     )
 
 
-async def _write(js: "JetStream", ledger: Ledger, progress: Progress, messages: int) -> int:
-    task = progress.add_task("Publish, acknowledged on disk", total=messages)
+async def _write_until_killed(
+    server: ServerProcess,
+    acknowledged: dict[int, int],
+    ledger: Ledger,
+    progress: Progress,
+    messages: int,
+) -> None:
+    """Publish, and kill the server in the middle; note what it acknowledged until then."""
+    task = progress.add_task("Publish; killed in the middle", total=messages)
     begun = time.monotonic()
+    client = await connect(server.url, name="jetspark demo", allow_reconnect=False)
+    js = client.jetstream(publish_async_max=500)
+    await js.create_stream(StreamConfig(name=STREAM, subjects=("orders.>",), allow_direct=True))
+
     acks = []
-    for n in range(messages):
-        subject = f"orders.{REGIONS[n % len(REGIONS)]}"
-        acks.append(await js.publish_async(subject, _payload(n)))
-        if n % 1000 == 0:
-            progress.update(task, completed=n)
-    await js.publish_async_complete()
-    progress.update(task, completed=messages)
-    ledger.add("published, acknowledged after a synced write", messages, begun)
-    return len({ack.result().seq for ack in acks})
+    try:
+        for n in range(messages):
+            acks.append(await js.publish_async(_subject(n), _payload(n), msg_id=str(n), timeout=2))
+            if n - js.publish_async_pending >= messages // 2:
+                await server.kill()
+    except Error:
+        pass  # the connection broke, as it should
+    await client.close()
+    for n, ack in enumerate(acks):
+        if ack.done() and ack.exception() is None:
+            acknowledged[n] = ack.result().seq
+    progress.update(task, completed=len(acknowledged))
+    progress.stop_task(task)
+    ledger.add("acknowledged on disk, then SIGKILL", len(acknowledged), begun)
 
 
-async def _read(stream: "Stream", ledger: Ledger, progress: Progress) -> int:
-    last = (await stream.info()).state.last_seq
-    task = progress.add_task("Read back by direct get", total=last)
+async def _write_rest(
+    js: "JetStream",
+    acknowledged: dict[int, int],
+    ledger: Ledger,
+    progress: Progress,
+    messages: int,
+) -> None:
+    """Publish what nobody acknowledged; what was stored all the same is found by its id."""
+    rest = [n for n in range(messages) if n not in acknowledged]
+    task = progress.add_task("Publish the rest", total=len(rest))
     begun = time.monotonic()
-    good = 0
+    acks = [await js.publish_async(_subject(n), _payload(n), msg_id=str(n)) for n in rest]
+    await js.publish_async_complete()
+    progress.update(task, completed=len(rest))
+    ledger.add("published again, acknowledged on disk", len(acks), begun)
+    again = sum(ack.result().duplicate for ack in acks)
+    ledger.note("stored before the crash, not twice", again)
+
+
+async def _read(
+    stream: "Stream", ledger: Ledger, progress: Progress, what: str
+) -> dict[int, bytes]:
+    """Everything in the stream, by its sequence."""
+    last = (await stream.info()).state.last_seq
+    task = progress.add_task(what, total=last)
+    begun = time.monotonic()
+    found: dict[int, bytes] = {}
     async for message in stream.get_batch(seq=1):
-        good += message.data == _payload(message.seq - 1)
+        found[message.seq] = message.data
         if message.seq % 1000 == 0:
             progress.update(task, completed=message.seq)
     progress.update(task, completed=last)
-    ledger.add("read back by direct get and compared", good, begun)
-    return good
+    ledger.add(what.lower(), len(found), begun)
+    return found
+
+
+def _subject(n: int) -> str:
+    return f"orders.{REGIONS[n % len(REGIONS)]}"
 
 
 def _payload(n: int) -> bytes:
@@ -142,7 +209,7 @@ def _count(url: str, ledger: Ledger, console: Console) -> int:
         )
         begun = time.monotonic()
         total = sum(int(row["count"]) for row in orders.groupBy("subject").count().collect())
-        ledger.add("counted by Spark local[2] through format jetstream", total, begun)
+        ledger.add("counted by Spark local[2]", total, begun)
     finally:
         spark.stop()
     return total
@@ -155,5 +222,6 @@ def _show(console: Console, ledger: Ledger) -> None:
     table.add_column("seconds", justify="right")
     table.add_column("per second", justify="right")
     for what, count, seconds in ledger.rows:
-        table.add_row(what, f"{count:,}", f"{seconds:.2f}", f"{count / max(seconds, 1e-9):,.0f}")
+        rate = f"{count / seconds:,.0f}" if seconds else ""
+        table.add_row(what, f"{count:,}", f"{seconds:.2f}" if seconds else "", rate)
     console.print(table)

@@ -12,7 +12,12 @@ _COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "demo": (
         "jetspark.cli.demo",
         "demo",
-        "Write a durable stream, read it back, and count it from Spark.",
+        "Write a durable stream, kill the server, lose nothing, and count it from Spark.",
+    ),
+    "doctor": (
+        "jetspark.cli.doctor",
+        "doctor",
+        "Check, repair and export a store that no server uses.",
     ),
     "serve": ("jetspark.cli.serve", "serve", "Run a NATS server with durable JetStream."),
 }

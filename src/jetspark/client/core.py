@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final, Self
 
 from jetspark.client.events import Events
-from jetspark.client.frames import sub_frame, to_bytes
+from jetspark.client.frames import add_literal, sub_frame, to_bytes
 from jetspark.client.header_input import HeaderInput, header_block
 from jetspark.client.inbox import Mux, ReplySink
 from jetspark.client.link import Link
@@ -26,8 +26,8 @@ from jetspark.client.requests import Deadlines, SingleReply
 from jetspark.client.server_errors import denied_subject, error_of_line
 from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import Callback, Subscription
+from jetspark.clock import SystemClock
 from jetspark.errors import (
-    BadSubject,
     ConnectionClosed,
     NotSupported,
     PayloadTooLarge,
@@ -41,10 +41,7 @@ from jetspark.protocol.encoder import (
     encode_unsub,
 )
 from jetspark.protocol.handshake import ServerInfo
-from jetspark.subjects.tokens import is_valid_literal
 
-# Checked subjects are remembered with their bytes: most programs publish to few of them.
-SUBJECT_CACHE_MAX: Final = 4096
 # Seconds that callbacks may go on after ``close`` with what they have; then they are cancelled.
 CALLBACKS_TIMEOUT: Final = 2.0
 
@@ -159,20 +156,7 @@ class ClientCore:
 
     def literal(self, subject: str) -> bytes:
         """The bytes of a subject that can be published to; BadSubject when it cannot."""
-        known = self._subjects.get(subject)
-        if known is not None:
-            return known
-        encoded = subject.encode("utf-8", "surrogateescape")
-        if not is_valid_literal(encoded):
-            raise BadSubject(
-                subject,
-                "expected tokens separated by single dots, without blanks and without the "
-                "wildcards * and >",
-            )
-        if len(self._subjects) >= SUBJECT_CACHE_MAX:
-            self._subjects.clear()
-        self._subjects[subject] = encoded
-        return encoded
+        return self._subjects.get(subject) or add_literal(self._subjects, subject)
 
     # Requests.
 
@@ -271,9 +255,10 @@ class ClientCore:
     async def rtt(self, *, timeout: float | None = None) -> float:
         """Seconds from a PING to its PONG."""
         await self.flush(timeout=timeout)
-        started = self._loop.time()
+        clock = SystemClock()  # the time of a uvloop is rounded to milliseconds
+        started = clock.monotonic_ns()
         await self.flush(timeout=timeout)
-        return self._loop.time() - started
+        return (clock.monotonic_ns() - started) / 1e9
 
     async def drain(self, *, timeout: float | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close."""
@@ -346,12 +331,14 @@ class ClientCore:
         denied = denied_subject(text)
         if denied is not None:
             kind, subject = denied
-            if kind == "subscription":
+            encoded = subject.encode("utf-8", "surrogateescape")
+            if kind == "subscription" and encoded == self._mux.prefix + b"*":
+                self._lose_inbox(error)
+            elif kind == "subscription":
                 for subscription in list(self._subscriptions.values()):
                     if subscription.subject == subject:
                         subscription.end(error)
             else:
-                encoded = subject.encode("utf-8", "surrogateescape")
                 for sink in list(self._mux.pending.values()):
                     if sink.subject == encoded:
                         self._mux.discard(sink)
@@ -369,6 +356,17 @@ class ClientCore:
         if self._closed is not None:
             raise self._closed_error()
         self._outgoing.send_control(frame)
+
+    def _lose_inbox(self, error: Exception) -> None:
+        """No reply can come: say so now, and try again with the next request."""
+        error.add_note(
+            f"requests need their reply subjects: allow {self.options.inbox_prefix}.> to this "
+            "user, or connect with inbox_prefix= set to what it may subscribe to"
+        )
+        self._receiver.sinks.pop(self._mux_sid, None)
+        self._mux_sid = 0
+        for sink in self._mux.take_all():
+            sink.fail(error)
 
     def _next_sid(self) -> int:
         self._sid += 1

@@ -1,6 +1,28 @@
 """From what users pass to bytes on the wire."""
 
+from typing import Final
+
+from jetspark.errors import BadSubject
 from jetspark.protocol.encoder import encode_sub
+from jetspark.subjects.tokens import is_valid_literal
+
+# Checked subjects are remembered with their bytes: most programs publish to few of them.
+SUBJECT_CACHE_MAX: Final = 4096
+
+
+def add_literal(known: dict[str, bytes], subject: str) -> bytes:
+    """Check a subject to publish to and remember its bytes; BadSubject when it is none."""
+    encoded = subject.encode("utf-8", "surrogateescape")
+    if not is_valid_literal(encoded):
+        raise BadSubject(
+            subject,
+            "expected tokens separated by single dots, without blanks and without the "
+            "wildcards * and >",
+        )
+    if len(known) >= SUBJECT_CACHE_MAX:
+        known.clear()
+    known[subject] = encoded
+    return encoded
 
 
 def sub_frame(subject: str, queue: str, sid: int) -> bytes:

@@ -13,6 +13,7 @@ from jetspark.errors import (
     ConnectionClosed,
     Error,
     PermissionsViolation,
+    ServerRefused,
 )
 
 _PERMISSION = re.compile(r"permissions violation for (\w+) to \"(.*?)\"", re.IGNORECASE)
@@ -22,12 +23,19 @@ _AUTHORIZATION = (
     "user authentication",
     "account authentication",
 )
+# The server goes on after these; the subscription or publish they are about was ignored.
+_SURVIVABLE = (
+    "permissions violation",
+    "invalid subject",
+    "invalid publish",
+    "maximum subscriptions exceeded",
+)
 
 
 def is_survivable(text: str) -> bool:
     """Whether the server keeps the connection after this ``-ERR``."""
     lowered = text.lower()
-    return lowered.startswith(("permissions violation", "invalid subject", "invalid publish"))
+    return lowered.startswith(_SURVIVABLE)
 
 
 def denied_subject(text: str) -> tuple[str, str] | None:
@@ -51,6 +59,10 @@ def error_of_line(text: str) -> Error:
         return ConnectionClosed(
             "the server had no answer to its PINGs and gave up on this client (Stale Connection): "
             "something blocked the event loop, or the network"
+        )
+    if is_survivable(text):
+        return ServerRefused(
+            f"the server refused a subscription or publish and keeps the connection: {text}"
         )
     return ConnectionClosed(f"the server said: {text}")
 

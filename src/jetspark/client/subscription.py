@@ -221,6 +221,8 @@ class Subscription:
                 f"{seconds} s; read them, or call unsubscribe() to give them up"
             ) from None
         finally:
+            # However it went: the server was told to stop, so nothing more will come.
+            self.end(None)
             on_drained, self.on_drained = self.on_drained, None
             if on_drained is not None:
                 await on_drained()

@@ -11,11 +11,16 @@ from contextlib import suppress
 
 import msgspec
 
+from jetspark.api.account import AccountLimits
+from jetspark.api.advisory import BatchAbandoned
 from jetspark.api.base import encode
-from jetspark.api.enums import PersistMode
+from jetspark.api.enums import AbandonReason, PersistMode
 from jetspark.api.stream import STREAM_CREATE, StreamConfig, StreamCreateResponse
 from jetspark.engine import tending
 from jetspark.engine.advisories import Advisories
+from jetspark.engine.batch.groups import drop_with_stream
+from jetspark.engine.batch.limits import BatchLimits
+from jetspark.engine.consumer.config import Ceilings
 from jetspark.engine.consumer.consumers import Consumers
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gate import HeldReads
@@ -58,6 +63,7 @@ class Engine(Consumers):
         leader: str = "",
         next_id: Callable[[], str] | None = None,
         ledger: AccountLedger | None = None,
+        batch_limits: BatchLimits | None = None,
     ) -> None:
         self.settings = settings or EngineSettings()
         self.next_id = next_id or Nuid().next
@@ -80,9 +86,12 @@ class Engine(Consumers):
         self.api_errors = 0
         self.dirty: list[Stream] = []
         self.ledger = ledger or AccountLedger()
+        self._set_ceilings()
         self._store = store
         self._account = account
         self.random_id = random_id
+        # Shared by all accounts of a server.
+        self._batch_limits = batch_limits or BatchLimits()
         self._subjects = Sublist()
         self._targets: dict[str, Target] = {}
         self._deadlines: Deadlines[Stream] = Deadlines()
@@ -98,7 +107,7 @@ class Engine(Consumers):
             self._store.drop(log)
             return False
         config = decode_config(bytes(log.identity.config))
-        stream = Stream(config, log.identity.created_ns, log)
+        stream = Stream(config, log.identity.created_ns, log, self._batch_limits)
         if config.max_age > 0 and not config.allow_msg_ttl:
             # With TTLs some may be there for ever: those streams are read first (expiry.py).
             log.expire_before(now - config.max_age + 1)
@@ -126,12 +135,13 @@ class Engine(Consumers):
         )
         in_memory = config.storage == "memory"
         create = self._store.create_in_memory if in_memory else self._store.create
-        return Stream(config, now, create(identity))
+        return Stream(config, now, create(identity), self._batch_limits)
 
     def reveal(self, config: StreamConfig, stream: Stream, now: int) -> bytes:
         """Show a stream that was restored; the answer to who restored it."""
-        shown = Stream(config, stream.created_ns, stream.log)
+        shown = Stream(config, stream.created_ns, stream.log, self._batch_limits)
         self._add(shown)
+        self.adopt_consumers(shown)
         return STREAM_CREATE.ok(stream_info(shown, now, StreamCreateResponse))
 
     def discard(self, stream: Stream) -> None:
@@ -163,6 +173,22 @@ class Engine(Consumers):
         """Go by other settings from now on."""
         self.settings = settings
         self._gate.wait_ns = settings.min_last_seq_wait
+        self._set_ceilings()
+
+    def change_limits(self, limits: AccountLimits) -> None:
+        """Let the account have other limits from now on."""
+        self.ledger.change(limits)
+        self._set_ceilings()
+
+    def _set_ceilings(self) -> None:
+        """Say what consumers may be configured to."""
+        settings, limits = self.settings, self.ledger.limits
+        self.ceilings = Ceilings(
+            server_max_ack_pending=settings.max_ack_pending,
+            server_max_batch=settings.max_request_batch,
+            account_max_ack_pending=max(limits.max_ack_pending, 0),
+            account_max_consumers=max(limits.max_consumers, 0),
+        )
 
     def find(self, name: str) -> StreamConfig | None:
         """The configuration of a stream of the account."""
@@ -177,6 +203,7 @@ class Engine(Consumers):
         self.ledger.remove(stream)
         del self._targets[stream.config.name]
         stream.dropped = True
+        drop_with_stream(stream)
         self.drop_consumers(stream)
         self.generation += 1
         self._store.drop(stream.log)
@@ -195,7 +222,7 @@ class Engine(Consumers):
         return None
 
     def _add(self, stream: Stream) -> None:
-        asked = "async" if stream.config.persist_mode is PersistMode.ASYNC else ""
+        asked = "async" if stream.config.persist_mode == PersistMode.ASYNC else ""
         self._store.choose_level(stream.log, asked)
         self.streams[stream.config.name] = stream
         self.ledger.add(stream)
@@ -205,6 +232,18 @@ class Engine(Consumers):
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
         self._deadlines.note(stream)
+        name = stream.config.name
+
+        def advise(batch_id: bytes, reason: str, now: int, outbox: Outbox) -> None:
+            event = BatchAbandoned(
+                account=self._account,
+                stream=name,
+                batch=batch_id.decode(errors="replace"),
+                reason=AbandonReason(reason),
+            )
+            self.advisories.send(event, now, outbox)
+
+        stream.advise = advise
 
     # Messages ----------------------------------------------------------------------------------
 
@@ -246,7 +285,7 @@ class Engine(Consumers):
 
     # Commit ------------------------------------------------------------------------------------
 
-    def take_groups(self) -> list[tuple[Stream, Group | OSError]]:
+    def take_groups(self, now: int = 0) -> list[tuple[Stream, Group | OSError]]:
         """The next group of each dirty stream that has none on its way; or why there is none."""
         groups: list[tuple[Stream, Group | OSError]] = []
         waiting = []
@@ -255,6 +294,10 @@ class Engine(Consumers):
                 waiting.append(stream)
                 continue
             stream.dirty = False
+            stream.taken_ns = now
+            if stream.deadline_moved:
+                stream.deadline_moved = False
+                self._deadlines.note(stream)
             self.save_consumers(stream)
             try:
                 group = stream.take_group()
@@ -274,6 +317,7 @@ class Engine(Consumers):
         if stream.dropped:
             stream.log.commit()  # gives the file back that the group was written to
             return
+        stream.committed_ns = now
         stream.committed(outbox)
         if self.transfers.committed(stream, outbox):
             return

@@ -89,17 +89,16 @@ class AccountLedger:
         limits = self.limits
         if old is None and 0 <= limits.max_streams <= len(self._counted):
             raise Refusal(ErrCode.STREAMS_LIMIT_REACHED)
+        in_memory = config.storage is Storage.MEMORY
+        # A stream without a limit needs some room at least, as in nats-server.
+        size = max(config.max_bytes, 1) if old is None else config.max_bytes - old.max_bytes
+        if (old is None or size > 0) and not self._has_room(config.storage, size):
+            raise Refusal(ErrCode.MEMORY_EXCEEDED if in_memory else ErrCode.STORAGE_EXCEEDED)
         if limits.max_bytes_required and config.max_bytes <= 0:
             raise Refusal(ErrCode.STREAM_MAX_BYTES_REQUIRED)
-        in_memory = config.storage is Storage.MEMORY
         largest = limits.memory_max_stream_bytes if in_memory else limits.storage_max_stream_bytes
         if 0 < largest < config.max_bytes:
             raise Refusal(ErrCode.STREAM_MAX_BYTES_EXCEEDED)
-        # A stream without a limit needs some room at least, as in nats-server.
-        size = max(config.max_bytes, 1) if old is None else config.max_bytes - old.max_bytes
-        if (old is not None and size <= 0) or self._has_room(config.storage, size):
-            return
-        raise Refusal(ErrCode.MEMORY_EXCEEDED if in_memory else ErrCode.STORAGE_EXCEEDED)
 
     def check_room(self, storage: Storage, size: int) -> None:
         """Raise Refusal if the account or the server has no room for so many bytes more."""

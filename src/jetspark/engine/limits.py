@@ -8,6 +8,7 @@ DIRECT_GET_BYTES_MAX: Final = 64 * 1024 * 1024  # ADR-31: the server's max_pendi
 MIN_LAST_SEQ_WAIT_NS: Final = 500_000_000  # decisions.md, ADR-53
 HELD_READS_MAX: Final = 10_000  # decisions.md, held reads, of a server
 HELD_READS_PER_CLIENT: Final = 1_000  # decisions.md, held reads, of a connection
+PURGE_STEP: Final = 20_000  # sequences that a purge takes out at a time: a few milliseconds
 NAMES_PAGE: Final = 1024  # wire-facts.md 4
 LIST_PAGE: Final = 256  # wire-facts.md 4
 SUBJECTS_PAGE: Final = 100_000  # wire-facts.md 4, subjects in STREAM.INFO

@@ -1,8 +1,9 @@
 """Purges of very many messages: some at a time, so that nobody else has to wait for them.
 
-A purge without a filter that leaves something behind looks at every message it takes out. It is
-cut into steps by sequence; each is a purge of its own in the log, and the next one follows when it
-is durable. Up to where it goes is settled when it is asked for. The answer comes with the last.
+A purge that leaves something behind looks at every message it takes out, and with a filter at all
+others too. It is cut into steps by sequence; each is a purge of its own in the log, and the next
+one follows when it is durable. Up to where it goes is settled when it is asked for. The answer
+comes with the last. With a filter a step passes again over what stays: there are few steps then.
 """
 
 from collections.abc import Callable
@@ -11,18 +12,26 @@ from typing import Final
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import StoreReadOnly
 
-# So many sequences are taken out at a time: a few milliseconds.
-STEP: Final = 20_000
+FILTERED_STEPS: Final = 32
 
 
 class LongPurge:
     """One purge under way; ``done(purged)`` answers it, ``failed`` says that it cannot go on."""
 
     def __init__(
-        self, stream: Stream, end: int, done: Callable[[int], None], failed: Callable[[], None]
+        self,
+        stream: Stream,
+        end: int,
+        done: Callable[[int], None],
+        failed: Callable[[], None],
+        pattern: bytes,
+        step: int,
     ) -> None:
         self.stream = stream
         self._end = end
+        self._pattern = pattern
+        self._at = int(stream.log.index.first_seq)
+        self._step = max(step, (end - self._at) // FILTERED_STEPS) if pattern else step
         self._done = done
         self._failed = failed
         self._purged = 0
@@ -34,9 +43,10 @@ class LongPurge:
     def step(self) -> bool:
         """Stage the next step; True when that was the last one."""
         log = self.stream.log
-        bound = min(int(log.index.first_seq) + STEP, self._end)
+        bound = self._at = min(max(self._at, int(log.index.first_seq)) + self._step, self._end)
         try:
-            self._purged += int(log.stage_purge(bound, b"", 0))
+            self._purged += int(log.stage_purge(bound, self._pattern, 0))
+            self.stream.filling.purges.append(self._pattern)  # consumers hear of it
         except StoreReadOnly:
             self._failed()
             return True

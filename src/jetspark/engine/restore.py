@@ -6,6 +6,7 @@ there. A restore that fails, or that a crash ended, leaves nothing behind: a str
 is removed when it is found. Chunks are answered when they are durable, which is the flow control.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -14,7 +15,7 @@ from jetspark.api.advisory import ClientInfo, RestoreComplete
 from jetspark.api.base import Timestamp, encode
 from jetspark.api.levels import RESTORING
 from jetspark.api.stream import STREAM_CREATE, StreamConfig
-from jetspark.engine.archive import ArchiveBroken, ArchiveReader
+from jetspark.engine.archive import ArchiveBroken, ArchiveReader, ConsumerLine
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.bodies import error_body
@@ -26,6 +27,9 @@ PREFIX: Final = b"$JS.SNAPSHOT.RESTORE."
 INACTIVE_NS: Final = 5_000_000_000
 # A sender that does not wait for answers may be this far ahead of the disk.
 AHEAD_MAX: Final = 64 * 1024 * 1024
+
+
+CheckConsumer = Callable[[Stream, int, bytes, bytes, list[bytes]], object]
 
 
 class Restore:
@@ -85,8 +89,12 @@ class Restore:
         if not self.problem:
             self.problem = error_body(ErrCode.RESTORE_FAILED, err=reason)
 
-    def finish(self, reply: bytes, now: int) -> bool:
-        """Everything has arrived; say whether it is whole and what remains is staged."""
+    def finish(self, reply: bytes, now: int, check: CheckConsumer) -> bool:
+        """Everything has arrived; say whether it is whole and what remains is staged.
+
+        ``check`` raises for records that are no consumer: found out after the end they would
+        keep the stream from being opened.
+        """
         self.now = now
         self.finishing = reply
         self.deadline = 0
@@ -98,6 +106,7 @@ class Restore:
             assert self._reader.end is not None
             stage_gap(log, self._reader.end.last_seq)
             for consumer in self._reader.consumers:
+                check_consumer(self.stream, consumer, check)
                 log.stage_consumer(consumer.number, consumer.document)
                 log.stage_consumer_state(consumer.number, True, consumer.state)
                 for change in consumer.changes:
@@ -121,6 +130,16 @@ class Restore:
             bytes=self._bytes,
             client=self._client,
         )
+
+
+def check_consumer(stream: Stream, consumer: ConsumerLine, check: CheckConsumer) -> None:
+    """Raise ArchiveBroken for what is no consumer."""
+    try:
+        check(stream, consumer.number, consumer.document, consumer.state, consumer.changes)
+    except Exception as problem:
+        # Whatever it is that a made-up state runs into: the archive is at fault.
+        text = f"consumer {consumer.number} of the backup cannot be read: {problem!r}"
+        raise ArchiveBroken(text) from problem
 
 
 def marked(config: StreamConfig) -> StreamConfig:

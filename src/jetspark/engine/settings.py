@@ -2,7 +2,7 @@
 
 import msgspec
 
-from jetspark.engine.limits import MIN_LAST_SEQ_WAIT_NS
+from jetspark.engine.limits import MIN_LAST_SEQ_WAIT_NS, PURGE_STEP
 from jetspark.units import Nanoseconds
 
 
@@ -13,3 +13,4 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     duplicate_window_max: Nanoseconds = Nanoseconds(0)
     max_ack_pending: int = 0
     max_request_batch: int = 0
+    purge_step: int = PURGE_STEP

@@ -81,7 +81,7 @@ class Transfers:
         if body:
             if restore.chunk(body, reply, now, outbox):
                 self._engine.mark_dirty(restore.stream)
-        elif restore.finish(reply, now) and self._fits(restore):
+        elif restore.finish(reply, now, self._engine.recorded_consumer) and self._fits(restore):
             self._engine.mark_dirty(restore.stream)
         else:
             self._give_up(restore, now, outbox)

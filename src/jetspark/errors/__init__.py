@@ -36,7 +36,8 @@
     ├── ConnectFailed
     │   ├── AuthorizationFailed
     │   └── BadCredentials              also a ValueError
-    ├── PermissionsViolation
+    ├── ServerRefused                   -ERR, and the connection goes on
+    │   └── PermissionsViolation
     ├── ProtocolViolation               the peer's mistake
     ├── BufferFull
     ├── PayloadTooLarge                 also a ValueError
@@ -135,6 +136,7 @@ from jetspark.errors.client import (
     PullRefused,
     ReadOnly,
     RequestTimeout,
+    ServerRefused,
     SlowConsumer,
     StatusReceived,
     SubscribeRefused,
@@ -200,6 +202,7 @@ __all__ = [
     "PullRefused",
     "ReadOnly",
     "RequestTimeout",
+    "ServerRefused",
     "SlowConsumer",
     "StatusReceived",
     "StorageFault",

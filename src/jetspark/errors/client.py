@@ -34,6 +34,7 @@ __all__ = [
     "PullRefused",
     "ReadOnly",
     "RequestTimeout",
+    "ServerRefused",
     "SlowConsumer",
     "StatusReceived",
     "SubscribeRefused",
@@ -56,7 +57,11 @@ class BadCredentials(ConnectFailed, ValueError):
     """A seed, key or credentials file that cannot be used; nothing was sent."""
 
 
-class PermissionsViolation(Error):
+class ServerRefused(Error):
+    """The server sent ``-ERR`` about a subscription or publish and keeps the connection."""
+
+
+class PermissionsViolation(ServerRefused):
     """The user may not publish or subscribe to that subject."""
 
 

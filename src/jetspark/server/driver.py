@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from jetspark.api.advisory import StreamDamaged
 from jetspark.clock import Clock
 from jetspark.engine.advisories import NOBODY, Asker
 from jetspark.engine.engine import Engine
@@ -188,7 +189,7 @@ class EngineDriver:
         self._flush(self._router)
 
     def _commit(self) -> None:
-        for stream, group in self.engine.take_groups():
+        for stream, group in self.engine.take_groups(self._router.now):
             if isinstance(group, OSError):
                 self.engine.failed(stream, group, self._outbox)
                 continue
@@ -229,6 +230,8 @@ class EngineDriver:
 
     def _keep_house(self, stream: Stream) -> None:
         """Have segments condensed or removed, beside the loop."""
+        if stream.log.quarantine.news:
+            self._tell_damage(stream)
         if self._housekeeper is None:
             return
         staged = stream.log.staged_position
@@ -238,6 +241,26 @@ class EngineDriver:
             self._mark_dirty(stream)
         if chore is not None:
             self._housekeeper.start(chore, lambda failed: self._chore_done(stream, failed))
+
+    def _tell_damage(self, stream: Stream) -> None:
+        """Say what was found damaged, to the log and to whoever listens."""
+        now = self._clock.now_ns()
+        for damage in stream.log.quarantine.take_news():
+            log.error(
+                "Stream %r: %d bytes at offset %d of %s are damaged (%s); %d messages are lost",
+                stream.config.name, damage.length, damage.offset, damage.segment, damage.reason,
+                damage.messages,
+            )  # fmt: skip
+            told = StreamDamaged(
+                stream=stream.config.name,
+                first_seq=damage.first_seq,
+                last_seq=damage.last_seq,
+                messages=damage.messages,
+                bytes=damage.length,
+                reason=damage.reason,
+                doubtful=damage.doubtful,
+            )
+            self.engine.advisories.send(told, now, self._outbox)
 
     def _chore_done(self, stream: Stream, failed: bool) -> None:
         was_failed = stream.log.failed

@@ -11,6 +11,7 @@ from pathlib import Path
 from jetspark.api.account import AccountLimits
 from jetspark.api.enums import Storage
 from jetspark.clock import Clock
+from jetspark.engine.batch.limits import STAGED_BYTES, BatchLimits
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.engine import Engine
 from jetspark.engine.ledger import NO_LIMIT, AccountLedger, ServerLedger
@@ -44,6 +45,7 @@ class JetStreamRuntime:
         self._private = not folder
         self.folder = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="jetspark-"))
         self._settings = engine_settings(settings)
+        self._batch_limits = batch_limits(settings)
         self.ledger = ServerLedger(
             budget(settings.jetstream.max_mem, memory_budget()),
             budget(settings.jetstream.max_file, NO_LIMIT),
@@ -115,6 +117,7 @@ class JetStreamRuntime:
             random_id=lambda: secrets.randbits(64),
             leader=self._leader,
             settings=self._settings,
+            batch_limits=self._batch_limits,
             held_reads=self._held_reads,
             ledger=AccountLedger(account_limits(granted), self.ledger),
         )
@@ -136,6 +139,7 @@ class JetStreamRuntime:
     def change(self, settings: Settings, granted: Mapping[str, AccountJetStream]) -> None:
         """Take over the settings that may change while streams are open (config/reload.py)."""
         self._settings = engine_settings(settings)
+        self._batch_limits = batch_limits(settings)
         self._held_reads.most = settings.jetspark.held_reads_max
         self._commit_delay = settings.jetspark.commit_delay
         for storage, size in (
@@ -148,7 +152,7 @@ class JetStreamRuntime:
             driver.engine.change_settings(self._settings)
             driver.commit_delay_ns = self._commit_delay
             if name in granted:
-                driver.engine.ledger.change(account_limits(granted[name]))
+                driver.engine.change_limits(account_limits(granted[name]))
 
     def _report(self, owner: object, error: OSError | None) -> None:
         assert isinstance(owner, tuple)
@@ -172,6 +176,21 @@ class JetStreamRuntime:
         self._store.close()
         if self._private:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def batch_limits(settings: Settings) -> BatchLimits:
+    """What batches may take, for all accounts together; our own block goes before the other."""
+    atomic = settings.jetspark.atomic or settings.jetstream.limits.batch
+    fast = settings.jetspark.fast
+    return BatchLimits(
+        atomic_messages=atomic.messages,
+        atomic_per_stream=atomic.per_stream,
+        atomic_per_server=atomic.per_server,
+        fast_per_stream=fast.per_stream,
+        fast_per_server=fast.per_server,
+        idle_ns=atomic.timeout,
+        staged_bytes=settings.jetspark.memory.batches or STAGED_BYTES,
+    )
 
 
 def engine_settings(settings: Settings) -> EngineSettings:

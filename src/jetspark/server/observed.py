@@ -97,9 +97,12 @@ class ObservedStream:
         return stream_state(self._stream)
 
     def consumers(self, now_ns: int) -> Sequence[ConsumerInfo]:
-        """Streams of this version have none."""
-        del now_ns
-        return ()
+        """Its consumers by name, as CONSUMER.LIST says it."""
+        return [
+            consumer.info(now_ns)
+            for _, consumer in sorted(self._stream.consumers.items())
+            if not consumer.config.direct
+        ]
 
     def mirror(self) -> StreamSourceInfo | None:
         """Streams of this version are none."""
@@ -126,6 +129,14 @@ class ObservedStream:
             durable_position=log.durable_position,
             cache_bytes=log.cache.size,
             cache_limit=log.cache.budget,
+            lost_messages=log.quarantine.lost_messages,
+            lost_bytes=log.quarantine.lost_bytes,
+            quarantined_bytes=sum(
+                damage.length
+                for damage in log.quarantine.known.values()
+                if damage not in log.quarantine.waiting
+            ),
+            scrubbed_ns=min(log.scrubbed.values(), default=None),
             read_only=log.read_only,
         )
 

@@ -13,6 +13,8 @@ from xxhash import xxh3_64_digest
 
 from jetspark.store.record import BATCH_FIRST, BATCH_LAST, BATCH_MEMBER
 
+FLAGS_AT = 27  # where the flags of a record are
+
 if TYPE_CHECKING:
     from jetspark.store.columns import SubjectEntry
     from jetspark.store.staging import Staging
@@ -48,9 +50,10 @@ def begin(log: "Staging") -> None:
 def end(log: "Staging") -> None:
     """Mark the last record of the run as the last one."""
     batch = _under_way(log)
-    if batch.last_at >= 0:
+    # A caller that knew the last record said so when it was staged.
+    if batch.last_at >= 0 and not int(log.writer[batch.last_at + FLAGS_AT]) & BATCH_LAST:
         record = bytearray(log.writer.getvalue()[batch.last_at :])
-        record[27] |= BATCH_LAST
+        record[FLAGS_AT] |= BATCH_LAST
         checked = bytes(record[8:-8])
         log.writer.truncate(batch.last_at)
         log.writer.write(bytes(record[:8]) + checked + xxh3_64_digest(checked, log.codec.seed))

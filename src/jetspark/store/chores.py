@@ -183,11 +183,15 @@ def close_segments(log: "Segments", flying: int) -> None:
 
 def next_chore(log: "Segments") -> Chore | None:
     """Find something to do."""
-    garbage = log.is_front_dead() or log.index.removed_bytes >= log.compact_at
+    garbage = log.is_front_dead() or (
+        len(log.index.segments) > 1 and log.index.removed_bytes >= log.compact_at
+    )
     if log.unsynced and (log.sync_due or garbage):
         # Nothing is removed before what stands in its place is on disk.
         return Syncing(log)
     log.sync_due = False
+    if log.full:
+        give_way(log)
     chore: Chore | None = log.unremoved
     log.unremoved = None
     if log.unreadable:
@@ -210,6 +214,15 @@ def next_chore(log: "Segments") -> Chore | None:
         log.compact_at = log.index.removed_bytes + log.segment_size // LOOK_PART
         log.scrub_at = min(log.scrubbed.values(), default=int(log.now)) + DAY_NS
     return chore
+
+
+def give_way(log: "Segments") -> None:
+    """On a full disk, go on in a new segment when no message of the newest one is left."""
+    newest = segment_files(log)[-1]
+    held = any(columns.held > 0 for columns in newest.rows)
+    if held and newest.live == 0 and log.in_flight is None:
+        with suppress(OSError):
+            roll(log)
 
 
 def detach(log: "Segments") -> "Removal | None":

@@ -47,7 +47,8 @@ def stage_current(log: "Staging", document: bytes) -> None:
     body = BytesWriter()
     write_i64_le(body, log.staged_seq)
     write_i64_le(body, log.staged_revision)
-    write_i64_le(body, log.index.first_seq)
+    # What is not on disk yet may be lost, and then what it evicted is there again.
+    write_i64_le(body, log.synced_first if log.unsynced else log.index.first_seq)
     write_i64_le(body, log.wanted_limits.max_msgs)
     write_i64_le(body, log.wanted_limits.max_bytes)
     write_i64_le(body, log.wanted_limits.max_per_subject)

@@ -32,8 +32,11 @@ def fail(log: "StreamLog", no_space: bool) -> None:
             log.close_handle(group.handle)
         return
     log.skip_needed = log.staged_seq > log.index.last_seq
+    # A failed sync is for all that was written since the last one, whatever the reason is: no
+    # later one brings it to the disk.
+    lost_sync = log.sync_error is not None
     log.sync_error = None
-    if not no_space:
+    if not no_space or lost_sync:
         log.read_only = True
         log.failed = True
         return

@@ -59,6 +59,8 @@ class StreamLog(Segments):
     ) -> None:
         super().__init__(files, folder, identity, segment_size, cache_budget)
         self.manifest_due: bool = False
+        # Sequences (first, last) that recovery looked for in vain.
+        self.missing: list[tuple[int, int]] = []
         self.level: str = "durable"
         adopt_limits(self, identity)
 
@@ -139,7 +141,8 @@ class StreamLog(Segments):
             # The log says it already: what fails here is made good by the next start.
             self.manifest_due = False
             with suppress(OSError):
-                renew_manifests(self.files, self.folder, self.identity)
+                floor = int(self.sequence_floor)
+                renew_manifests(self.files, self.folder, self.identity, floor)
         return self.durable_position
 
     def apply_group(self, group: Group) -> None:

@@ -113,11 +113,16 @@ def write_manifests(files: Files, folder: Path, identity: Identity) -> None:
         write_manifest(files, folder, Manifest(epoch=epoch, identity=identity))
 
 
-def renew_manifests(files: Files, folder: Path, identity: Identity) -> None:
-    """Put an identity into both copies, one after the other; the first one decides at once."""
+def renew_manifests(
+    files: Files, folder: Path, identity: Identity, sequence_floor: int = 0
+) -> None:
+    """Put an identity into both copies, one after the other; the first one decides at once.
+
+    The floor is never lower than one that is known: a copy may be unreadable today.
+    """
     found, _ = read_manifests(files, folder)
     epoch = found.epoch if found else 0
-    floor = found.sequence_floor if found else 0
+    floor = max(sequence_floor, found.sequence_floor if found else 0)
     for step in (1, 2):
         renewed = Manifest(epoch=epoch + step, identity=identity, sequence_floor=floor)
         write_manifest(files, folder, renewed)

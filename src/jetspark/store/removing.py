@@ -69,6 +69,7 @@ class Removing(Staging):
 
         With none of them nothing is staged. Raises StoreReadOnly after a failed write.
         """
+        last = min(last, self.staged_seq)  # what is given out later is not meant
         rows = [row for row in self.staged_rows() if first <= row[0] <= last]
         seq = self.index.next_seq(first, b"")
         while 0 < seq <= last:

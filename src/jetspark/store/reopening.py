@@ -101,7 +101,8 @@ class Reopening(Chore):
         log.filled_to = log.end
         log.synced_end = log.end
         log.page = b""
-        log.roll_due = True
+        # A segment without a record would have to be begun under its own name.
+        log.roll_due = log.end > log.first_offset
         log.read_only = False
         log.failed = False
 

@@ -147,6 +147,7 @@ class Segments(Removing):
         return (
             self.chores_due
             or self.sync_due
+            or self.full
             or self.end >= self.condense_at
             or self.index.removed_bytes >= self.compact_at
             or self.is_front_dead()

@@ -94,8 +94,11 @@ class Staging(LogReader):
         self.durable: bool = True
         self.sync_period: int = 0
         self.synced_end: i64 = 0
+        # The first sequence that was there at the last sync.
+        self.synced_first: i64 = 0
         # No sequence up to this one is given out by another start.
         self.sequence_floor: i64 = 0
+        self.sequences_ahead: int = 0
         # A write met a full disk: messages wait until there is space.
         self.full: bool = False
         # In force; in the newest record that says so, durable or staged; and asked for.

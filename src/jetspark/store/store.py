@@ -21,7 +21,7 @@ from typing import Final
 
 from xxhash import xxh3_64_hexdigest
 
-from jetspark.errors.storage import StoreLocked, WrongStoreFormat
+from jetspark.errors.storage import StorageFault, StoreLocked, WrongStoreFormat
 from jetspark.store.files import Files
 from jetspark.store.log import CACHE_BUDGET, StreamLog
 from jetspark.store.manifest import Identity
@@ -31,7 +31,7 @@ from jetspark.store.reserve import NAME as RESERVE
 from jetspark.store.reserve import RESERVE_SIZE, Reserve
 from jetspark.store.segment import SEGMENT_SIZE
 from jetspark.store.stream_folder import PLAIN, StreamFolder
-from jetspark.store.syncing import SYNC_PERIOD_NS
+from jetspark.store.syncing import SEQUENCES_AHEAD, SYNC_PERIOD_NS
 from jetspark.store.upkeep import Upkeep
 
 MARK: Final = b"jetspark-store 1\n"
@@ -51,6 +51,7 @@ class FileStore:
         cache_budget: int = CACHE_BUDGET,
         durability: str = "durable",
         sync_period_ns: int = SYNC_PERIOD_NS,
+        sequences_ahead: int = SEQUENCES_AHEAD,
         reserve_size: int = RESERVE_SIZE,
         upkeep: Upkeep = PLAIN,
     ) -> None:
@@ -63,15 +64,21 @@ class FileStore:
         # The level of streams that do not ask for another one, and its period.
         self.durability = durability
         self._sync_period_ns = sync_period_ns
+        self._sequences_ahead = sequences_ahead
         self.reserve = Reserve(files, folder, reserve_size)
 
-    def open(self, report: Callable[[Identity, Recovery], None]) -> list[StreamLog]:
+    def open(
+        self,
+        report: Callable[[Identity, Recovery], None],
+        cannot_open: Callable[[Path, StorageFault | OSError], None] | None = None,
+    ) -> list[StreamLog]:
         """Lock the store, recover every stream in it; ``report`` hears what each one had.
 
         Raises StoreLocked, WrongStoreFormat, or what opening a stream raises; then nothing stays
-        open or locked.
+        open or locked. With ``cannot_open`` a stream that cannot be opened is told to that
+        instead, and the others are there.
         """
-        self._refuse_nats_server()
+        self.refuse_nats_server()
         self._files.make_folder(self._folder)
         logs: list[StreamLog] = []
         try:
@@ -83,7 +90,7 @@ class FileStore:
             self.reserve.make()
             for account in self._files.list_folder(self._folder):
                 if account.startswith("acct-"):
-                    self._open_account(self._folder / account, logs, report)
+                    self._open_account(self._folder / account, logs, report, cannot_open)
         except BaseException:
             for log in logs:
                 log.close()
@@ -92,7 +99,11 @@ class FileStore:
         return logs
 
     def _open_account(
-        self, account: Path, logs: list[StreamLog], report: Callable[[Identity, Recovery], None]
+        self,
+        account: Path,
+        logs: list[StreamLog],
+        report: Callable[[Identity, Recovery], None],
+        cannot_open: Callable[[Path, StorageFault | OSError], None] | None,
     ) -> None:
         # First, so that nothing is removed from a folder whose new name could still be lost.
         self._files.sync_folder(account)
@@ -102,9 +113,16 @@ class FileStore:
                 with suppress(OSError):
                     self._files.remove_folder(account / name)
             elif name.startswith("stream-"):
-                log, recovery = self._stream(account / name).open()
+                try:
+                    log, recovery = self._stream(account / name).open()
+                except (StorageFault, OSError) as error:
+                    if cannot_open is None:
+                        raise
+                    cannot_open(account / name, error)
+                    continue
                 self.choose_level(log)
                 logs.append(log)
+                log.missing = recovery.lost + recovery.unwritten
                 report(log.identity, recovery)
 
     def create(self, identity: Identity) -> StreamLog:
@@ -137,6 +155,7 @@ class FileStore:
         if log.in_memory:
             return
         log.durability = level or self.durability
+        log.sequences_ahead = self._sequences_ahead
         log.sync_period = self._sync_period_ns if log.durability == "interval" else SYNC_PERIOD_NS
 
     def create_in_memory(self, identity: Identity) -> StreamLog:
@@ -168,7 +187,8 @@ class FileStore:
 
     # The store itself --------------------------------------------------------------------------
 
-    def _refuse_nats_server(self) -> None:
+    def refuse_nats_server(self) -> None:
+        """Raise WrongStoreFormat when the folder is one of nats-server's."""
         names = self._files.list_folder(self._folder)
         if "STORE" in names:
             return

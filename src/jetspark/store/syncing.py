@@ -12,6 +12,7 @@ either: before a group is written, a manifest says that they are used up, many a
 Not compiled: the work is per period.
 """
 
+import errno
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -44,13 +45,20 @@ def prepare(log: "StreamLog") -> None:
     if log.durable:
         # The level was lower before: what stands on a group must be on disk with it.
         sync_now(log)
-    elif log.staged_seq > log.sequence_floor:
-        raise_floor(log, int(log.staged_seq) + SEQUENCES_AHEAD)
+        return
+    if not log.unsynced:
+        log.synced_first = log.index.first_seq
+    if log.staged_seq > log.sequence_floor:
+        raise_floor(log, int(log.staged_seq) + log.sequences_ahead)
 
 
 def sync_now(log: "Segments") -> None:
-    """Put everything that was acknowledged on the disk."""
-    log.files.sync(int(log.handle))
+    """Put everything that was acknowledged on the disk; a log that failed so must stop."""
+    try:
+        log.files.sync(int(log.handle))
+    except OSError as error:
+        log.sync_error = error
+        raise
     synced(log, int(log.end))
 
 
@@ -64,9 +72,9 @@ def synced(log: "Segments", end: int) -> None:
 def raise_floor(log: "Segments", floor: int) -> None:
     """Say durably that no start after this one may give out sequences up to ``floor``."""
     found, _ = read_manifests(log.files, log.folder)
-    renewed = Manifest(
-        epoch=found.epoch + 1 if found else 1, identity=log.identity, sequence_floor=floor
-    )
+    if found is None:
+        raise OSError(errno.EIO, "no manifest can be read", str(log.folder))
+    renewed = Manifest(epoch=found.epoch + 1, identity=log.identity, sequence_floor=floor)
     write_manifest(log.files, log.folder, renewed)
     log.sequence_floor = floor
 

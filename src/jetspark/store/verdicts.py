@@ -58,6 +58,8 @@ class Recovery:
         self.doubtful: list[tuple[int, int]] = []
         # Sequences (first, last) that damage, doubtful or not, may have taken.
         self.lost: list[tuple[int, int]] = []
+        # Those that an interrupted write was to hold and that are not there; nobody was told.
+        self.unwritten: list[tuple[int, int]] = []
         # What was wrong with metadata and what was done about it, as sentences.
         self.notes: list[str] = []
         # What `damaged` was judged from, and whether it is doubtful; files that are missing: the
@@ -89,6 +91,8 @@ class Recovery:
         for bad in self.pending:
             if verdict == TORN and bad.where >= since:
                 self.torn_bytes += bad.length
+                if bad.first_seq > 0:
+                    self.unwritten.append((int(bad.first_seq), int(bad.last_seq)))
                 continue
             place = (int(bad.where), int(bad.length))
             self.damaged.append(place)
@@ -132,10 +136,12 @@ def acknowledged_until(codec: Codec, data: bytes, at: i64, sealed: bool) -> i64:
     position: int = data.find(MAGIC_BYTES, int(at) + 1)
     while position >= 0 and position + FIXED <= len(data):
         if codec.framed_length(data, position) > 0 and record_flags(data, position) & GROUP_FIRST:
-            if codec.examine(data, position) > 0 and is_mark(data, position):
+            if not is_mark(data, position):
+                return position
+            # One that is torn itself proves nothing: that recovery never ended.
+            if codec.examine(data, position) > 0:
                 since = read_i64_le(data, i64(position) + FIXED + 24)
                 return position if since > at else -1
-            return position
         position = data.find(MAGIC_BYTES, position + 1)
     return len(data) if sealed else -1
 

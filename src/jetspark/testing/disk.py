@@ -9,8 +9,7 @@ system; ``before_step`` is called before each of them, so a test can stop the wo
   write under way can leave behind.
 - ``survivor()`` is the disk after the process was killed: nothing is lost yet, but what was not
   synced can still be lost by a power cut later.
-- ``fail(step, error)`` lets a step fail; ``capacity`` fills the disk up.
-- ``flip(path, bit)`` damages a file at rest.
+- ``fail(step, error)`` lets a step fail, ``capacity`` fills the disk up, ``flip`` damages a file.
 
 Nothing here is random by itself: the same seed gives the same images.
 """
@@ -22,23 +21,22 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final
 
-from jetspark.testing.disk_nodes import File, Folder, Node, Write, crashed_folder, forked_folder
-
-# Steps after which the disk may hold something else than before.
-CHANGING: Final = frozenset(
-    {"create", "write", "sync", "truncate", "rename", "link", "unlink", "sync folder"}
+from jetspark.testing.disk_nodes import (
+    CHANGING,
+    File,
+    Folder,
+    Node,
+    Operation,
+    Write,
+    crashed_folder,
+    forked_folder,
 )
+
+__all__ = ["CHANGING", "Operation", "SimulatedDisk"]
+
 OPERATIONS_KEPT: Final = 4096
-
-
-class Operation(NamedTuple):
-    """One step of the disk; ``size`` is that of a read or write."""
-
-    kind: str
-    path: str
-    size: int = 0
 
 
 class SimulatedDisk:
@@ -185,8 +183,7 @@ class SimulatedDisk:
         file, path = self._held(handle)
         data = bytes(file.data[offset : offset + length])
         self._step("read", path, len(data))
-        self.read_calls += 1
-        self.read_bytes += len(data)
+        self._count_read(data)
         return data
 
     def write_synced(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
@@ -197,8 +194,7 @@ class SimulatedDisk:
 
     def write(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
         """Write all blobs at ``offset``; they are on the disk after a later ``sync``."""
-        file, path = self._held(handle)
-        self._write(file, path, b"".join(blobs), offset)
+        self._write(*self._held(handle), b"".join(blobs), offset)
 
     def sync(self, handle: int) -> None:
         """Return when everything in the file is on the disk, whoever wrote it."""
@@ -207,9 +203,7 @@ class SimulatedDisk:
     def free_space(self, path: Path) -> int:
         """How many bytes more the disk takes."""
         self._step("free space", path)
-        if self.capacity is None:
-            return 1 << 40
-        return max(0, self.capacity - sum(self.paths().values()))
+        return max(0, (self.capacity or 1 << 40) - sum(self.paths().values()))
 
     def drop_cached(self, handle: int) -> None:
         """Forget what is remembered of a file; what was acknowledged reads the same."""
@@ -274,9 +268,12 @@ class SimulatedDisk:
         """Return a whole file; FileNotFoundError when it is not there."""
         data = bytes(self._file(path).data)
         self._step("read", path, len(data))
+        self._count_read(data)
+        return data
+
+    def _count_read(self, data: bytes) -> None:
         self.read_calls += 1
         self.read_bytes += len(data)
-        return data
 
     def remove(self, path: Path) -> None:
         """Remove a file, durably; FileNotFoundError when it is not there."""

@@ -5,9 +5,22 @@ sync, oldest first: after a power cut any part of it may be there.
 """
 
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 SECTOR: Final = 512  # what a disk writes as a whole
+
+# Steps after which the disk may hold something else than before.
+CHANGING: Final = frozenset(
+    {"create", "write", "sync", "truncate", "rename", "link", "unlink", "sync folder"}
+)
+
+
+class Operation(NamedTuple):
+    """One step of the disk; ``size`` is that of a read or write."""
+
+    kind: str
+    path: str
+    size: int = 0
 
 
 class Write:

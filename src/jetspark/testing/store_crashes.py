@@ -13,9 +13,10 @@ from random import Random
 from typing import Final
 
 from jetspark.store.files import NO_SPACE
-from jetspark.store.log import StreamLog
+from jetspark.store.log import Group, StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
+from jetspark.testing.store_changes import Changes
 from jetspark.testing.store_model import (
     Opened,
     StoreModel,
@@ -24,26 +25,15 @@ from jetspark.testing.store_model import (
     consumers,
     sequences,
 )
-from jetspark.testing.store_state import (
-    Batched,
-    ConsumerChanged,
-    ConsumerSet,
-    Deleted,
-    DeletedRange,
-    FastBatchSet,
-    Message,
-    Published,
-    Purged,
-    Restated,
-)
+from jetspark.testing.store_state import Restated
 
 SEGMENT_SIZE: Final = 3000  # a few records each, so that lives have many segments
 CACHE_BUDGET: Final = 1500
 ACTIONS: Final = 30
+LEVELS: Final = ("durable", "durable", "durable", "interval", "async")
+WRITTEN_MAX: Final = 2
 STREAMS_MAX: Final = 3
 KILL_CHANCE: Final = 0.02  # per step
-SIZES: Final = (0, 1, 17, 100, 350, 520, 900, 1600)
-HEADERS: Final = (b"", b"", b"", b"NATS/1.0\r\nA: b\r\n\r\n")
 
 
 @dataclass
@@ -108,7 +98,7 @@ class _Life:
         self._random = Random(seed)
         self._done = done
         self._model = StoreModel()
-        self._now = 0
+        self._changes = Changes(self._random)
         self.disk = SimulatedDisk()
         self.disk.before_step = self._before_step
 
@@ -124,7 +114,9 @@ class _Life:
             except _Ended as ended:
                 self._restart(ended.disk)
             self.disk.forget_failures()
+        self.disk.before_step = None
         self._opened.close()
+        self._done.batches += self._changes.batches
 
     # What happens ------------------------------------------------------------------------------
 
@@ -144,8 +136,9 @@ class _Life:
 
     def _create(self) -> None:
         number = self._random.getrandbits(64)
-        identity = Identity(stream_id=number, account="A", name=f"S{number}", created_ns=self._now)
+        identity = Identity(stream_id=number, account="A", name=f"S{number}", created_ns=1)
         stream = self._model.streams[number] = StreamModel(identity)
+        stream.level = self._random.choice(LEVELS)
         try:
             log = self._opened.store.create(identity)
         except OSError as error:
@@ -153,6 +146,7 @@ class _Life:
             self._model.sync_failed |= error.errno not in NO_SPACE
             return
         stream.created = True
+        log.durability = stream.level
         self._opened.logs.append(log)
 
     def _drop(self, log: StreamLog) -> None:
@@ -168,27 +162,37 @@ class _Life:
 
     def _change(self, log: StreamLog) -> None:
         stream = self._model.streams[log.identity.stream_id]
-        staged = self._stage(log, stream)
+        staged = self._changes.stage(log, stream)
         if not staged:
             return
         try:
             group = log.take_group()
             if group is None:
                 raise Violation("something was staged and there is no group")
-            behind = self._stage(log, stream) if self._random.random() < 0.2 else 0
-            self.disk.write_synced(
-                int(group.handle), [group.blob, group.filler], int(group.offset)
-            )
+            behind = self._changes.stage(log, stream) if self._random.random() < 0.2 else 0
+            self._write(group)
         except OSError as error:
             self._failed(log, stream, error)
             return
         self._committed(log, stream, staged)
         if behind:
             self._write_rest(log, stream, behind)
+        if not log.failed:
+            self._keep_house(log, stream)
+
+    def _keep_house(self, log: StreamLog, stream: StreamModel) -> None:
         before = len(log.index.segments)
-        while self._random.random() < 0.8 and log.maintain():
+        # Too much that may be there or not has too many outcomes to try them all.
+        due = stream.written > WRITTEN_MAX or self._random.random() < 0.2
+        log.sync_due = log.unsynced and due
+        while (log.sync_due or self._random.random() < 0.8) and log.maintain():
             pass
         self._done.segments_dropped += before - len(log.index.segments)
+        if log.sync_error is not None:
+            self._failed(log, stream, log.sync_error)
+            return
+        if not log.unsynced:
+            stream.synced()
         if log.staged_position > log.durable_position:
             stream.staged(Restated())
             self._done.restated += 1
@@ -201,6 +205,7 @@ class _Life:
         elif log.reopen():
             stream = self._model.streams[log.identity.stream_id]
             stream.cut_off()
+            stream.synced()
             self._check_open(log, stream)
             self._done.reopened += 1
 
@@ -209,137 +214,30 @@ class _Life:
             group = log.take_group()
             if group is None:
                 raise Violation("something was staged and there is no group")
-            self.disk.write_synced(
-                int(group.handle), [group.blob, group.filler], int(group.offset)
-            )
+            self._write(group)
         except OSError as error:
             self._failed(log, stream, error)
             return
         self._committed(log, stream, staged)
 
+    def _write(self, group: Group) -> None:
+        write = self.disk.write_synced if group.synced else self.disk.write
+        write(int(group.handle), [group.blob, group.filler], int(group.offset))
+
     def _committed(self, log: StreamLog, stream: StreamModel, staged: int) -> None:
         log.commit()
-        stream.acknowledge(staged)
+        stream.acknowledge(staged, durable=not log.unsynced)
         stream.document = bytes(log.identity.config)
         self._done.acked += staged
         self._check_open(log, stream)
 
     def _check_open(self, log: StreamLog, stream: StreamModel) -> None:
-        """Compare an open log with what is certain, when everything is."""
-        if stream.changes:
-            return
-        base = stream.base
-        if sequences(log) != list(base.messages):
-            raise Violation(f"{sequences(log)} instead of {sorted(base.messages)}")
-        if consumers(log) != base.consumers or log.fast_batches != base.fast_batches:
-            raise Violation(f"{consumers(log)}, {log.fast_batches} instead of {base.consumers}")
-
-    def _stage(self, log: StreamLog, stream: StreamModel) -> int:
-        """Stage a few changes; how many."""
-        before = len(stream.changes)
-        for _ in range(self._random.randint(1, 4)):
-            chance = self._random.random()
-            if chance < 0.55:
-                stream.staged(self._stage_message(log))
-            elif chance < 0.65:
-                self._stage_batch(log, stream)
-            elif chance < 0.75:
-                self._stage_delete(log, stream)
-            elif chance < 0.82:
-                self._stage_purge(log, stream)
-            elif chance < 0.95:
-                self._stage_entry(log, stream)
-            else:
-                self._stage_limits(log, stream)
-        return len(stream.changes) - before
-
-    def _stage_message(self, log: StreamLog) -> Published:
-        message = Message(
-            b"s.%d" % self._random.randrange(5),
-            self._random.choice(HEADERS),
-            self._random.randbytes(self._random.choice(SIZES)),
-        )
-        self._now += self._random.randrange(3)
-        tail = message.headers + message.body + b"\r\n"
-        seq = log.stage_message(message.subject, len(message.headers), tail, self._now)
-        return Published(int(seq), message)
-
-    def _stage_batch(self, log: StreamLog, stream: StreamModel) -> None:
-        log.begin_batch()
-        changes: list[Published | Deleted] = []
-        for _ in range(self._random.randint(1, 4)):
-            seq = self._random.randint(1, max(1, int(log.staged_seq)))
-            if self._random.random() < 0.2 and log.stage_delete(seq):
-                changes.append(Deleted(seq))
-            else:
-                changes.append(self._stage_message(log))
-        if self._random.random() < 0.2:
-            log.abort_batch()
-            return
-        log.end_batch()
-        self._done.batches += 1
-        stream.staged(Batched(tuple(changes)))
-
-    def _stage_delete(self, log: StreamLog, stream: StreamModel) -> None:
-        first = self._random.randint(1, max(1, int(log.staged_seq)))
-        if self._random.random() < 0.6:
-            if log.stage_delete(first):
-                stream.staged(Deleted(first))
-            return
-        last = first + self._random.randrange(6)
-        if log.stage_delete_range(first, last):
-            # What is given out later is not meant.
-            stream.staged(DeletedRange(first, min(last, int(log.staged_seq))))
-
-    def _stage_entry(self, log: StreamLog, stream: StreamModel) -> None:
-        """Stage a consumer, the state of one, or a fast batch."""
-        chance = self._random.random()
-        known = list(log.staged_ledger.consumers)
-        body = b"%d" % self._random.randrange(10**6) * self._random.choice((1, 7, 50))
-        if chance < 0.2:
-            batch_id = b"b%d" % self._random.randrange(3)
-            body = body if self._random.random() < 0.7 else b""
-            log.stage_fast_batch(batch_id, body)
-            stream.staged(FastBatchSet(batch_id, body))
-        elif not known or chance < 0.4:
-            number = log.consumer_number + 1
-            log.stage_consumer(number, body)
-            stream.staged(ConsumerSet(number, body))
-        elif chance < 0.5:
-            number = self._random.choice(known)
-            body = body if self._random.random() < 0.5 else b""
-            log.stage_consumer(number, body)
-            stream.staged(ConsumerSet(number, body))
-        else:
-            number = self._random.choice(known)
-            whole = self._random.random() < 0.3
-            log.stage_consumer_state(number, whole, body)
-            stream.staged(ConsumerChanged(number, whole, body))
-
-    def _stage_purge(self, log: StreamLog, stream: StreamModel) -> None:
-        pattern = self._random.choice((b"", b"s.1", b"s.*", b"s.>", b"nobody"))
-        before = keep = 0
-        if self._random.random() < 0.5:
-            before = self._random.randint(1, int(log.staged_seq) + 3)
-        else:
-            keep = self._random.randrange(4)
-        log.stage_purge(before, pattern, keep)
-        stream.staged(Purged(before, pattern, keep))
-
-    def _stage_limits(self, log: StreamLog, stream: StreamModel) -> None:
-        limits = (
-            self._random.choice((0, 0, 3, 8)),
-            self._random.choice((0, 0, 1500, 4000)),
-            self._random.choice((0, 0, 1, 2)),
-        )
-        document = b'{"n":%d}' % self._random.randrange(1000)
-        stream.documents.add(document)
-        # Something is staged first, so that the limits do not hold before they are in the log.
-        stream.staged(self._stage_message(log))
-        stream.staged(limits)
-        log.set_limits(*limits)
-        stream.staged(limits)
-        log.stage_configuration(document)
+        """Compare an open log with what readers must see."""
+        seen = stream.visible()
+        if sequences(log) != list(seen.messages):
+            raise Violation(f"{sequences(log)} instead of {sorted(seen.messages)}")
+        if consumers(log) != seen.consumers or log.fast_batches != seen.fast_batches:
+            raise Violation(f"{consumers(log)}, {log.fast_batches} instead of {seen.consumers}")
 
     def _failed(self, log: StreamLog, stream: StreamModel, error: OSError) -> None:
         failed_before = self._model.sync_failed
@@ -375,6 +273,8 @@ class _Life:
             else:
                 break
         self._model.adopt(self._model.check(self._opened))
+        for log in self._opened.logs:
+            log.durability = self._model.streams[log.identity.stream_id].level
 
     # What is looked at -------------------------------------------------------------------------
 

@@ -10,13 +10,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from jetspark.errors.storage import CorruptRecord
 from jetspark.store.log import StreamLog
 from jetspark.store.manifest import Identity
-from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
 from jetspark.store.recovery import Recovery
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
+from jetspark.testing.store_reading import (
+    Violation,
+    check_counts,
+    consumers,
+    messages,
+    sequences,
+)
 from jetspark.testing.store_state import (
     Change,
     Consumer,
@@ -27,15 +32,22 @@ from jetspark.testing.store_state import (
     published,
 )
 
-__all__ = ["Found", "Message", "Opened", "StoreModel", "StreamModel", "Violation", "messages"]
+__all__ = [
+    "Found",
+    "Message",
+    "Opened",
+    "StoreModel",
+    "StreamModel",
+    "Violation",
+    "check_counts",
+    "consumers",
+    "messages",
+    "sequences",
+]
 
 ROOT: Final = Path("/store")
 # More changes than these that may be there or not have too many outcomes to try them all.
 OPEN_MAX: Final = 9
-
-
-class Violation(AssertionError):
-    """A store broke a promise."""
 
 
 class Found(NamedTuple):
@@ -77,6 +89,9 @@ class StreamModel:
         # Documents of configurations that were staged; the one that was acknowledged last.
         self.documents = {bytes(identity.config)}
         self.document = bytes(identity.config)
+        # What an acknowledgement means, and the highest sequence that readers ever saw.
+        self.level = "durable"
+        self.seen_seq = 0
         # Everything older was taken out by age; whoever opens the stream does that again.
         self.expired_before = 0
 
@@ -89,13 +104,37 @@ class StreamModel:
             self.possible.setdefault(seq, set()).add(message)
         self.changes.append((Fate.STAGED, change))
 
-    def acknowledge(self, count: int) -> None:
-        """The oldest ``count`` changes that were staged and not acknowledged are durable."""
+    def acknowledge(self, count: int, *, durable: bool) -> None:
+        """The oldest ``count`` changes that were staged are acknowledged.
+
+        ``durable`` says whether they are on disk, or only written (``store/syncing.py``).
+        """
         for n, (fate, change) in enumerate(self.changes):
             if fate is Fate.STAGED and count:
-                self.changes[n] = (Fate.ACKED, change)
+                self.changes[n] = (Fate.ACKED if durable else Fate.WRITTEN, change)
+                self.seen_seq = max([self.seen_seq, *(one.seq for one in published(change))])
                 count -= 1
         self._collapse()
+
+    def synced(self) -> None:
+        """What was acknowledged before it was on disk is there now."""
+        self.changes = [
+            (Fate.ACKED if fate is Fate.WRITTEN else fate, change) for fate, change in self.changes
+        ]
+        self._collapse()
+
+    @property
+    def written(self) -> int:
+        """How many changes were acknowledged before they are on disk."""
+        return sum(fate is Fate.WRITTEN for fate, _ in self.changes)
+
+    def visible(self) -> State:
+        """What readers of the open log see: all that was acknowledged."""
+        state = self.base.copy()
+        for fate, change in self.changes:
+            if fate in {Fate.ACKED, Fate.WRITTEN}:
+                state.do(change)
+        return state
 
     def _collapse(self) -> None:
         if all(fate is Fate.ACKED for fate, _ in self.changes):
@@ -165,7 +204,8 @@ class StreamModel:
         self.base.fast_batches = dict(found.fast_batches)
         self.changes = []
         self.possible = {seq: {message} for seq, message in found.messages.items()}
-        self.highest_seq = max(found.messages, default=0)
+        self.seen_seq = max([self.seen_seq, *found.messages])
+        self.highest_seq = self.seen_seq
         self.document = found.document
 
 
@@ -236,7 +276,7 @@ class StoreModel:
                 f"{found.fast_batches}, that is none of {possible}; {stream.changes}"
             )
         check_counts(log, visible)
-        highest = max((*stream.certain(), *visible), default=0)
+        highest = max((stream.seen_seq, *stream.certain(), *visible))
         if log.staged_seq < highest or log.index.last_seq > log.staged_seq:
             raise Violation(
                 f"the next sequence would be {log.staged_seq + 1}, {highest} is used and "
@@ -271,7 +311,12 @@ class Opened:
     def __init__(self, disk: SimulatedDisk, segment_size: int, cache_budget: int) -> None:
         self.disk = disk
         self.store = FileStore(
-            disk, ROOT, segment_size=segment_size, cache_budget=cache_budget, reserve_size=0
+            disk,
+            ROOT,
+            segment_size=segment_size,
+            cache_budget=cache_budget,
+            sequences_ahead=8,
+            reserve_size=0,
         )
         self.recoveries: dict[int, Recovery] = {}
         before = disk.failed_steps
@@ -295,77 +340,3 @@ def close_all(logs: Iterable[StreamLog]) -> None:
     for log in logs:
         log.close()
         log.close()
-
-
-def sequences(log: StreamLog) -> list[int]:
-    """Every sequence that has a message, without reading one."""
-    found = []
-    seq = log.index.next_seq(1, b"")
-    while seq:
-        found.append(int(seq))
-        seq = log.index.next_seq(seq + 1, b"")
-    return found
-
-
-def consumers(log: StreamLog) -> dict[int, Consumer]:
-    """What a log says of every consumer."""
-    return {
-        number: (records.document, records.state, tuple(records.changes))
-        for number, records in log.consumers.items()
-    }
-
-
-def messages(log: StreamLog, unreadable: set[int] | None = None) -> dict[int, Message]:
-    """Every message of a log by its sequence, read as a consumer would.
-
-    Those that cannot be read are added to ``unreadable``; without it they are an error.
-    """
-    found = {}
-    time = 0
-    for seq in sequences(log):
-        try:
-            data, at = log.locate(seq)
-        except CorruptRecord:
-            if unreadable is None:
-                raise
-            unreadable.add(seq)
-            continue
-        found[seq] = Message(
-            data[at + FIXED : subject_end(data, at)],
-            data[subject_end(data, at) : headers_end(data, at)],
-            data[headers_end(data, at) : body_end(data, at)],
-        )
-        if record_time(data, at) < time:
-            raise Violation(f"time goes back at sequence {seq}")
-        time = int(record_time(data, at))
-    return found
-
-
-def check_counts(log: StreamLog, visible: dict[int, Message]) -> None:
-    """Compare everything the index counts with the messages that are there."""
-    index = log.index
-    last: dict[bytes, list[int]] = {}
-    for seq, message in visible.items():
-        last.setdefault(message.subject, []).append(seq)
-    counted = {
-        "messages": (index.messages, len(visible)),
-        "bytes": (index.bytes, sum(message.size for message in visible.values())),
-        "subjects": (index.subject_count, len(last)),
-        "first": (index.first_seq, min(visible, default=index.first_seq)),
-        "deleted": (index.deleted_count(), len(index.deleted(1, 10**6))),
-        "live": (sum(columns.live for columns in index.segments), len(visible)),
-    }
-    wrong = {name: pair for name, pair in counted.items() if pair[0] != pair[1]}
-    if wrong:
-        raise Violation(f"counted and there: {wrong}")
-    for subject, sequences in last.items():
-        entry = index.subjects[subject]
-        if (entry.count, entry.first, entry.last) != (
-            len(sequences),
-            sequences[0],
-            sequences[-1],
-        ):
-            raise Violation(f"{subject!r} has {sequences}, its entry says otherwise")
-        for seq, following in zip(sequences, [*sequences[1:], 0], strict=True):
-            if index.next_in_subject(seq) != following:
-                raise Violation(f"behind {seq} of {subject!r} comes {following}")

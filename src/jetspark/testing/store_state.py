@@ -26,6 +26,7 @@ class Fate(Enum):
     STAGED = 1
     ACKED = 2
     FAILED = 3
+    WRITTEN = 4
 
 
 class Published(NamedTuple):

@@ -18,6 +18,7 @@ from jetspark.errors import (
     ConnectionClosed,
     Error,
     PermissionsViolation,
+    ServerRefused,
 )
 
 
@@ -31,7 +32,8 @@ from jetspark.errors import (
         ('Permissions Violation for Subscription to "a.>"', PermissionsViolation, True),
         ("Stale Connection", ConnectionClosed, False),
         ("Maximum Payload Violation", ConnectionClosed, False),
-        ("Invalid Subject", ConnectionClosed, True),
+        ("Invalid Subject", ServerRefused, True),
+        ("maximum subscriptions exceeded", ServerRefused, True),
     ],
 )
 def test_error_lines_become_exceptions(text: str, kind: type[Error], survives: bool) -> None:

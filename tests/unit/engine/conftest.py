@@ -5,17 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jetspark.api.stream import StreamConfig
+from jetspark.engine.batch.limits import BatchLimits
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Entry, Outbox, Outlet
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.config import prepared
 from jetspark.engine.stream.stream import Stream
 from jetspark.store.committer import write
-from jetspark.store.files import OsFiles
+from jetspark.store.files import Files, OsFiles
 from jetspark.store.log import Group
 from jetspark.store.store import FileStore
 
@@ -43,19 +45,27 @@ class RecordingOutlet(Outlet):
 class Bench:
     """The engine and the world around it, driven by hand."""
 
-    def __init__(self, folder: Path) -> None:
-        self.files = OsFiles()
+    def __init__(self, folder: Path, files: Files | None = None, **options: Any) -> None:
+        self.files = files or OsFiles()
         self.folder = folder
+        self.store_options = {"reserve_size": 0} | options
         self.outbox = Outbox()
         self.now = START
         self.outlet = RecordingOutlet()
         self.on_the_way: list[tuple[Stream, Group]] = []
         self._ids = itertools.count(1)
+        # For tests of small limits: set it and restart.
+        self.batch_limits: BatchLimits | None = None
         self.engine = self._open()
 
     def _open(self) -> Engine:
-        self.file_store = FileStore(self.files, self.folder)
-        engine = Engine(self.file_store, account="$G", random_id=lambda: next(self._ids))
+        self.file_store = FileStore(self.files, self.folder, **self.store_options)
+        engine = Engine(
+            self.file_store,
+            account="$G",
+            random_id=lambda: next(self._ids),
+            batch_limits=self.batch_limits,
+        )
         for log in self.file_store.open(lambda _identity, _recovery: None):
             engine.adopt(log, self.now)
         engine.outlet_for = lambda _subject: self.outlet
@@ -96,7 +106,7 @@ class Bench:
 
     def submit(self) -> None:
         """What the driver does once per turn."""
-        for stream, group in self.engine.take_groups():
+        for stream, group in self.engine.take_groups(self.now):
             assert isinstance(group, Group)
             self.on_the_way.append((stream, group))
 
@@ -104,7 +114,29 @@ class Bench:
         """The disk answers for the oldest group."""
         stream, group = self.on_the_way.pop(0)
         assert write(stream.log.files, group) is None
-        self.engine.committed(stream, self.outbox)
+        self.engine.committed(stream, self.outbox, self.now)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, and do what a driver does when it has."""
+        end = self.now + int(seconds * 1e9)
+        deadline = self.engine.next_deadline()
+        while deadline is not None and deadline <= end:
+            self.now = max(self.now, deadline)
+            for stream in self.engine.expire(self.now, self.outbox):
+                self._keep_house(stream)
+            deadline = self.engine.next_deadline()
+        self.now = end
+
+    def _keep_house(self, stream: Stream) -> None:
+        was_failed = stream.log.failed
+        if was_failed:
+            if stream.log.reopen_due and stream.log.reopen():
+                self.engine.reopened(stream)
+            return
+        while stream.log.maintain():
+            pass
+        if stream.log.sync_error is not None:
+            self.engine.failed(stream, stream.log.sync_error, self.outbox)
 
     def fail(self, error: OSError) -> None:
         """The disk refuses the oldest group."""
@@ -128,6 +160,10 @@ class Bench:
             self.land()
         (reply,) = self.sent()
         return reply[4]
+
+    def replies(self) -> list[bytes]:
+        """The bodies of what was sent, acknowledgements in runs too."""
+        return [entry[4] for entry in self.sent()]
 
     def sent(self) -> list[Entry]:
         entries, self.outbox.now = self.outbox.now, []

@@ -362,20 +362,33 @@ def test_bad_snapshots_are_refused(filled: Bench, body: bytes, code: int) -> Non
 
 
 def test_consumers_travel_with_the_stream_unless_left_out(filled: Bench) -> None:
-    log = filled.engine.streams["S"].log
-    log.stage_consumer(7, b"document")
-    log.stage_consumer_state(7, True, b"whole")
-    log.stage_consumer_state(7, False, b"change")
-    filled.engine.mark_dirty(filled.engine.streams["S"])
-    drain(filled)
+    config = {"name": "c", "durable_name": "c", "ack_policy": "explicit"}
+    ask(filled, b"CONSUMER.CREATE.S.c", {"stream_name": "S", "config": config})
+    before = json.loads(filled.request(b"CONSUMER.INFO.S.c"))
 
     answer, archive = backup(filled)
     _, without = backup(filled, no_consumers=True)
     filled.request(b"STREAM.DELETE.S")
-    restore(filled, begin(filled, answer), archive)
+    reply = restore(filled, begin(filled, answer), archive)
+    after = json.loads(filled.request(b"CONSUMER.INFO.S.c"))
+    filled.restart()
+    again = json.loads(filled.request(b"CONSUMER.INFO.S.c"))
 
-    records = filled.engine.streams["S"].log.consumers[7]
-    assert (records.document, records.state, records.changes) == (
-        b"document", b"whole", [b"change"],
-    )  # fmt: skip
+    assert reply["state"]["consumer_count"] == 1
+    assert before == after == again
     assert b"consumers.ndjson" not in without
+
+
+def test_made_up_consumers_leave_nothing_behind(filled: Bench) -> None:
+    log = filled.engine.streams["S"].log
+    log.stage_consumer(7, b"document")
+    log.stage_consumer_state(7, True, b"whole")
+    filled.engine.mark_dirty(filled.engine.streams["S"])
+    drain(filled)
+    answer, archive = backup(filled)
+    filled.request(b"STREAM.DELETE.S")
+
+    reply = restore(filled, begin(filled, answer), archive)
+
+    assert "consumer 7 of the backup cannot be read" in reply["error"]["description"]
+    assert stores(filled) == 0

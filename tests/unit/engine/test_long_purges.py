@@ -7,11 +7,17 @@ import json
 import pytest
 from tests.unit.engine.conftest import Bench
 
-from jetspark.engine.purges import STEP
 from jetspark.engine.requests.dispatch import handle
+from jetspark.engine.settings import EngineSettings
 from jetspark.store.subject_purge import rare_entry
 
+STEP = 300
 COUNT = 3 * STEP + 10
+
+
+@pytest.fixture(autouse=True)
+def _short_steps(bench: Bench) -> None:
+    bench.engine.change_settings(EngineSettings(purge_step=STEP))
 
 
 @pytest.fixture
@@ -63,6 +69,42 @@ def test_what_is_published_meanwhile_stays(long: Bench) -> None:
 
     assert stream.log.index.messages == 2
     assert json.loads(long.sent()[-1][4])["purged"] == COUNT - 1
+
+
+def test_a_long_purge_with_a_filter_leaves_the_others(bench: Bench) -> None:
+    stream = bench.create()
+    for number in range(COUNT):
+        stream.log.stage_message(b"s.%d.x" % (number % 3), 0, b"x\r\n", bench.now)
+    bench.engine.mark_dirty(stream)
+    bench.submit()
+    bench.land()
+
+    groups = ask(bench, b'{"filter":"s.*.x","keep":10}')
+    (kept,) = bench.sent()
+    more = ask(bench, b'{"filter":"s.1.>"}')
+
+    assert json.loads(kept[4])["purged"] == COUNT - 10
+    assert groups >= 3
+    assert more == 1
+    assert stream.log.index.messages == 10 - json.loads(bench.sent()[0][4])["purged"] == 7
+
+
+def test_a_long_purge_of_some_subjects_leaves_the_others(bench: Bench) -> None:
+    stream = bench.create()
+    for number in range(COUNT):
+        stream.log.stage_message(b"s.%d.x" % (number % 3), 0, b"x\r\n", bench.now)
+    bench.engine.mark_dirty(stream)
+    bench.submit()
+    bench.land()
+
+    groups = ask(bench, b'{"filter":"s.1.*"}')
+
+    gone = COUNT // 3
+    assert json.loads(bench.sent()[0][4])["purged"] == gone
+    assert groups >= 3
+    assert stream.log.index.messages == COUNT - gone
+    bench.restart()
+    assert bench.engine.streams["S"].log.index.messages == COUNT - gone
 
 
 def test_a_purge_of_everything_is_one_step(long: Bench) -> None:
@@ -130,3 +172,16 @@ def test_messages_on_their_way_are_purged_with_their_subject(bench: Bench) -> No
     assert json.loads(bench.sent()[-1][4])["purged"] == 3
     assert stream.log.index.messages == 200
     assert stream.log.staged_messages == 200
+
+
+def test_consumers_are_past_what_a_long_purge_took(long: Bench) -> None:
+    create = (
+        b'{"stream_name":"S","config":{"name":"c","durable_name":"c","ack_policy":"explicit"}}'
+    )
+    long.request(b"CONSUMER.CREATE.S.c", create)
+
+    ask(long, b'{"keep":7}')
+    long.sent()
+    info = json.loads(long.request(b"CONSUMER.INFO.S.c"))
+
+    assert info["num_pending"] == 7

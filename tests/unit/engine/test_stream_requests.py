@@ -61,9 +61,9 @@ def test_a_different_configuration_for_the_same_name_is_refused(bench: Bench) ->
 
 
 def test_a_setting_of_later_versions_is_refused_by_name(bench: Bench) -> None:
-    answer = create(bench, b'{"name":"S","allow_atomic":true}')
+    answer = create(bench, b'{"name":"S","sources":[{"name":"X"}]}')
 
-    assert "allow_atomic is not supported" in str(answer["error"])
+    assert "sources is not supported" in str(answer["error"])
 
 
 def test_a_deleted_stream_is_gone_also_after_a_restart(bench: Bench) -> None:

@@ -66,6 +66,8 @@ class Acks(Reader):
             if self.keeps_interest:
                 self.released.append(int(gone))
                 self.agenda.add(self)
+        if self.spent:
+            self.spent = {late: n for late, n in self.spent.items() if late > seq}
         self.floor_seq = seq
         self.floor_number = max(self.floor_number, min(number, self.number))
 

@@ -162,23 +162,31 @@ class Consumers(Retention):
     def adopt_consumers(self, stream: Stream) -> None:
         """Take over the consumers that the log of a stream knows."""
         for number, records in stream.log.consumers.items():
-            document = _document(records.document)
-            config = _config(document.config)
-            consumer = Consumer(
-                stream,
-                document.name,
-                config,
-                document.created_ns,
-                number,
-                self.hub,
-                self.readers_of(stream),
+            consumer = self.recorded_consumer(
+                stream, number, records.document, records.state, records.changes
             )
-            active = consumer.journal.restore(records.state, records.changes)
-            consumer.idle_since = max(active, document.created_ns)
             self._attach(consumer, consumer.idle_since)
         if stream.consumers:
             # What was acknowledged before the crash may not have been removed.
             self.look_for_interest(stream, 0)
+
+    def recorded_consumer(
+        self, stream: Stream, number: int, document: bytes, state: bytes, changes: list[bytes]
+    ) -> Consumer:
+        """The consumer that records describe, not taken over yet; raises for what is no record."""
+        found = _document(document)
+        consumer = Consumer(
+            stream,
+            found.name,
+            _config(found.config),
+            found.created_ns,
+            number,
+            self.hub,
+            self.readers_of(stream),
+        )
+        active = consumer.journal.restore(state, changes)
+        consumer.idle_since = max(active, found.created_ns)
+        return consumer
 
     # What happens to streams -------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ def info(engine: Engine, _request: Request) -> bytes:
             reserved_memory=ledger.reserved(Storage.MEMORY),
             reserved_storage=ledger.reserved(Storage.FILE),
             streams=len(engine.streams),
+            consumers=sum(len(stream.consumers) for stream in engine.streams.values()),
             limits=ledger.limits,
             api=ApiStats(level=API_LEVEL, total=engine.api_total, errors=engine.api_errors),
         )

@@ -5,14 +5,16 @@ from jetspark.api.message import MSG_DELETE, MsgDeleteRequest, MsgGetRequest
 from jetspark.api.stream import STREAM_PURGE, PurgeRequest, PurgeResponse
 from jetspark.engine.direct.message_get import check_selection
 from jetspark.engine.engine import Engine
-from jetspark.engine.purges import STEP, LongPurge
+from jetspark.engine.purges import LongPurge
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.requests.request import READ_ONLY, Request
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
-from jetspark.store.removal import keep_from
+from jetspark.store.removal import is_everything, keep_from
+from jetspark.store.subject_purge import rare_entry
+from jetspark.subjects.match import matches
 
 
 def get(engine: Engine, request: Request) -> bytes | None:
@@ -70,9 +72,10 @@ def purge(engine: Engine, request: Request) -> bytes | None:
         raise Refusal(ErrCode.STREAM_SEALED)
     if stream.config.deny_purge:
         raise Refusal(ErrCode.PURGE_FAILED, err="stream purge not permitted")
-    end = _long_end(stream, wanted)
+    end = _long_end(stream, wanted, engine.settings.purge_step)
     if end:
-        _purge_long(engine, request, stream, end)
+        pattern = wanted.filter.encode()
+        _purge_long(engine, request, stream, end, b"" if is_everything(pattern) else pattern)
         return None
     try:
         purged = stream.log.stage_purge(wanted.seq, wanted.filter.encode(), wanted.keep)
@@ -85,23 +88,33 @@ def purge(engine: Engine, request: Request) -> bytes | None:
     return None
 
 
-def _long_end(stream: Stream, wanted: PurgeRequest) -> int:
+def _long_end(stream: Stream, wanted: PurgeRequest, step: int) -> int:
     """Where a purge ends that is too long for one turn; 0 for one that is not."""
-    if wanted.filter not in {"", ">"} or not (wanted.seq or wanted.keep):
-        return 0
     log = stream.log
-    if wanted.keep >= log.staged_messages or wanted.seq > log.index.last_seq:
+    index = log.index
+    pattern = wanted.filter.encode()
+    everything = is_everything(pattern)
+    if everything and not (wanted.seq or wanted.keep):
         return 0
-    end = wanted.seq
+    if int(index.last_seq) - int(index.first_seq) <= 2 * step:
+        return 0
+    if not everything and rare_entry(index, pattern) is not None:
+        return 0
+    end = min(wanted.seq or int(log.staged_seq) + 1, int(log.staged_seq) + 1)
+    if wanted.seq > end:
+        return 0  # it also moves the end of the stream
     if wanted.keep:
-        staged = len(log.staged_rows())
+        staged = sum(everything or matches(row[2].subject, pattern) for row in log.staged_rows())
         if staged >= wanted.keep:
             return 0
-        end = int(keep_from(log.index, b"", wanted.keep - staged, log.doomed))
-    return end if end - int(log.index.first_seq) > 2 * STEP else 0
+        mask = b"" if everything else index.mask_for(pattern)
+        end = int(keep_from(index, mask, wanted.keep - staged, log.doomed))
+    return end if end - int(index.first_seq) > 2 * step else 0
 
 
-def _purge_long(engine: Engine, request: Request, stream: Stream, end: int) -> None:
+def _purge_long(
+    engine: Engine, request: Request, stream: Stream, end: int, pattern: bytes
+) -> None:
     def done(purged: int) -> None:
         answer = STREAM_PURGE.ok(PurgeResponse(success=True, purged=purged))
         request.hold(stream, answer, STREAM_PURGE)
@@ -110,4 +123,4 @@ def _purge_long(engine: Engine, request: Request, stream: Stream, end: int) -> N
         error = error_body(ErrCode.PURGE_FAILED, err="stream can not be written any more")
         request.outbox.reply(request.reply, STREAM_PURGE.error(error))
 
-    engine.purges.start(LongPurge(stream, end, done, failed))
+    engine.purges.start(LongPurge(stream, end, done, failed, pattern, engine.settings.purge_step))

@@ -100,6 +100,7 @@ def update(engine: Engine, request: Request) -> bytes | None:
     stream = request.stream(engine)
     config = updated(stream.config, config)
     check_supported(config)
+    _check_consumers(stream, config)
     engine.ledger.admit(config, stream.config)
     if engine.overlapping(config) is not None:
         raise Refusal(ErrCode.SUBJECTS_OVERLAP)
@@ -112,6 +113,20 @@ def update(engine: Engine, request: Request) -> bytes | None:
     answer = STREAM_UPDATE.ok(stream_info(stream, request.now, StreamInfo))
     request.hold(stream, answer, STREAM_UPDATE)
     return None
+
+
+def _check_consumers(stream: Stream, config: StreamConfig) -> None:
+    """Refuse limits for consumers that some of them do not keep."""
+    limits = config.consumer_limits
+    beyond = [
+        name
+        for name, consumer in stream.consumers.items()
+        if 0 < limits.max_ack_pending < consumer.config.max_ack_pending
+        or 0 < limits.inactive_threshold < consumer.config.inactive_threshold
+    ]
+    if beyond:
+        text = f"change to limits violates consumers: {', '.join(sorted(beyond))}"
+        raise Refusal(ErrCode.STREAM_UPDATE_FAILED, err=text)
 
 
 def info(engine: Engine, request: Request) -> bytes:

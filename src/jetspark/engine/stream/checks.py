@@ -25,7 +25,7 @@ from jetspark.engine.stream.room import Room
 from jetspark.engine.stream.rules import Rules
 from jetspark.engine.stream.schedules import schedule_problem
 from jetspark.engine.stream.ttl import INVALID, NEVER, NO_TTL, SECOND, parse_ttl
-from jetspark.errors.bodies import error_body, fast_header_body
+from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import append_lines, find_value, remove_header
@@ -35,6 +35,8 @@ from jetspark.store.record import SUBJECT_MAX, headers_end, record_time, subject
 
 ALLOWED: Final = b""
 SUBJECT_TOO_LONG: Final = f"subject exceeds maximum of {int(SUBJECT_MAX)} bytes"
+# Not an error: the message belongs to a batch, and the batch decides (engine/batch).
+BATCHED: Final = b"batched"
 
 
 class Checks:
@@ -62,6 +64,8 @@ class Checks:
         self.ttl: i64 = NO_TTL
         self.duplicate_of: i64 = 0
         self.on_state: bool = False
+        # The message is one of a batch already: its batch headers say nothing more.
+        self.in_batch: bool = False
 
     def configure(self, rules: Rules) -> None:
         """Go by another configuration from now on."""
@@ -70,7 +74,7 @@ class Checks:
         self.window.configure(rules.window)
 
     def judge(self, subject: bytes, block: bytes, body: bytes, now: i64) -> bytes:
-        """Return ALLOWED, or the body of the error; ``duplicate_of`` is set for a duplicate.
+        """Return ALLOWED, BATCHED, or the body of the error; a duplicate sets ``duplicate_of``.
 
         ``body`` ends with CRLF. What is to be stored stands in ``self.block`` and ``self.body``.
         ``on_state`` says whether a refusal stands on state that may not be durable yet.
@@ -176,10 +180,12 @@ class Checks:
         """The checks that only a message with ``Nats-`` headers can fail, up to the rollup."""
         headers = self.headers
         rules = self.rules
-        if len(headers.batch_id) > 0:
-            return error_body(ErrCode.ATOMIC_DISABLED)
-        if len(headers.fast_batch_id) > 0:
-            return fast_header_body(ErrCode.ATOMIC_DISABLED)
+        if (
+            headers.batching
+            and not self.in_batch
+            and (len(headers.batch_id) > 0 or len(headers.fast_batch_id) > 0)
+        ):
+            return BATCHED
         if len(headers.incr) > 0:
             error = self.judge_increment(body_length)
             if len(error) > 0:

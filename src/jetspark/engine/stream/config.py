@@ -35,8 +35,6 @@ NOT_YET: Final[dict[str, object]] = {
     "mirror": None,
     "sources": (),
     "mirror_direct": False,
-    "allow_atomic": False,
-    "allow_batched": False,
 }
 
 # Finds the configuration of a stream of the account by its name.

@@ -4,15 +4,20 @@ from mypy_extensions import i64
 
 from jetspark.headers.block import nats_pairs
 from jetspark.headers.names import (
+    BATCH_COMMIT,
+    BATCH_GAP,
     BATCH_ID,
+    BATCH_SEQUENCE,
     EXPECTED_LAST_MSG_ID,
     EXPECTED_LAST_SEQUENCE,
     EXPECTED_LAST_SUBJECT_SEQUENCE,
     EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT,
     EXPECTED_STREAM,
     FAST_BATCH_ID,
+    FLOW,
     INCR,
     MSG_ID,
+    REQUIRED_API_LEVEL,
     ROLLUP,
     SCHEDULE,
     SCHEDULE_NEXT,
@@ -44,8 +49,17 @@ class PublishHeaders:
         self.ttl: bytes = b""
         self.incr: bytes = b""
         self.stream_source: bytes = b""
+        # Any header of ADR-50, and what they say.
+        self.batching: bool = False
         self.batch_id: bytes = b""
         self.fast_batch_id: bytes = b""
+        self.batch_seq: bytes = b""
+        self.batch_commit: bytes = b""
+        self.has_commit: bool = False
+        self.batch_gap: bytes = b""
+        self.has_gap: bool = False
+        self.flow: bytes = b""
+        self.api_level: bytes = b""
         # Any header whose name begins with `Nats-Schedule`, and what they say.
         self.scheduling: bool = False
         self.schedule: bytes = b""
@@ -81,8 +95,17 @@ class PublishHeaders:
         self.ttl = b""
         self.incr = b""
         self.stream_source = b""
-        self.batch_id = b""
-        self.fast_batch_id = b""
+        if self.batching:
+            self.batching = False
+            self.batch_id = b""
+            self.fast_batch_id = b""
+            self.batch_seq = b""
+            self.batch_commit = b""
+            self.has_commit = False
+            self.batch_gap = b""
+            self.has_gap = False
+            self.flow = b""
+            self.api_level = b""
         if self.scheduling or len(self.scheduler) > 0:
             self.scheduling = False
             self.schedule = b""
@@ -118,9 +141,22 @@ class PublishHeaders:
         elif size == 25:
             if name == EXPECTED_LAST_MSG_ID:
                 self.expected_last_id = value
+        elif size == 13:
+            if name == BATCH_ID:
+                self.batching = True
+                self.batch_id = value
+            else:
+                self.note_rare(name, value)
+        elif size == 19:
+            if name == BATCH_SEQUENCE:
+                self.batching = True
+                self.batch_seq = value
         elif size == 9:
             if name == INCR:
                 self.incr = value
+            elif name == FLOW:
+                self.batching = True
+                self.flow = value
         else:
             self.note_rare(name, value)
 
@@ -132,10 +168,20 @@ class PublishHeaders:
             self.expected_stream = value
         elif name == STREAM_SOURCE:
             self.stream_source = value
-        elif name == BATCH_ID:
-            self.batch_id = value
+        elif name == BATCH_COMMIT:
+            self.batching = True
+            self.batch_commit = value
+            self.has_commit = True
         elif name == FAST_BATCH_ID:
+            self.batching = True
             self.fast_batch_id = value
+        elif name == BATCH_GAP:
+            self.batching = True
+            self.batch_gap = value
+            self.has_gap = True
+        elif name == REQUIRED_API_LEVEL:
+            self.batching = True
+            self.api_level = value
 
     def note_schedule(self, name: bytes, value: bytes) -> None:
         """Keep one of the headers of scheduled messages."""

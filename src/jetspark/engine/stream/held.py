@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from jetspark.engine.batch.members import FastBatch
 from jetspark.engine.outbox import Entry
 
 # A reply to a request: to whom, what, and what it becomes when an error takes its place.
@@ -20,6 +21,8 @@ class Held:
         self.answers: list[Answer] = []
         # Messages that exist only if the group does: when it fails, they never were.
         self.messages: list[Entry] = []
+        # Fast batches that go on in the group: how far, in messages and bytes, and where.
+        self.batches: list[tuple[FastBatch, int, int, int]] = []
         # Who asked for an answer to an acknowledgement: an empty one, or silence when it fails.
         self.acks: list[bytes] = []
         # The patterns of purges; consumers are told when they are durable.

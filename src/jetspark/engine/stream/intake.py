@@ -12,7 +12,7 @@ from mypy_extensions import i64
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.limits import DUPLICATE_IDS_MAX
 from jetspark.engine.outbox import Entry, Outbox
-from jetspark.engine.stream.checks import Checks
+from jetspark.engine.stream.checks import BATCHED, Checks
 from jetspark.engine.stream.counters import format_integer
 from jetspark.engine.stream.expectations import staged_last_of
 from jetspark.engine.stream.expiry import Expiry
@@ -62,6 +62,8 @@ class Intake:
         self.published: list[Entry] = []
         self.dirty: bool = False
         self.dropped: bool = False
+        # A fast batch is open that says in reply subjects what it is.
+        self.appending: bool = False
         # By name; their type is not known here (``engine/consumer/consumer.py``).
         self.consumers: dict[str, Any] = {}
         # Whoever is told what happens here; None while there is no consumer.
@@ -109,6 +111,12 @@ class Intake:
             or self.log.full
             or (re > rs and data[re - 1] == _UPPER_I)
         ):
+            if (
+                self.appending
+                and re > rs
+                and self.append_fast(subject, data, rs, re, hs, ps, pe, now)
+            ):
+                return True
             return self.publish_checked(
                 subject, data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
             )
@@ -124,6 +132,7 @@ class Intake:
     ) -> bool:
         """Take a message that has headers or meets a rule; ``body`` ends with its CRLF."""
         rules = self.rules
+        asked = reply
         if rules.no_ack:
             reply = b""
         if self.log.read_only:
@@ -137,13 +146,14 @@ class Intake:
             mapped = rules.transform.apply(subject)
             if mapped is not None:
                 subject = mapped
-        if reply.endswith(FAST_BATCH_END):
-            outbox.reply(reply, self.failure(error_body(ErrCode.FAST_DISABLED)))
-            return False
         block = strip_status(block)
+        if asked.endswith(FAST_BATCH_END):
+            return self.publish_fast(subject, asked, block, body, now, outbox)
         checks = self.checks
         error = checks.judge(subject, block, body, now)
         if len(error) > 0:
+            if error == BATCHED:
+                return self.publish_batched(subject, reply, block, body, now, outbox)
             self.refuse(reply, self.failure(error), outbox)
             return False
         if checks.duplicate_of > 0:
@@ -151,6 +161,24 @@ class Intake:
             return False
         self.store(subject, reply, now)
         return True
+
+    def append_fast(
+        self, subject: bytes, data: bytes, rs: i64, re: i64, hs: i64, ps: i64, pe: i64, now: i64
+    ) -> bool:
+        """Take the next message of a fast batch the short way, if that is what it is."""
+        raise NotImplementedError
+
+    def publish_fast(
+        self, subject: bytes, reply: bytes, block: bytes, body: bytes, now: i64, outbox: Outbox
+    ) -> bool:
+        """Take a message whose reply subject is one of fast ingest (``engine/batch``)."""
+        raise NotImplementedError
+
+    def publish_batched(
+        self, subject: bytes, reply: bytes, block: bytes, body: bytes, now: i64, outbox: Outbox
+    ) -> bool:
+        """Take a message whose headers, as the checks read them, name a batch."""
+        raise NotImplementedError
 
     def store(self, subject: bytes, reply: bytes, now: i64) -> None:
         """Stage the message that the checks let pass, and what goes out with it."""

@@ -31,6 +31,8 @@ class Rules:
         self.marker_ttl: i64 = config.subject_delete_marker_ttl
         self.allow_counter: bool = config.allow_msg_counter
         self.allow_schedules: bool = config.allow_msg_schedules
+        self.allow_atomic: bool = config.allow_atomic
+        self.allow_batched: bool = config.allow_batched
         self.subjects: list[bytes] = [subject.encode() for subject in config.subjects]
         self.transform: SubjectTransform | None = None
         # Spreads messages, the same way for the same seed; nothing is kept secret by it.

@@ -6,7 +6,7 @@ import msgspec
 
 from jetspark.api.base import Timestamp
 from jetspark.api.levels import answered_metadata
-from jetspark.api.stream import StreamConfig, StreamInfo, StreamState
+from jetspark.api.stream import LostData, StreamConfig, StreamInfo, StreamState
 from jetspark.engine.stream.stream import Stream
 
 _Info = TypeVar("_Info", bound=StreamInfo)
@@ -43,9 +43,20 @@ def stream_state(stream: Stream) -> StreamState:
         last_ts=Timestamp(index.last_time),
         num_subjects=index.subject_count,
         num_deleted=holes,
+        lost=lost_data(stream),
+        consumer_count=len(stream.consumers),
     )
 
 
 def durability(stream: Stream) -> str:
     """What an acknowledgement of a stream means (reliability.md 2); in memory, nothing lasts."""
     return "memory" if stream.log.in_memory else stream.log.durability
+
+
+def lost_data(stream: Stream) -> LostData | None:
+    """The messages that a damaged disk could not give back; None when there are none."""
+    quarantine = stream.log.quarantine
+    if not quarantine.known:
+        return None
+    gone = tuple(seq for first, last in quarantine.lost for seq in range(first, last + 1))
+    return LostData(msgs=gone or None, bytes=quarantine.lost_bytes)

@@ -4,10 +4,11 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from jetspark.engine.batch import groups
+from jetspark.engine.batch.intake import BatchIntake
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.expiry import PER_TURN, marker_block
 from jetspark.engine.stream.held import Held
-from jetspark.engine.stream.intake import Intake
 from jetspark.engine.stream.schedules import fired
 from jetspark.engine.stream.ttl import SECOND
 from jetspark.errors.bodies import error_body
@@ -17,13 +18,15 @@ INSUFFICIENT_RESOURCES: Final = 10023
 STORE_FAILED: Final = 10077
 
 
-class Stream(Intake):
+class Stream(BatchIntake):
     """A stream of one account."""
 
     # Commit ------------------------------------------------------------------------------------
 
     def take_group(self) -> Group | None:
         """What the committer gets next; the replies that wait for it travel along."""
+        if (self.advanced or self.ended) and not self.log.read_only:
+            groups.note_group(self)
         group = self.log.take_group()
         if group is not None:
             self.flying = self.filling
@@ -47,6 +50,8 @@ class Stream(Intake):
         for to in held.acks:
             outbox.now.append((to, to, b"", b"", b""))
         self.published.extend(held.messages)
+        if held.batches:
+            groups.committed(self, held.batches, outbox)
 
     def failed(self, no_space: bool, outbox: Outbox) -> None:
         """The group on its way was not written, and what was staged behind it stands on it."""
@@ -71,6 +76,8 @@ class Stream(Intake):
                 outbox.reply(answer[0], answer[2](error))
         self.flying = Held()
         self.filling = Held()
+        if self.rules.allow_batched:
+            groups.failed(self, error, outbox)
 
     # Time --------------------------------------------------------------------------------------
 
@@ -88,10 +95,14 @@ class Stream(Intake):
             idle = window.due + window.window
             if deadline == 0 or idle < deadline:
                 deadline = idle
+        if self.batch_due > 0 and (deadline == 0 or self.batch_due < deadline):
+            deadline = self.batch_due
         return deadline
 
-    def expire(self, now: i64, _outbox: Outbox) -> bool:
+    def expire(self, now: i64, outbox: Outbox) -> bool:
         """Take out what is too old, some at a time; return whether something was staged."""
+        if 0 < self.batch_due <= now and groups.expire(self, now, outbox):
+            return True
         window = self.checks.window
         if window.due > 0:
             window.expire(now)

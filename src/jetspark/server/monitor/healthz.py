@@ -42,12 +42,19 @@ class HealthError(ApiStruct, frozen=True, kw_only=True):
     error: str
 
 
+class HealthWarnings(ApiStruct, frozen=True, kw_only=True):
+    """What does not stop the server and should not go unnoticed; ours."""
+
+    warnings: tuple[str, ...] = ()
+
+
 class HealthStatus(ApiStruct, frozen=True, kw_only=True):
     """The answer of ``/healthz``: the first error as text, or all of them with details."""
 
     status: str
     error: str = ""
     errors: tuple[HealthError, ...] = ()
+    jetspark: HealthWarnings | None = None
 
 
 class ReadyStatus(ApiStruct, frozen=True, kw_only=True):
@@ -64,6 +71,7 @@ class _Findings:
 
     def __init__(self) -> None:
         self.errors: list[HealthError] = []
+        self.warnings: list[str] = []
         self.status = OK
         self.code = HTTPStatus.OK
 
@@ -93,11 +101,13 @@ def read_options(arguments: Arguments) -> HealthzOptions:
 async def healthz(view: MonitorView, options: HealthzOptions) -> tuple[HTTPStatus, HealthStatus]:
     """Make the answer and its HTTP status."""
     findings = await _examine(view, options)
+    warned = HealthWarnings(warnings=tuple(findings.warnings)) if findings.warnings else None
     if options.details:
         status = ERROR if findings.errors else OK
-        return findings.code, HealthStatus(status=status, errors=tuple(findings.errors))
+        errors = tuple(findings.errors)
+        return findings.code, HealthStatus(status=status, errors=errors, jetspark=warned)
     first = findings.errors[0].error if findings.errors else ""
-    return findings.code, HealthStatus(status=findings.status, error=first)
+    return findings.code, HealthStatus(status=findings.status, error=first, jetspark=warned)
 
 
 def readyz(view: MonitorView) -> tuple[HTTPStatus, ReadyStatus]:
@@ -178,6 +188,12 @@ async def _examine_account(
 ) -> None:
     async for stream in paced(account.streams()):
         name, problem = stream.config.name, stream.write_error
+        store = stream.store()
+        if store.lost_bytes and options.stream in {"", name}:
+            findings.warnings.append(
+                f"stream '{account.name} > {name}': {store.lost_bytes} bytes are damaged, "
+                f"{store.lost_messages} messages are lost; see state.lost and /storez"
+            )
         if problem and options.stream in {"", name}:
             text = f"JetStream stream '{account.name} > {name}' write error: {problem}"
             error = HealthError(type="STREAM", account=account.name, stream=name, error=text)

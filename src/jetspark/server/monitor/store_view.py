@@ -48,4 +48,5 @@ class StreamStore(msgspec.Struct, frozen=True, kw_only=True):
     lost_messages: int | None = None
     lost_bytes: int | None = None
     quarantined_bytes: int | None = None
+    scrubbed_ns: int | None = None  # when the full segment was read again that waits longest
     read_only: bool = False

@@ -70,6 +70,7 @@ class StreamFiles(ApiStruct, frozen=True, kw_only=True):
     lost_messages: int | None = None
     lost_bytes: int | None = None
     quarantined_bytes: int | None = None
+    scrubbed: Timestamp | None = None
     read_only: bool = shown(False)
     write_error: str = ""
 
@@ -183,6 +184,7 @@ def _files(account: str, stream: StreamView, now_ns: int) -> StreamFiles:
         lost_messages=store.lost_messages,
         lost_bytes=store.lost_bytes,
         quarantined_bytes=store.quarantined_bytes,
+        scrubbed=None if store.scrubbed_ns is None else Timestamp(store.scrubbed_ns),
         read_only=store.read_only,
         write_error=stream.write_error,
     )

@@ -16,9 +16,9 @@ from jetspark.engine.outbox import Entry, Outbox, Outlet
 from jetspark.engine.stream.config import prepared
 from jetspark.engine.stream.stream import Stream
 from jetspark.store.committer import write
-from jetspark.store.files import OsFiles
 from jetspark.store.log import Group
 from jetspark.store.store import FileStore
+from jetspark.testing.disk import SimulatedDisk
 
 START = 1_763_190_000_000_000_000
 MS = 1_000_000
@@ -51,11 +51,10 @@ class Inbox(Outlet):
 
 
 class World:
-    """An engine on a real store; time passes and the disk answers when the test says so."""
+    """An engine on a simulated disk; time passes and the disk answers when the test says so."""
 
-    def __init__(self, folder: Path) -> None:
-        self.files = OsFiles()
-        self.folder = folder
+    def __init__(self) -> None:
+        self.files = SimulatedDisk()
         self.outbox = Outbox()
         self.now = START
         self.inboxes: dict[bytes, Inbox] = {}
@@ -65,7 +64,7 @@ class World:
         self.engine = self._open()
 
     def _open(self) -> Engine:
-        self.store = FileStore(self.files, self.folder)
+        self.store = FileStore(self.files, Path("/store"))
         engine = Engine(
             self.store, account="$G", random_id=self._next_number, next_id=self._next_id
         )
@@ -235,7 +234,7 @@ def status(message: Written) -> bytes:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path / "store")
+def world() -> Iterator[World]:
+    made = World()
     yield made
     made.close()

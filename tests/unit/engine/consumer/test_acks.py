@@ -325,3 +325,18 @@ def test_reset_without_a_sequence_goes_back_to_the_floor(world: World) -> None:
 
     assert start == 2
     assert world.info(consumer).num_pending == 3
+
+
+def test_ack_all_forgets_what_was_given_up_before_it(world: World) -> None:
+    consumer, messages = started(
+        world, 3, ack_policy=AckPolicy.ALL, max_deliver=1, ack_wait=SECOND
+    )
+    world.pass_time(SECOND)
+    world.publish(consumer.stream, b"s.a")
+    world.pull(b"1")
+    (newest,) = world.got()
+
+    world.ack(newest[1])
+
+    assert len(messages) == 3
+    assert consumer.delivery.spent == {}

@@ -17,6 +17,7 @@ from jetspark.server.config.tls import Certificate, Tls
 from jetspark.server.config.top import FIELDS
 from jetspark.server.config.unsupported import UNSUPPORTED
 from jetspark.server.config.users import User, is_bcrypt
+from jetspark.server.jetstream import batch_limits
 from jetspark.units import ByteCount, gib, kib, mib, milliseconds, minutes, seconds
 
 PEMS: Final = Path(__file__).parent / "tls"
@@ -153,6 +154,9 @@ SAMPLES: Final[list[tuple[str, str, str, Any]]] = [
      FastLimits(per_stream=5, per_server=6)),
     ("jetspark.memory", "jetspark { memory { cache: 32MB } }", "jetspark.memory",
      Memory(cache=mib(32))),
+    *((f"jetspark.memory.{part}", f"jetspark {{ memory {{ {part}: 32MB }} }}",
+       f"jetspark.memory.{part}", mib(32))
+      for part in ("pending", "read_buffer", "cache", "duplicates", "index", "batches")),
     ("jetspark.monitor_token", "jetspark { monitor_token: t }", "jetspark.monitor_token",
      Secret("t")),
     ("jetspark.dashboard", "jetspark { dashboard: off }", "jetspark.dashboard",
@@ -539,3 +543,21 @@ def test_tls_may_have_several_certificates() -> None:
 
 def test_the_name_of_a_user_is_its_nkey_if_it_has_one() -> None:
     assert [User(user="a").name, User(nkey="U").name] == ["a", "U"]
+
+
+def test_the_limits_of_batches_reach_the_engine() -> None:
+    """decisions.md, our settings: atomic and fast; ADR-50's numbers unless told otherwise."""
+    plain = batch_limits(load(""))
+    told = batch_limits(
+        load(
+            "jetspark { atomic { messages: 5, per_stream: 6, per_server: 7, timeout: 3s }\n"
+            "fast { per_stream: 8, per_server: 9 }\nmemory { batches: 1MB } }"
+        )
+    )
+
+    assert (plain.atomic_messages, plain.atomic_per_stream, plain.atomic_per_server) == (
+        1000, 50, 1000,
+    )  # fmt: skip
+    assert (told.atomic_messages, told.atomic_per_stream, told.atomic_per_server) == (5, 6, 7)
+    assert (told.fast_per_stream, told.fast_per_server) == ([8, 8], [9, 9])
+    assert (told.idle_ns, told.staged_bytes) == (seconds(3), mib(1))

@@ -14,8 +14,14 @@ NOW = 1_763_190_000_000_000_000
 
 def facts(**more: Any) -> Facts:
     """A message that nothing keeps back, and what the test says of it."""
-    plain = {"seq": 5, "first_seq": 1, "last_seq": 9, "subject": b"s.a", "receivers": 1}
-    return Facts(**plain | more)
+    plain: dict[str, Any] = {
+        "seq": 5,
+        "first_seq": 1,
+        "last_seq": 9,
+        "subject": b"s.a",
+        "receivers": 1,
+    }
+    return Facts(**(plain | more))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,117 @@
+"""Cases of streams: keys, ids, expectations, batched reads, levels of durability."""
+
+from collections.abc import Callable
+
+from bench.cases import Case, Work, publish
+from bench.load import Wire, make_stream, windowed, windowed_frames
+from bench.servers import SYNC_ALWAYS, Running
+
+BODY = b"x" * 128
+ACK = b'"seq":'
+
+
+def _stream(server: Running, name: bytes, config: bytes = b"") -> Wire:
+    wire = Wire(server)
+    make_stream(wire, name, config)
+    wire.send(b"SUB _I.* 1\r\n")
+    wire.sync()
+    return wire
+
+
+def keys(number: int, window: int) -> Callable[[Running, int], Work]:
+    """Publish over many subjects, of which each keeps its newest message."""
+
+    def prepare(server: Running, count: int) -> Work:
+        wire = _stream(server, b"KEYS", b',"max_msgs_per_subject":1')
+        once = [b"PUB KEYS.%d _I.1 128\r\n%b\r\n" % (n, BODY) for n in range(number)]
+        frames = (once * (count // number + 1))[:count]
+        return lambda: windowed_frames(wire, frames, ACK, window)
+
+    return prepare
+
+
+def with_header(make: Callable[[int], bytes], window: int) -> Callable[[Running, int], Work]:
+    """Publish to one subject; ``make(n)`` is the header line of message n."""
+
+    def prepare(server: Running, count: int) -> Work:
+        wire = _stream(server, b"HDR")
+        frames = []
+        for n in range(count):
+            block = b"NATS/1.0\r\n%b\r\n\r\n" % make(n)
+            frames.append(
+                b"HPUB HDR.x _I.1 %d %d\r\n%b%b\r\n"
+                % (len(block), len(block) + len(BODY), block, BODY)
+            )
+        return lambda: windowed_frames(wire, frames, ACK, window)
+
+    return prepare
+
+
+def message_id(n: int) -> bytes:
+    """A new id for each message."""
+    return b"Nats-Msg-Id: id-%d" % n
+
+
+def expectation(n: int) -> bytes:
+    """Each message names the one before it on its subject."""
+    return b"Nats-Expected-Last-Subject-Sequence: %d" % n
+
+
+def batches(size: int) -> Callable[[Running, int], Work]:
+    """Read the stream again and again by direct gets of so many messages each."""
+
+    def prepare(server: Running, count: int) -> Work:
+        wire = _stream(server, b"BATCH")
+        windowed(wire, b"PUB BATCH.x _I.1 128\r\n%b\r\n" % BODY, ACK, size, 1000)
+        body = b'{"seq":1,"batch":%d}' % size
+        ask = b"PUB $JS.API.DIRECT.GET.BATCH _I.1 %d\r\n%b\r\n" % (len(body), body)
+        return lambda: _read_in_pages(wire, ask, count // size, size)
+
+    return prepare
+
+
+def multi_last(number: int) -> Callable[[Running, int], Work]:
+    """Read the newest message of so many subjects, again and again."""
+
+    def prepare(server: Running, count: int) -> Work:
+        wire = _stream(server, b"LAST")
+        once = [b"PUB LAST.%d _I.1 128\r\n%b\r\n" % (n, BODY) for n in range(number)]
+        windowed_frames(wire, once, ACK, 1000)
+        body = b'{"multi_last":["LAST.>"],"batch":%d}' % number
+        ask = b"PUB $JS.API.DIRECT.GET.LAST _I.1 %d\r\n%b\r\n" % (len(body), body)
+        return lambda: _read_in_pages(wire, ask, count // number, number)
+
+    return prepare
+
+
+def _read_in_pages(wire: Wire, ask: bytes, pages: int, size: int) -> None:
+    """Two pages are asked for at a time; each has its messages and one that ends it."""
+    mark = b"HMSG _I.1 1 "
+    asked = min(2, pages)
+    wire.send(ask * asked)
+    seen = 0
+    tail = b""
+    while seen < pages * (size + 1):
+        data = tail + wire.receive()
+        seen += data.count(mark)
+        tail = data[-(len(mark) - 1) :]
+        while asked < pages and seen >= (asked - 1) * (size + 1):
+            wire.send(ask)
+            asked += 1
+
+
+CASES = (
+    Case("10,000 keys, history 1, 128 B", 100_000, keys(10_000, 1000)),
+    Case("publish with Nats-Msg-Id", 100_000, with_header(message_id, 1000)),
+    Case("publish with an expectation", 100_000, with_header(expectation, 1000)),
+    Case("publish with permissions on", 200_000, publish(128, 1000), guarded=True),
+    Case("direct get, batches of 1,000", 500_000, batches(1000)),
+    Case("multi_last over 1,000 keys", 500_000, multi_last(1000)),
+    Case("publish, 1,000 in flight, synced", 100_000, publish(128, 1000), peer=SYNC_ALWAYS),
+    Case("one at a time, synced", 4_000, publish(128, 1), peer=SYNC_ALWAYS),
+    Case(
+        "one at a time, persist async",
+        10_000,
+        publish(128, 1, b',"persist_mode":"async"'),
+    ),
+)

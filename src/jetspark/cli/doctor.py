@@ -1,0 +1,175 @@
+"""`jetspark doctor`: look into a store that no server uses, mend it, get messages out of it."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from jetspark.cli.doctor_export import find_stream, write_messages
+from jetspark.cli.doctor_report import as_json, show
+from jetspark.clock import SystemClock
+from jetspark.errors.storage import StorageFault
+from jetspark.store.files import OsFiles
+from jetspark.store.overlay import OverlayFiles
+from jetspark.store.survey import StreamFinding, Survey
+
+HEALTHY: Final = 0
+DAMAGED: Final = 1
+UNREADABLE: Final = 2
+
+
+class DoctorGroup(click.Group):
+    """A group whose first word may be a folder: then it is checked."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put ``check`` in front of what is no command."""
+        words = [word for word in args if not word.startswith("-")]
+        asks_help = {"-h", "--help"} & set(args[:1])
+        if args and not asks_help and (not words or words[0] not in self.commands):
+            args = ["check", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=DoctorGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def doctor() -> None:
+    """Check, repair and export a store that no server uses.
+
+    DIR is the folder that `jetspark serve -sd DIR` was given. Stop the server first: a store that
+    is in use is refused. `check` reads every record of every stream and changes nothing; `repair`
+    copies damaged bytes aside and makes anew what can be made anew; `export` writes the messages
+    of one stream as lines of JSON, with what could not be read.
+
+    \b
+    Examples:
+      jetspark doctor ./jetspark-data
+      jetspark doctor check ./jetspark-data --json
+      jetspark doctor repair ./jetspark-data
+      jetspark doctor export ./jetspark-data --stream ORDERS --out orders.ndjson
+
+    \b
+    Exit codes:
+      0  healthy: nothing found, or only damage that was copied aside before
+      1  damage was found
+      2  something cannot be read at all: the folder, the lock, a stream
+    """
+
+
+_folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+_json = click.option("--json", "wants_json", is_flag=True, help="Write JSON, for programs.")
+
+
+@doctor.command()
+@_folder
+@_json
+def check(folder: Path, *, wants_json: bool) -> None:
+    """Read every record and say what is damaged; nothing is changed.
+
+    \b
+    Example:
+      jetspark doctor check ./jetspark-data
+    """
+    with _survey(folder, mend=False) as survey:
+        findings = _examine(survey, quiet=wants_json)
+    _tell(folder, findings, wants_json=wants_json, mend=False)
+    if any(found.error for found in findings):
+        sys.exit(UNREADABLE)
+    sys.exit(HEALTHY if all(found.healthy for found in findings) else DAMAGED)
+
+
+@doctor.command()
+@_folder
+@_json
+def repair(folder: Path, *, wants_json: bool) -> None:
+    """Copy damaged bytes aside and make anew what can be made anew.
+
+    Manifests and condensed files are written again. Damaged bytes are kept in the folder
+    `quarantine` of their stream, with a line of JSON that says where they were. No record that
+    checks is ever left out. A second `check` is healthy, and still shows what was lost.
+
+    \b
+    Example:
+      jetspark doctor repair ./jetspark-data
+    """
+    with _survey(folder, mend=True) as survey:
+        findings = _examine(survey, quiet=wants_json)
+    _tell(folder, findings, wants_json=wants_json, mend=True)
+    if any(found.error for found in findings):
+        sys.exit(UNREADABLE)
+    sys.exit(DAMAGED if any(found.new_damage for found in findings) else HEALTHY)
+
+
+@doctor.command()
+@_folder
+@click.option("--stream", "name", required=True, help="The stream to export.")
+@click.option("--account", default="", help="Its account, when several have such a stream.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="The file to write; - is the standard output. One that exists is refused.",
+)  # fmt: skip
+def export(folder: Path, *, name: str, account: str, out: Path) -> None:
+    """Write the messages of one stream as lines of JSON; nothing in the store is changed.
+
+    A line has seq, time, subject, headers and data (base64). What could not be read is listed
+    behind the messages, in lines with the key "unreadable".
+
+    \b
+    Examples:
+      jetspark doctor export ./jetspark-data --stream ORDERS --out orders.ndjson
+      jetspark doctor export ./jetspark-data --stream KV_cfg --out - | jq .subject
+    """
+    with _survey(folder, mend=False) as survey:
+        survey.open()
+        log = find_stream(survey.logs, name, account)
+        written, unreadable = write_messages(log, out)
+    Console(stderr=True).print(
+        f"{written:,} messages of {name} written, {unreadable:,} could not be read",
+        highlight=False,
+    )
+    sys.exit(DAMAGED if unreadable else HEALTHY)
+
+
+@contextmanager
+def _survey(folder: Path, *, mend: bool) -> Iterator[Survey]:
+    """A survey of a folder; whatever keeps it from being read ends the command with a reason."""
+    try:
+        if not folder.is_dir():
+            problem = "is a file, expected is a folder" if folder.exists() else "does not exist"
+            raise NotADirectoryError(f"{folder} {problem}")
+        files = OsFiles() if mend else OverlayFiles(OsFiles())
+        survey = Survey(files, folder.absolute(), mend=mend, now=SystemClock().now_ns())
+        try:
+            yield survey
+        finally:
+            survey.close()
+    except PermissionError as error:
+        _refuse(f"{error.filename}: no permission; run this as the user that owns the store")
+    except (StorageFault, OSError) as error:
+        _refuse(str(error))
+
+
+def _refuse(problem: str) -> None:
+    click.echo(f"Error: {problem}", err=True)
+    sys.exit(UNREADABLE)
+
+
+def _examine(survey: Survey, *, quiet: bool) -> list[StreamFinding]:
+    console = Console(stderr=True)
+    total = survey.open()
+    with Progress(
+        TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
+        console=console, transient=True, disable=quiet or not console.is_terminal,
+    ) as progress:  # fmt: skip
+        task = progress.add_task("reading", total=total)
+        return list(survey.examine(lambda count: progress.advance(task, count)))
+
+
+def _tell(folder: Path, findings: list[StreamFinding], *, wants_json: bool, mend: bool) -> None:
+    if wants_json:
+        click.echo(as_json(folder, findings, mend=mend))
+    else:
+        show(Console(), folder, findings, mend=mend)

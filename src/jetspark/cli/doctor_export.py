@@ -1,0 +1,86 @@
+"""`jetspark doctor export`: the messages of a stream as lines of JSON, straight from its files."""
+
+import base64
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from jetspark.errors.storage import CorruptRecord, StorageFault
+from jetspark.headers.block import decode_headers
+from jetspark.store.log import StreamLog
+from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.units import format_rfc3339
+
+
+def find_stream(logs: list[StreamLog], name: str, account: str) -> StreamLog:
+    """The stream of this name; StorageFault says what there is when it is not clear."""
+    found = [log for log in logs if log.identity.name == name]
+    if account:
+        found = [log for log in found if log.identity.account == account]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        accounts = ", ".join(sorted(log.identity.account for log in found))
+        raise StorageFault(f"several accounts have a stream {name}: say --account, of {accounts}")
+    names = ", ".join(sorted(log.identity.name for log in logs)) or "none"
+    where = f" of account {account}" if account else ""
+    raise StorageFault(f"there is no stream {name}{where} in this store; there are: {names}")
+
+
+def write_messages(log: StreamLog, out: Path) -> tuple[int, int]:
+    """Write all messages and what cannot be read; how many there were of each."""
+    if str(out) == "-":
+        return _write(log, sys.stdout.buffer)
+    try:
+        file = out.open("xb")
+    except FileExistsError:
+        raise StorageFault(f"{out} exists; choose another name or remove it first") from None
+    with file:
+        return _write(log, file)
+
+
+def _write(log: StreamLog, file: BinaryIO) -> tuple[int, int]:
+    written = 0
+    unreadable: list[dict[str, object]] = []
+    seq = int(log.index.next_seq(1, b""))
+    while seq:
+        try:
+            data, at = log.locate(seq)
+        except CorruptRecord as error:
+            unreadable.append({"first_seq": seq, "last_seq": seq, "reason": str(error)})
+        else:
+            file.write(msgspec.json.encode(_message(seq, data, int(at))) + b"\n")
+            written += 1
+        seq = int(log.index.next_seq(seq + 1, b""))
+    unreadable += [
+        msgspec.to_builtins(damage) for damage in log.quarantine.known.values() if damage.messages
+    ]
+    file.writelines(msgspec.json.encode({"unreadable": lost}) + b"\n" for lost in unreadable)
+    return written, sum(int(str(lost.get("messages", 1))) for lost in unreadable)
+
+
+def _message(seq: int, data: bytes, at: int) -> dict[str, object]:
+    begin, body = int(subject_end(data, at)), int(headers_end(data, at))
+    message: dict[str, object] = {
+        "seq": seq,
+        "time": format_rfc3339(int(record_time(data, at))),
+        "subject": data[at + int(FIXED) : begin].decode(errors="replace"),
+    }
+    if body > begin:
+        message |= _headers(data[begin:body])
+    message["data"] = base64.b64encode(data[body : int(body_end(data, at))]).decode()
+    return message
+
+
+def _headers(block: bytes) -> dict[str, object]:
+    """Headers by name, each with its values; a block that is no text as it is, in base64."""
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        return {"headers_block": base64.b64encode(block).decode()}
+    found: dict[str, list[str]] = {}
+    for name, value in decode_headers(block).items():
+        found.setdefault(name, []).append(value)
+    return {"headers": found}

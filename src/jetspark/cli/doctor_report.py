@@ -1,0 +1,109 @@
+"""What `jetspark doctor` says: a table for people, JSON for programs."""
+
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from jetspark.store.quarantine import Damage
+from jetspark.store.survey import StreamFinding
+from jetspark.units import format_bytes
+
+
+def as_json(folder: Path, findings: list[StreamFinding], *, mend: bool) -> str:
+    """All that was found, as one document."""
+    document = {
+        "store": str(folder),
+        "repaired": mend,
+        "healthy": all(found.healthy for found in findings),
+        "streams": [msgspec.to_builtins(found) | {"healthy": found.healthy} for found in findings],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def show(console: Console, folder: Path, findings: list[StreamFinding], *, mend: bool) -> None:
+    """All that was found, for people."""
+    table = Table(title=f"Streams in {folder}")
+    table.add_column("stream")
+    for title in ("messages", "bytes", "on disk", "lost"):
+        table.add_column(title, justify="right")
+    table.add_column("damage")
+    for found in findings:
+        table.add_row(
+            escape(found.name or found.folder),
+            f"{found.messages:,}",
+            format_bytes(found.bytes),
+            format_bytes(found.disk_bytes),
+            f"{found.lost_messages:,}" if found.lost_messages else "",
+            _verdict(found, mend=mend),
+        )
+    if findings:
+        console.print(table)
+    else:
+        console.print(f"There is no stream in {escape(str(folder))}.")
+    for found in findings:
+        _show_details(console, found)
+    _conclude(console, folder, findings, mend=mend)
+
+
+def _verdict(found: StreamFinding, *, mend: bool) -> str:
+    if found.error:
+        return "[red]cannot be read[/red]"
+    if found.new_damage:
+        done = "copied aside" if mend else "new"
+        return f"[red]{found.new_damage} ranges, {done}[/red]"
+    if found.notes:
+        return "[yellow]mended[/yellow]" if mend else "[yellow]metadata[/yellow]"
+    if found.damage:
+        return "known, kept in quarantine"
+    return "[green]none[/green]"
+
+
+def _show_details(console: Console, found: StreamFinding) -> None:
+    name = escape(found.name or found.folder)
+    if found.error:
+        console.print(f"{name}: {escape(found.error)}")
+    for damage in found.damage:
+        console.print(f"{name}: {escape(_words(damage))}", highlight=False)
+    for note in found.notes:
+        console.print(f"{name}: {escape(note)}", highlight=False)
+    if found.torn_bytes:
+        console.print(
+            f"{name}: {found.torn_bytes:,} bytes of a write that was interrupted; nothing in it "
+            "was acknowledged",
+            highlight=False,
+        )
+
+
+def _words(damage: Damage) -> str:
+    lost = ""
+    if damage.first_seq == damage.last_seq != 0:
+        lost = f", message {damage.first_seq}"
+    elif damage.first_seq:
+        lost = (
+            f", up to {damage.messages:,} of the messages {damage.first_seq:,} to "
+            f"{damage.last_seq:,}"
+        )
+    if damage.offset < 0:
+        return f"{damage.reason} ({damage.segment}){lost}"
+    return (
+        f"{damage.length:,} bytes at {damage.offset:,} of {damage.segment}: {damage.reason}{lost}"
+    )
+
+
+def _conclude(
+    console: Console, folder: Path, findings: list[StreamFinding], *, mend: bool
+) -> None:
+    if any(found.error for found in findings):
+        console.print("[red]Not every stream can be read.[/red]")
+    elif mend:
+        console.print("[green]All that can be made anew was.[/green]")
+    elif all(found.healthy for found in findings):
+        console.print("[green]Healthy: every record checks that is not known as lost.[/green]")
+    else:
+        console.print(
+            f"Damage was found. `jetspark doctor repair {escape(str(folder))}` copies it aside "
+            "and makes anew what can be; every good record stays."
+        )

@@ -1,0 +1,73 @@
+"""Flow control of fast ingest: how many messages each publisher sends before it needs an ack.
+
+What a client may have under way is a multiple of the flow it was told, so the flow is its rate.
+Publishers of one stream share a total; each gets no more than it asked for. When the disk is slow
+to confirm, or much waits for it, all of them get less, step by step, and more again when it is
+quick. A publisher learns its flow with every ack, so a lost one costs nothing (ADR-50).
+"""
+
+from typing import Final
+
+from jetspark.engine.batch.members import FastBatch
+
+# What the publishers of a stream share, in messages: the released server's number.
+SHARED: Final = 500
+# The same for publishers that count bytes.
+SHARED_BYTES: Final = 1024 * 1024
+# A commit that takes longer is slow, one that takes no longer is quick. Between them nothing
+# changes, so that the flow does not swing.
+SLOW_NS: Final = 25_000_000
+QUICK_NS: Final = 10_000_000
+# So much waiting for the disk when a group is done means that publishers are ahead of it.
+BACKLOG_BYTES: Final = 8 * 1024 * 1024
+# Each step halves what a publisher gets. It never falls below an eighth: a disk that is always
+# slow would otherwise be used less the slower it is.
+PRESSURE_MAX: Final = 3
+
+
+class FlowControl:
+    """The flow of all fast batches of a stream."""
+
+    def __init__(self) -> None:
+        self.pressure = 0
+        self._was_slow = False
+
+    def measured(self, latency_ns: int, backlog: int) -> None:
+        """A group took so long to be durable, and so many bytes wait behind it.
+
+        One slow group is an accident, the second one in a row is a slow disk.
+        """
+        slow = latency_ns > SLOW_NS or backlog > BACKLOG_BYTES
+        if slow and self._was_slow:
+            self.pressure = min(self.pressure + 1, PRESSURE_MAX)
+        elif not slow and latency_ns <= QUICK_NS:
+            self.pressure = max(self.pressure - 1, 0)
+        self._was_slow = slow
+
+    def begin(self, batch: FastBatch, publishers: int) -> None:
+        """Set the first flow of a batch; one that is not alone begins low and works its way up."""
+        if batch.asked_bytes:
+            batch.flow_bytes = self._share(int(batch.asked_bytes), SHARED_BYTES, publishers)
+        elif publishers > 1:
+            batch.flow = 1
+        else:
+            batch.flow = self._share(int(batch.asked), SHARED, 1)
+
+    def adapt(self, batch: FastBatch, publishers: int) -> None:
+        """Bring the flow of a batch a step closer to what it may be."""
+        if batch.asked_bytes:
+            allowed = self._share(int(batch.asked_bytes), SHARED_BYTES, publishers)
+            batch.flow_bytes = _step(int(batch.flow_bytes), allowed)
+        else:
+            allowed = self._share(int(batch.asked), SHARED, publishers)
+            batch.flow = _step(int(batch.flow), allowed)
+
+    def _share(self, asked: int, shared: int, publishers: int) -> int:
+        allowed = min(asked, max(shared // max(publishers, 1), 1))
+        return max(allowed >> self.pressure, 1)
+
+
+def _step(flow: int, allowed: int) -> int:
+    if flow < allowed:
+        return min(flow * 2, allowed)
+    return max(flow // 2, allowed)

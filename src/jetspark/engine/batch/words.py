@@ -1,0 +1,64 @@
+"""What publishers of batches are told: acknowledgements, gaps and errors of both dialects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jetspark.engine.batch.members import BY_REPLY, FastBatch
+
+if TYPE_CHECKING:
+    from jetspark.engine.batch.intake import BatchIntake
+
+_quote = msgspec.json.encode
+
+
+def pub_ack(
+    stream: BatchIntake, seq: int, batch_id: bytes, count: int, *, duplicate: bool = False
+) -> bytes:
+    """The acknowledgement of a whole batch."""
+    mark = b',"duplicate": true' if duplicate else b""
+    return stream.ack_head + b'%d%b,"batch":%b,"count":%d}' % (
+        seq, mark, _quote(batch_id.decode(errors="replace")), count,
+    )  # fmt: skip
+
+
+def flow_ack(batch: FastBatch, seq: int) -> bytes:
+    """All up to ``seq`` is durable, and how often the next acknowledgements come."""
+    if batch.dialect == BY_REPLY:
+        return b'{"type":"ack","seq":%d,"msgs":%d}' % (seq, int(batch.flow))
+    if batch.flow_bytes:
+        return b'{"seq":%d,"bytes":%d}' % (seq, int(batch.flow_bytes))
+    return b'{"seq":%d,"messages":%d}' % (seq, int(batch.flow))
+
+
+def gap(batch: FastBatch, seq: int) -> bytes:
+    """The message ``seq`` came although others are due before it.
+
+    Released servers name the first one that is missing, ADR-50 the last one that came.
+    """
+    if batch.dialect == BY_REPLY:
+        return b'{"type":"gap","last_seq":%d,"seq":%d}' % (int(batch.last) + 1, seq)
+    rate = b'"bytes":%d' % int(batch.flow_bytes)
+    if not batch.flow_bytes:
+        rate = b'"messages":%d' % int(batch.flow)
+    # Zero is left out, as everywhere in this kind of message.
+    last = b'"last_seq":%d,' % int(batch.last) if batch.last else b""
+    return b'{%b"seq":%d,%b}' % (last, seq, rate)
+
+
+def refused(seq: int, error: bytes) -> bytes:
+    """Reply-subject dialect: one message was refused."""
+    return b'{"type":"err","seq":%d,"error":%b}' % (seq, error)
+
+
+def ended(stream: BatchIntake, batch: FastBatch, error: bytes) -> bytes:
+    """Header dialect: a message was refused, and with it the rest; what is stored stays so."""
+    return b'{"error":%b,"stream":%b,"seq":%d,"batch":%b,"count":%d}' % (
+        error,
+        stream.json_name,
+        int(batch.stored_seq),
+        _quote(batch.batch_id.decode(errors="replace")),
+        int(batch.last),
+    )

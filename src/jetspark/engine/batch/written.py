@@ -1,0 +1,51 @@
+"""Whether a fast batch was the last to write to a subject (ADR-50, expected sequences).
+
+ADR-50: an expected subject sequence can only be checked when no earlier message of the batch wrote
+to that subject. A batch has no end to its length, so nothing is remembered per subject: messages
+of the header dialect are stored with the id of their batch, and the last one of the subject tells.
+"""
+
+from jetspark.engine.batch.members import FastBatch
+from jetspark.engine.stream.expectations import staged_last_of
+from jetspark.errors.storage import CorruptRecord
+from jetspark.headers.block import find_value
+from jetspark.headers.names import FAST_BATCH_ID
+from jetspark.store.log import StreamLog
+from jetspark.store.record import (
+    MESSAGE,
+    headers_end,
+    record_kind,
+    record_length,
+    record_sequence,
+    subject_end,
+)
+
+
+def wrote_last(log: StreamLog, batch: FastBatch, subject: bytes) -> bool:
+    """Say whether the newest message of a subject came with this batch."""
+    seq = int(staged_last_of(log, subject))
+    if batch.first_seq == 0 or seq < batch.first_seq:
+        return False
+    block = _durable_block(log, seq) if seq <= log.index.last_seq else _staged_block(log, seq)
+    return find_value(block, FAST_BATCH_ID) == batch.batch_id
+
+
+def _durable_block(log: StreamLog, seq: int) -> bytes:
+    try:
+        data, at = log.locate(seq)
+    except CorruptRecord:
+        return b""
+    return data[subject_end(data, at) : headers_end(data, at)] if data else b""
+
+
+def _staged_block(log: StreamLog, seq: int) -> bytes:
+    blobs = [log.writer.getvalue()]
+    if log.in_flight is not None:
+        blobs.append(log.in_flight.blob)
+    for blob in blobs:
+        at = 0
+        while at < len(blob):
+            if record_kind(blob, at) == MESSAGE and record_sequence(blob, at) == seq:
+                return blob[subject_end(blob, at) : headers_end(blob, at)]
+            at += int(record_length(blob, at))
+    return b""

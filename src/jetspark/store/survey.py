@@ -1,0 +1,152 @@
+"""A store that nobody uses, looked at as a whole: for `jetspark doctor`.
+
+``examine`` opens every stream, reads every record and says what it found. Over ``OverlayFiles``
+nothing on disk changes. With ``mend`` what can be mended is: opening renews manifests and marks
+torn tails, damaged bytes are copied aside, condensed files are made anew. A good record is never
+left out: the only things that go are copies that can be made again.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from jetspark.errors.storage import StorageFault, WrongStoreFormat
+from jetspark.store.files import Files
+from jetspark.store.log import StreamLog
+from jetspark.store.manifest import Identity
+from jetspark.store.quarantine import Damage
+from jetspark.store.recovery import Recovery
+from jetspark.store.scrubber import Scrub, scrubbed
+from jetspark.store.segment_files import segment_files
+from jetspark.store.store import FileStore
+
+
+class StreamFinding(msgspec.Struct, kw_only=True):
+    """What was found of one stream."""
+
+    account: str = ""
+    name: str = ""
+    folder: str
+    messages: int = 0
+    bytes: int = 0
+    first_seq: int = 0
+    last_seq: int = 0
+    disk_bytes: int = 0
+    consumers: int = 0
+    # At most; those of damage that was found earlier too.
+    lost_messages: int = 0
+    damage: list[Damage] = []
+    # How many of these were not known before.
+    new_damage: int = 0
+    # The rest of an interrupted write: nothing in it was acknowledged.
+    torn_bytes: int = 0
+    notes: list[str] = []
+    mended: list[str] = []
+    # Why it cannot be opened.
+    error: str = ""
+
+    @property
+    def healthy(self) -> bool:
+        """Say whether nothing was found that was not known and copied aside before."""
+        return not (self.new_damage or self.notes or self.error)
+
+
+class Survey:
+    """One store, locked while it is looked at."""
+
+    def __init__(self, files: Files, folder: Path, *, mend: bool = False, now: int = 0) -> None:
+        """``now`` dates what is copied aside."""
+        self._files = files
+        self._folder = folder
+        self._mend = mend
+        self._now = now
+        self._store = FileStore(files, folder)
+        self._recoveries: dict[int, Recovery] = {}
+        self._unopened: list[StreamFinding] = []
+        self.logs: list[StreamLog] = []
+
+    def open(self) -> int:
+        """Lock the store and open its streams; how many bytes there are to read.
+
+        Raises WrongStoreFormat when it is none, StoreLocked when somebody uses it, OSError.
+        """
+        # Making one would be the wrong answer to a mistyped name.
+        if "STORE" not in self._files.list_folder(self._folder):
+            self._store.refuse_nats_server()
+            raise WrongStoreFormat(
+                f"{self._folder} is no jetspark store: there is no file STORE in it. Expected is "
+                "the folder that `jetspark serve -sd` was given"
+            )
+        self.logs = self._store.open(self._hear, self._cannot_open)
+        return sum(log.disk_bytes for log in self.logs)
+
+    def _hear(self, identity: Identity, recovery: Recovery) -> None:
+        self._recoveries[identity.stream_id] = recovery
+
+    def _cannot_open(self, folder: Path, error: StorageFault | OSError) -> None:
+        self._unopened.append(StreamFinding(folder=str(folder), error=str(error)))
+
+    def examine(self, advance: Callable[[int], None]) -> Iterator[StreamFinding]:
+        """Look at one stream after the other; ``advance`` hears how many bytes were read."""
+        yield from self._unopened
+        for log in self.logs:
+            yield self._examine(log, advance)
+
+    def _examine(self, log: StreamLog, advance: Callable[[int], None]) -> StreamFinding:
+        recovery = self._recoveries[log.identity.stream_id]
+        found = StreamFinding(folder=str(log.folder), torn_bytes=int(recovery.torn_bytes))
+        found.account, found.name = log.identity.account, log.identity.name
+        found.notes = list(recovery.notes)
+        log.now = self._now
+        try:
+            self._read_all(log, found, advance)
+            found.new_damage = len(log.quarantine.waiting)
+            if self._mend:
+                self._keep_house(log, found)
+        except (StorageFault, OSError) as error:
+            found.error = f"cannot be read: {error}"
+        found.messages, found.bytes = int(log.index.messages), int(log.index.bytes)
+        found.first_seq, found.last_seq = int(log.index.first_seq), int(log.index.last_seq)
+        found.disk_bytes = log.disk_bytes
+        found.consumers = len(log.consumers)
+        found.damage = list(log.quarantine.known.values())
+        found.lost_messages = log.quarantine.lost_messages
+        return found
+
+    def _read_all(
+        self, log: StreamLog, found: StreamFinding, advance: Callable[[int], None]
+    ) -> None:
+        """Check every record of every segment, and what lies beside it."""
+        for file in segment_files(log):
+            chore = Scrub(log, file)
+            before = 0
+            while not chore.finished:
+                chore.step()
+                advance(int(chore.moved) - before)
+                before = int(chore.moved)
+            scrubbed(log, chore, failed=False)
+            if chore.condensed_bad:
+                found.notes.append(f"{file.name}.idx did not check; it can be made anew")
+            if chore.manifest_bad:
+                found.notes.append("a manifest did not check; it was written from the other copy")
+
+    def _keep_house(self, log: StreamLog, found: StreamFinding) -> None:
+        """Do what housekeeping of a server would do, all of it."""
+        if log.read_only:
+            found.error = "could not be mended: the disk refused a write"
+            return
+        found.mended = [f"copied aside {len(log.quarantine.waiting)} damaged ranges"]
+        if not log.quarantine.waiting:
+            found.mended = []
+        found.mended += found.notes
+        while log.maintain(self._now):
+            pass
+        if log.quarantine.refused:
+            found.error = "damaged bytes could not be copied aside: the disk refused"
+
+    def close(self) -> None:
+        """Give everything back."""
+        for log in self.logs:
+            log.close()
+        self._store.close()

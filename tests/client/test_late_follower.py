@@ -1,0 +1,89 @@
+"""Reads from a replica that is behind (decisions.md, "ADR-53 on servers that do not have it").
+
+The routes of one node of a real cluster run through proxies that hold everything back, so the
+replica there answers direct gets from the past whenever it is asked.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.client.chaos_proxy import ChaosProxy
+from tests.client.cluster import Cluster
+from tests.client.scripted import unused_port
+
+from jetspark.api.stream import StreamConfig
+from jetspark.client import Client, Stream, connect
+from jetspark.errors import MinLastSequence
+
+LATE = 2  # the node behind the proxies
+LAG = 0.3  # seconds that each chunk for it is held back
+
+pytestmark = pytest.mark.timeout(90)
+
+
+@contextlib.asynccontextmanager
+async def late_cluster(folder: Path) -> AsyncIterator[tuple[Cluster, list[ChaosProxy]]]:
+    ports = [unused_port() for _ in range(3)]
+    async with (
+        ChaosProxy(f"127.0.0.1:{ports[0]}") as first,
+        ChaosProxy(f"127.0.0.1:{ports[1]}") as second,
+    ):
+        cluster = await asyncio.to_thread(
+            Cluster, folder, route_ports=ports, routes={LATE: [first.port, second.port]}
+        )
+        try:
+            await cluster.wait_ready()
+            yield cluster, [first, second]
+        finally:
+            await asyncio.to_thread(cluster.close)
+
+
+async def led_elsewhere(nc: Client, stream: Stream) -> None:
+    """Make sure that the late node does not lead the stream."""
+    async with asyncio.timeout(30):
+        while True:
+            placed = (await stream.info()).cluster
+            if placed is not None and placed.leader not in {"", f"n{LATE}"}:
+                return
+            await nc.request(f"$JS.API.STREAM.LEADER.STEPDOWN.{stream.name}")
+            await asyncio.sleep(0.2)
+
+
+async def test_a_replica_that_is_behind_gives_no_stale_read_when_a_sequence_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    async with (
+        late_cluster(tmp_path) as (cluster, proxies),
+        await connect(cluster.urls[0], ignore_discovered=True) as writer,
+        await connect(cluster.urls[LATE], ignore_discovered=True) as reader,
+    ):
+        js = writer.jetstream(timeout=20.0)
+        stream = await js.create_stream(
+            StreamConfig(name="S", subjects=("s",), num_replicas=3, allow_direct=True)
+        )
+        await js.publish("s", b"0")
+        await led_elsewhere(writer, stream)
+        copy = await reader.jetstream(timeout=20.0).stream("S")
+        await copy.get_msg(last_by_subject="s", min_last_seq=1)
+        for proxy in proxies:
+            proxy.latency = LAG
+        stale = rounds = 0
+        # Which replica answers is the cluster's choice: until the late one was seen.
+        while rounds < 3 or (not stale and rounds < 20):
+            rounds += 1
+            ack = await js.publish("s", b"%d" % rounds)
+            plain = [copy.get_msg(last_by_subject="s") for _ in range(8)]
+            sure = [copy.get_msg(last_by_subject="s", min_last_seq=ack.seq) for _ in range(8)]
+            seqs = [message.seq for message in await asyncio.gather(*plain, *sure)]
+            stale += sum(seq < ack.seq for seq in seqs[:8])
+
+            assert set(seqs[8:]) == {ack.seq}
+        for proxy in proxies:
+            proxy.calm()
+        with pytest.raises(MinLastSequence):
+            await copy.get_msg(last_by_subject="s", min_last_seq=ack.seq + 1, timeout=5)
+
+    assert stale, "the set-up must show the danger that the client protects from"

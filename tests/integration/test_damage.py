@@ -1,0 +1,43 @@
+"""Damage on disk is reported wherever somebody looks (reliability.md 2, bit rot)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import nats
+from tests.integration.test_monitor import get, text
+
+import jetspark
+
+
+async def test_a_flipped_bit_costs_one_message_and_is_told_everywhere(tmp_path: Path) -> None:
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        body = b'{"name":"S","subjects":["s.>"]}'
+        await client.request("$JS.API.STREAM.CREATE.S", body, timeout=5)
+        for number in range(5):
+            await client.request("s.a", b"payload-%d" % number, timeout=5)
+        await client.close()
+    (segment,) = tmp_path.rglob("*.seg")
+    data = bytearray(segment.read_bytes())
+    data[data.index(b"payload-2")] ^= 1
+    segment.write_bytes(data)
+
+    async with jetspark.Server(store_dir=tmp_path, http_port=-1) as server:
+        client = await nats.connect(server.client_url)
+        info = json.loads((await client.request("$JS.API.STREAM.INFO.S", b"")).data)
+        gone = await client.request("$JS.API.STREAM.MSG.GET.S", b'{"seq":3}')
+        neighbour = await client.request("$JS.API.STREAM.MSG.GET.S", b'{"seq":4}')
+        health, storez = await get(server, "/healthz"), await get(server, "/storez")
+        _, metrics = await text(server, "/metrics")
+        await client.close()
+
+    assert info["state"]["lost"]["msgs"] == [3]
+    assert info["state"]["lost"]["bytes"] > 0
+    assert b'"error"' in gone.data
+    assert b'"seq":4' in neighbour.data
+    assert health["status"] == "ok"
+    assert "1 messages are lost" in health["jetspark"]["warnings"][0]
+    assert storez["streams"][0]["lost_messages"] == 1
+    assert "jetspark_stream_lost_messages{" in metrics

@@ -1,0 +1,30 @@
+"""Power cuts around the commits of batches (issue 6: 20,000 crash states, never half a batch)."""
+
+import pytest
+
+from jetspark.testing.batch_crashes import BatchCrashes, BatchLife, run_batch_crashes
+from jetspark.testing.store_model import Violation
+
+CRASH_STATES = 20_000
+
+
+@pytest.mark.timeout(180)
+def test_no_crash_leaves_half_a_batch() -> None:
+    done = run_batch_crashes(CRASH_STATES)
+
+    assert done.states >= CRASH_STATES
+    # The run met what it is for.
+    assert done.batches > 500
+    assert done.whole > 1_000
+    assert done.absent > 1_000
+    assert done.fast > 300
+
+
+def test_half_a_batch_would_be_seen() -> None:
+    life = BatchLife(3, BatchCrashes())
+    life.live()
+    name = min(life.sent.acked, key=lambda acked: life.sent.atomic[acked])
+    life.sent.atomic[name] += 2
+
+    with pytest.raises(Violation, match=f"half of batch {name}: "):
+        life.judge_again()

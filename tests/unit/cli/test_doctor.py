@@ -1,0 +1,294 @@
+"""`jetspark doctor` (reliability.md 4.2; users.md 6.1): check, repair, export, refusals."""
+
+import base64
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from jetspark.cli.doctor import doctor
+from jetspark.store.files import OsFiles
+from jetspark.store.log import StreamLog
+from jetspark.store.manifest import Identity
+from jetspark.store.store import FileStore
+
+BODY = bytes(range(200))
+HEADERS = b"NATS/1.0\r\nA: b\r\nA: c\r\n\r\n"
+
+
+class Store:
+    """A store on disk with two streams."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files = OsFiles()
+        store = FileStore(self.files, folder, segment_size=4000, cache_budget=0, reserve_size=4096)
+        store.open(lambda *_: None)
+        for number, name in ((1, "ORDERS"), (2, "OTHER")):
+            identity = Identity(stream_id=number, account="A", name=name, created_ns=1)
+            log = store.create(identity)
+            for n in range(40):
+                headers = HEADERS if n == 3 else b""
+                tail = headers + BODY + b"\r\n"
+                log.stage_message(b"orders.%d" % n, len(headers), tail, 10**18 + n)
+                self.commit(log)
+            while log.maintain():
+                pass
+            log.close()
+        store.close()
+        self.stream = next(path for path in folder.glob("acct-*/stream-*1"))
+
+    def commit(self, log: StreamLog) -> None:
+        group = log.take_group()
+        assert group is not None
+        self.files.write_synced(int(group.handle), [group.blob], int(group.offset))
+        log.commit()
+
+    def flip(self, path: Path, byte: int) -> None:
+        content = bytearray(path.read_bytes())
+        content[byte] ^= 1
+        path.write_bytes(content)
+
+    def damage(self) -> int:
+        """Flip a bit inside the body of a message; its sequence."""
+        path = sorted(self.stream.glob("*.seg"))[1]
+        self.flip(path, path.read_bytes().find(BODY) + 5)
+        return int(path.name[:20])
+
+    def content(self) -> dict[str, bytes]:
+        paths = (path for path in self.folder.rglob("*") if path.is_file())
+        return {str(path): path.read_bytes() for path in paths}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "data")
+
+
+def run(*words: str | Path) -> Result:
+    return CliRunner().invoke(doctor, [str(word) for word in words])
+
+
+def found(*words: str | Path) -> dict[str, object]:
+    result = run(*words, "--json")
+    streams = {stream["name"]: stream for stream in json.loads(result.stdout)["streams"]}
+    assert set(streams) == {"ORDERS", "OTHER"}
+    assert isinstance(streams["ORDERS"], dict)
+    return streams["ORDERS"]
+
+
+def test_a_healthy_store_is_told_so_and_left_as_it_is(store: Store) -> None:
+    before = store.content()
+    result = run(store.folder)
+
+    assert result.exit_code == 0, result.output
+    assert "Healthy" in result.output
+    assert "ORDERS" in result.output
+    assert store.content() == before
+
+
+def test_json_says_what_the_table_says(store: Store) -> None:
+    stream = found("check", store.folder)
+
+    assert (stream["messages"], stream["first_seq"], stream["last_seq"]) == (40, 1, 40)
+    assert stream["healthy"] is True
+    assert int(str(stream["disk_bytes"])) == sum(
+        path.stat().st_size for path in store.stream.glob("*.seg")
+    )
+
+
+def test_damage_that_a_start_would_not_see_is_found_and_nothing_is_changed(store: Store) -> None:
+    """Condensed segments are read by their index alone; the doctor reads every record."""
+    seq = store.damage()
+    before = store.content()
+    result = run("check", store.folder)
+
+    assert result.exit_code == 1
+    assert f"message {seq}" in result.output
+    assert "jetspark doctor repair" in result.output
+    assert store.content() == before
+
+
+def test_repair_copies_damage_aside_and_the_next_check_is_healthy(store: Store) -> None:
+    seq = store.damage()
+    repaired = run("repair", store.folder)
+    again = found("check", store.folder)
+
+    assert repaired.exit_code == 1
+    assert len(list(store.stream.glob("quarantine/*.bin"))) == 1
+    assert again["healthy"] is True
+    assert (again["messages"], again["lost_messages"]) == (39, 1)
+    assert [d["first_seq"] for d in again["damage"]] == [seq]  # type: ignore[attr-defined]
+    assert run("check", store.folder).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["manifest.a", "manifest.b", "STORE"])
+def test_metadata_is_written_anew(store: Store, name: str) -> None:
+    path = store.folder / name if name == "STORE" else store.stream / name
+    content = path.read_bytes()
+    store.flip(path, 20)
+
+    repaired = run("repair", store.folder)
+
+    assert repaired.exit_code == 0, repaired.output
+    assert run("check", store.folder).exit_code == 0
+    assert len(path.read_bytes()) == len(content)
+
+
+def test_a_condensed_file_is_made_anew(store: Store) -> None:
+    path = min(store.stream.glob("*.idx"))
+    content = path.read_bytes()
+    store.flip(path, 200)
+
+    assert run("check", store.folder).exit_code == 1
+    assert run("repair", store.folder).exit_code == 0
+    assert path.read_bytes() == content
+    assert run("check", store.folder).exit_code == 0
+
+
+def test_no_good_record_is_lost_by_a_repair(store: Store, tmp_path: Path) -> None:
+    seq = store.damage()
+    for path in store.stream.glob("manifest.*"):
+        store.flip(path, 30)
+    run("repair", store.folder)
+    out = tmp_path / "out.ndjson"
+    run("export", store.folder, "--stream", "ORDERS", "--out", out)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+
+    assert [line["seq"] for line in lines if "seq" in line] == [
+        n for n in range(1, 41) if n != seq
+    ]
+
+
+def test_export_writes_messages_and_what_could_not_be_read(store: Store, tmp_path: Path) -> None:
+    seq = store.damage()
+    out = tmp_path / "out.ndjson"
+    before = store.content()
+    result = run("export", store.folder, "--stream", "ORDERS", "--out", out)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    (unreadable,) = [line["unreadable"] for line in lines if "unreadable" in line]
+
+    assert result.exit_code == 1
+    assert "39 messages of ORDERS written, 1 could not be read" in result.stderr
+    assert lines[3] == {
+        "seq": 4,
+        "time": "2001-09-09T01:46:40.000000003Z",
+        "subject": "orders.3",
+        "headers": {"A": ["b", "c"]},
+        "data": base64.b64encode(BODY).decode(),
+    }
+    assert (unreadable["first_seq"], unreadable["last_seq"]) == (seq, seq)
+    assert store.content() == before
+
+
+def test_export_to_the_standard_output(store: Store) -> None:
+    result = run("export", store.folder, "--stream", "OTHER", "--out", "-")
+
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == 40
+
+
+def test_export_refuses_to_overwrite(store: Store, tmp_path: Path) -> None:
+    out = tmp_path / "there"
+    out.write_text("precious")
+    result = run("export", store.folder, "--stream", "ORDERS", "--out", out)
+
+    assert result.exit_code == 2
+    assert "exists; choose another name" in result.stderr
+    assert out.read_text() == "precious"
+
+
+def test_export_of_an_unknown_stream_says_which_there_are(store: Store, tmp_path: Path) -> None:
+    result = run("export", store.folder, "--stream", "NONE", "--out", tmp_path / "x")
+
+    assert result.exit_code == 2
+    assert "there is no stream NONE in this store; there are: ORDERS, OTHER" in result.stderr
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_store_in_use_is_refused(store: Store) -> None:
+    server = FileStore(OsFiles(), store.folder)
+    logs = server.open(lambda *_: None)
+    results = [run(word, store.folder) for word in ("check", "repair")]
+    for log in logs:
+        log.close()
+    server.close()
+
+    for result in results:
+        assert result.exit_code == 2
+        assert "is used by another jetspark server; stop it" in result.stderr
+
+
+def test_a_stream_that_cannot_be_opened_does_not_hide_the_others(store: Store) -> None:
+    for path in store.stream.iterdir():
+        path.write_bytes(bytes(len(path.read_bytes())))
+    result = run("check", store.folder)
+
+    assert result.exit_code == 2
+    assert "OTHER" in result.output
+    assert "nobody can say which stream" in " ".join(result.output.split())
+
+
+def test_an_empty_store_is_healthy(tmp_path: Path) -> None:
+    store = FileStore(OsFiles(), tmp_path / "empty")
+    store.open(lambda *_: None)
+    store.close()
+    result = run(tmp_path / "empty")
+
+    assert result.exit_code == 0
+    assert "There is no stream" in result.output
+
+
+@pytest.mark.parametrize("word", ["check", "repair"])
+def test_what_is_no_store_is_refused_with_a_reason(tmp_path: Path, word: str) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "nats" / "jetstream" / "$G" / "streams").mkdir(parents=True)
+    reasons = {
+        "nowhere": "does not exist",
+        "file": "is a file, expected is a folder",
+        "folder": "is no jetspark store: there is no file STORE in it",
+        "nats": "holds a nats-server store",
+    }
+    for name, reason in reasons.items():
+        result = run(word, tmp_path / name)
+
+        assert result.exit_code == 2
+        assert reason in result.stderr
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_without_permission_is_refused(store: Store) -> None:
+    store.folder.chmod(0)
+    result = run(store.folder)
+    store.folder.chmod(0o700)
+
+    assert result.exit_code == 2
+    assert "no permission" in result.stderr
+
+
+def test_a_lack_of_permission_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root nothing is forbidden, so the refusal comes from the file layer."""
+
+    def refuse(_self: OsFiles, path: Path) -> int:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(OsFiles, "lock", refuse)
+    result = run(store.folder)
+
+    assert result.exit_code == 2
+    assert "no permission; run this as the user that owns the store" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["check", "-h"], ["repair", "-h"], ["export", "-h"]]
+)
+def test_help_teaches_by_example(words: list[str]) -> None:
+    result = run(*words)
+
+    assert result.exit_code == 0
+    assert "jetspark doctor" in result.output
+    assert "Example" in result.output

@@ -1,0 +1,188 @@
+"""Levels of durability (reliability.md 2, PubAck): what a power cut may take, and what never."""
+
+import errno
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jetspark.store.committer import write
+from jetspark.store.store import FileStore
+from jetspark.testing.store_model import messages
+
+if TYPE_CHECKING:
+    from tests.unit.store.conftest import Bench
+
+
+@pytest.fixture
+def lazy(bench: "Bench") -> "Bench":
+    """A stream whose groups are acknowledged before they are on disk."""
+    bench.log.durability = "interval"
+    bench.log.sequences_ahead = 100
+    return bench
+
+
+def publish(bench: "Bench", *bodies: bytes) -> list[int]:
+    staged = bench.stage(*bodies)
+    group = bench.log.take_group()
+    assert group is not None
+    assert write(bench.disk, group) is None
+    bench.log.commit()
+    return staged
+
+
+def syncs(bench: "Bench") -> int:
+    segments = {str(path) for path in bench.segments()}
+    return sum(op.kind == "sync" and op.path in segments for op in bench.disk.operations)
+
+
+def bodies(bench: "Bench") -> dict[int, bytes]:
+    return {seq: message.body for seq, message in messages(bench.log).items()}
+
+
+def test_a_group_is_visible_when_it_is_written(lazy: "Bench") -> None:
+    before = syncs(lazy)
+    publish(lazy, b"one")
+    publish(lazy, b"two")
+
+    assert bodies(lazy) == {1: b"one", 2: b"two"}
+    assert syncs(lazy) == before
+    assert lazy.log.unsynced
+
+
+def test_a_kill_loses_nothing_and_a_power_cut_only_what_was_not_synced(lazy: "Bench") -> None:
+    publish(lazy, b"one")
+    lazy.log.sync_due = True
+    while lazy.log.maintain():
+        pass
+    assert not lazy.log.unsynced
+    publish(lazy, b"two")
+    publish(lazy, b"three")
+    killed = lazy.disk.survivor()
+    cut = [lazy.disk.image(Random(seed)) for seed in range(40)]
+
+    lost = 0
+    for image in cut:
+        lazy.reopen(image)
+        found = bodies(lazy)
+        assert found.items() >= {1: b"one"}.items()
+        assert found.items() <= {1: b"one", 2: b"two", 3: b"three"}.items()
+        # Nothing that readers saw gets another message.
+        assert lazy.publish(b"new")[0] > 3
+        lost += len(found) < 3
+    assert lost > 5
+    lazy.reopen(killed)
+    assert bodies(lazy) == {1: b"one", 2: b"two", 3: b"three"}
+    assert lazy.recovery.damaged == []
+
+
+def test_a_segment_is_synced_before_the_next_one_is_begun(lazy: "Bench") -> None:
+    for _ in range(12):
+        publish(lazy, b"x" * 1_000)
+    assert len(lazy.segments()) == 2
+    for seed in range(20):
+        lazy.reopen(lazy.disk.image(Random(seed)))
+        assert len(bodies(lazy)) >= 9
+
+
+def test_closing_syncs_and_gives_sequences_back(lazy: "Bench") -> None:
+    publish(lazy, b"one")
+    lazy.log.close()
+    lazy.store.close()
+    lazy.reopen(lazy.disk.image(Random(1)))
+
+    assert bodies(lazy) == {1: b"one"}
+    assert lazy.publish(b"two") == [2]
+
+
+def test_a_batch_is_there_as_a_whole_or_not_at_all(lazy: "Bench") -> None:
+    """Groups behind it prove nothing: they were not synced either."""
+    publish(lazy, b"first")
+    lazy.log.begin_batch()
+    lazy.stage(b"a" * 600, b"b" * 600, b"c" * 600)
+    lazy.log.end_batch()
+    group = lazy.log.take_group()
+    assert group is not None
+    assert write(lazy.disk, group) is None
+    lazy.log.commit()
+    publish(lazy, b"later" * 100)
+    for seed in range(200):
+        lazy.reopen(lazy.disk.image(Random(seed)))
+        found = set(bodies(lazy))
+        assert found.isdisjoint({2, 3, 4}) or found.issuperset({2, 3, 4})
+        assert lazy.recovery.damaged == lazy.recovery.doubtful
+
+
+def test_nothing_is_removed_before_what_took_its_place_is_synced(lazy: "Bench") -> None:
+    lazy.log.set_limits(3, 0, 0)
+    for _ in range(30):
+        publish(lazy, b"x" * 1_000)
+        while lazy.log.maintain():
+            pass
+        image = lazy.disk.image(Random(5))
+        disk, log, store = lazy.disk, lazy.log, lazy.store
+        lazy.reopen(image)
+        # What a lost message had evicted is there again.
+        assert len(bodies(lazy)) >= 3 or log.index.last_seq < 12
+        lazy.disk, lazy.log, lazy.store = disk, log, store
+    assert len(lazy.segments()) <= 2
+
+
+def test_a_higher_level_syncs_what_came_before(lazy: "Bench") -> None:
+    publish(lazy, b"one")
+    lazy.log.durability = "durable"
+    publish(lazy, b"two")
+
+    assert not lazy.log.unsynced
+    for seed in range(20):
+        lazy.reopen(lazy.disk.image(Random(seed)))
+        assert bodies(lazy) == {1: b"one", 2: b"two"}
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_a_sync_that_fails_is_an_error_of_the_log(lazy: "Bench", error: int) -> None:
+    """Also when there was no space: a later sync is not for what this one lost."""
+    publish(lazy, b"one")
+    lazy.log.sync_due = True
+    lazy.disk.fail(1, error)
+    lazy.log.maintain()
+
+    assert lazy.log.sync_error is not None
+    lazy.log.fail(no_space=error == errno.ENOSPC)
+    assert lazy.log.read_only
+    assert bodies(lazy) == {1: b"one"}
+    assert lazy.log.reopen()
+    assert not lazy.log.unsynced
+    for seed in range(20):
+        lazy.reopen(lazy.disk.image(Random(seed)))
+        assert bodies(lazy) == {1: b"one"}
+
+
+@pytest.mark.parametrize("step", [3, 4, 5, 6, 7])
+def test_a_manifest_that_cannot_be_written_fails_the_group(lazy: "Bench", step: int) -> None:
+    """Both are read first, which are two steps."""
+    lazy.stage(b"one")
+    lazy.disk.fail(step, errno.ENOSPC)
+
+    with pytest.raises(OSError, match="No space"):
+        lazy.log.take_group()
+    lazy.log.fail(no_space=True)
+    assert publish(lazy, b"two") == [2]
+
+
+def test_an_unknown_level_is_refused(bench: "Bench") -> None:
+    with pytest.raises(ValueError, match="expected one of durable, interval, async"):
+        bench.log.durability = "sometimes"
+
+
+def test_a_store_gives_its_level_to_its_streams(bench: "Bench") -> None:
+    bench.log.close()
+    bench.store.close()
+    store = FileStore(
+        bench.disk, bench.log.folder.parent.parent, durability="interval", sync_period_ns=7
+    )
+    (log,) = store.open(bench.hear)
+
+    assert (log.durability, log.sync_period, log.durable) == ("interval", 7, False)
+    store.choose_level(log, "async")
+    assert (log.durability, log.sync_period) == ("async", 120_000_000_000)

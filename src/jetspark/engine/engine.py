@@ -20,7 +20,6 @@ from jetspark.engine import tending
 from jetspark.engine.advisories import Advisories
 from jetspark.engine.batch.groups import drop_with_stream
 from jetspark.engine.batch.limits import BatchLimits
-from jetspark.engine.consumer.config import Ceilings
 from jetspark.engine.consumer.consumers import Consumers
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gate import HeldReads
@@ -28,8 +27,8 @@ from jetspark.engine.ledger import AccountLedger
 from jetspark.engine.outbox import Entry, Outbox
 from jetspark.engine.purges import Purges
 from jetspark.engine.restore import is_marked
-from jetspark.engine.settings import EngineSettings
-from jetspark.engine.stream.config import decode_config
+from jetspark.engine.settings import EngineSettings, ceilings_of
+from jetspark.engine.stream.config import decode_config, evicting
 from jetspark.engine.stream.state import stream_info
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, REQUEST, TRANSFER, Target
@@ -181,14 +180,7 @@ class Engine(Consumers):
         self._set_ceilings()
 
     def _set_ceilings(self) -> None:
-        """Say what consumers may be configured to."""
-        settings, limits = self.settings, self.ledger.limits
-        self.ceilings = Ceilings(
-            server_max_ack_pending=settings.max_ack_pending,
-            server_max_batch=settings.max_request_batch,
-            account_max_ack_pending=max(limits.max_ack_pending, 0),
-            account_max_consumers=max(limits.max_consumers, 0),
-        )
+        self.ceilings = ceilings_of(self.settings, self.ledger.limits)
 
     def find(self, name: str) -> StreamConfig | None:
         """The configuration of a stream of the account."""
@@ -406,10 +398,3 @@ class Engine(Consumers):
         self.transfers.close()
         for stream in self.streams.values():
             stream.log.close()
-
-
-def evicting(config: StreamConfig) -> tuple[int, int, int]:
-    """The limits that take old messages out: with discard new only the one per subject does."""
-    if config.discard == "old":
-        return config.max_msgs, config.max_bytes, config.max_msgs_per_subject
-    return 0, 0, 0 if config.discard_new_per_subject else config.max_msgs_per_subject

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from jetspark.api.account import AccountLimits
+from jetspark.engine.consumer.config import Ceilings
 from jetspark.engine.limits import MIN_LAST_SEQ_WAIT_NS, PURGE_STEP
 from jetspark.units import Nanoseconds
 
@@ -14,3 +16,13 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_ack_pending: int = 0
     max_request_batch: int = 0
     purge_step: int = PURGE_STEP
+
+
+def ceilings_of(settings: EngineSettings, limits: AccountLimits) -> Ceilings:
+    """Say what consumers may be configured to."""
+    return Ceilings(
+        server_max_ack_pending=settings.max_ack_pending,
+        server_max_batch=settings.max_request_batch,
+        account_max_ack_pending=max(limits.max_ack_pending, 0),
+        account_max_consumers=max(limits.max_consumers, 0),
+    )

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
-from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH
+from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, Target
 from jetspark.headers.names import SUBJECT
 from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.protocol.encoder import OK, PONG, encode_err, write_hmsg
@@ -21,7 +21,8 @@ from jetspark.server.auth.permissions import (
 )
 from jetspark.server.desk import ACK_PREFIX, FLOW_PREFIX
 from jetspark.server.receiver import Receiver, Subscription
-from jetspark.server.router import Route, Router
+from jetspark.server.route import Route
+from jetspark.server.router import Router
 from jetspark.subjects.tokens import has_empty_token, is_literal, is_valid_subject
 
 # A held operation: its kind, its bytes, and the offsets of a publish or the count of an UNSUB.
@@ -116,7 +117,22 @@ class ClientHandler(ServerOps):
         delivered = False
         if not route.is_empty():
             delivered = router.forward(route, receiver, data, ss, se, rs, re, hs, ps, pe)
-        target = route.target
+        self.to_engine(route.target, delivered, subject, data, rs, re, hs, ps, pe)
+
+    def to_engine(
+        self,
+        target: Target | None,
+        delivered: bool,
+        subject: bytes,
+        data: bytes,
+        rs: i64,
+        re: i64,
+        hs: i64,
+        ps: i64,
+        pe: i64,
+    ) -> None:
+        """Give a message to the engine, if it wants it; nobody at all is told to a requester."""
+        router = self.router
         if target is None:
             if not delivered and re > rs and self.no_responders:
                 self._say_no_responders(subject, data[rs:re])
@@ -143,7 +159,7 @@ class ClientHandler(ServerOps):
                 )
             ):
                 return
-            router.asking = receiver
+            router.asking = self.receiver
             router.request(target, data[rs:re], data[hs:ps], data[ps:pe])
 
     def on_consumer(

@@ -22,46 +22,11 @@ from jetspark.headers.numbers import digits, write_number
 from jetspark.protocol.encoder import write_hmsg, write_msg
 from jetspark.server.desk import ConsumerDesk
 from jetspark.server.receiver import Receiver, Subscription, Traffic
+from jetspark.server.route import Route, is_compact
 from jetspark.subjects.sublist import Match, Sublist
 
 # A run of messages to one receiver pauses while it has this much waiting (speed.md 6).
 OUTLET_FULL: Final[i64] = 256 * 1024
-
-_BLANK: Final[i64] = 0x20
-_CR: Final[i64] = 0x0D
-_ZERO: Final[i64] = 0x30
-_NINE: Final[i64] = 0x39
-
-
-class Route:
-    """Who gets messages of one subject. ``heads`` are ready for plain and for header messages."""
-
-    def __init__(
-        self, subject: bytes, match: Match, target: Target | None, generation: i64, cached: bool
-    ) -> None:
-        self.target: Target | None = target
-        self.generation: i64 = generation
-        self.subscribers: list[Subscription] = []
-        self.groups: list[list[Subscription]] = []
-        self.heads: list[bytes] = []
-        self.header_heads: list[bytes] = []
-        for value in match.plain:
-            assert isinstance(value, Subscription)
-            self.subscribers.append(value)
-            if cached:  # a route shared by many subjects has no heads of its own
-                self.heads.append(b"MSG %b %b " % (subject, value.sid))
-                self.header_heads.append(b"HMSG %b %b " % (subject, value.sid))
-        for members in match.groups:
-            group: list[Subscription] = []
-            for member in members:
-                assert isinstance(member, Subscription)
-                group.append(member)
-            self.groups.append(group)
-        self.cached: bool = cached
-
-    def is_empty(self) -> bool:
-        """Say whether no client listens."""
-        return not self.subscribers and not self.groups
 
 
 class Router:
@@ -372,25 +337,6 @@ class ClientOutlet(Outlet):
     def gone(self) -> bool:
         """Say whether nobody listens any more."""
         return self._subscription.closed
-
-
-def is_compact(data: bytes, se: i64, rs: i64, re: i64, hs: i64, ps: i64) -> bool:
-    """Say whether the arguments of a publish stand with single blanks between them, up to CRLF."""
-    i = se + 1
-    if re > rs:
-        if rs != i or data[re] != _BLANK:
-            return False
-        i = re + 1
-    end = hs - 2
-    blanks: i64 = 0
-    while i < end:
-        char: i64 = data[i]
-        if char == _BLANK:
-            blanks += 1
-        elif char < _ZERO or char > _NINE:
-            return False
-        i += 1
-    return data[end] == _CR and blanks == (1 if ps > hs else 0)
 
 
 def no_target(_subject: bytes) -> Target | None:

@@ -7,7 +7,8 @@ import pytest
 from jetspark.protocol.parser import ServerParser
 from jetspark.server.client import ClientHandler
 from jetspark.server.receiver import Pending, Receiver
-from jetspark.server.router import Router, is_compact
+from jetspark.server.route import is_compact
+from jetspark.server.router import Router
 
 
 class Settled:

@@ -163,3 +163,10 @@ def _with_metadata(config: StreamConfig) -> StreamConfig:
     """Keep the user's part and the level the stream needs; answers add the rest (levels.py)."""
     kept = stored_metadata(own_metadata(config.metadata), stream_level(config))
     return msgspec.structs.replace(config, metadata=kept)
+
+
+def evicting(config: StreamConfig) -> tuple[int, int, int]:
+    """The limits that take old messages out: with discard new only the one per subject does."""
+    if config.discard == "old":
+        return config.max_msgs, config.max_bytes, config.max_msgs_per_subject
+    return 0, 0, 0 if config.discard_new_per_subject else config.max_msgs_per_subject

@@ -68,7 +68,7 @@ HOT = [
     "server/auth/permissions.py",
     "server/client.py",
     "server/desk.py",
-    "server/push_outlet.py",
+    "server/outlets.py",
     "server/receiver.py",
     "server/route.py",
     "server/router.py",

@@ -1,19 +1,50 @@
-"""Whoever listens on a deliver subject, as the receiver of a run of messages (speed.md 4.3)."""
+"""Whoever listens on a subject, as the receiver of a run of messages (speed.md 4.3)."""
+
+from typing import Final
 
 from mypy_extensions import i64
 
 from jetspark.engine.outbox import Outlet
 from jetspark.server.receiver import Subscription
-from jetspark.server.router import OUTLET_FULL, Router
+from jetspark.server.router import Router
+
+# A run of messages to one receiver pauses while it has this much waiting (speed.md 6).
+OUTLET_FULL: Final[i64] = 256 * 1024
+
+
+class ClientOutlet(Outlet):
+    """A subscription as the receiver of a run of messages."""
+
+    def __init__(self, router: Router, subscription: Subscription) -> None:
+        self._router: Router = router
+        self._subscription: Subscription = subscription
+
+    def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+        """Send one message."""
+        self._router.give(self._subscription, None, subject, reply, headers, payload)
+
+    def full(self) -> bool:
+        """Say whether the client has much output waiting."""
+        receiver = self._subscription.receiver
+        return receiver.paused or len(receiver.out) > OUTLET_FULL
+
+    def gone(self) -> bool:
+        """Say whether nobody listens any more."""
+        return self._subscription.closed
 
 
 class PushOutlet(Outlet):
-    """All plain subscribers and one member of each group; ``group``: that one must be there."""
+    """All plain subscribers and one member of each group.
 
-    def __init__(self, router: Router, subject: bytes, group: bytes) -> None:
+    It is there while somebody is of the kind that was asked for: a plain subscriber, a member of
+    ``group``, or, with ``anybody``, either.
+    """
+
+    def __init__(self, router: Router, subject: bytes, group: bytes, anybody: bool) -> None:
         self._router: Router = router
         self._subject: bytes = subject
         self._group: bytes = group
+        self._anybody: bool = anybody
         self._generation: i64 = -1
         self._plain: list[Subscription] = []
         self._groups: list[list[Subscription]] = []
@@ -41,7 +72,7 @@ class PushOutlet(Outlet):
         if self._group:
             self._there = self._group in match.group_names
         else:
-            self._there = len(self._plain) > 0 or len(self._groups) > 0
+            self._there = len(self._plain) > 0 or (self._anybody and len(self._groups) > 0)
 
     def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """Send one message."""
@@ -85,7 +116,24 @@ def is_full(subscription: Subscription) -> bool:
     return receiver.paused or len(receiver.out) > OUTLET_FULL
 
 
+def reply_outlet(router: Router, subject: bytes) -> Outlet | None:
+    """The receivers of a reply subject; None when there are none.
+
+    Mostly there is one, but whoever listens to everything gets the replies of others, too.
+    """
+    route = router.route(subject)
+    if len(route.subscribers) == 1 and not route.groups:
+        return ClientOutlet(router, route.subscribers[0])
+    return _there(PushOutlet(router, subject, b"", True))
+
+
 def push_outlet(router: Router, subject: bytes, group: bytes) -> Outlet | None:
-    """The receivers of a deliver subject; None when there are none."""
-    outlet = PushOutlet(router, subject, group)
+    """The receivers of a deliver subject; None when there are none.
+
+    A queue alone is nobody for a consumer without a deliver group, as in released servers.
+    """
+    return _there(PushOutlet(router, subject, group, False))
+
+
+def _there(outlet: PushOutlet) -> Outlet | None:
     return None if outlet.gone() else outlet

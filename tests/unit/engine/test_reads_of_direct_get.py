@@ -1,4 +1,4 @@
-"""Direct gets read only the records that they return: the index knows the rest (issue 4, ADR-31)."""
+"""Direct gets read only the records that they return; the index knows the rest (ADR-31)."""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from jetspark.api.advisory import ApiAudit, ClientInfo, Event
+from jetspark.api.advisory import ApiAudit, BatchAbandoned, ClientInfo, Event
 from jetspark.api.base import Timestamp, encode
+from jetspark.api.enums import AbandonReason
 from jetspark.engine.outbox import Entry, Outbox
 from jetspark.engine.stream.stream import Stream
 
@@ -49,6 +50,20 @@ class Advisories:
         entry = self._entry(event, now)
         if entry is not None and not stream.hold_message(entry):
             self._publish([entry], now, outbox)
+
+    def of_batches(self, account: str, stream: str) -> Callable[[bytes, str, int, Outbox], None]:
+        """Whoever tells that a batch of a stream was abandoned."""
+
+        def advise(batch_id: bytes, reason: str, now: int, outbox: Outbox) -> None:
+            event = BatchAbandoned(
+                account=account,
+                stream=stream,
+                batch=batch_id.decode(errors="replace"),
+                reason=AbandonReason(reason),
+            )
+            self.send(event, now, outbox)
+
+        return advise
 
     def _entry(self, event: Event, now: int) -> Entry | None:
         subject = event.published_on().encode()

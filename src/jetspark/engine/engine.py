@@ -12,9 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from jetspark.api.account import AccountLimits
-from jetspark.api.advisory import BatchAbandoned
 from jetspark.api.base import encode
-from jetspark.api.enums import AbandonReason, PersistMode
 from jetspark.api.stream import STREAM_CREATE, StreamConfig, StreamCreateResponse
 from jetspark.engine import tending
 from jetspark.engine.advisories import Advisories
@@ -26,11 +24,13 @@ from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.ledger import AccountLedger
 from jetspark.engine.outbox import Entry, Outbox
 from jetspark.engine.purges import Purges
+from jetspark.engine.replicate.copies import Copies, level_of
 from jetspark.engine.restore import is_marked
 from jetspark.engine.settings import EngineSettings, ceilings_of
 from jetspark.engine.stream.config import decode_config, evicting
 from jetspark.engine.stream.state import stream_info
 from jetspark.engine.stream.stream import Stream
+from jetspark.engine.stream.subject_rules import collide
 from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, REQUEST, TRANSFER, Target
 from jetspark.engine.transfers import Transfers
 from jetspark.errors.bodies import error_body
@@ -39,7 +39,6 @@ from jetspark.ids import Nuid
 from jetspark.store.log import Group, StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.store import FileStore
-from jetspark.subjects.match import overlaps
 from jetspark.subjects.sublist import Sublist
 
 API_PREFIX = b"$JS.API."
@@ -80,6 +79,7 @@ class Engine(Consumers):
         self.advisories = Advisories(self.publish_own, self.next_id, server=leader)
         self.transfers = Transfers(self)
         self.purges = Purges(self.mark_dirty)
+        self.copies = Copies(self.streams, self.mark_dirty, self.hub.agenda)
         # `$JS.API` answers so far, and those that were errors; direct gets are none.
         self.api_total = 0
         self.api_errors = 0
@@ -162,11 +162,14 @@ class Engine(Consumers):
             self._subjects.remove(subject.encode(), b"", stream)
         stream.configure(config)
         stream.log.packing = config.compression == "s2"
+        if stream.copies or config.sources:
+            self._store.choose_level(stream.log, level_of(config))
         self._deadlines.note(stream)
         for subject in config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
         self.consumers_of_changed(stream)
+        self.copies.changed(stream)
 
     def change_settings(self, settings: EngineSettings) -> None:
         """Go by other settings from now on."""
@@ -197,6 +200,7 @@ class Engine(Consumers):
         stream.dropped = True
         drop_with_stream(stream)
         self.drop_consumers(stream)
+        self.copies.dropped(stream)
         self.generation += 1
         self._store.drop(stream.log)
         stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
@@ -205,17 +209,10 @@ class Engine(Consumers):
 
     def overlapping(self, config: StreamConfig) -> Stream | None:
         """Another stream that wants some of the subjects."""
-        for stream in self.streams.values():
-            if stream.config.name == config.name:
-                continue
-            for theirs in stream.config.subjects:
-                if any(overlaps(theirs.encode(), ours.encode()) for ours in config.subjects):
-                    return stream
-        return None
+        return next((s for s in self.streams.values() if collide(s.config, config)), None)
 
     def _add(self, stream: Stream) -> None:
-        asked = "async" if stream.config.persist_mode == PersistMode.ASYNC else ""
-        self._store.choose_level(stream.log, asked)
+        self._store.choose_level(stream.log, level_of(stream.config))
         self.streams[stream.config.name] = stream
         self.ledger.add(stream)
         self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
@@ -224,18 +221,8 @@ class Engine(Consumers):
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
         self._deadlines.note(stream)
-        name = stream.config.name
-
-        def advise(batch_id: bytes, reason: str, now: int, outbox: Outbox) -> None:
-            event = BatchAbandoned(
-                account=self._account,
-                stream=name,
-                batch=batch_id.decode(errors="replace"),
-                reason=AbandonReason(reason),
-            )
-            self.advisories.send(event, now, outbox)
-
-        stream.advise = advise
+        stream.advise = self.advisories.of_batches(self._account, stream.config.name)
+        self.copies.added(stream)
 
     # Messages ----------------------------------------------------------------------------------
 
@@ -243,8 +230,9 @@ class Engine(Consumers):
         """What the engine does with a subject, if anything; good until ``generation`` moves."""
         if subject.startswith(DIRECT_PREFIX):
             name, _, appended = subject[len(DIRECT_PREFIX) :].partition(b".")
-            stream = self.streams.get(name.decode(errors="replace"))
-            if stream is None or not stream.allow_direct:
+            known = name.decode(errors="replace")
+            stream = self.streams.get(known) or self.copies.stand_in(known)
+            if stream is None or (stream.config.name == known and not stream.allow_direct):
                 return None
             return Target(DIRECT_GET, stream, appended)
         if subject.startswith(TRANSFER_PREFIX) and self.transfers.knows(subject):
@@ -322,6 +310,8 @@ class Engine(Consumers):
             self.publish_own(entries, int(stream.log.index.last_time), outbox)
         self.answer_held(stream, outbox)
         self.purges.go_on(stream)
+        if stream.followers or stream.copies:
+            self.copies.committed(stream)
         if stream.consumers:
             self.consumers_committed(stream, now or int(stream.log.index.last_time))
 
@@ -357,6 +347,7 @@ class Engine(Consumers):
             log.set_limits(*evicting(durable))
             self._configure(stream, durable)
         self.consumers_failed(stream)
+        self.copies.failed(stream)
 
     def reopened(self, stream: Stream) -> None:
         """The log of a stream that had failed was verified and takes writes again."""
@@ -372,6 +363,7 @@ class Engine(Consumers):
             self._deadlines.next(),
             self.transfers.next_deadline(),
             self.consumer_deadline(),
+            self.copies.next_deadline(),
         )
         return min((each for each in known if each is not None), default=None)
 
@@ -391,7 +383,13 @@ class Engine(Consumers):
                 self.ledger.note(stream)
             self.note_removals(stream, now)
         self.expire_consumers(now, outbox)
+        self.copies.expire(now)
         return due
+
+    def advance(self, now: int = 0, outbox: Outbox | None = None) -> bool:
+        """Go on with reads, deliveries and copies, within one turn's budget; True: some remain."""
+        more = super().advance(now, outbox)
+        return self.copies.advance(now) or more
 
     def close(self) -> None:
         """Close the files of all streams."""

@@ -90,3 +90,22 @@ def adopt_limits(log: "StreamLog", identity: Identity) -> None:
     log.wanted_limits = limits
     log.staged_document = bytes(identity.config)
     log.staged_revision = identity.revision
+
+
+class _Copied(msgspec.Struct):
+    mirror: msgspec.Raw | None = None
+
+
+_copied = msgspec.json.Decoder(_Copied)
+
+
+def is_copy(identity: Identity) -> bool:
+    """Say whether the sequences of a stream are those of another one, which it mirrors.
+
+    All that the store ever asks of a configuration.
+    """
+    try:
+        found = _copied.decode(bytes(identity.config)).mirror
+    except msgspec.MsgspecError:
+        return False  # no stream of an engine
+    return found is not None and bytes(found) != b"null"

@@ -5,7 +5,8 @@ the record was staged, as in ``removal.py``:
 
 - consumer: as of, number, document (the rest; empty: the consumer was deleted)
 - consumer state: as of, number, 1 for a whole state and 0 for a change, state
-- fast batch: as of, length of the id, id, state (the rest; empty: the batch is over)
+- fast batch: as of, length of the id, id, state (the rest; empty: the batch is over). An id that
+  begins with ``NOT_A_BATCH``, which no client can send, says how far a source has come.
 
 The store never looks into documents and states. A log has two ledgers: one of what is durable,
 and one of what is decided. Segments are removed oldest first, so what a ledger holds must not lie
@@ -16,7 +17,7 @@ change must be a fact whose loss costs a redelivery and nothing else (reliabilit
 Not compiled: a group has few such records.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
@@ -25,6 +26,8 @@ from jetspark.store.record import CONSUMER, CONSUMER_STATE, FAST_BATCH
 
 if TYPE_CHECKING:
     from jetspark.store.staging import Staging
+
+NOT_A_BATCH: Final = b"\0"
 
 
 class ConsumerRecords:

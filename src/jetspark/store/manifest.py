@@ -23,8 +23,9 @@ COPIES: Final = ("manifest.a", "manifest.b")
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be known of a stream to open it. The store does not look into ``config``.
+    """What must be known of a stream to open it.
 
+    The store does not look into ``config``, ``configuration.is_copy`` apart.
     ``revision`` counts the changes of configuration and limits: the highest one found, in a
     manifest, a segment head or a record, is the truth.
     """

@@ -15,7 +15,7 @@ from jetspark.store.chores import seal
 from jetspark.store.condensed import SUFFIX, CondensedHead
 from jetspark.store.condensed_file import read_condensed
 from jetspark.store.condensed_replay import replay_condensed
-from jetspark.store.configuration import adopt_limits
+from jetspark.store.configuration import adopt_limits, is_copy
 from jetspark.store.files import NO_SPACE, Files
 from jetspark.store.limits import Limits
 from jetspark.store.log import StreamLog
@@ -326,7 +326,8 @@ class StreamFolder:
         if good < len(data):
             self._add_pending(log, good, len(data), recovery, int(tail.last_seq))
         recovery.settle(tail.verdict, log.index.segments[-1].start + tail.since)
-        log.staged_seq = tail.last_seq
+        # The sequences of a copy are its origin's: what it lost, it gets again under the same.
+        log.staged_seq = log.index.last_seq if is_copy(log.identity) else tail.last_seq
         torn = tail.verdict == TORN and good < len(data)
         if not torn:
             log.end = len(data)

@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from jetspark.api.enums import Storage
-from jetspark.api.stream import StreamConfig, StreamSource
+from jetspark.api.stream import ExternalStream, StreamConfig, StreamSource
 from jetspark.engine.refusal import Refusal
-from jetspark.engine.stream.config import NOT_YET, checked, decode_config, prepared
+from jetspark.engine.stream.config import checked, decode_config, prepared
 
 
 def made(**fields: Any) -> StreamConfig:
@@ -61,25 +60,14 @@ def test_a_configuration_is_found_as_it_was_stored() -> None:
     assert decode_config(msgspec.json.encode(config)) == config
 
 
-# `mirror_direct` is refused with the mirror that it needs.
-@pytest.mark.parametrize("name", sorted(NOT_YET.keys() - {"mirror_direct"}))
-def test_what_this_version_cannot_do_is_refused_by_name(name: str) -> None:
+def test_a_stream_of_another_server_is_refused_by_name() -> None:
     """Nothing is accepted and ignored."""
-    value: dict[str, Any] = {
-        "retention": "interest",
-        "storage": Storage.MEMORY,
-        "persist_mode": "async",
-        "mirror": StreamSource(name="X"),
-        "sources": (StreamSource(name="X"),),
-        "consumer_limits": {"max_ack_pending": 1},
-        "max_consumers": 1,
-    }
-    fields = {name: value.get(name, True)}
-    config = msgspec.convert({"name": "S"} | msgspec.to_builtins(fields), StreamConfig)
-    answer = refused(**{name: getattr(config, name)})
+    away = StreamSource(name="X", external=ExternalStream(api="$JS.hub.API"))
 
-    assert answer["err_code"] == 10052
-    assert answer["description"] == f"{name} is not supported by this version of jetspark yet"
+    answers = [refused(mirror=away), refused(sources=(away,))]
+
+    assert {answer["err_code"] for answer in answers} == {10052}
+    assert all("has external.api $JS.hub.API" in answer["description"] for answer in answers)
 
 
 def test_the_first_of_two_mistakes_is_named() -> None:

@@ -52,7 +52,7 @@ def restore(engine: Engine, request: Request) -> bytes:
         find=engine.find,
         window_max=engine.settings.duplicate_window_max,
     )
-    check_supported(config)
+    check_supported(config, engine.find)
     engine.transfers.check_room()
     engine.ledger.admit(config)
     engine.ledger.check_room(config.storage, wanted.state.bytes)

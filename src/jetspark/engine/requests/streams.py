@@ -45,7 +45,7 @@ def create(engine: Engine, request: Request) -> bytes:
     (Released servers say ``did_create`` then, too.)
     """
     config = wanted_config(engine, request)
-    check_supported(config)
+    check_supported(config, engine.find)
     existing = engine.streams.get(request.name)
     if existing is not None:
         if existing.config != config:
@@ -100,7 +100,7 @@ def update(engine: Engine, request: Request) -> bytes | None:
         raise Refusal(ErrCode.STREAM_MISMATCH)
     stream = request.stream(engine)
     config = updated(stream.config, config)
-    check_supported(config)
+    check_supported(config, engine.find)
     _check_consumers(stream, config)
     engine.ledger.admit(config, stream.config)
     if engine.overlapping(config) is not None:

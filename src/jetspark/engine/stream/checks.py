@@ -209,7 +209,7 @@ class Checks:
                 self.block = append_lines(self.block, ROLLUP + b": sub\r\n")
         if len(headers.stream_source) > 0:
             return error_body(ErrCode.SOURCE_HEADER_NOT_ALLOWED)
-        if len(headers.msg_id) > 0:
+        if len(headers.msg_id) > 0 and rules.window > 0:
             if not self.window_loaded:
                 self.load_window(now)
             self.duplicate_of = self.window.find(headers.msg_id, now)
@@ -272,7 +272,7 @@ class Checks:
         """The message judged last was staged."""
         msg_id = self.headers.msg_id
         self.last_id = msg_id
-        if len(msg_id) > 0:
+        if len(msg_id) > 0 and self.rules.window > 0:
             self.window.add(msg_id, seq, time_ns)
         if self.rules.discard_new:
             self.room.take(subject, len(self.headers.rollup) > 0)

@@ -6,7 +6,6 @@ a setting is never kept and ignored.
 """
 
 from collections.abc import Callable
-from typing import Final
 
 import msgspec
 
@@ -21,21 +20,12 @@ from jetspark.errors.codes import ErrCode
 
 __all__ = [
     "API_LEVEL",
-    "NOT_YET",
     "check_supported",
     "checked",
     "decode_config",
     "invalid",
     "prepared",
 ]
-
-# Settings that this version refuses; whoever finishes one removes its row. Values are as they are
-# after the defaults were filled in.
-NOT_YET: Final[dict[str, object]] = {
-    "mirror": None,
-    "sources": (),
-    "mirror_direct": False,
-}
 
 # Finds the configuration of a stream of the account by its name.
 Find = Callable[[str], StreamConfig | None]
@@ -59,7 +49,7 @@ def prepared(
     ``pedantic`` refuses what would otherwise be adjusted.
     """
     config = checked(config, pedantic=pedantic, find=find, window_max=window_max)
-    check_supported(config)
+    check_supported(config, find)
     return config
 
 
@@ -92,11 +82,25 @@ def decode_config(document: bytes) -> StreamConfig:
     return _with_metadata(_decoder.decode(document))
 
 
-def check_supported(config: StreamConfig) -> None:
+def check_supported(config: StreamConfig, find: Find = _nobody) -> None:
     """Refuse by name what this version does not do yet."""
-    for name, plain in NOT_YET.items():
-        if getattr(config, name) != plain:
-            raise invalid(f"{name} is not supported by this version of jetspark yet")
+    copied = [("mirror", config.mirror), *(("source", source) for source in config.sources)]
+    for what, source in copied:
+        if source is None:
+            continue
+        if source.external is not None:
+            raise invalid(
+                f"{what} {source.name} has external.api {source.external.api}: this version of "
+                "jetspark copies streams of the same account only, leave external out"
+            )
+        origin = find(source.name)
+        if origin is not None and origin.retention != "limits":
+            raise invalid(
+                f"{what} {source.name} has {origin.retention} retention: this version of jetspark "
+                "copies streams with limits retention only"
+            )
+    if config.sources and config.allow_msg_counter:
+        raise invalid("sources of a counter stream are not supported by this version of jetspark")
 
 
 def _with_flags(config: StreamConfig, *, pedantic: bool) -> StreamConfig:

@@ -68,6 +68,9 @@ class Intake:
         self.consumers: dict[str, Any] = {}
         # Whoever is told what happens here; None while there is no consumer.
         self.readers: Any = None
+        # Copies that write to this stream, and that read it (``engine/replicate``).
+        self.copies: list[Any] = []
+        self.followers: list[Any] = []
         # The patterns of the purges that became durable with the last group.
         self.purged: list[bytes] = []
         if config.first_seq > 1 and log.staged_seq == 0:

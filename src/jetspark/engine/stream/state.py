@@ -7,7 +7,7 @@ import msgspec
 
 from jetspark.api.base import Timestamp
 from jetspark.api.levels import answered_metadata
-from jetspark.api.stream import LostData, StreamConfig, StreamInfo, StreamState
+from jetspark.api.stream import LostData, StreamConfig, StreamInfo, StreamSourceInfo, StreamState
 from jetspark.engine.stream.stream import Stream
 
 _Info = TypeVar("_Info", bound=StreamInfo)
@@ -24,12 +24,23 @@ def stream_info(stream: Stream, now: int, model: type[_Info]) -> _Info:
 
 def stream_info_with(stream: Stream, config: StreamConfig, now: int, model: type[_Info]) -> _Info:
     """Everything about a stream, with its configuration as it is given."""
+    mirror, sources = copies_info(stream, now)
     return model(
         config=config,
         created=Timestamp(stream.created_ns),
         state=stream_state(stream),
+        mirror=mirror,
+        sources=sources,
         ts=Timestamp(now),
     )
+
+
+def copies_info(
+    stream: Stream, now: int
+) -> tuple[StreamSourceInfo | None, tuple[StreamSourceInfo, ...]]:
+    """How far a mirror is, or the sources of a stream are."""
+    known = tuple(copy.info(now) for copy in stream.copies)
+    return (known[0], ()) if stream.config.mirror is not None and known else (None, known)
 
 
 def stream_state(stream: Stream) -> StreamState:

@@ -92,3 +92,10 @@ def republished(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
             f"'{again.dest}' not valid"
         ) from None
     return msgspec.structs.replace(config, republish=again)
+
+
+def collide(one: StreamConfig, other: StreamConfig) -> bool:
+    """Say whether two streams, not one of the same name, want some of the same subjects."""
+    if one.name == other.name:
+        return False
+    return any(overlaps(a.encode(), b.encode()) for a in one.subjects for b in other.subjects)

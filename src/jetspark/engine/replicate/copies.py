@@ -1,0 +1,176 @@
+"""All copies of an engine: who copies whom, and whose turn it is."""
+
+from collections.abc import Callable
+
+from jetspark.api.enums import PersistMode
+from jetspark.api.stream import StreamConfig
+from jetspark.engine.consumer.agenda import Agenda
+from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
+from jetspark.engine.outbox import Budget
+from jetspark.engine.replicate.copy import MORE, RETRY_NS, STALLED, Copy
+from jetspark.engine.replicate.mirror import Mirror
+from jetspark.engine.replicate.source import Source
+from jetspark.engine.stream.stream import Stream
+
+
+class Copies:
+    """The mirrors and sources of the streams of an account.
+
+    ``Stream.copies`` has those that write to a stream, ``Stream.followers`` those that read it.
+    """
+
+    def __init__(
+        self,
+        streams: dict[str, Stream],
+        mark_dirty: Callable[[Stream], None],
+        agenda: Agenda,
+    ) -> None:
+        self._streams = streams
+        self._mark_dirty = mark_dirty
+        self._agenda = agenda
+        self._followers: dict[str, list[Copy]] = {}
+        self._ready: list[Copy] = []
+        self._stalled: list[Copy] = []
+        # Somebody is ready and the driver may not know it yet.
+        self._untold = False
+
+    def added(self, stream: Stream) -> None:
+        """A stream is there now: it may copy others, and others may copy it."""
+        stream.followers = self._followers.setdefault(stream.config.name, [])
+        for copy in stream.followers:
+            copy.meet(stream)
+        self.changed(stream)
+        self._list(stream.followers)
+
+    def changed(self, stream: Stream) -> None:
+        """A stream may copy others than before."""
+        config = stream.config
+        wanted = [config.mirror] if config.mirror is not None else list(config.sources)
+        if not wanted and not stream.copies:
+            return
+        kind = Source if config.mirror is None else Mirror
+        kept: dict[object, Copy] = {copy.source: copy for copy in stream.copies}
+        copies: list[Copy] = []
+        for source in wanted:
+            copy = kept.pop(source, None) or kind(stream, source)
+            if copy not in stream.copies:
+                self._followers.setdefault(source.name, []).append(copy)
+                copy.meet(self._streams.get(source.name))
+            copies.append(copy)
+        for copy in kept.values():
+            self._end(copy)
+        stream.copies = copies
+        self._list(copies)
+
+    def dropped(self, stream: Stream) -> None:
+        """A stream is gone."""
+        for copy in stream.copies:
+            self._end(copy)
+        stream.copies = []
+        for copy in stream.followers:
+            copy.meet(None)
+
+    def _end(self, copy: Copy) -> None:
+        copy.over = True
+        if copy in self._stalled:
+            self._stalled.remove(copy)
+        self._followers[copy.source.name].remove(copy)
+
+    def committed(self, stream: Stream) -> None:
+        """Something became durable in a stream: what there is to copy, or room for more."""
+        self._list(stream.followers)
+        for copy in stream.copies:
+            copy.landed()
+        if self._stalled and stream.copies:
+            self._go_on([copy for copy in self._stalled if copy.stream is stream])
+
+    def failed(self, stream: Stream) -> None:
+        """What was staged in a stream is forgotten."""
+        for copy in stream.copies:
+            copy.failed()
+        self._list(stream.copies)
+
+    def _list(self, copies: list[Copy]) -> None:
+        for copy in copies:
+            if not copy.listed:
+                copy.listed = True
+                self._ready.append(copy)
+                self._untold = True
+        if self._untold:
+            self._agenda.wake()
+
+    # Turns -------------------------------------------------------------------------------------
+
+    def advance(self, now: int) -> bool:
+        """Go on with copies, within one turn's budget; True while some can go on at once."""
+        self._untold = False
+        if not self._ready:
+            return False
+        budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)
+        turn, self._ready = self._ready, []
+        for done, copy in enumerate(turn):
+            if not budget.left():
+                self._ready = turn[done:] + self._ready
+                break
+            copy.listed = False
+            self._step(copy, budget, now)
+        return bool(self._ready)
+
+    def _step(self, copy: Copy, budget: Budget, now: int) -> None:
+        if copy.over:
+            return
+        log = copy.stream.log
+        position = log.staged_position
+        result = copy.advance(budget, now)
+        copy.note_staged()
+        if log.staged_position != position:
+            self._mark_dirty(copy.stream)
+        if result == MORE:
+            copy.listed = True
+            self._ready.append(copy)
+        elif result == STALLED:
+            copy.retry_at = now + RETRY_NS
+            if copy not in self._stalled:
+                self._stalled.append(copy)
+
+    def next_deadline(self) -> int | None:
+        """When ``expire`` has something to do."""
+        if self._untold:
+            return 1
+        return min((copy.retry_at for copy in self._stalled), default=None)
+
+    def expire(self, now: int) -> None:
+        """Try again what could not go on; wake whoever gives turns."""
+        self._go_on([copy for copy in self._stalled if copy.retry_at <= now])
+        if self._untold:
+            self._untold = False
+            self._agenda.wake()
+
+    def _go_on(self, copies: list[Copy]) -> None:
+        for copy in copies:
+            self._stalled.remove(copy)
+        self._list(copies)
+
+    # Reading -----------------------------------------------------------------------------------
+
+    def stand_in(self, name: str) -> Stream | None:
+        """A mirror that answers direct gets for a stream that is not there.
+
+        Only one that has every message as it was (decisions.md).
+        """
+        for copy in self._followers.get(name, []):
+            stream = copy.stream
+            if isinstance(copy, Mirror) and stream.config.mirror_direct and copy.is_whole:
+                return stream
+        return None
+
+
+def level_of(config: StreamConfig) -> str:
+    """The level of durability that a stream asks for; empty: the store's own.
+
+    A copy is durable whatever others are: the lower levels use up sequences, and a mirror's are
+    not its own; and they may keep a later step of a copy and lose an earlier one.
+    """
+    if config.mirror is not None or config.sources:
+        return "durable"
+    return "async" if config.persist_mode == PersistMode.ASYNC else ""

@@ -1,0 +1,137 @@
+"""A source: messages of another stream under new sequences, labelled with where they are from.
+
+How far a source has come stands in a record of the log, written with every step, so that a purge
+of the stream does not make the source begin again. Where there is none, as in a stream that was
+restored, it stands in the label of the last message that the source stored.
+"""
+
+from xxhash import xxh3_128_hexdigest
+
+from jetspark.api.stream import StreamSource
+from jetspark.engine.outbox import Budget
+from jetspark.engine.replicate.copy import Copy
+from jetspark.engine.stream.stream import Stream
+from jetspark.errors.storage import CorruptRecord
+from jetspark.headers.block import append_lines, find_value, remove_header
+from jetspark.headers.names import STREAM_SOURCE
+from jetspark.ids import short_id
+from jetspark.store.ledger import NOT_A_BATCH
+from jetspark.store.record import headers_end, subject_end
+
+
+class Source(Copy):
+    """One of the streams that a stream takes messages from."""
+
+    def __init__(self, stream: Stream, source: StreamSource) -> None:
+        super().__init__(stream, source)
+        dests = [t.dest.encode() or b">" for t in source.subject_transforms]
+        # As in released servers: filters and destinations, each joined by form feeds.
+        self._which = b"%b %b" % (b"\f".join(self.filters) or b">", b"\f".join(dests) or b">")
+        self._name = source.name.encode()
+        self._key = NOT_A_BATCH + xxh3_128_hexdigest(self._name + b" " + self._which).encode()
+        self._ident = b""
+        # Where a label is looked for next, downwards.
+        self._search = -1
+        # The last message of the origin that was stored, and what the log says of that.
+        self._stored = 0
+        self._recorded = 0
+
+    def advance(self, budget: Budget, now: int) -> int:
+        """Copy some messages; a stream that was made anew is copied from its beginning."""
+        origin = self.origin
+        if origin is not None and self.position >= 0 and self._ident != ident_of(origin):
+            self._begin(origin)
+        return super().advance(budget, now)
+
+    def conclude(self) -> None:
+        """Say in the log how far this is."""
+        if self._stored != self._recorded:
+            self._recorded = self._stored
+            self.stream.log.stage_fast_batch(self._key, b"%d %b" % (self._stored, self._ident))
+
+    def _begin(self, origin: Stream) -> None:
+        """Copy a stream that nothing was copied of."""
+        self._ident = ident_of(origin)
+        self.position = self.starting_position(origin)
+        self._stored = self._recorded = 0
+
+    def find_position(self, origin: Stream, budget: Budget) -> bool:
+        """Find out how far the copy had come; False when that takes another turn."""
+        log = self.stream.log
+        known = log.fast_batches.get(self._key)
+        if known is not None:
+            stored, self._ident = known.split(b" ")
+            self._stored = int(stored)
+            self._search = 0
+        elif self._search < 0:
+            self._stored = 0
+            self._search = int(log.index.last_seq)
+        while self._search >= max(log.index.first_seq, 1):
+            if not budget.left():
+                return False
+            label = self._label_of(self._search)
+            budget.spend(len(label) + 1)
+            self._search -= 1
+            words = label.split(b" ")
+            if len(words) >= 5 and words[0] == self._name and b" ".join(words[2:4]) == self._which:
+                self._stored = int(words[1])
+                self._ident = words[5] if len(words) > 5 else b""
+                break
+        self._search = -1
+        if self._stored == 0 or self._ident != ident_of(origin):
+            self._begin(origin)
+        else:
+            self.position = self._recorded = self._stored
+        return True
+
+    def _label_of(self, seq: int) -> bytes:
+        log = self.stream.log
+        try:
+            data, at = log.locate(seq)
+        except CorruptRecord:
+            return b""
+        if not data:
+            return b""
+        return (
+            find_value(data[subject_end(data, at) : headers_end(data, at)], STREAM_SOURCE) or b""
+        )
+
+    def failed(self) -> None:
+        """What was staged is forgotten."""
+        super().failed()
+        self._search = -1
+
+    def labelled(self, block: bytes, _origin: Stream, seq: int, subject: bytes) -> bytes:
+        """The headers with where the message is from."""
+        if block:
+            block = remove_header(block, STREAM_SOURCE)
+        label = b"%b: %b %d %b %b %b\r\n" % (
+            STREAM_SOURCE, self._name, seq, self._which, subject, self._ident
+        )  # fmt: skip
+        return append_lines(block, label)
+
+    def prepare(self, seq: int) -> None:
+        """Something of this sequence of the origin is about to be staged."""
+        self._stored = seq
+
+    def is_duplicate(self, now: int) -> bool:
+        """Say whether the stream has a message with this id, of whatever origin or its own.
+
+        As in nats-server where a stream with sources has a window; by default it has none.
+        """
+        checks = self.stream.checks
+        window = self.stream.rules.window
+        if not checks.headers.msg_id or window <= 0:
+            return super().is_duplicate(now)
+        if not checks.window_loaded:
+            checks.load_window(now)
+        return checks.window.find(checks.headers.msg_id, now) > 0
+
+    def stored_position(self) -> int:
+        """The last message of the origin that was stored."""
+        return self._stored
+
+
+def ident_of(origin: Stream) -> bytes:
+    """What tells a stream from others that have its name, before or after it."""
+    return short_id(origin.log.identity.stream_id).encode()

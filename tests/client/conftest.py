@@ -21,8 +21,6 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 # passes, it is reported, and its line here goes.
 LACKING = {
     "test_a_get_from_the_leader_that_must_see_a_sequence": "client text for 10180 of MSG.GET",
-    "test_a_mirror_reads_its_own_and_writes_to_its_origin": "mirrors",
-    "test_sources_appear_under_the_buckets_own_keys": "sources",
 }
 # Whole modules likewise; they are not even tried, because what a server lacks it answers with
 # silence.

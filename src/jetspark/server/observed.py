@@ -12,7 +12,7 @@ from jetspark.api.enums import Storage
 from jetspark.api.stream import StreamConfig, StreamSourceInfo, StreamState
 from jetspark.engine.limits import DUPLICATE_IDS_MAX
 from jetspark.engine.stream.config import API_LEVEL
-from jetspark.engine.stream.state import durability, stream_state
+from jetspark.engine.stream.state import copies_info, durability, stream_state
 from jetspark.engine.stream.stream import Stream
 from jetspark.server.accounts import Account
 from jetspark.server.config.jetstream import JetStream as JetStreamSettings
@@ -104,13 +104,13 @@ class ObservedStream:
             if not consumer.config.direct
         ]
 
-    def mirror(self) -> StreamSourceInfo | None:
-        """Streams of this version are none."""
-        return None
+    def mirror(self, now_ns: int) -> StreamSourceInfo | None:
+        """How far the mirror is, if it is one."""
+        return copies_info(self._stream, now_ns)[0]
 
-    def sources(self) -> tuple[StreamSourceInfo, ...]:
-        """Streams of this version have none."""
-        return ()
+    def sources(self, now_ns: int) -> tuple[StreamSourceInfo, ...]:
+        """How far its sources are."""
+        return copies_info(self._stream, now_ns)[1]
 
     def store(self) -> StreamStore:
         """What it is on disk."""

@@ -69,6 +69,7 @@ class Copies:
         stream.copies = []
         for copy in stream.followers:
             copy.meet(None)
+        self._list(stream.followers)
 
     def _end(self, copy: Copy) -> None:
         copy.over = True

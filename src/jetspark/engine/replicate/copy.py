@@ -81,7 +81,8 @@ class Copy:
     def advance(self, budget: Budget, now: int) -> int:
         """Copy some messages: DONE, MORE to do, or STALLED until later."""
         origin = self.origin
-        if origin is None or self.over:
+        if origin is None:
+            self.error = error_body(ErrCode.STREAM_NOT_FOUND)
             return DONE
         self._contact_ns = now
         if origin.config.retention != Retention.LIMITS:
@@ -217,13 +218,12 @@ class Copy:
         position, stored = self._shown
         if origin is not None and known:
             lag = int(self.cursor(origin).count(position + 1, origin.log.index.last_seq))
-        error = self.error or (b"" if origin else error_body(ErrCode.STREAM_NOT_FOUND))
         return StreamSourceInfo(
             name=source.name,
             lag=lag,
             seq=stored,
             active=max(now - self._contact_ns, 0) if known else -1,
-            error=_error_decoder.decode(error) if error else None,
+            error=_error_decoder.decode(self.error) if self.error else None,
             filter_subject=source.filter_subject,
             subject_transforms=source.subject_transforms,
         )

@@ -37,11 +37,11 @@ class StreamView(Protocol):
         """Its consumers, as CONSUMER.INFO says it."""
         ...
 
-    def mirror(self) -> StreamSourceInfo | None:
+    def mirror(self, now_ns: int) -> StreamSourceInfo | None:
         """How far the mirror is, if it is one."""
         ...
 
-    def sources(self) -> tuple[StreamSourceInfo, ...]:
+    def sources(self, now_ns: int) -> tuple[StreamSourceInfo, ...]:
         """How far its sources are."""
         ...
 

@@ -260,8 +260,8 @@ async def _stream(
         config=_stream_config(config) if options.config else None,
         state=stream.state(),
         consumer_detail=tuple(consumers),
-        mirror=stream.mirror(),
-        sources=stream.sources(),
+        mirror=stream.mirror(now_ns),
+        sources=stream.sources(now_ns),
     )
 
 

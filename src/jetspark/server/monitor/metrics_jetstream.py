@@ -143,7 +143,7 @@ async def _add_streams(
             ("is_stream_leader", "true"),
             ("stream_raft_group", ""),
         )
-        _add_stream(out, stream, named)
+        _add_stream(out, stream, named, view.now_ns())
         own = (
             ("server_id", view.identity.server_id),
             ("account", account.name),
@@ -156,7 +156,7 @@ async def _add_streams(
                 add_consumer(out, info, own)
 
 
-def _add_stream(out: Exposition, stream: StreamView, labels: Labels) -> None:
+def _add_stream(out: Exposition, stream: StreamView, labels: Labels, now_ns: int) -> None:
     state, config = stream.state(), stream.config
     values = {
         "total_messages": state.messages,
@@ -169,9 +169,9 @@ def _add_stream(out: Exposition, stream: StreamView, labels: Labels) -> None:
         "limit_messages": config.max_msgs,
     }
     _add(out, "jetstream_stream", _STREAM, values, format_labels(labels))
-    for source in stream.sources():
+    for source in stream.sources(now_ns):
         _add_source(out, "source", source, labels)
-    mirror = stream.mirror()
+    mirror = stream.mirror(now_ns)
     if mirror is not None:
         _add_source(out, "mirror", mirror, labels)
 

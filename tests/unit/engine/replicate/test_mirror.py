@@ -103,6 +103,7 @@ def test_a_mirror_goes_on_behind_its_last_sequence_when_its_origin_is_made_anew(
     for _ in range(3):
         bench.put("A", b"a.1", b"old")
     bench.ask("STREAM.DELETE.A")
+    bench.settle()
     assert bench.info("M")["mirror"]["error"]["err_code"] == 10059
 
     bench.make("A", subjects=["a.>"])

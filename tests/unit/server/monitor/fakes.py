@@ -134,10 +134,12 @@ class FakeStream:
         del now_ns
         return self.infos
 
-    def mirror(self) -> StreamSourceInfo | None:
+    def mirror(self, now_ns: int) -> StreamSourceInfo | None:
+        del now_ns
         return self.mirrored
 
-    def sources(self) -> tuple[StreamSourceInfo, ...]:
+    def sources(self, now_ns: int) -> tuple[StreamSourceInfo, ...]:
+        del now_ns
         return self.sourced
 
     def store(self) -> StreamStore:

@@ -93,7 +93,7 @@ def adopt_limits(log: "StreamLog", identity: Identity) -> None:
 
 
 class _Copied(msgspec.Struct):
-    mirror: msgspec.Raw | None = None
+    mirror: dict[str, object] | None = None
 
 
 _copied = msgspec.json.Decoder(_Copied)
@@ -105,7 +105,6 @@ def is_copy(identity: Identity) -> bool:
     All that the store ever asks of a configuration.
     """
     try:
-        found = _copied.decode(bytes(identity.config)).mirror
+        return _copied.decode(bytes(identity.config)).mirror is not None
     except msgspec.MsgspecError:
         return False  # no stream of an engine
-    return found is not None and bytes(found) != b"null"

@@ -49,10 +49,10 @@ class Copies:
         if not wanted and not stream.copies:
             return
         kind = Source if config.mirror is None else Mirror
-        kept: dict[object, Copy] = {copy.source: copy for copy in stream.copies}
+        kept: dict[object, Copy] = {(type(copy), copy.source): copy for copy in stream.copies}
         copies: list[Copy] = []
         for source in wanted:
-            copy = kept.pop(source, None) or kind(stream, source)
+            copy = kept.pop((kind, source), None) or kind(stream, source)
             if copy not in stream.copies:
                 self._followers.setdefault(source.name, []).append(copy)
                 copy.meet(self._streams.get(source.name))

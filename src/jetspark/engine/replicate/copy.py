@@ -214,6 +214,8 @@ class Copy:
         source = self.source
         origin = self.origin
         known = self._contact_ns > 0
+        # A stream of the same server is always heard of.
+        heard = self._contact_ns if origin is None or self.error else now
         lag = 0
         position, stored = self._shown
         if origin is not None and known:
@@ -222,7 +224,7 @@ class Copy:
             name=source.name,
             lag=lag,
             seq=stored,
-            active=max(now - self._contact_ns, 0) if known else -1,
+            active=max(now - heard, 0) if known else -1,
             error=_error_decoder.decode(self.error) if self.error else None,
             filter_subject=source.filter_subject,
             subject_transforms=source.subject_transforms,

@@ -128,9 +128,13 @@ def test_info_says_how_far_each_source_is(bench: CopyBench) -> None:
 
     there, missing = bench.info("S")["sources"]
 
-    assert there == {"name": "A", "lag": 0, "seq": 2, "active": 5_000_000}
+    assert there == {"name": "A", "lag": 0, "seq": 2, "active": 0}
     assert missing["active"] == -1
     assert missing["error"]["err_code"] == 10059
+    bench.ask("STREAM.DELETE.A")
+    bench.settle()
+    bench.now += 5_000_000
+    assert bench.info("S")["sources"][0]["active"] == 10_000_000
 
 
 def test_sources_go_on_after_a_restart_without_gap_or_double(bench: CopyBench) -> None:

@@ -1,0 +1,89 @@
+"""Power cuts while streams are copied: nothing is skipped and nothing comes twice.
+
+Before every step of the simulated disk an image is taken of what a cut may leave. On each an
+engine is started, its copies come to rest, and what they hold is held against their origin.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.unit.engine.replicate.conftest import CopyBench, rows, times
+
+from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
+
+SIZES = (0, 3, 40, 300, 700)
+TURNS = 8
+SEGMENT_SIZE = 6000  # several segments in a life
+
+
+def opened(disk: SimulatedDisk, *, now: int = 0) -> CopyBench:
+    bench = CopyBench(Path("/store"), disk, segment_size=SEGMENT_SIZE, cache_budget=2000)
+    bench.now = max(bench.now, now)
+    return bench
+
+
+def judge(bench: CopyBench, *, at_rest: bool) -> None:
+    """A mirror is a prefix of its origin, or the same once it is at rest; a source likewise."""
+    streams = bench.engine.streams
+    if "M" not in streams or "S" not in streams:
+        return
+    origin = rows(streams["A"])
+    mirror = rows(streams["M"])
+    taken = [row[3] for row in rows(streams["S"]) if row[1] != b"s"]
+    assert mirror == origin[: len(mirror)]
+    assert times(streams["M"]) == times(streams["A"])[: len(mirror)]
+    assert taken == [row[3] for row in origin][: len(taken)]
+    if at_rest:
+        assert len(mirror) == len(taken) == len(origin)
+
+
+def live(seed: int) -> int:
+    """One life; how many cuts were judged."""
+    random = Random(seed)
+    disk = SimulatedDisk()
+    images: list[SimulatedDisk] = []
+
+    def before(operation: Operation) -> None:
+        if operation.kind in CHANGING and random.random() < 0.4:
+            images.append(disk.image(random))
+
+    bench = opened(disk)
+    bench.make("A", subjects=["a.>"])
+    bench.make("M", mirror={"name": "A"})
+    bench.make("S", subjects=["s"], sources=[{"name": "A"}])
+    disk.before_step = before
+    number = 0
+    for _ in range(TURNS):
+        for _ in range(random.randint(1, 6)):
+            number += 1
+            body = b"%d " % number + random.randbytes(random.choice(SIZES))
+            bench.publish(bench.engine.streams["A"], b"a.%d" % random.randrange(4), body)
+        if random.random() < 0.5:
+            bench.publish(bench.engine.streams["S"], b"s", b"own")
+        for _ in range(random.randint(1, 8)):
+            bench.turn()
+            bench.submit()
+            if bench.on_the_way and random.random() < 0.8:
+                bench.land()
+    disk.before_step = None
+    bench.settle()
+    judge(bench, at_rest=True)
+    now = bench.now
+    for image in images:
+        again = opened(image, now=now)
+        judge(again, at_rest=False)
+        again.settle()
+        judge(again, at_rest=True)
+        again.put("A", b"a.1", b"after")
+        judge(again, at_rest=True)
+        again.close()
+    bench.close()
+    return len(images)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_power_cut_costs_copies_nothing(seed: int) -> None:
+    assert live(seed) > 5

@@ -45,6 +45,7 @@ HOT = [
     "store/rewriting.py",
     "store/segments.py",
     "store/staging.py",
+    "store/subject_order.py",
     "engine/batch/intake.py",
     "engine/batch/members.py",
     "engine/outbox.py",

@@ -95,6 +95,7 @@ class Walker:
     pending: dict[str, list[Message]] = field(default_factory=dict)
     unacked: dict[str, int] = field(default_factory=dict)
     sized: dict[str, bool] = field(default_factory=dict)
+    refused: dict[str, bool] = field(default_factory=dict)
     last: int = 0
 
     def take(self, step: Step) -> str:
@@ -162,7 +163,7 @@ class Walker:
             # nats-server then counts what comes before that, too.
             config = config | {"opt_start_seq": max(self.last, 1)}
         self.pending[name] = []
-        self.sized[name] = False
+        self.sized[name] = self.refused[name] = False
         self.made.pop(name, None)
         if "error" not in self.session.consumer(name, **config):
             self.made[name] = config
@@ -170,8 +171,8 @@ class Walker:
     def _fetch(self, name: str, batch: int, size: int) -> None:
         if name not in self.made:
             return
-        if self.made[name].get(LAST_OF_EACH[0]) == LAST_OF_EACH[1]:
-            size = 0  # a message that does not fit is lost to nats-server then
+        if LAST_OF_EACH in self.made[name].items() or self.refused[name]:
+            size = 0  # a message that does not fit is lost to nats-server, or loses its place
         self.sized[name] |= size > 0
         options = {"max_bytes": size} if size else {}
         # With a limit of bytes even a full batch ends with a status.
@@ -185,6 +186,7 @@ class Walker:
         if waiting:
             message = waiting[number % len(waiting)]
             self.session.ack(message, body)
+            self.refused[name] |= body == b"-NAK"
             if body not in {b"+WPI", b"junk"}:
                 waiting.remove(message)
 

@@ -118,12 +118,12 @@ def streams(start_nats: Callable[..., NatsServer]) -> Iterator[Streams]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
-    """The session of the first lines of the documentation, on two cores."""
+    """The session of the documentation on two cores; a task is tried four times."""
     from jetspark.spark import session
 
     spark = session(
         "jetspark-tests",
-        master="local[2]",
+        master="local[2,4]",
         config={"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"},
         log_level="OFF",
     )

@@ -17,8 +17,9 @@ from pyspark.sql.datasource import InputPartition
 
 from jetspark.errors import AuthorizationFailed
 from jetspark.spark.batch_reader import JetStreamBatchReader
+from jetspark.spark.connection_options import Connection
 from jetspark.spark.connections import IDLE_MAX, ConnectionCache, connect
-from jetspark.spark.options import Connection, HeaderMode, SourceOptions
+from jetspark.spark.options import HeaderMode, SourceOptions
 from jetspark.spark.planner import DataLoss
 from jetspark.spark.range_reader import (
     RETRIES_MAX,
@@ -312,7 +313,7 @@ def test_idle_connections_are_bounded(streams: "Streams") -> None:
 FORKING = """
 import os, sys
 from jetspark.spark.connections import ConnectionCache, connect
-from jetspark.spark.options import Connection
+from jetspark.spark.connection_options import Connection
 
 cache, settings = ConnectionCache(connect), Connection(servers=(sys.argv[1],))
 with cache.borrow(settings) as inherited:

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from jetspark.client.server_pool import parse_servers
-from jetspark.spark.option_reader import DIGITS, OptionReader, boolean, positive, text_of
+from jetspark.spark.connection_options import CONNECTION_OPTIONS, Connection, parse_connection
+from jetspark.spark.option_reader import DIGITS, OptionReader, boolean, positive
 from jetspark.subjects.match import overlaps
 from jetspark.subjects.tokens import is_valid_subject, stream_name_problem
 from jetspark.units import parse_duration, parse_rfc3339
@@ -38,25 +38,6 @@ class HeaderMode(StrEnum):
     NONE = "false"
     MAP = "map"
     RAW = "raw"
-
-
-class Connection(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach the server, as it travels to the tasks; also the key of a kept connection."""
-
-    servers: tuple[str, ...]
-    name: str = "jetspark-spark"
-    user: str = ""
-    password: str = ""
-    token: str = ""
-
-    def __repr__(self) -> str:
-        """Name the servers only: Spark prints objects into logs and plans."""
-        return f"Connection({self.display_servers})"
-
-    @property
-    def display_servers(self) -> str:
-        """The servers without the passwords their addresses may carry, for messages."""
-        return ", ".join(address.label for address in parse_servers(self.servers))
 
 
 class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,11 +82,7 @@ class TriggerLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _COMMON: Final = (
-    "servers",
-    "nats.user",
-    "nats.password",
-    "nats.token",
-    "nats.name",
+    *CONNECTION_OPTIONS,
     "stream",
     "subject",
     "startingOffsets",
@@ -125,22 +102,7 @@ _STREAMING_ONLY: Final = (
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
 )
-_LATER: Final = (
-    "domain",
-    "apiPrefix",
-    "credentialsFile",
-    "credentialsEnv",
-    "nats.inboxPrefix",
-    "nats.tls",
-    "nats.tlsCa",
-    "nats.tlsCert",
-    "nats.tlsKey",
-    "nats.credentials",
-    "nats.nkeySeed",
-    "readMode",
-    "onCommit",
-    "pushDown",
-)
+_LATER: Final = ("readMode", "onCommit", "pushDown")
 
 
 def parse_source_options(
@@ -157,7 +119,7 @@ def parse_source_options(
     )
     refused = {**dict.fromkeys(_LATER, "is not supported yet"), **others}
     reader = OptionReader(FORMAT_NAME, options, (*_COMMON, *own), refused)
-    stream = reader.take("stream", _stream, "", required=not reader.has("subject"))
+    stream = reader.take("stream", stream_name, "", required=not reader.has("subject"))
     start = reader.take(
         "startingOffsets",
         lambda text: _starting(text, stream, streaming),
@@ -168,7 +130,7 @@ def parse_source_options(
     if reader.has("endingOffsets") and reader.has("endingTimestamp"):
         reader.problems.append("endingOffsets and endingTimestamp exclude each other")
     parsed = SourceOptions(
-        connection=_parse_connection(reader),
+        connection=parse_connection(reader),
         stream=stream,
         subjects=reader.take("subject", _subjects, ()),
         starting_seq=start if start > 0 else None,
@@ -223,30 +185,8 @@ def default_min_partitions(environ: Mapping[str, str]) -> int:
     return max(1, int(text)) if DIGITS.fullmatch(text) else 1
 
 
-def _parse_connection(reader: OptionReader) -> Connection:
-    connection = Connection(
-        servers=reader.take("servers", _servers, (), required=True),
-        name=reader.take("nats.name", text_of, "jetspark-spark"),
-        user=reader.take("nats.user", text_of, ""),
-        password=reader.take("nats.password", text_of, ""),
-        token=reader.take("nats.token", text_of, ""),
-    )
-    if reader.has("nats.user") != reader.has("nats.password"):
-        reader.problems.append("nats.user and nats.password go together: only one is given")
-    if reader.has("nats.token") and reader.has("nats.user"):
-        reader.problems.append("nats.token and nats.user exclude each other: give one of them")
-    return connection
-
-
-def _servers(text: str) -> tuple[str, ...]:
-    try:
-        parse_servers(text)
-    except ValueError as error:
-        raise ValueError(f"cannot be used: {error}") from error
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _stream(text: str) -> str:
+def stream_name(text: str) -> str:
+    """Read the name of a stream."""
     problem = stream_name_problem(text)
     if problem is not None:
         raise ValueError(f"{text!r} is not the name of a stream: {problem}")

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from jetspark import sync
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.errors import AuthorizationFailed, ConnectFailed, ConnectionClosed, RequestTimeout
-from jetspark.spark.connections import CONNECTIONS
+from jetspark.spark.connections import CONNECTIONS, jetstream_of
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.planner import DataLoss, SequenceRange, first_missing
 from jetspark.spark.schema import BatchEncoder, columns_to_read
@@ -73,7 +73,7 @@ class RangeReader:
         while True:
             try:
                 with CONNECTIONS.borrow(options.connection) as client:
-                    stream = client.jetstream().stream(partition.stream)
+                    stream = jetstream_of(client, options.connection).stream(partition.stream)
                     for chunk in self.scan(stream, position, partition.end - 1):
                         if missing is None:
                             missing = first_missing(chunk.sequences, position)

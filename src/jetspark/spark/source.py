@@ -5,9 +5,8 @@ connects: the first to do so is the reader, when it is asked for its partitions 
 """
 
 import os
-from typing import NoReturn
+from typing import cast
 
-from pyspark.errors import PySparkNotImplementedError
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -26,11 +25,15 @@ from jetspark.spark.options import (
     parse_source_options,
 )
 from jetspark.spark.schema import check_schema, default_schema
+from jetspark.spark.sink_options import parse_sink_options
+from jetspark.spark.sink_plan import plan_write
+from jetspark.spark.sink_rows import check_sink_schema
+from jetspark.spark.sink_writer import JetStreamBatchWriter, JetStreamStreamWriter, RowWriter
 from jetspark.spark.stream_reader import JetStreamStreamReader
 
 
 class JetStreamDataSource(DataSource):
-    """A stream as a table, one row for each message: batch and streaming reads (spark.md 6.2)."""
+    """A stream as a table, one row for each message: batch and streaming (spark.md 6.2, 6.3)."""
 
     @classmethod
     def name(cls) -> str:
@@ -50,13 +53,9 @@ class JetStreamDataSource(DataSource):
 
     # The names and arguments below are Spark's.
 
-    def writer(
-        self,
-        schema: StructType,  # noqa: ARG002
-        overwrite: bool,  # noqa: ARG002
-    ) -> DataSourceWriter:
-        """Refuse: there is no sink yet."""
-        _refuse("Writing to")
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer of a batch; asks the server whether it can do what is promised."""
+        return JetStreamBatchWriter(self._row_writer(schema, overwrite, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return the reader for a streaming query; wrong options and schemas are refused here."""
@@ -65,12 +64,17 @@ class JetStreamDataSource(DataSource):
         return JetStreamStreamReader(options, schema)
 
     def streamWriter(  # noqa: N802
-        self,
-        schema: StructType,  # noqa: ARG002
-        overwrite: bool,  # noqa: ARG002
+        self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
-        """Refuse: there is no sink yet."""
-        _refuse("writeStream to")
+        """Return the writer of an epoch; Spark asks for one before each."""
+        writer = JetStreamStreamWriter(self._row_writer(schema, overwrite, streaming=True))
+        # Spark takes either kind of streaming writer; its annotation names one.
+        return cast("DataSourceStreamWriter", writer)
+
+    def _row_writer(self, schema: StructType, overwrite: bool, *, streaming: bool) -> RowWriter:
+        options = parse_sink_options(self.options, streaming=streaming)
+        columns = check_sink_schema(schema, options.subject)
+        return RowWriter(plan_write(options, columns, overwrite=overwrite), schema)
 
     def _source_options(self, *, streaming: bool) -> SourceOptions:
         return parse_source_options(
@@ -78,13 +82,3 @@ class JetStreamDataSource(DataSource):
             default_min_partitions=default_min_partitions(os.environ),
             streaming=streaming,
         )
-
-
-def _refuse(what: str) -> NoReturn:
-    raise PySparkNotImplementedError(
-        errorClass="NOT_IMPLEMENTED",
-        messageParameters={
-            "feature": f"{what} format '{FORMAT_NAME}' (reading is: "
-            f"spark.read and spark.readStream with format('{FORMAT_NAME}'))"
-        },
-    )

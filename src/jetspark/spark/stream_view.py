@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from jetspark import sync
 from jetspark.api.stream import StreamInfo
 from jetspark.errors import Error, MessageNotFound, StreamNotFound
-from jetspark.spark.connections import CONNECTIONS
+from jetspark.spark.connections import CONNECTIONS, jetstream_of
 from jetspark.spark.options import FORMAT_NAME, SourceOptions
 from jetspark.spark.planner import DataLoss, StreamBounds
 from jetspark.units import format_rfc3339
@@ -54,7 +54,7 @@ def planning(options: SourceOptions) -> Iterator[sync.Client]:
 
 def find_stream(client: sync.Client, options: SourceOptions) -> sync.Stream:
     """Return the stream to read: by name, or the one that takes all the subjects (ADR-15)."""
-    jetstream = client.jetstream()
+    jetstream = jetstream_of(client, options.connection)
     if options.stream:
         return jetstream.stream(options.stream)
     names = {jetstream.stream_name_by_subject(subject) for subject in options.subjects}

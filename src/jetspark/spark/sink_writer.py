@@ -1,0 +1,198 @@
+"""Writing rows into a stream: what a task does, and what the driver does when all are done.
+
+Spark may run a task twice, side by side or again, and a whole epoch again after a restart. Rows
+carry ids that come out the same, so the stream keeps one copy (spark.md 6.4, A). ``abort`` never
+undoes: the same epoch comes again.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from jetspark.headers.block import append_lines
+from jetspark.spark.connections import CONNECTIONS, jetstream_of
+from jetspark.spark.message_ids import IdMaker, WriteTask
+from jetspark.spark.sending import Sender
+from jetspark.spark.sink_plan import SinkPlan, WriteRefused
+from jetspark.spark.sink_rows import RowDecoder, Rows
+
+_log = logging.getLogger(__name__)
+
+# Arrow batches are gathered into chunks of about this size: an acknowledged chunk costs two round
+# trips, and is kept in memory until then.
+CHUNK_ROWS: Final = 10_000
+CHUNK_BYTES: Final = 8 * 1024 * 1024
+
+
+@dataclass
+class SinkCommit(WriterCommitMessage):
+    """What a task tells the driver: how much it wrote, as part of what."""
+
+    task: WriteTask
+    rows: int
+    last_seq: int
+    """A sequence at or above which none of the rows lies, as far as the task knows; 0: unknown."""
+
+
+class RowWriter:
+    """What batch and streaming writes have in common. Travels to the tasks by pickle."""
+
+    def __init__(self, plan: SinkPlan, schema: StructType) -> None:
+        self._plan = plan
+        self._schema = schema
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> SinkCommit:
+        """Publish the rows of one task. Runs in a worker."""
+        plan = self._plan
+        task = this_task(plan)
+        decoder = RowDecoder(self._schema, plan.options.subject)
+        maker = IdMaker(plan.id_source, task) if plan.id_source is not None else None
+        sender = Sender(plan)
+        count, last = 0, 0
+        for rows in gather(decoder, batches):
+            ids = maker.ids(rows) if maker is not None else None
+            headers = finished_headers(plan.stream, rows, ids)
+            last = max(last, sender.send(rows.subjects, rows.payloads, headers))
+            count += len(rows.subjects)
+        return SinkCommit(task, count, last)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Every task has written; an overwrite removes what was there before. Driver."""
+        plan = self._plan
+        _log.info("%d tasks have written to stream %r", len(messages), plan.stream)
+        if not plan.overwrite_below:
+            return
+        with CONNECTIONS.borrow(plan.options.connection) as client:
+            stream = jetstream_of(client, plan.options.connection).stream(plan.stream)
+            stream.purge(seq=plan.overwrite_below)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Say so, and leave what is stored: Spark's replay counts on it (spark.md 1.4)."""
+        done = sum(message is not None for message in messages)
+        _log.warning(
+            "a write to stream %r was aborted: %d of %d tasks have written, their rows stay",
+            self._plan.stream,
+            done,
+            len(messages),
+        )
+
+
+class JetStreamBatchWriter(DataSourceArrowWriter):
+    """A batch write."""
+
+    def __init__(self, rows: RowWriter) -> None:
+        self._rows = rows
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Publish the rows of one task."""
+        return self._rows.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Every task has written."""
+        self._rows.commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """The write failed."""
+        self._rows.abort(messages)
+
+
+class JetStreamStreamWriter(DataSourceStreamArrowWriter):
+    """A streaming write: the same for each epoch."""
+
+    def __init__(self, rows: RowWriter) -> None:
+        self._rows = rows
+
+    # The names of the arguments are Spark's.
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Publish the rows of one task of one epoch."""
+        return self._rows.write(iterator)
+
+    def commit(
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803, ARG002
+    ) -> None:
+        """Every task of an epoch has written."""
+        self._rows.commit(messages)
+
+    def abort(
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803, ARG002
+    ) -> None:
+        """The epoch failed; Spark runs it again."""
+        self._rows.abort(messages)
+
+
+def this_task(plan: SinkPlan) -> WriteTask:
+    """Ask Spark which part of which write this is (spark.md 1.4).
+
+    The epoch and the query reach a task as local properties only; a batch is named by the user.
+    """
+    context = TaskContext.get()
+    partition = context.partitionId() if context is not None else 0
+    options = plan.options
+    if not options.streaming:
+        return WriteTask(options.txn_app_id, options.txn_version or 0, partition)
+    query = epoch = None
+    if context is not None:
+        query = context.getLocalProperty("sql.streaming.queryId")
+        epoch = context.getLocalProperty("streaming.sql.batchId")
+    if query is None or epoch is None:
+        raise WriteRefused(
+            "Spark did not tell this task its query and epoch, of which message ids are made: "
+            'set option("delivery", "at-least-once"), or give the rows a column "msg_id"'
+        )
+    return WriteTask(options.id_prefix or query, int(epoch), partition)
+
+
+def gather(decoder: RowDecoder, batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
+    """Yield the rows of small batches together, in order; none are empty."""
+    held: Rows | None = None
+    size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        # Spark's batches are bounded (10,000 rows by default), so that one fits a chunk.
+        rows = decoder.decode(batch)
+        size += batch.nbytes
+        held = rows if held is None else joined(held, rows)
+        if len(held.subjects) >= CHUNK_ROWS or size >= CHUNK_BYTES:
+            yield held
+            held, size = None, 0
+    if held is not None:
+        yield held
+
+
+def joined(first: Rows, second: Rows) -> Rows:
+    """Return the rows of both."""
+    return Rows(
+        first.subjects + second.subjects,
+        first.payloads + second.payloads,
+        first.headers + second.headers,
+        first.lines + second.lines if first.lines and second.lines else None,
+        first.msg_ids + second.msg_ids if first.msg_ids and second.msg_ids else None,
+    )
+
+
+def finished_headers(stream: str, rows: Rows, ids: Sequence[str] | None) -> list[bytes]:
+    """Return the header blocks as they are sent: the user's, then those of this publish."""
+    expected = b"Nats-Expected-Stream: %s\r\n" % stream.encode()
+    if ids is None:
+        lines = [expected] * len(rows.subjects)
+    else:
+        lines = [b"%sNats-Msg-Id: %s\r\n" % (expected, one.encode()) for one in ids]
+    if rows.lines is not None:
+        lines = [line + asked for line, asked in zip(lines, rows.lines, strict=True)]
+    return [append_lines(block, line) for block, line in zip(rows.headers, lines, strict=True)]

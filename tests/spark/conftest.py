@@ -131,6 +131,48 @@ def spark() -> Iterator["SparkSession"]:
     spark.stop()
 
 
+class FakeTask:
+    """What Spark tells a task of a streaming query."""
+
+    query, epoch, partition = "q1", "0", 0
+
+    @classmethod
+    def get(cls) -> "FakeTask":
+        return cls()
+
+    def partitionId(self) -> int:  # noqa: N802
+        return self.partition
+
+    def getLocalProperty(self, name: str) -> str:  # noqa: N802
+        return {"sql.streaming.queryId": self.query, "streaming.sql.batchId": self.epoch}[name]
+
+
+@pytest.fixture(scope="module", params=["jetspark", "nats-server"])
+def url(request: pytest.FixtureRequest, start_nats: Callable[..., NatsServer]) -> Iterator[str]:
+    if request.param == "nats-server":
+        yield start_nats().url
+        return
+    with sync.Server() as server:
+        yield server.client_url
+        CONNECTIONS.close()
+
+
+@pytest.fixture(scope="module")
+def jetstream(url: str) -> Iterator[sync.JetStream]:
+    with sync.connect(url) as client:
+        yield client.jetstream()
+
+
+@pytest.fixture
+def task(monkeypatch: pytest.MonkeyPatch) -> type[FakeTask]:
+    """A task of a streaming query, as the sinks see it; set ``epoch`` for another."""
+    from jetspark.spark import sink_writer
+
+    fresh = type("Task", (FakeTask,), {})
+    monkeypatch.setattr(sink_writer, "TaskContext", fresh)
+    return fresh
+
+
 def _executable() -> str:
     beside = Path(sys.executable).with_name("nats-server")
     found = str(beside) if beside.exists() else shutil.which("nats-server")

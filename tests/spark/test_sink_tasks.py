@@ -15,57 +15,16 @@ from pyspark.sql.types import StructType
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.errors import BatchDuplicate, WrongLastSequence
-from jetspark.spark import sink_writer
-from jetspark.spark.connections import CONNECTIONS
 from jetspark.spark.sink_rows import RowRefused
 from jetspark.spark.sink_writer import RowWriter
 from jetspark.spark.source import JetStreamDataSource
 from jetspark.spark.stream_view import PlanningFailed
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import NatsServer
+    from tests.spark.conftest import FakeTask, NatsServer
 
 SCHEMA = StructType().add("subject", "string").add("data", "string")
 WITH_IDS = StructType([*SCHEMA.fields]).add("msg_id", "string")
-
-
-class FakeTask:
-    """What Spark tells a task of a streaming query."""
-
-    query, epoch, partition = "q1", "0", 0
-
-    @classmethod
-    def get(cls) -> "FakeTask":
-        return cls()
-
-    def partitionId(self) -> int:  # noqa: N802
-        return self.partition
-
-    def getLocalProperty(self, name: str) -> str:  # noqa: N802
-        return {"sql.streaming.queryId": self.query, "streaming.sql.batchId": self.epoch}[name]
-
-
-@pytest.fixture(scope="module", params=["jetspark", "nats-server"])
-def url(request: pytest.FixtureRequest, start_nats: "Callable[..., NatsServer]") -> Iterator[str]:
-    if request.param == "nats-server":
-        yield start_nats().url
-        return
-    with sync.Server() as server:
-        yield server.client_url
-        CONNECTIONS.close()
-
-
-@pytest.fixture(scope="module")
-def jetstream(url: str) -> Iterator[sync.JetStream]:
-    with sync.connect(url) as client:
-        yield client.jetstream()
-
-
-@pytest.fixture
-def task(monkeypatch: pytest.MonkeyPatch) -> type[FakeTask]:
-    fresh = type("Task", (FakeTask,), {})
-    monkeypatch.setattr(sink_writer, "TaskContext", fresh)
-    return fresh
 
 
 def _stream(jetstream: sync.JetStream, name: str, **settings: object) -> sync.Stream:
@@ -113,7 +72,7 @@ def test_every_mode_stores_every_row_once(url: str, jetstream: sync.JetStream, m
 @pytest.mark.parametrize("mode", ["fast", "async"])
 @pytest.mark.parametrize("ids", ["content", "position"])
 def test_an_epoch_that_is_run_again_stores_nothing_twice(
-    url: str, jetstream: sync.JetStream, task: type[FakeTask], mode: str, ids: str
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]", mode: str, ids: str
 ) -> None:
     name = f"AGAIN_{mode}_{ids}"
     stream = _stream(jetstream, name, allow_batched=True)

@@ -134,20 +134,20 @@ def parse_source_options(
         stream=stream,
         subjects=reader.take("subject", _subjects, ()),
         starting_seq=start if start > 0 else None,
-        starting_time_ns=reader.take("startingTimestamp", _time, None),
+        starting_time_ns=reader.take("startingTimestamp", parse_time, None),
         from_latest=start == _LATEST and not reader.has("startingTimestamp"),
         ending_seq=reader.take("endingOffsets", lambda text: _ending(text, stream), None),
-        ending_time_ns=reader.take("endingTimestamp", _time, None),
-        min_last_seq=reader.take("minLastSeq", _sequence, 0),
+        ending_time_ns=reader.take("endingTimestamp", parse_time, None),
+        min_last_seq=reader.take("minLastSeq", parse_sequence, 0),
         min_partitions=reader.take("minPartitions", positive, default_min_partitions),
         max_records_per_partition=reader.take(
             "maxRecordsPerPartition", positive, MAX_RECORDS_PER_PARTITION
         ),
         fail_on_data_loss=reader.take("failOnDataLoss", boolean, default=True),
-        headers=reader.take("includeHeaders", _header_mode, HeaderMode.NONE),
+        headers=reader.take("includeHeaders", parse_header_mode, HeaderMode.NONE),
         batch_size=reader.take("batchSize", positive, BATCH_SIZE),
         max_batch_bytes=reader.take("maxBatchBytes", positive, MAX_BATCH_BYTES),
-        trigger=_parse_trigger(reader) if streaming else None,
+        trigger=parse_trigger(reader) if streaming else None,
     )
     first, end = parsed.starting_seq, parsed.ending_seq
     if first is not None and end is not None and first > end:
@@ -156,11 +156,12 @@ def parse_source_options(
     return parsed
 
 
-def _parse_trigger(reader: OptionReader) -> TriggerLimits:
+def parse_trigger(reader: OptionReader) -> TriggerLimits:
+    """Take the limits of a micro-batch."""
     limits = TriggerLimits(
-        max_offsets=reader.take("maxOffsetsPerTrigger", _sequence, None),
-        max_bytes=reader.take("maxBytesPerTrigger", _sequence, None),
-        min_offsets=reader.take("minOffsetsPerTrigger", _sequence, 1),
+        max_offsets=reader.take("maxOffsetsPerTrigger", parse_sequence, None),
+        max_bytes=reader.take("maxBytesPerTrigger", parse_sequence, None),
+        min_offsets=reader.take("minOffsetsPerTrigger", parse_sequence, 1),
         max_delay_s=reader.take("maxTriggerDelay", _seconds, MAX_TRIGGER_DELAY_S),
     )
     if limits.max_offsets is not None and limits.min_offsets > limits.max_offsets:
@@ -252,13 +253,14 @@ def _sequence_or(text: str, words: str) -> int:
     return int(text)
 
 
-def _sequence(text: str) -> int:
+def parse_sequence(text: str) -> int:
+    """Read a sequence."""
     if not DIGITS.fullmatch(text) or not 1 <= int(text) <= SEQ_MAX:
         raise ValueError(f"{text!r} is not a whole number from 1 to {SEQ_MAX}")
     return int(text)
 
 
-def _time(text: str) -> int:
+def parse_time(text: str) -> int:
     """Read a time: RFC 3339, or milliseconds since 1970 as in Spark's Kafka source."""
     if DIGITS.fullmatch(text):
         return int(text) * 1_000_000
@@ -280,7 +282,8 @@ def _seconds(text: str) -> float:
     return delay
 
 
-def _header_mode(text: str) -> HeaderMode:
+def parse_header_mode(text: str) -> HeaderMode:
+    """Read what the column ``headers`` shall hold."""
     try:
         return HeaderMode(text.lower())
     except ValueError:

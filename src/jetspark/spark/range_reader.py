@@ -5,16 +5,17 @@ Nothing is created on the server and nothing acknowledged: a range can be read a
 
 import random
 import time
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from jetspark import sync
-from jetspark.client.jetstream.scan import ScanChunk
+from jetspark.client.jetstream.scan import Column, ScanChunk
 from jetspark.errors import AuthorizationFailed, ConnectFailed, ConnectionClosed, RequestTimeout
+from jetspark.spark.connection_options import Connection
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.planner import DataLoss, SequenceRange, first_missing
@@ -25,7 +26,16 @@ from jetspark.spark.schema import BatchEncoder, columns_to_read
 RETRIES_MAX: Final = 4
 RETRY_DELAY_S: Final = 0.2
 
+_Result = TypeVar("_Result")
+
 _TRANSIENT: Final = (ConnectionClosed, ConnectFailed, RequestTimeout)
+
+
+class ChunkEncoder(Protocol):
+    """Turns chunks of a scan into Arrow batches."""
+
+    def encode(self, chunk: ScanChunk) -> pa.RecordBatch:
+        """Return the rows of ``chunk``."""
 
 
 class SequencePartition(InputPartition):
@@ -59,14 +69,22 @@ class RangeReader:
             first,
             last,
             filters=options.subjects,
-            columns=columns_to_read(self._schema),
+            columns=self.columns(),
             batch=options.batch_size,
             max_bytes=options.max_batch_bytes,
         )
 
+    def columns(self) -> tuple[Column, ...]:
+        """Return what a scan has to bring."""
+        return columns_to_read(self._schema)
+
+    def encoder(self, stream: str) -> ChunkEncoder:
+        """Make what turns the chunks of ``stream`` into batches."""
+        return BatchEncoder(self._schema, stream=stream, headers=self._options.headers)
+
     def _batches(self, partition: SequencePartition) -> Iterator[pa.RecordBatch]:
         options = self._options
-        encoder = BatchEncoder(self._schema, stream=partition.stream, headers=options.headers)
+        encoder = self.encoder(partition.stream)
         position = partition.first
         missing: int | None = None
         failures = 0
@@ -82,7 +100,7 @@ class RangeReader:
                         yield encoder.encode(chunk)
                     if missing is None and position < partition.end:
                         missing = position
-                    self._check_still_kept(stream, missing)
+                    self.check_still_kept(stream, missing)
             except AuthorizationFailed:
                 raise
             except _TRANSIENT:
@@ -93,7 +111,7 @@ class RangeReader:
             else:
                 return
 
-    def _check_still_kept(self, stream: sync.Stream, missing: int | None) -> None:
+    def check_still_kept(self, stream: sync.Stream, missing: int | None) -> None:
         """Raise ``DataLoss`` when messages were removed between the planning and the read.
 
         A hole is no loss by itself (spark.md 6.2): it may have been deleted on purpose. But a hole
@@ -117,3 +135,19 @@ def retry_delay(failures: int) -> float:
     """Return the seconds to wait after so many failures: doubling, with jitter."""
     jitter = 0.5 + random.random()  # noqa: S311  # spreads tasks out; nothing secret about it
     return RETRY_DELAY_S * 2.0 ** (failures - 1) * jitter
+
+
+def with_retries(connection: Connection, attempt: Callable[[sync.Client], _Result]) -> _Result:
+    """Return what ``attempt`` returns, tried again after what is transient (spark.md 6.6)."""
+    failures = 0
+    while True:
+        try:
+            with CONNECTIONS.borrow(connection) as client:
+                return attempt(client)
+        except AuthorizationFailed:
+            raise
+        except _TRANSIENT:
+            failures += 1
+            if failures > RETRIES_MAX:
+                raise
+            time.sleep(retry_delay(failures))

@@ -108,19 +108,21 @@ def session(
 
 
 def register(spark: "SparkSession") -> None:
-    """Make the format ``jetstream`` known to ``spark``.
+    """Make the formats of jetspark known to ``spark``.
 
-    Needed where Spark cannot find the module ``pyspark_jetstream`` by itself, as in zips passed
+    Needed where Spark cannot find the modules ``pyspark_*`` by itself, as in zips passed
     with ``--py-files`` (spark.md 1.3); harmless elsewhere. It also tells the source how many tasks
     run side by side, from which the default of ``minPartitions`` follows.
     """
+    from jetspark.spark.kv_source import KvDataSource
     from jetspark.spark.source import JetStreamDataSource
 
     context = spark.sparkContext
     context.environment[MIN_PARTITIONS_VARIABLE] = str(
         PARTITIONS_PER_SLOT * context.defaultParallelism
     )
-    spark.dataSource.register(JetStreamDataSource)
+    for format_class in (JetStreamDataSource, KvDataSource):
+        spark.dataSource.register(format_class)
 
 
 def prepare_environment(

@@ -120,10 +120,10 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
         ledger_bucket=reader.take("ledgerBucket", _literal, ""),
         max_in_flight=reader.take("maxInFlight", positive, PUBLISH_ASYNC_MAX),
         ack_timeout_s=reader.take("ackTimeoutMs", positive, ACK_TIMEOUT_MS) / 1000,
-        retries=reader.take("retries", _count, RETRIES),
+        retries=reader.take("retries", parse_count, RETRIES),
         allow_purge=reader.take("allowPurge", boolean, default=False),
         txn_app_id=reader.take("txnAppId", _literal, ""),
-        txn_version=reader.take("txnVersion", _count, None),
+        txn_version=reader.take("txnVersion", parse_count, None),
         streaming=streaming,
     )
     _check_together(reader, parsed)
@@ -169,7 +169,8 @@ def _literal(text: str) -> str:
     return text
 
 
-def _count(text: str) -> int:
+def parse_count(text: str) -> int:
+    """Read a whole number from 0 on."""
     if not DIGITS.fullmatch(text) or int(text) > SEQ_MAX:
         raise ValueError(f"{text!r} is not a whole number from 0 to {SEQ_MAX}")
     return int(text)

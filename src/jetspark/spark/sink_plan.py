@@ -4,7 +4,7 @@ A promise that the options, the columns or the stream cannot keep is refused her
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Final
 
 import msgspec
@@ -12,11 +12,10 @@ import msgspec
 from jetspark import sync
 from jetspark.api.enums import PersistMode, Retention
 from jetspark.api.stream import StreamConfig
-from jetspark.errors import Error, StreamNotFound
-from jetspark.spark.connections import CONNECTIONS, jetstream_of
+from jetspark.spark.connections import jetstream_of
 from jetspark.spark.options import FORMAT_NAME
 from jetspark.spark.sink_options import Delivery, IdSource, PublishMode, SinkOptions
-from jetspark.spark.stream_view import PlanningFailed
+from jetspark.spark.stream_view import PlanningFailed, lend_for_planning
 from jetspark.subjects.match import matches
 from jetspark.units import format_duration
 
@@ -186,23 +185,15 @@ def takes(stream_subjects: tuple[str, ...], subject: str) -> bool:
     return any(matches(name, pattern.encode()) for pattern in stream_subjects)
 
 
-@contextmanager
-def sink_planning(options: SinkOptions) -> Iterator[sync.Client]:
-    """Lend a connection for planning; what goes wrong becomes one clear line (spark.md 6.6)."""
-    where = f"on {options.connection.display_servers}"
+def sink_planning(options: SinkOptions) -> AbstractContextManager[sync.Client]:
+    """Lend a connection for planning a write."""
     target = f"stream {options.stream!r}" if options.stream else f"subject {options.subject!r}"
-    try:
-        with CONNECTIONS.borrow(options.connection) as client:
-            yield client
-    except PlanningFailed:
-        raise
-    except StreamNotFound:
-        what = f"no {target}" if options.stream else f"no stream that takes {options.subject!r}"
-        raise PlanningFailed(f"format {FORMAT_NAME!r}: there is {what} {where}") from None
-    except (Error, ValueError) as error:
-        raise PlanningFailed(
-            f"format {FORMAT_NAME!r} cannot write to {target} {where}: {error}"
-        ) from None
+    what = f"no {target}" if options.stream else f"no stream that takes {options.subject!r}"
+    return lend_for_planning(
+        options.connection,
+        doing=f"format {FORMAT_NAME!r} cannot write to {target}",
+        missing=f"format {FORMAT_NAME!r}: there is {what}",
+    )
 
 
 def _refused(text: str) -> WriteRefused:

@@ -187,12 +187,18 @@ def joined(first: Rows, second: Rows) -> Rows:
 
 
 def finished_headers(stream: str, rows: Rows, ids: Sequence[str] | None) -> list[bytes]:
-    """Return the header blocks as they are sent: the user's, then those of this publish."""
-    expected = b"Nats-Expected-Stream: %s\r\n" % stream.encode()
+    """Return the header blocks as they are sent: the user's, then those of this publish.
+
+    ``stream`` empty: whichever stream takes the message.
+    """
+    expected = b"Nats-Expected-Stream: %s\r\n" % stream.encode() if stream else b""
     if ids is None:
         lines = [expected] * len(rows.subjects)
     else:
         lines = [b"%sNats-Msg-Id: %s\r\n" % (expected, one.encode()) for one in ids]
     if rows.lines is not None:
         lines = [line + asked for line, asked in zip(lines, rows.lines, strict=True)]
-    return [append_lines(block, line) for block, line in zip(rows.headers, lines, strict=True)]
+    return [
+        append_lines(block, line) if line else block
+        for block, line in zip(rows.headers, lines, strict=True)
+    ]

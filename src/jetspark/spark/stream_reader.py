@@ -50,10 +50,12 @@ POLL_S: Final = 0.05
 class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream for as long as the query runs."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    def __init__(
+        self, options: SourceOptions, schema: StructType, ranges: RangeReader | None = None
+    ) -> None:
         self._options = options
         self._limits = options.trigger or TriggerLimits()
-        self._ranges = RangeReader(options, schema)
+        self._ranges = ranges or RangeReader(options, schema)
         self._view: StreamView | None = None
         self._idle_until = 0.0
         # Where an AvailableNow query ends, once it is known.

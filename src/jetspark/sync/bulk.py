@@ -8,13 +8,17 @@ Beside the generated twins, because the functions behind it are none of the clie
 # ruff: noqa: SLF001
 
 from collections.abc import Sequence
+from typing import Final
 
 from jetspark.api.message import PubAck
 from jetspark.client.jetstream import publish_columns as columns
 from jetspark.client.jetstream.publish_columns import ColumnsAck
-from jetspark.sync.jetstream import JetStream
+from jetspark.client.jetstream.stored import StreamMessage
+from jetspark.sync.jetstream import JetStream, Stream
 
-__all__ = ["ColumnsAck", "publish_columns", "publish_together"]
+__all__ = ["ColumnsAck", "last_messages", "publish_columns", "publish_together"]
+
+_PAGE: Final = 5_000
 
 
 def publish_columns(
@@ -59,3 +63,20 @@ def publish_together(
             timeout=timeout,
         )
     )
+
+
+def last_messages(
+    stream: Stream, subjects: Sequence[str], *, up_to_seq: int = 0, min_last_seq: int = 0
+) -> list[StreamMessage]:
+    """Return the last message of each of ``subjects`` as of one sequence (0: now), all at once."""
+
+    async def read() -> list[StreamMessage]:
+        pager = stream._inner.get_last_many(
+            subjects, up_to_seq=up_to_seq, min_last_seq=min_last_seq
+        )
+        found: list[StreamMessage] = []
+        while page := await pager.next_chunk(_PAGE):
+            found += page
+        return found
+
+    return stream._portal.call(read())

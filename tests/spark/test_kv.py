@@ -31,7 +31,7 @@ def test_an_aggregate_is_kept_in_a_bucket_and_read_back_at_two_moments(
     counts = events.load().groupBy(functions.col("subject").alias("key")).count()
     counted = counts.select("key", functions.col("count").cast("string").alias("value"))
 
-    writer = counted.writeStream.format(FORMAT).outputMode("update").options(**where)
+    writer = counted.writeStream.format(FORMAT).outputMode("complete").options(**where)
     writer = writer.option("checkpointLocation", str(tmp_path / "counts"))
     assert writer.trigger(availableNow=True).start().awaitTermination(120)
     now = spark.read.format(FORMAT).options(**where).load()

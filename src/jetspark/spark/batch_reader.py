@@ -9,10 +9,14 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from jetspark import sync
-from jetspark.spark.options import SourceOptions
+from jetspark.errors import BucketNotFound
+from jetspark.spark.connections import jetstream_of
+from jetspark.spark.ledger import read_entry
+from jetspark.spark.options import FORMAT_NAME, SourceOptions
 from jetspark.spark.planner import SequenceRange, plan_partitions, plan_range
 from jetspark.spark.range_reader import RangeReader, SequencePartition
 from jetspark.spark.stream_view import (
+    PlanningFailed,
     await_sequence,
     find_stream,
     first_since,
@@ -39,7 +43,7 @@ class JetStreamBatchReader(DataSourceReader):
         options = self._options
         with planning(options) as client:
             stream = find_stream(client, options)
-            whole = self._plan(stream)
+            whole = self._plan(client, stream)
         parts = plan_partitions(
             whole,
             min_partitions=options.min_partitions,
@@ -51,7 +55,7 @@ class JetStreamBatchReader(DataSourceReader):
         """Yield the messages of ``partition`` as Arrow batches. Runs in a task."""
         return self._ranges.read(partition)
 
-    def _plan(self, stream: sync.Stream) -> SequenceRange:
+    def _plan(self, client: sync.Client, stream: sync.Stream) -> SequenceRange:
         options = self._options
         view = view_of(await_sequence(stream, options))
         # Times are turned into sequences once, here: every task reads by number.
@@ -60,6 +64,9 @@ class JetStreamBatchReader(DataSourceReader):
             options = msgspec.structs.replace(options, starting_seq=start)
         if options.ending_time_ns is not None:
             end = first_since(stream, options.ending_time_ns, view.bounds)
+            options = msgspec.structs.replace(options, ending_seq=end)
+        if options.committed_by:
+            end = self._committed(client) + 1
             options = msgspec.structs.replace(options, ending_seq=end)
         whole = plan_range(options, view.bounds)
         if whole.first == whole.end:
@@ -73,3 +80,21 @@ class JetStreamBatchReader(DataSourceReader):
         # One message is read here, so that a missing permission to read is found out now.
         list(self._ranges.scan(stream, whole.first, whole.first))
         return whole
+
+    def _committed(self, client: sync.Client) -> int:
+        """Return how far the stream had got when the query committed (spark.md 6.4)."""
+        options = self._options
+        jetstream = jetstream_of(client, options.connection)
+        try:
+            found = read_entry(jetstream, options.ledger_bucket, options.committed_by)
+        except BucketNotFound:
+            raise PlanningFailed(
+                f"format {FORMAT_NAME!r}: there is no bucket {options.ledger_bucket!r}, which "
+                "ledgerBucket names"
+            ) from None
+        if found is None:
+            raise PlanningFailed(
+                f"format {FORMAT_NAME!r}: query {options.committed_by!r} has committed nothing "
+                f"into the ledger {options.ledger_bucket!r} yet"
+            )
+        return found.entry.last_seq

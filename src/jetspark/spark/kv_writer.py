@@ -27,6 +27,7 @@ from jetspark.spark.sink_writer import (
     RowWriter,
     SinkCommit,
     finished_headers,
+    picked,
     this_task,
 )
 from jetspark.spark.stream_view import lend_for_planning
@@ -87,10 +88,11 @@ def check_kv_sink_schema(schema: StructType, order_by: str) -> frozenset[str]:
 
 def plan_kv_write(options: KvSinkOptions, columns: frozenset[str], *, overwrite: bool) -> KvPlan:
     """Ask the server for the bucket and decide; raises ``WriteRefused`` or ``PlanningFailed``."""
-    if overwrite:
+    # Complete mode hands over every key of the result with each epoch: an upsert of all of them.
+    if overwrite and not options.publishing.streaming:
         raise WriteRefused(
             f"format {KV_FORMAT!r}: a bucket is not overwritten as a whole: write the keys with "
-            "mode append (or update), and rows with operation DEL for those that go"
+            "mode append, and rows with operation DEL for those that go"
         )
     publishing = options.publishing
     with lend_for_planning(
@@ -182,7 +184,7 @@ class KvRowWriter(RowWriter):
             return
         whole = _together(kept)
         for name, places in transactions.items():
-            yield name is not None, _pick(whole, places)
+            yield name is not None, picked(whole, places)
 
     def _last_of_each_key(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[bool, Rows]]:
         """Yield the row of each key that is the last by ``orderBy``; of equal ones the later."""
@@ -204,7 +206,7 @@ class KvRowWriter(RowWriter):
         whole = _together(kept) if kept else None
         for at in range(0, len(places), CHUNK_ROWS):
             assert whole is not None
-            yield False, _pick(whole, places[at : at + CHUNK_ROWS])
+            yield False, picked(whole, places[at : at + CHUNK_ROWS])
 
     def _rows(self, batch: pa.RecordBatch) -> Rows:
         """Turn rows of a bucket into messages."""
@@ -271,16 +273,5 @@ def _together(parts: Sequence[Rows]) -> Rows:
         [one for part in parts for one in part.payloads],
         [one for part in parts for one in part.headers],
         [one for part in parts for one in part.lines or ()],
-        None,
-    )
-
-
-def _pick(rows: Rows, places: Sequence[int]) -> Rows:
-    lines = rows.lines or []
-    return Rows(
-        [rows.subjects[place] for place in places],
-        [rows.payloads[place] for place in places],
-        [rows.headers[place] for place in places],
-        [lines[place] for place in places],
         None,
     )

@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 from jetspark.spark.connection_options import CONNECTION_OPTIONS, Connection, parse_connection
-from jetspark.spark.option_reader import DIGITS, OptionReader, boolean, positive
+from jetspark.spark.option_reader import DIGITS, OptionReader, boolean, positive, text_of
 from jetspark.subjects.match import overlaps
-from jetspark.subjects.tokens import is_valid_subject, stream_name_problem
+from jetspark.subjects.tokens import is_valid_subject, key_problem, stream_name_problem
 from jetspark.units import parse_duration, parse_rfc3339
 
 FORMAT_NAME: Final = "jetstream"
@@ -56,6 +56,9 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A streaming read begins with the next message; only without the two before."""
     ending_seq: int | None = None
     """The first sequence not to read; None is the one after the latest."""
+    committed_by: str = ""
+    """Read up to the last commit of this query, which ``ledger_bucket`` knows; wins."""
+    ledger_bucket: str = ""
     ending_time_ns: int | None = None
     """Read up to the last message stored before this time."""
     min_last_seq: int = 0
@@ -95,7 +98,7 @@ _COMMON: Final = (
     "maxBatchBytes",
     "minLastSeq",
 )
-_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp")
+_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "ledgerBucket")
 _STREAMING_ONLY: Final = (
     "maxOffsetsPerTrigger",
     "maxBytesPerTrigger",
@@ -129,7 +132,12 @@ def parse_source_options(
         reader.problems.append("startingOffsets and startingTimestamp exclude each other")
     if reader.has("endingOffsets") and reader.has("endingTimestamp"):
         reader.problems.append("endingOffsets and endingTimestamp exclude each other")
+    committed = reader.take("endingOffsets", _committed, "")
+    if bool(committed) != reader.has("ledgerBucket"):
+        reader.problems.append("endingOffsets committed:<queryId> and ledgerBucket go together")
     parsed = SourceOptions(
+        committed_by=committed,
+        ledger_bucket=reader.take("ledgerBucket", text_of, ""),
         connection=parse_connection(reader),
         stream=stream,
         subjects=reader.take("subject", _subjects, ()),
@@ -225,11 +233,22 @@ def _starting(text: str, stream: str, streaming: bool) -> int:
 
 def _ending(text: str, stream: str) -> int | None:
     offset = _of_stream(text, stream)
-    if offset.lower() == "latest":
+    if offset.lower() == "latest" or offset.startswith("committed:"):
         return None
     if offset.lower() == "earliest":
         raise ValueError("'earliest' would read nothing: give latest or a sequence")
     return _sequence_or(offset, "latest")
+
+
+def _committed(text: str) -> str:
+    """Return the query of ``committed:<queryId>``; empty for other text."""
+    word, _, query = text.partition(":")
+    if word != "committed":
+        return ""
+    problem = key_problem(query)
+    if problem is not None:
+        raise ValueError(f"{text!r} names no query: {problem}")
+    return query
 
 
 def _of_stream(text: str, stream: str) -> str:
@@ -246,8 +265,6 @@ def _of_stream(text: str, stream: str) -> str:
 
 
 def _sequence_or(text: str, words: str) -> int:
-    if text.startswith("committed:"):
-        raise ValueError("up to a query's last commit is not supported yet")
     if not DIGITS.fullmatch(text) or not 1 <= int(text) <= SEQ_MAX:
         raise ValueError(f"{text!r} is neither {words} nor a sequence (1 to {SEQ_MAX})")
     return int(text)

@@ -61,7 +61,7 @@ class Sender:
         self, subjects: Sequence[str], payloads: Sequence[bytes], headers: Sequence[bytes]
     ) -> int:
         """Return when all rows are stored, with a sequence known of them (0: none is)."""
-        self._check_subjects(subjects)
+        self.check_subjects(subjects)
         match self._plan.mode:
             case PublishMode.FAST:
                 return self._send_fast(subjects, payloads, headers)
@@ -164,7 +164,7 @@ class Sender:
             )
             raise refusal
 
-    def _check_subjects(self, subjects: Sequence[str]) -> None:
+    def check_subjects(self, subjects: Sequence[str]) -> None:
         """Refuse subjects that the stream does not take: nobody would answer for them."""
         new = set(subjects) - self._known_subjects
         for subject in new:

@@ -12,11 +12,13 @@ import msgspec
 from jetspark import sync
 from jetspark.api.enums import PersistMode, Retention
 from jetspark.api.stream import StreamConfig
+from jetspark.errors import BucketNotFound
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.options import FORMAT_NAME
 from jetspark.spark.sink_options import Delivery, IdSource, PublishMode, SinkOptions
 from jetspark.spark.stream_view import PlanningFailed, lend_for_planning
 from jetspark.subjects.match import matches
+from jetspark.subjects.tokens import key_problem
 from jetspark.units import format_duration
 
 # What a replay may take: Spark starts a task again within seconds, a driver within a minute.
@@ -42,6 +44,11 @@ class SinkPlan(msgspec.Struct, frozen=True, kw_only=True):
     overwrite_below: int = 0
     """At commit, messages below this sequence are removed; 0: none."""
 
+    @property
+    def marked(self) -> bool:
+        """Whether markers keep the promise (spark.md 6.4, C)."""
+        return self.mode is PublishMode.ATOMIC and self.delivery is Delivery.EXACTLY_ONCE
+
 
 def plan_write(options: SinkOptions, columns: frozenset[str], *, overwrite: bool) -> SinkPlan:
     """Ask the server for the stream and decide; raises ``WriteRefused`` or ``PlanningFailed``."""
@@ -61,7 +68,19 @@ def plan_write(options: SinkOptions, columns: frozenset[str], *, overwrite: bool
             overwrite_below=info.state.last_seq + 1 if overwrite else 0,
         )
         check_stream(plan, info.config, columns)
+        if options.ledger_bucket:
+            _find_ledger(jetstream, options.ledger_bucket)
     return plan
+
+
+def _find_ledger(jetstream: sync.JetStream, bucket: str) -> None:
+    try:
+        jetstream.key_value(bucket)
+    except BucketNotFound:
+        raise _refused(
+            f"there is no bucket {bucket!r} for the ledger: create it, with a ttl that outlives "
+            "every query, or without one"
+        ) from None
 
 
 def decide_delivery(
@@ -94,8 +113,21 @@ def decide_delivery(
     else:
         id_source = None
     if options.publish_mode is PublishMode.ATOMIC:
-        return _decide_atomic(delivery, id_source)
+        return _decide_atomic(options, delivery, id_source)
+    if options.ledger_bucket:
+        _check_ledger(options, delivery)
     return delivery, id_source
+
+
+def _check_ledger(options: SinkOptions, delivery: Delivery) -> None:
+    if delivery is not Delivery.EXACTLY_ONCE or not (options.streaming or options.txn_app_id):
+        raise _refused(
+            "ledgerBucket is for delivery exactly-once; a batch needs txnAppId and txnVersion"
+        )
+    name = options.id_prefix or options.txn_app_id
+    problem = key_problem(name) if name else None
+    if problem is not None:
+        raise _refused(f"{name!r} cannot be a key of the ledger: {problem}")
 
 
 def _decide_overwrite(options: SinkOptions, *, has_ids: bool) -> tuple[Delivery, IdSource | None]:
@@ -114,11 +146,23 @@ def _decide_overwrite(options: SinkOptions, *, has_ids: bool) -> tuple[Delivery,
 
 
 def _decide_atomic(
-    delivery: Delivery, id_source: IdSource | None
+    options: SinkOptions, delivery: Delivery, id_source: IdSource | None
 ) -> tuple[Delivery, IdSource | None]:
-    if delivery is Delivery.EXACTLY_ONCE:
-        raise _refused("publishMode atomic with delivery exactly-once is not supported yet")
-    return delivery, id_source
+    if delivery is not Delivery.EXACTLY_ONCE:
+        return delivery, id_source
+    if id_source is IdSource.COLUMN or options.id_source is not None:
+        raise _refused(
+            "publishMode atomic keeps delivery exactly-once by markers, not by message ids: leave "
+            "out idSource and the column 'msg_id', or choose another publishMode"
+        )
+    if not options.ledger_subject:
+        raise _refused(
+            "publishMode atomic with delivery exactly-once needs ledgerSubject: a subject of the "
+            "stream, without wildcards, under which its markers are kept"
+        )
+    if not options.streaming and not options.txn_app_id:
+        raise _refused("delivery exactly-once of a batch write needs txnAppId and txnVersion")
+    return delivery, None
 
 
 def choose_mode(options: SinkOptions, config: StreamConfig) -> PublishMode:
@@ -171,6 +215,12 @@ def _cannot_promise(plan: SinkPlan, config: StreamConfig) -> Iterator[str]:
             f"has a duplicate_window of {format_duration(window)}, less than the "
             f"{format_duration(MIN_DUPLICATE_WINDOW_NS)} that delivery exactly-once needs for a "
             "replay: raise it, or choose at-least-once"
+        )
+    marker = f"{plan.options.ledger_subject}.query.0"
+    if plan.id_source is None and not takes(config.subjects, marker):
+        yield (
+            f"does not take the markers below ledgerSubject, such as {marker!r} (it has "
+            f"{', '.join(config.subjects)})"
         )
     if plan.id_source is None and config.retention is not Retention.LIMITS:
         yield (

@@ -1,10 +1,12 @@
 """Writing rows into a stream: what a task does, and what the driver does when all are done.
 
 Spark may run a task twice, side by side or again, and a whole epoch again after a restart. Rows
-carry ids that come out the same, so the stream keeps one copy (spark.md 6.4, A). ``abort`` never
+carry ids that come out the same, so the stream keeps one copy (spark.md 6.4, A); a ledger (B) or
+markers (C) carry the promise beyond the duplicate window. ``abort`` never
 undoes: the same epoch comes again.
 """
 
+import functools
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,9 +22,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from jetspark.headers.block import append_lines
-from jetspark.spark.connections import CONNECTIONS, jetstream_of
+from jetspark.spark.ledger import begin_epoch, commit_epoch, stored_before
+from jetspark.spark.markers import MarkedWriter, check_size
 from jetspark.spark.message_ids import IdMaker, WriteTask
 from jetspark.spark.sending import Sender
+from jetspark.spark.sink_options import AtomicScope
 from jetspark.spark.sink_plan import SinkPlan, WriteRefused
 from jetspark.spark.sink_rows import RowDecoder, Rows
 
@@ -41,7 +45,9 @@ class SinkCommit(WriterCommitMessage):
     task: WriteTask
     rows: int
     last_seq: int
-    """A sequence at or above which none of the rows lies, as far as the task knows; 0: unknown."""
+    """The highest sequence of its rows, as far as the task knows; 0: unknown."""
+    held: Rows | None = None
+    """Rows that the driver is to store (``atomicScope`` epoch)."""
 
 
 class RowWriter:
@@ -55,26 +61,64 @@ class RowWriter:
         """Publish the rows of one task. Runs in a worker."""
         plan = self._plan
         task = this_task(plan)
-        decoder = RowDecoder(self._schema, plan.options.subject)
-        maker = IdMaker(plan.id_source, task) if plan.id_source is not None else None
+        chunks = gather(RowDecoder(self._schema, plan.options.subject), batches)
+        if plan.marked:
+            return self._write_marked(task, chunks)
         sender = Sender(plan)
+        known: set[bytes] = set()
+        if plan.options.ledger_bucket:
+            found = sender.with_retries(lambda js: begin_epoch(js, plan, task))
+            if found.entry.epoch >= task.epoch:
+                # Spark's replay of a committed epoch; its rows are taken and left alone.
+                return SinkCommit(task, sum(len(rows.subjects) for rows in chunks), 0)
+            known = sender.with_retries(lambda js: stored_before(js, plan, task, found))
+        maker = IdMaker(plan.id_source, task) if plan.id_source is not None else None
         count, last = 0, 0
-        for rows in gather(decoder, batches):
-            ids = maker.ids(rows) if maker is not None else None
-            headers = finished_headers(plan.stream, rows, ids)
-            last = max(last, sender.send(rows.subjects, rows.payloads, headers))
+        for rows in chunks:
             count += len(rows.subjects)
+            ids = maker.ids(rows) if maker is not None else None
+            if known and ids is not None:
+                new = [row for row, one in enumerate(ids) if one.encode() not in known]
+                rows, ids = picked(rows, new), [ids[row] for row in new]  # noqa: PLW2901
+            if rows.subjects:
+                headers = finished_headers(plan.stream, rows, ids)
+                last = max(last, sender.send(rows.subjects, rows.payloads, headers))
         return SinkCommit(task, count, last)
 
+    def _write_marked(self, task: WriteTask, chunks: Iterator[Rows]) -> SinkCommit:
+        """Store rows in atomic batches, or leave that to the driver for a whole epoch."""
+        scope = self._plan.options.atomic_scope
+        rows = functools.reduce(joined, chunks, NO_ROWS)
+        count = len(rows.subjects)
+        if scope is not AtomicScope.CHUNK:
+            check_size(rows, "a partition")
+        if scope is AtomicScope.EPOCH:
+            return SinkCommit(task, count, 0, rows)
+        last = self._store_marked(task, str(task.partition), rows) if count else 0
+        return SinkCommit(task, count, last)
+
+    def _store_marked(self, task: WriteTask, part: str, rows: Rows) -> int:
+        Sender(self._plan).check_subjects(rows.subjects)
+        headers = finished_headers(self._plan.stream, rows, None)
+        return MarkedWriter(self._plan, task, part).write(rows, headers)
+
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Every task has written; an overwrite removes what was there before. Driver."""
+        """Every task has written; the driver does what is left to do for all of them."""
         plan = self._plan
-        _log.info("%d tasks have written to stream %r", len(messages), plan.stream)
-        if not plan.overwrite_below:
-            return
-        with CONNECTIONS.borrow(plan.options.connection) as client:
-            stream = jetstream_of(client, plan.options.connection).stream(plan.stream)
-            stream.purge(seq=plan.overwrite_below)
+        told = [message for message in messages if isinstance(message, SinkCommit)]
+        _log.info("%d tasks have written to stream %r", len(told), plan.stream)
+        if plan.options.ledger_bucket and told:
+            Sender(plan).with_retries(lambda js: commit_epoch(js, plan, told[0].task))
+        if plan.marked and plan.options.atomic_scope is AtomicScope.EPOCH:
+            held = [message.held for message in told if message.held is not None]
+            rows = functools.reduce(joined, held, NO_ROWS)
+            check_size(rows, "an epoch")
+            if rows.subjects:
+                self._store_marked(told[0].task, "epoch", rows)
+        if plan.overwrite_below:
+            Sender(plan).with_retries(
+                lambda js: js.stream(plan.stream).purge(seq=plan.overwrite_below)
+            )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Say so, and leave what is stored: Spark's replay counts on it (spark.md 1.4)."""
@@ -175,14 +219,32 @@ def gather(decoder: RowDecoder, batches: Iterator[pa.RecordBatch]) -> Iterator[R
         yield held
 
 
+NO_ROWS: Final = Rows([], [], [], None, None)
+
+
 def joined(first: Rows, second: Rows) -> Rows:
-    """Return the rows of both."""
+    """Return the rows of both, which have the same columns."""
+    if not first.subjects:
+        return second
+    if not second.subjects:
+        return first
     return Rows(
         first.subjects + second.subjects,
         first.payloads + second.payloads,
         first.headers + second.headers,
         first.lines + second.lines if first.lines and second.lines else None,
         first.msg_ids + second.msg_ids if first.msg_ids and second.msg_ids else None,
+    )
+
+
+def picked(rows: Rows, places: Sequence[int]) -> Rows:
+    """Return some of the rows."""
+    return Rows(
+        [rows.subjects[place] for place in places],
+        [rows.payloads[place] for place in places],
+        [rows.headers[place] for place in places],
+        [rows.lines[place] for place in places] if rows.lines is not None else None,
+        [rows.msg_ids[place] for place in places] if rows.msg_ids is not None else None,
     )
 
 

@@ -115,13 +115,14 @@ def register(spark: "SparkSession") -> None:
     run side by side, from which the default of ``minPartitions`` follows.
     """
     from jetspark.spark.kv_source import KvDataSource
+    from jetspark.spark.object_source import ObjectDataSource
     from jetspark.spark.source import JetStreamDataSource
 
     context = spark.sparkContext
     context.environment[MIN_PARTITIONS_VARIABLE] = str(
         PARTITIONS_PER_SLOT * context.defaultParallelism
     )
-    for format_class in (JetStreamDataSource, KvDataSource):
+    for format_class in (JetStreamDataSource, KvDataSource, ObjectDataSource):
         spark.dataSource.register(format_class)
 
 

@@ -1,11 +1,11 @@
 """A batch read: the driver plans ranges of sequences, each task scans one of them."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from jetspark import sync
@@ -14,6 +14,7 @@ from jetspark.spark.connections import jetstream_of
 from jetspark.spark.ledger import read_entry
 from jetspark.spark.options import FORMAT_NAME, SourceOptions
 from jetspark.spark.planner import SequenceRange, plan_partitions, plan_range
+from jetspark.spark.push_down import Pushed, push
 from jetspark.spark.range_reader import RangeReader, SequencePartition
 from jetspark.spark.stream_view import (
     PlanningFailed,
@@ -32,7 +33,9 @@ class JetStreamBatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
+        self._schema = schema
         self._ranges = RangeReader(options, schema)
+        self._pushed = Pushed()
 
     def partitions(self) -> list[InputPartition]:
         """Ask the server how far the stream reaches and split that. Runs on the driver.
@@ -68,7 +71,13 @@ class JetStreamBatchReader(DataSourceReader):
         if options.committed_by:
             end = self._committed(client) + 1
             options = msgspec.structs.replace(options, ending_seq=end)
-        whole = plan_range(options, view.bounds)
+        whole = self._pushed.clamp(plan_range(options, view.bounds))
+        if self._pushed.since_ns is not None:
+            start = first_since(stream, self._pushed.since_ns, view.bounds)
+            whole = Pushed(first=start).clamp(whole)
+        if self._pushed.until_ns is not None:
+            end = first_since(stream, self._pushed.until_ns, view.bounds)
+            whole = Pushed(end=end).clamp(whole)
         if whole.first == whole.end:
             return whole
         if not view.allow_direct:
@@ -98,3 +107,21 @@ class JetStreamBatchReader(DataSourceReader):
                 f"into the ledger {options.ledger_bucket!r} yet"
             )
         return found.entry.last_seq
+
+
+class PushDownBatchReader(JetStreamBatchReader):
+    """A batch read that takes filters.
+
+    A class of its own: where Spark's setting is off, a reader that has ``pushFilters`` fails every
+    read (spark.md 1.3).
+    """
+
+    # The name is Spark's.
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Take what makes the read shorter; return what Spark still has to apply."""
+        self._pushed, left = push(filters, with_subjects=not self._options.subjects)
+        if self._pushed.subjects:
+            self._options = msgspec.structs.replace(self._options, subjects=self._pushed.subjects)
+            self._ranges = RangeReader(self._options, self._schema)
+        return left

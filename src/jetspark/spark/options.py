@@ -23,6 +23,9 @@ FORMAT_NAME: Final = "jetstream"
 # `configure` put the default of minPartitions into this variable of its process.
 MIN_PARTITIONS_VARIABLE: Final = "JETSPARK_MIN_PARTITIONS"
 
+# Set by them as well where Spark's setting for push-down is on.
+PUSH_DOWN_VARIABLE: Final = "JETSPARK_PUSH_DOWN"
+
 MAX_RECORDS_PER_PARTITION: Final = 250_000  # spark.md 6.2
 BATCH_SIZE: Final = 5_000  # spark.md 6.2; 4.1: batches of 5 to 10 thousand rows are right
 MAX_BATCH_BYTES: Final = 8 * 1024 * 1024  # spark.md 6.2
@@ -69,6 +72,10 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     headers: HeaderMode = HeaderMode.NONE
     batch_size: int = BATCH_SIZE
     max_batch_bytes: int = MAX_BATCH_BYTES
+    push_down: bool = False
+    """Whether a batch read takes filters of Spark; fails where Spark's setting is off."""
+    purge_on_commit: bool = False
+    """Whether what a streaming query has committed is removed from the stream."""
     trigger: "TriggerLimits | None" = None
     """How much a micro-batch takes; None in a batch read."""
 
@@ -98,18 +105,23 @@ _COMMON: Final = (
     "maxBatchBytes",
     "minLastSeq",
 )
-_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "ledgerBucket")
+_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "ledgerBucket", "pushDown")
 _STREAMING_ONLY: Final = (
     "maxOffsetsPerTrigger",
     "maxBytesPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
+    "onCommit",
 )
-_LATER: Final = ("readMode", "onCommit", "pushDown")
+_LATER: Final = ("readMode",)
 
 
 def parse_source_options(
-    options: Mapping[str, str], *, default_min_partitions: int = 1, streaming: bool = False
+    options: Mapping[str, str],
+    *,
+    default_min_partitions: int = 1,
+    default_push_down: bool = False,
+    streaming: bool = False,
 ) -> SourceOptions:
     """Turn the options of a read into a struct, or raise ``InvalidOptions`` with all errors.
 
@@ -155,6 +167,8 @@ def parse_source_options(
         headers=reader.take("includeHeaders", parse_header_mode, HeaderMode.NONE),
         batch_size=reader.take("batchSize", positive, BATCH_SIZE),
         max_batch_bytes=reader.take("maxBatchBytes", positive, MAX_BATCH_BYTES),
+        push_down=reader.take("pushDown", boolean, default=default_push_down),
+        purge_on_commit=reader.take("onCommit", _purges, default=False),
         trigger=parse_trigger(reader) if streaming else None,
     )
     first, end = parsed.starting_seq, parsed.ending_seq
@@ -249,6 +263,15 @@ def _committed(text: str) -> str:
     if problem is not None:
         raise ValueError(f"{text!r} names no query: {problem}")
     return query
+
+
+def _purges(text: str) -> bool:
+    """Read what happens to committed messages."""
+    if text.lower().startswith("ack:"):
+        raise ValueError("ack:<durable> is not supported yet: use purge, or none")
+    if text.lower() not in {"none", "purge"}:
+        raise ValueError(f"{text!r} is neither none nor purge")
+    return text.lower() == "purge"
 
 
 def _of_stream(text: str, stream: str) -> str:

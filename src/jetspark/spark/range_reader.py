@@ -5,7 +5,7 @@ Nothing is created on the server and nothing acknowledged: a range can be read a
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
@@ -62,13 +62,15 @@ class RangeReader:
             return iter(())
         return self._batches(partition)
 
-    def scan(self, stream: sync.Stream, first: int, last: int) -> Iterator[ScanChunk]:
+    def scan(
+        self, stream: sync.Stream, first: int, last: int, filters: Sequence[str] | None = None
+    ) -> Iterator[ScanChunk]:
         """Yield the messages of a range that the options and the schema ask for."""
         options = self._options
         return stream.scan(
             first,
             last,
-            filters=options.subjects,
+            filters=options.subjects if filters is None else filters,
             columns=self.columns(),
             batch=options.batch_size,
             max_bytes=options.max_batch_bytes,
@@ -83,6 +85,15 @@ class RangeReader:
         return BatchEncoder(self._schema, stream=stream, headers=self._options.headers)
 
     def _batches(self, partition: SequencePartition) -> Iterator[pa.RecordBatch]:
+        subjects = self._options.subjects
+        # A scan has one filter after the other: each goes on from a place of its own.
+        each: list[tuple[str, ...]] = [(subject,) for subject in subjects]
+        for filters in each or [()]:
+            yield from self._filtered(partition, filters)
+
+    def _filtered(
+        self, partition: SequencePartition, filters: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
         options = self._options
         encoder = self.encoder(partition.stream)
         position = partition.first
@@ -91,8 +102,9 @@ class RangeReader:
         while True:
             try:
                 with CONNECTIONS.borrow(options.connection) as client:
-                    stream = jetstream_of(client, options.connection).stream(partition.stream)
-                    for chunk in self.scan(stream, position, partition.end - 1):
+                    jetstream = jetstream_of(client, options.connection)
+                    stream = jetstream.stream(partition.stream)
+                    for chunk in self.scan(stream, position, partition.end - 1, filters):
                         if missing is None:
                             missing = first_missing(chunk.sequences, position)
                         position = chunk.sequences[-1] + 1

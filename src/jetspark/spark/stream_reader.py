@@ -62,6 +62,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._target: int | None = None
         # Since when messages are held back for minOffsetsPerTrigger.
         self._held_since: float | None = None
+        self._purged = False
 
     # The names and arguments below are Spark's.
 
@@ -104,6 +105,10 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return where the next micro-batch ends."""
         time.sleep(max(0.0, self._idle_until - time.monotonic()))
+        if not self._purged and self._options.purge_on_commit:
+            # Spark does not tell of the last batch of an AvailableNow run (spark.md 1.1): what
+            # lies before the start is committed.
+            self._purge(start)
         view = self._look()
         first = self._resume(view, start)
         end = view.bounds.last_seq + 1
@@ -146,6 +151,11 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         )
         return [SequencePartition(view.name, part.first, part.end) for part in parts]
 
+    def commit(self, end: dict[str, Any]) -> None:
+        """Remove what was committed, if that was asked for (``onCommit`` purge)."""
+        if self._options.purge_on_commit:
+            self._purge(end)
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of ``partition`` as Arrow batches. Runs in a task."""
         return self._ranges.read(partition)
@@ -153,6 +163,17 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def stop(self) -> None:
         """The query ended: nothing is left on the server, only connections to close."""
         CONNECTIONS.close()
+
+    def _purge(self, end: dict[str, Any]) -> None:
+        with planning(self._options) as client:
+            stream = find_stream(client, self._options)
+            place = decode_offset(stream.name, end)
+            if place.created != view_of(stream.cached_info).created:
+                return  # made anew: these numbers are of another stream, as `_resume` will say
+            for subject in self._options.subjects or ("",):
+                if place.next > 1:
+                    stream.purge(subject=subject, seq=place.next)
+        self._purged = True
 
     def _look(self) -> StreamView:
         """Ask the server for the stream."""

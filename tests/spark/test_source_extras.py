@@ -1,0 +1,119 @@
+"""Push-down, ``onCommit`` and several filters, without a JVM (spark.md 6.2)."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThanOrEqual
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from jetspark.client.jetstream.scan import ScanChunk
+from jetspark.errors import ConnectionClosed
+from jetspark.spark import range_reader
+from jetspark.spark.batch_reader import PushDownBatchReader
+from jetspark.spark.option_reader import InvalidOptions
+from jetspark.spark.source import JetStreamDataSource
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import Streams
+
+
+def _source(streams: "Streams", stream: str, **options: str) -> JetStreamDataSource:
+    return JetStreamDataSource(options={"servers": streams.url, "stream": stream, **options})
+
+
+def _read(reader: Any, parts: Any) -> list[int]:
+    batches = [batch for part in parts for batch in reader.read(part)]
+    return [seq for batch in batches for seq in batch.column("seq").to_pylist()]
+
+
+def _pushed(streams: "Streams", stream: str, filters: list[Filter]) -> list[int]:
+    source = _source(streams, stream, pushDown="true")
+    reader = source.reader(source.schema())
+    assert isinstance(reader, PushDownBatchReader)
+    reader.pushFilters(filters)
+    return sorted(_read(reader, reader.partitions()))
+
+
+def test_pushed_filters_make_the_read_shorter(streams: "Streams") -> None:
+    stream = streams.fill("PUSHED", 60)
+    moment = stream.get_msg(seq=31).time
+
+    by_seq = _pushed(streams, "PUSHED", [GreaterThan(("seq",), 10), LessThanOrEqual(("seq",), 20)])
+    by_subject = _pushed(streams, "PUSHED", [In(("subject",), ["PUSHED.0", "PUSHED.1"])])
+    by_time = _pushed(streams, "PUSHED", [GreaterThan(("timestamp",), moment)])
+    by_both = _pushed(streams, "PUSHED", [EqualTo(("seq",), 7), EqualTo(("subject",), "PUSHED.1")])
+
+    assert by_seq == list(range(11, 21))
+    assert by_subject == [seq for seq in range(1, 61) if seq % 3 != 2]
+    assert set(range(32, 61)) - set(by_time) == set()
+    assert min(by_time) > 1
+    assert by_both == [7]
+
+
+def test_without_the_option_a_reader_takes_no_filters(streams: "Streams") -> None:
+    """spark.md 1.3: one that does fails every read where Spark's setting is off."""
+    streams.create("PLAIN")
+    source = _source(streams, "PLAIN")
+
+    assert not isinstance(source.reader(source.schema()), PushDownBatchReader)
+
+
+def test_a_read_of_several_filters_goes_on_where_each_was(
+    streams: "Streams", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection lost between two filters loses no row and repeats none."""
+    streams.fill("SEVERAL", 90)
+    scan, calls = range_reader.RangeReader.scan, list[int]()
+
+    def dies(*arguments: Any) -> Iterator[ScanChunk]:
+        calls.append(1)
+        chunks: Iterator[ScanChunk] = scan(*arguments)
+        yield next(chunks)
+        if len(calls) in {1, 3}:
+            raise ConnectionClosed("lost")
+        yield from chunks
+
+    source = _source(streams, "SEVERAL", subject="SEVERAL.0,SEVERAL.1", batchSize="10")
+    reader = source.reader(source.schema())
+    parts = reader.partitions()
+    monkeypatch.setattr(range_reader.RangeReader, "scan", dies)
+    monkeypatch.setattr(range_reader, "RETRY_DELAY_S", 0.0)
+
+    assert sorted(_read(reader, parts)) == [seq for seq in range(1, 91) if seq % 3 != 2]
+
+
+def test_committed_messages_are_purged_on_request(streams: "Streams") -> None:
+    stream = streams.fill("QUEUE", 50)
+    options = {"startingOffsets": "earliest", "onCommit": "purge", "maxOffsetsPerTrigger": "20"}
+
+    def reader() -> Any:
+        source = _source(streams, "QUEUE", **options)
+        return source.streamReader(source.schema())
+
+    first = reader()
+    start = first.initialOffset()
+    end = first.latestOffset(start, first.getDefaultReadLimit())
+    assert _read(first, first.partitions(start, end)) == list(range(1, 21))
+    before = stream.info().state.first_seq
+    first.commit(end)
+    after = stream.info().state.first_seq
+    # The last batch of a run is not told of: the next run begins with it.
+    last = first.latestOffset(end, ReadAllAvailable())
+    second = reader()
+    second.latestOffset(last, ReadAllAvailable())
+
+    assert (before, after) == (1, 21)
+    assert stream.info().state.messages == 0
+
+
+def test_what_is_not_there_yet_is_refused_by_name(streams: "Streams") -> None:
+    streams.create("LATER")
+
+    for name, value in (("onCommit", "ack:worker"), ("readMode", "consumer")):
+        source = _source(streams, "LATER", **{name: value})
+        with pytest.raises(InvalidOptions, match=f"{name} .*not supported yet"):
+            source.streamReader(source.schema())

@@ -10,12 +10,16 @@ pytest.importorskip("pyspark")
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThanOrEqual
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from jetspark.api.consumer import ConsumerConfig
+from jetspark.api.enums import AckPolicy, Retention
+from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.errors import ConnectionClosed
 from jetspark.spark import range_reader
 from jetspark.spark.batch_reader import PushDownBatchReader
 from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.source import JetStreamDataSource
+from jetspark.spark.stream_view import PlanningFailed
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams
@@ -110,10 +114,54 @@ def test_committed_messages_are_purged_on_request(streams: "Streams") -> None:
     assert stream.info().state.messages == 0
 
 
-def test_what_is_not_there_yet_is_refused_by_name(streams: "Streams") -> None:
-    streams.create("LATER")
+def test_committed_messages_are_acknowledged_on_request(streams: "Streams") -> None:
+    """For work queues: the stream removes what its durable consumer has acknowledged."""
+    config = StreamConfig(
+        name="WORK", subjects=("WORK.>",), retention=Retention.WORKQUEUE, allow_direct=True
+    )
+    stream = streams.jetstream.create_stream(config)
+    durable = ConsumerConfig(durable_name="spark", ack_policy=AckPolicy.EXPLICIT)
+    stream.create_consumer(durable)
+    for number in range(30):
+        streams.jetstream.publish("WORK.x", b"%d" % number)
+    options = {"startingOffsets": "earliest", "onCommit": "ack:spark"}
+    source = _source(streams, "WORK", **options, maxOffsetsPerTrigger="20")
+    reader = source.streamReader(source.schema())
 
-    for name, value in (("onCommit", "ack:worker"), ("readMode", "consumer")):
-        source = _source(streams, "LATER", **{name: value})
-        with pytest.raises(InvalidOptions, match=f"{name} .*not supported yet"):
-            source.streamReader(source.schema())
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    before = stream.info().state.messages
+    reader.commit(end)
+
+    assert before == 30
+    assert stream.info().state.first_seq == 21
+
+
+def test_a_stream_without_direct_gets_is_read_with_a_consumer(streams: "Streams") -> None:
+    stream = streams.fill("SLOWREAD", 2500, allow_direct=False)
+    options = {"batchSize": "600", "minPartitions": "2", "endingOffsets": "2401"}
+
+    def read(**more: str) -> list[int]:
+        source = _source(streams, "SLOWREAD", **options, **more)
+        reader = source.reader(source.schema())
+        return sorted(_read(reader, reader.partitions()))
+
+    assert read() == list(range(1, 2401))
+    assert read(subject="SLOWREAD.1") == list(range(1, 2401, 3))
+    assert list(stream.consumer_names()) == []
+
+
+def test_read_modes(streams: "Streams") -> None:
+    streams.fill("MODES", 10)
+    streams.fill("MODESOFF", 10, allow_direct=False)
+    through = _source(streams, "MODES", readMode="consumer")
+    reader = through.reader(through.schema())
+
+    assert _read(reader, reader.partitions()) == list(range(1, 11))
+    refused = _source(streams, "MODESOFF", readMode="direct")
+    with pytest.raises(PlanningFailed, match="allow_direct off, which readMode direct needs"):
+        refused.reader(refused.schema()).partitions()
+    for name, value in (("onCommit", "burn"), ("onCommit", "ack:"), ("readMode", "quick")):
+        wrong = _source(streams, "MODES", **{name: value})
+        with pytest.raises(InvalidOptions, match=f"{name} '{value}' is none of"):
+            wrong.streamReader(wrong.schema())

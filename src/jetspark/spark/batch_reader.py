@@ -1,6 +1,5 @@
 """A batch read: the driver plans ranges of sequences, each task scans one of them."""
 
-import logging
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -24,8 +23,6 @@ from jetspark.spark.stream_view import (
     planning,
     view_of,
 )
-
-_log = logging.getLogger(__name__)
 
 
 class JetStreamBatchReader(DataSourceReader):
@@ -80,12 +77,6 @@ class JetStreamBatchReader(DataSourceReader):
             whole = Pushed(end=end).clamp(whole)
         if whole.first == whole.end:
             return whole
-        if not view.allow_direct:
-            _log.warning(
-                "stream %r has allow_direct off and is read message by message: "
-                "switch it on to read it in batches",
-                stream.name,
-            )
         # One message is read here, so that a missing permission to read is found out now.
         list(self._ranges.scan(stream, whole.first, whole.first))
         return whole

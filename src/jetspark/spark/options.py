@@ -14,7 +14,12 @@ import msgspec
 from jetspark.spark.connection_options import CONNECTION_OPTIONS, Connection, parse_connection
 from jetspark.spark.option_reader import DIGITS, OptionReader, boolean, positive, text_of
 from jetspark.subjects.match import overlaps
-from jetspark.subjects.tokens import is_valid_subject, key_problem, stream_name_problem
+from jetspark.subjects.tokens import (
+    consumer_name_problem,
+    is_valid_subject,
+    key_problem,
+    stream_name_problem,
+)
 from jetspark.units import parse_duration, parse_rfc3339
 
 FORMAT_NAME: Final = "jetstream"
@@ -41,6 +46,14 @@ class HeaderMode(StrEnum):
     NONE = "false"
     MAP = "map"
     RAW = "raw"
+
+
+class ReadMode(StrEnum):
+    """How messages are fetched."""
+
+    AUTO = "auto"
+    DIRECT = "direct"
+    CONSUMER = "consumer"
 
 
 class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,8 +87,9 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_batch_bytes: int = MAX_BATCH_BYTES
     push_down: bool = False
     """Whether a batch read takes filters of Spark; fails where Spark's setting is off."""
-    purge_on_commit: bool = False
-    """Whether what a streaming query has committed is removed from the stream."""
+    on_commit: str = ""
+    """What happens to committed messages: ``purge``, ``ack:<durable>``, or nothing."""
+    read_mode: ReadMode = ReadMode.AUTO
     trigger: "TriggerLimits | None" = None
     """How much a micro-batch takes; None in a batch read."""
 
@@ -104,6 +118,7 @@ _COMMON: Final = (
     "batchSize",
     "maxBatchBytes",
     "minLastSeq",
+    "readMode",
 )
 _BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "ledgerBucket", "pushDown")
 _STREAMING_ONLY: Final = (
@@ -113,7 +128,6 @@ _STREAMING_ONLY: Final = (
     "maxTriggerDelay",
     "onCommit",
 )
-_LATER: Final = ("readMode",)
 
 
 def parse_source_options(
@@ -132,8 +146,7 @@ def parse_source_options(
         if streaming
         else (_BATCH_ONLY, dict.fromkeys(_STREAMING_ONLY, "is for readStream"))
     )
-    refused = {**dict.fromkeys(_LATER, "is not supported yet"), **others}
-    reader = OptionReader(FORMAT_NAME, options, (*_COMMON, *own), refused)
+    reader = OptionReader(FORMAT_NAME, options, (*_COMMON, *own), others)
     stream = reader.take("stream", stream_name, "", required=not reader.has("subject"))
     start = reader.take(
         "startingOffsets",
@@ -168,7 +181,8 @@ def parse_source_options(
         batch_size=reader.take("batchSize", positive, BATCH_SIZE),
         max_batch_bytes=reader.take("maxBatchBytes", positive, MAX_BATCH_BYTES),
         push_down=reader.take("pushDown", boolean, default=default_push_down),
-        purge_on_commit=reader.take("onCommit", _purges, default=False),
+        on_commit=reader.take("onCommit", _on_commit, ""),
+        read_mode=reader.take("readMode", _read_mode, ReadMode.AUTO),
         trigger=parse_trigger(reader) if streaming else None,
     )
     first, end = parsed.starting_seq, parsed.ending_seq
@@ -265,13 +279,21 @@ def _committed(text: str) -> str:
     return query
 
 
-def _purges(text: str) -> bool:
-    """Read what happens to committed messages."""
-    if text.lower().startswith("ack:"):
-        raise ValueError("ack:<durable> is not supported yet: use purge, or none")
-    if text.lower() not in {"none", "purge"}:
-        raise ValueError(f"{text!r} is neither none nor purge")
-    return text.lower() == "purge"
+def _on_commit(text: str) -> str:
+    """Read what happens to committed messages; empty for nothing."""
+    word, colon, durable = text.partition(":")
+    if word.lower() == "ack" and consumer_name_problem(durable) is None:
+        return f"ack:{durable}"
+    if colon or word.lower() not in {"none", "purge"}:
+        raise ValueError(f"{text!r} is none of none, purge, ack:<durable>")
+    return "" if word.lower() == "none" else "purge"
+
+
+def _read_mode(text: str) -> ReadMode:
+    try:
+        return ReadMode(text.lower())
+    except ValueError:
+        raise ValueError(f"{text!r} is none of {', '.join(ReadMode)}") from None
 
 
 def _of_stream(text: str, stream: str) -> str:

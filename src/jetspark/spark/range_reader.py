@@ -13,13 +13,16 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from jetspark import sync
+from jetspark.api.enums import Retention
 from jetspark.client.jetstream.scan import Column, ScanChunk
 from jetspark.errors import AuthorizationFailed, ConnectFailed, ConnectionClosed, RequestTimeout
 from jetspark.spark.connection_options import Connection
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
-from jetspark.spark.options import SourceOptions
+from jetspark.spark.consumer_scan import consumer_scan
+from jetspark.spark.options import ReadMode, SourceOptions
 from jetspark.spark.planner import DataLoss, SequenceRange, first_missing
 from jetspark.spark.schema import BatchEncoder, columns_to_read
+from jetspark.spark.stream_view import PlanningFailed
 
 # A scan that loses its server goes on from where it was (spark.md 6.6): this many tries without
 # a message in between, then the task fails and Spark decides.
@@ -67,10 +70,22 @@ class RangeReader:
     ) -> Iterator[ScanChunk]:
         """Yield the messages of a range that the options and the schema ask for."""
         options = self._options
+        filters = options.subjects if filters is None else filters
+        direct = stream.config.allow_direct
+        if options.read_mode is ReadMode.DIRECT and not direct:
+            raise PlanningFailed(
+                f"stream {stream.name!r} has allow_direct off, which readMode direct needs: "
+                'switch it on, or set option("readMode", "auto")'
+            )
+        # Of a work queue, each consumer would take messages away: there the leader is asked.
+        limits = stream.config.retention is Retention.LIMITS
+        through_consumer = not direct and limits and options.read_mode is ReadMode.AUTO
+        if options.read_mode is ReadMode.CONSUMER or through_consumer:
+            return consumer_scan(stream, first, last, filters, batch=options.batch_size)
         return stream.scan(
             first,
             last,
-            filters=options.subjects if filters is None else filters,
+            filters=filters,
             columns=self.columns(),
             batch=options.batch_size,
             max_bytes=options.max_batch_bytes,

@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from bench import client_streams
 from bench.servers import OURS, PEER, running
 
 PAYLOAD = b"x" * 128
@@ -168,6 +169,7 @@ CASES: dict[str, tuple[Case, int]] = {
     "request / reply": (request_reply, 5_000),
     "js.publish, awaited": (js_publish, 5_000),
     "js.publish_async": (js_publish_async, 40_000),
+    **client_streams.CASES,
 }
 
 

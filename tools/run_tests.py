@@ -51,7 +51,7 @@ PARTS = (
         interpreted=True,
         arguments=("-n2",),
     ),
-    Part("engine and store simulation", 80, ("tests/simulation",)),
+    Part("engine and store simulation", 80, ("tests/simulation",), arguments=("-n2",)),
     Part("interop", 80, ("tests/interop", "tests/integration")),
     # By file: a module's cluster or server is started by one worker only.
     Part("client", 100, ("tests/client",), arguments=("-n2", "--dist", "loadfile")),

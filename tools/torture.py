@@ -25,6 +25,9 @@ from tests.campaigns.kills import Kills  # noqa: E402
 from jetspark.testing.batch_crashes import run_batch_crashes  # noqa: E402 - needs the path above
 from jetspark.testing.store_crashes import run_crashes  # noqa: E402
 from jetspark.testing.store_damage import run_flips  # noqa: E402
+from jetspark.testing.store_mutations import run_mutations  # noqa: E402
+from jetspark.testing.store_rewrites import run_rewrites  # noqa: E402
+from jetspark.testing.store_sample import KINDS  # noqa: E402
 
 Campaign = Callable[[float, int], str]
 
@@ -88,15 +91,42 @@ def batches(deadline: float, seed: int) -> str:
 
 
 def flips(deadline: float, seed: int) -> str:
-    """Bits that change by themselves."""
+    """Bits that change by themselves, in every kind of file."""
     total = 0
     while time.monotonic() < deadline:
-        run_flips(1000, seed=seed + total)
+        run_flips(1000, seed=seed + total, kind=KINDS[total // 1000 % len(KINDS)])
         total += 1000
     return f"{total} flips, at most one record lost each, every loss reported"
 
 
-CAMPAIGNS: tuple[Campaign, ...] = (kills, consumer_kills, crashes, batches, flips, fuzz_protocol)
+def mutations(deadline: float, seed: int) -> str:
+    """Files of a store, mutated without mercy."""
+    total = 0
+    while time.monotonic() < deadline:
+        run_mutations(500, seed=seed + total)
+        total += 500
+    return f"{total} mutated stores, nothing raised but the store's errors"
+
+
+def rewrites(deadline: float, seed: int) -> str:
+    """Segments that are rewritten all the time, and power cuts meanwhile."""
+    total = 0
+    while time.monotonic() < deadline:
+        run_rewrites(10, seed=seed + total)
+        total += 10
+    return f"{total} lives of rewritten segments, always exactly what was there"
+
+
+CAMPAIGNS: tuple[Campaign, ...] = (
+    kills,
+    consumer_kills,
+    crashes,
+    batches,
+    flips,
+    mutations,
+    rewrites,
+    fuzz_protocol,
+)
 
 
 def main() -> None:

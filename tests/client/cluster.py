@@ -17,15 +17,16 @@ server_name: "{name}"
 lame_duck_duration: "30s"
 lame_duck_grace_period: "1s"
 jetstream: enabled
-cluster {{ name: "C1", listen: "127.0.0.1:{port}", routes: [{routes}], no_advertise: {silent} }}
+cluster {{ name: "C1", listen: "127.0.0.1:{port}", advertise: "{told}", routes: [{routes}] }}
 """
 
 
 class Cluster:
     """Three nodes; ``urls`` are theirs, whether they run or not.
 
-    ``routes`` may say by node which ports it dials for its routes (to put a proxy between them);
-    who is not in it dials all nodes, but those that dial by themselves.
+    ``behind`` puts proxies before the routes of the last node: it maps the route port of another
+    node to the port of its proxy. Servers tell each other where to dial, so nodes advertise the
+    proxies, and the last one a port where nobody listens.
     """
 
     def __init__(
@@ -33,11 +34,11 @@ class Cluster:
         folder: Path,
         *,
         route_ports: list[int] | None = None,
-        routes: dict[int, list[int]] | None = None,
+        behind: dict[int, int] | None = None,
     ) -> None:
         self._folder = folder
         self._route_ports = route_ports or [unused_port() for _ in range(NODES)]
-        self._routes = routes or {}
+        self._behind = behind or {}
         self._client_ports = [unused_port() for _ in range(NODES)]
         self._nodes: list[ServerProcess | None] = [None] * NODES
         for node in range(NODES):
@@ -50,17 +51,20 @@ class Cluster:
 
     def start(self, node: int) -> None:
         """Start a node, or start it again with the store it had."""
-        others = [port for n, port in enumerate(self._route_ports) if n not in self._routes]
-        dialled = self._routes.get(node, others)
-        routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in dialled)
+        own = self._route_ports[node]
+        told, dialled = own, self._route_ports
+        if self._behind:
+            last = node == NODES - 1
+            dialled = [*self._behind.values()] if last else [*self._behind]
+            told = unused_port() if last else self._behind[own]
         config = self._folder / f"node{node}.conf"
         store = self._folder / f"store{node}"
         config.write_text(
             CONFIG.format(
                 name=f"n{node}",
-                port=self._route_ports[node],
-                routes=routes,
-                silent=str(bool(self._routes)).lower(),
+                port=own,
+                told=f"127.0.0.1:{told}",
+                routes=", ".join(f'"nats://127.0.0.1:{port}"' for port in dialled),
             )
         )
         self._nodes[node] = ServerProcess(

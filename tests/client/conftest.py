@@ -21,20 +21,12 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 # passes, it is reported, and its line here goes.
 LACKING = {
     "test_a_get_from_the_leader_that_must_see_a_sequence": "client text for 10180 of MSG.GET",
-    "test_a_watch_goes_on_after_a_restart": "allow_atomic, which our buckets have",
     "test_a_mirror_reads_its_own_and_writes_to_its_origin": "mirrors",
     "test_sources_appear_under_the_buckets_own_keys": "sources",
 }
 # Whole modules likewise; they are not even tried, because what a server lacks it answers with
 # silence.
-LACKING_MODULES = {
-    "test_kv": "allow_atomic, which our buckets have",
-    "test_kv_watch": "allow_atomic, which our buckets have",
-    "test_kv_extras": "atomic batches",
-    "test_sync_kv": "atomic batches",
-    "test_publish_fast": "fast batches",
-    "test_objects": "allow_batched, which our object stores have",
-}
+LACKING_MODULES: dict[str, str] = {}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

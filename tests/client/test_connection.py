@@ -248,3 +248,9 @@ async def test_a_later_info_is_taken_over() -> None:
         assert (nc.server_info.ldm, nc.server_info.max_payload) == (True, 10)
         with pytest.raises(ValueError, match="the server takes 10"):
             nc.publish("a", b"eleven bytes")
+
+
+@pytest.mark.parametrize("host", ["a" * 64 + ".example", "xn--\u00fc..example"])
+async def test_a_host_name_that_cannot_exist_is_refused(host: str) -> None:
+    with pytest.raises(ConnectFailed, match="the host name cannot be resolved"):
+        await connect(f"nats://{host}:4222")

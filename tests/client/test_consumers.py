@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from jetspark.api.consumer import ConsumerConfig
-from jetspark.api.enums import AckPolicy, DeliverPolicy
+from jetspark.api.enums import AckPolicy, DeliverPolicy, PriorityPolicy
 from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, Consumer, JetStream, JetStreamMessage, Stream
+from jetspark.client import Client, Consumer, JetStream, JetStreamMessage, PullGroup, Stream
 from jetspark.client.jetstream.consumer.explain import Reason
 from jetspark.errors import (
     BadName,
@@ -257,6 +257,28 @@ async def test_a_push_consumer_cannot_be_fetched(client: Connect, name: str) -> 
             await consumer.fetch(1)
         with pytest.raises(SubscribeRefused):
             consumer.messages()
+
+
+async def test_a_pinned_client_keeps_its_place(client: Connect, name: str) -> None:
+    """wire-facts.md 7: the pinned one gets a Nats-Pin-Id and sends it with every request."""
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 4)
+        config = {
+            "priority_groups": ("g",),
+            "priority_policy": PriorityPolicy.PINNED_CLIENT,
+            "priority_timeout": seconds(60),
+        }
+        consumer = await made(stream, durable_name="d", **config)
+        other = await stream.consumer("d")
+        group = PullGroup(name="g")
+
+        assert numbers(await consumer.fetch(1, group=group)) == [1]
+        assert await other.fetch(1, group=group, timeout=0.3) == []
+        assert numbers(await consumer.fetch(2, group=group)) == [2, 3]
+        async with consumer.messages(group=group) as messages:
+            with pytest.raises(TimeoutError):
+                # An iterator is a reader of its own, and not the pinned one.
+                await asyncio.wait_for(anext(messages), 0.3)
 
 
 # Acknowledgements.

@@ -75,7 +75,7 @@ async def test_expired_credentials_are_read_again_for_the_next_connection(
     operator = Operator()
     server = nats_server(operator.config())
     file = tmp_path / "user.creds"
-    file.write_text(credentials_text(*operator.user(exp=int(time.time()) + 2)))
+    file.write_text(credentials_text(*operator.user(exp=int(time.time()) + 3)))
     lost: list[Exception] = []
     async with await connect(
         server.url, credentials=file, disconnected_callback=lost.append, reconnect_jitter=0.0

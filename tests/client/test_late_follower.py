@@ -16,7 +16,7 @@ from tests.client.scripted import unused_port
 
 from jetspark.api.stream import StreamConfig
 from jetspark.client import Client, Stream, connect
-from jetspark.errors import MinLastSequence
+from jetspark.errors import MinLastSequence, NoResponders
 
 LATE = 2  # the node behind the proxies
 LAG = 0.3  # seconds that each chunk for it is held back
@@ -31,9 +31,8 @@ async def late_cluster(folder: Path) -> AsyncIterator[tuple[Cluster, list[ChaosP
         ChaosProxy(f"127.0.0.1:{ports[0]}") as first,
         ChaosProxy(f"127.0.0.1:{ports[1]}") as second,
     ):
-        cluster = await asyncio.to_thread(
-            Cluster, folder, route_ports=ports, routes={LATE: [first.port, second.port]}
-        )
+        behind = {ports[0]: first.port, ports[1]: second.port}
+        cluster = await asyncio.to_thread(Cluster, folder, route_ports=ports, behind=behind)
         try:
             await cluster.wait_ready()
             yield cluster, [first, second]
@@ -52,6 +51,16 @@ async def led_elsewhere(nc: Client, stream: Stream) -> None:
             await asyncio.sleep(0.2)
 
 
+async def served_directly(nc: Client) -> None:
+    """Wait until direct gets are answered: a refused one is remembered for 30 seconds."""
+    async with asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(NoResponders):
+                await nc.request("$JS.API.DIRECT.GET.S.s")
+                return
+            await asyncio.sleep(0.05)
+
+
 async def test_a_replica_that_is_behind_gives_no_stale_read_when_a_sequence_is_asked_for(
     tmp_path: Path,
 ) -> None:
@@ -66,8 +75,8 @@ async def test_a_replica_that_is_behind_gives_no_stale_read_when_a_sequence_is_a
         )
         await js.publish("s", b"0")
         await led_elsewhere(writer, stream)
+        await served_directly(reader)
         copy = await reader.jetstream(timeout=20.0).stream("S")
-        await copy.get_msg(last_by_subject="s", min_last_seq=1)
         for proxy in proxies:
             proxy.latency = LAG
         stale = rounds = 0

@@ -12,7 +12,12 @@ from jetspark.api.enums import AckPolicy
 from jetspark.api.stream import StreamConfig
 from jetspark.client import Client, JetStream, KeyValueConfig, Stream, connect
 
-QUICK: Any = {"reconnect_wait": 0.01, "reconnect_wait_max": 0.05, "reconnect_jitter": 0.0}
+QUICK: Any = {
+    "reconnect_wait": 0.01,
+    "reconnect_wait_max": 0.05,
+    "reconnect_jitter": 0.0,
+    "max_reconnects": -1,
+}
 
 
 class Restartable:

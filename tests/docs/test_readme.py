@@ -28,6 +28,9 @@ def test_the_python_of_the_tour_runs(tmp_path: Path) -> None:
         "on disk as ORDERS 3",
         "3 b'order 2'",
         "[b'order 0', b'order 1', b'order 2']",
+        "billed b'order 0'",
+        "billed b'order 1'",
+        "['mail.host', 'mail.port']",
     ]
 
 
@@ -40,7 +43,9 @@ def test_every_test_that_the_documentation_names_exists() -> None:
     """Every public promise names the test that proves it."""
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         for name in re.findall(r"`(tests/[^`]+)`", page.read_text()):
-            assert (ROOT / name).exists(), f"{page.name} names {name}"
+            file, _, test = name.partition("::")
+            assert (ROOT / file).exists(), f"{page.name} names {name}"
+            assert f"def {test}(" in (ROOT / file).read_text() if test else True, name
 
 
 def test_the_make_targets_that_the_readme_names_exist() -> None:

@@ -41,3 +41,29 @@ async def test_a_flipped_bit_costs_one_message_and_is_told_everywhere(tmp_path: 
     assert "1 messages are lost" in health["jetspark"]["warnings"][0]
     assert storez["streams"][0]["lost_messages"] == 1
     assert "jetspark_stream_lost_messages{" in metrics
+
+
+async def test_a_stream_that_cannot_be_opened_does_not_stop_the_others(tmp_path: Path) -> None:
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        for name in ("GOOD", "BAD"):
+            body = b'{"name":"%b","subjects":["%b.>"]}' % (name.encode(), name.encode())
+            await client.request(f"$JS.API.STREAM.CREATE.{name}", body, timeout=5)
+            await client.request(f"{name}.x", b"kept", timeout=5)
+        await client.close()
+    bad = next(each.parent for each in tmp_path.rglob("manifest.a") if b"BAD" in each.read_bytes())
+    for file in bad.iterdir():
+        file.write_bytes(b"\xff" * 100)
+
+    async with jetspark.Server(store_dir=tmp_path, http_port=-1) as server:
+        client = await nats.connect(server.client_url)
+        message = await client.request("$JS.API.STREAM.MSG.GET.GOOD", b'{"seq":1}')
+        storez = await get(server, "/storez")
+        status, health = await text(server, "/healthz")
+        await client.close()
+
+    assert b'"seq":1' in message.data
+    assert storez["lost_streams"][0]["stream"] == bad.name
+    assert status == 503
+    assert bad.name in health
+    assert (bad / "manifest.a").exists()

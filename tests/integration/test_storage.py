@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import nats
 import pytest
 from nats.aio.client import Client
 
 import jetspark
+import jetspark.server.jetstream
+from jetspark.engine import tending
+from jetspark.store.files import OsFiles
 
 MIB = 1 << 20
 
@@ -31,17 +36,17 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-async def create(client: Client, name: str, **settings: object) -> dict[str, object]:
+async def create(client: Client, name: str, **settings: object) -> dict[str, Any]:
     config = {"name": name, "subjects": [f"{name}.>"]} | settings
     answer = await client.request(f"$JS.API.STREAM.CREATE.{name}", json.dumps(config).encode())
-    found: dict[str, object] = json.loads(answer.data)
+    found: dict[str, Any] = json.loads(answer.data)
     assert "error" not in found, found
     return found
 
 
-async def publish(client: Client, subject: str, payload: bytes) -> dict[str, object]:
+async def publish(client: Client, subject: str, payload: bytes) -> dict[str, Any]:
     answer = await client.request(subject, payload, timeout=10)
-    found: dict[str, object] = json.loads(answer.data)
+    found: dict[str, Any] = json.loads(answer.data)
     return found
 
 
@@ -49,7 +54,7 @@ async def test_a_full_disk_refuses_serves_and_resumes(small_disk: Path) -> None:
     async with jetspark.Server(store_dir=small_disk / "store") as server:
         client = await nats.connect(server.client_url)
         await create(client, "S", allow_direct=True)
-        answers = []
+        answers: list[dict[str, Any]] = []
         while not answers or "error" not in answers[-1]:
             answers.append(await publish(client, "S.a", os.urandom(512 * 1024)))
         begun = time.monotonic()
@@ -57,7 +62,7 @@ async def test_a_full_disk_refuses_serves_and_resumes(small_disk: Path) -> None:
         took = time.monotonic() - begun
 
         assert len(answers) > 20
-        assert answers[-1]["error"]["err_code"] == refused["error"]["err_code"] == 10023  # type: ignore[index]
+        assert answers[-1]["error"]["err_code"] == refused["error"]["err_code"] == 10023
         # Generous for a busy machine: nothing is waited for.
         assert took < 1
         found = await client.request("$JS.API.DIRECT.GET.S", b'{"seq":3}', timeout=5)
@@ -103,4 +108,61 @@ async def test_a_level_with_a_period_keeps_everything_over_a_restart(tmp_path: P
     async with jetspark.Server(config=config) as server:
         client = await nats.connect(server.client_url)
         assert (await publish(client, "S.a", b"more"))["seq"] == 51
+        await client.close()
+
+
+class FailingFiles(OsFiles):
+    """The real file system, whose next synced write or sync of a segment fails when told to."""
+
+    fail_next = False
+
+    def write_synced(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
+        super().write_synced(handle, blobs, offset)
+        self._fail()
+
+    def sync(self, handle: int) -> None:
+        super().sync(handle)
+        self._fail()
+
+    def _fail(self) -> None:
+        if FailingFiles.fail_next:
+            FailingFiles.fail_next = False
+            raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize("level", ["", "sync_interval: 20ms"], ids=["durable", "interval"])
+async def test_a_stream_whose_sync_failed_is_read_only_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str
+) -> None:
+    """Fail-stop, and a second chance after the log was verified from disk."""
+    monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", FailingFiles)
+    monkeypatch.setattr(tending, "REOPEN_AFTER_NS", 300_000_000)
+    config = tmp_path / "server.conf"
+    config.write_text(f'jetstream {{ store_dir: "{tmp_path}/store"\n {level} }}\n')
+    async with jetspark.Server(config=config) as server:
+        client = await nats.connect(server.client_url)
+        await create(client, "S", allow_direct=True)
+        await publish(client, "S.a", b"kept")
+        await asyncio.sleep(0.1)
+        FailingFiles.fail_next = True
+        answer = await publish(client, "S.a", b"maybe")
+        for _ in range(100):
+            if "error" in answer:
+                break
+            answer = await publish(client, "S.a", b"maybe")
+            await asyncio.sleep(0.01)
+        assert answer["error"]["err_code"] == 10077
+        found = await client.request("$JS.API.DIRECT.GET.S", b'{"seq":1}', timeout=5)
+        assert found.data == b"kept"
+        for _ in range(200):
+            answer = await publish(client, "S.a", b"again")
+            if "error" not in answer:
+                break
+            await asyncio.sleep(0.05)
+        assert "error" not in answer
+        await client.close()
+    async with jetspark.Server(config=config) as server:
+        client = await nats.connect(server.client_url)
+        found = await client.request("$JS.API.DIRECT.GET.S", b'{"last_by_subj":"S.a"}', timeout=5)
+        assert found.data == b"again"
         await client.close()

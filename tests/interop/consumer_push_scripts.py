@@ -93,6 +93,21 @@ def queue_group(s: Session) -> None:
     s.info()
 
 
+def other_queues(s: Session) -> None:
+    """A queue alone is nobody for a consumer without a group, or of another one."""
+    s.make()
+    s.put("a")
+    for name, group in (("c", {}), ("e", {"deliver_group": "e"})):
+        member = s.wire.subscribe(f"d.{s.stream}.{name}", "g")
+        s.consumer(name, deliver_subject=name, **group)
+        s.tell(s.wire.quiet(member, 0.1))
+        s.info(name)
+        plain = s.listen(f"d.STREAM.{name}")
+        s.tell(s.wire.quiet(plain, 0.1))
+        s.tell(s.wire.taken(member))
+        s.info(name)
+
+
 def only_headers(s: Session) -> None:
     s.make()
     s.put("a", payload=b"hello", headers=b"NATS/1.0\r\nA: 1\r\n\r\n")
@@ -227,6 +242,7 @@ SCRIPTS = (
     acknowledged,
     redelivered,
     queue_group,
+    other_queues,
     only_headers,
     moved_to_another_subject,
     original_pace,

@@ -76,10 +76,13 @@ class Session:
 
     def put(self, *keys: str, payload: bytes | None = None, headers: bytes = b"") -> None:
         """Publish one message per key; payloads say which they are."""
-        for key in keys:
-            body = key.encode() if payload is None else payload
-            answer = self.wire.ask(f"{self.stream}.{key}", body, headers)
-            assert b'"error"' not in answer.payload, answer
+        answers = self.wire.ask_all(
+            [
+                (f"{self.stream}.{key}", key.encode() if payload is None else payload, headers)
+                for key in keys
+            ]
+        )
+        assert not any(b'"error"' in answer.payload for answer in answers), answers
         time.sleep(self.counted_s)
 
     def fetch(self, batch: int, name: str = "c", **options: Any) -> list[Message]:

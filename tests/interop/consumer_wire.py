@@ -116,14 +116,20 @@ class Wire:
 
     def ask(self, subject: str | bytes, payload: bytes = b"", headers: bytes = b"") -> Message:
         """One request and its one answer."""
-        inbox = b"_R.%d" % next(self._numbers)
-        self.publish(subject, payload, headers, inbox)
+        return self.ask_all([(subject, payload, headers)])[0]
+
+    def ask_all(self, requests: list[tuple[str | bytes, bytes, bytes]]) -> list[Message]:
+        """Requests that do not wait for each other, and their answers in the same order."""
+        inboxes = [b"_R.%d" % next(self._numbers) for _ in requests]
+        for inbox, (subject, payload, headers) in zip(inboxes, requests, strict=True):
+            self.publish(subject, payload, headers, inbox)
         waiting = self._arrived[b"1"]
-        self._until(lambda: any(m.to == inbox for m in waiting))
-        found = [m for m in waiting if m.to == inbox]
-        waiting[:] = [m for m in waiting if m.to != inbox]
-        assert len(found) == 1, found
-        return found[0]
+        wanted = set(inboxes)
+        self._until(lambda: wanted <= {message.to for message in waiting})
+        found = [message for message in waiting if message.to in wanted]
+        waiting[:] = [message for message in waiting if message.to not in wanted]
+        assert len(found) == len(inboxes), found
+        return sorted(found, key=lambda message: inboxes.index(message.to))
 
     def pull(self, subject: str | bytes, payload: bytes, enough: Enough) -> list[Message]:
         """One request for messages, and what came, until it is ``enough``.

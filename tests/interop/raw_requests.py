@@ -11,7 +11,7 @@ CONNECT = (
     b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"protocol":1}'
     b"\r\n"
 )
-SILENCE_SECONDS = 3.0
+SILENCE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)

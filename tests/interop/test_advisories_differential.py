@@ -53,7 +53,10 @@ def masked(value: Any) -> Any:
 
 
 def told(client: RawClient) -> dict[str, list[Any]]:
-    """The advisories of the script by their subjects: those of different subjects may overtake."""
+    """The advisories of the script by their subjects, in an order of ours.
+
+    nats-server sends them beside its answers, and under load not in their order.
+    """
     client.listen("$JS.EVENT.>")
     for verb, body in SCRIPT:
         client.ask(f"$JS.API.{verb}", body)
@@ -61,7 +64,7 @@ def told(client: RawClient) -> dict[str, list[Any]]:
     while sum(len(each) for each in events.values()) < len(SCRIPT) + ACTIONS:
         subject, payload = client.heard()
         events.setdefault(subject, []).append(masked(json.loads(payload)))
-    return events
+    return {subject: sorted(each, key=repr) for subject, each in events.items()}
 
 
 @pytest.mark.parametrize("options", ["", '"name":"me","lang":"test","version":"1.2",'])

@@ -37,7 +37,7 @@ def made(name: str, verb: str = "CREATE", **settings: object) -> tuple[str, byte
 
 
 def in_memory(name: str, **settings: object) -> tuple[str, bytes]:
-    return made(name, storage="memory", **settings)
+    return made(name, "CREATE", storage="memory", **settings)
 
 
 def changed(name: str, **settings: object) -> tuple[str, bytes]:

@@ -301,7 +301,7 @@ async def test_keys_history_and_watch_of_a_bucket_through_a_restart(tmp_path: Pa
         await kv.delete("y")
         watcher = await kv.watchall()
         first = await watched(watcher, 3)
-        await watcher.stop()
+        await watcher.stop()  # type: ignore[no-untyped-call]
         await restart(server, watch)
         watcher = await kv.watchall()
         again = await watched(watcher, 3)
@@ -310,7 +310,7 @@ async def test_keys_history_and_watch_of_a_bucket_through_a_restart(tmp_path: Pa
         after = await watched(watcher, 2)
         keys = await kv.keys()
         history = [entry.value for entry in await kv.history("x")]
-        await watcher.stop()
+        await watcher.stop()  # type: ignore[no-untyped-call]
 
     assert first == again == ["x=2", "y=DEL", "-"]
     assert after == ["z=9", "x=3"]
@@ -345,7 +345,10 @@ async def test_objects_are_stored_read_listed_and_watched_through_a_restart(
         read = await store.get("large")
         listed = sorted(info.name for info in await store.list())
         watcher = await store.watch()
-        seen = [await watcher.updates(timeout=PATIENCE_S) for _ in range(3)]
+        seen = [
+            await watcher.updates(timeout=PATIENCE_S)  # type: ignore[no-untyped-call]
+            for _ in range(3)
+        ]
         await store.delete("small")
         with pytest.raises(nats.js.errors.ObjectNotFoundError):
             await store.get("small")

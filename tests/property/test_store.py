@@ -8,8 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from jetspark.store.committer import write
 from jetspark.store.log import Group, StreamLog
 from jetspark.store.manifest import Identity
+from jetspark.store.memory import MemoryFiles
 from jetspark.store.record import record_time
 from jetspark.store.recovery import Recovery
 from jetspark.store.store import FileStore
@@ -117,6 +119,14 @@ class StoreMachine(RuleBasedStateMachine):
             self.ghosts |= self.flying
         self.flying, self.waiting, self.group = {}, {}, None
 
+    @precondition(lambda self: self.log.failed)
+    @rule()
+    def reopen(self) -> None:
+        """The log is verified and written to again; what had failed is cut off for good."""
+        assert self.log.reopen()
+        assert not self.log.read_only
+        self.ghosts = {}
+
     # Ends --------------------------------------------------------------------------------------
 
     @rule()
@@ -161,10 +171,11 @@ class StoreMachine(RuleBasedStateMachine):
         (self.log,) = self.store.open(self._hear)
         found = messages(self.log)
         # Everything that was acknowledged; of the rest only what was staged.
-        acked = {seq: m for seq, m in self.durable.items() if seq not in self.ghosts}
-        assert found.items() >= acked.items()
-        assert found.items() <= (acked | staged | self.ghosts).items()
+        assert found.items() >= self.durable.items()
+        assert found.items() <= (self.durable | staged | self.ghosts).items()
         self.durable = found
+        # Whatever a start shows it has put on the disk: from now on it must stay, or stay away.
+        self.ghosts = {}
         self.flying, self.waiting, self.group = {}, {}, None
         self.highest = max(found, default=0)
 
@@ -198,5 +209,65 @@ class StoreMachine(RuleBasedStateMachine):
         assert log.first_at(time) == expected
 
 
+class MemoryMachine(RuleBasedStateMachine):
+    """The same promises over files in memory: nothing fails there, and nothing is ever lost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files = MemoryFiles()
+        self.store = FileStore(self.files, Path("/store"), segment_size=600, cache_budget=0)
+        self.store.open(lambda *_: None)
+        self.log = self.store.create(
+            Identity(stream_id=2**63 + 12345, account="A", name="S", created_ns=1)
+        )
+        self.model: dict[int, Message] = {}
+        self.staged: dict[int, Message] = {}
+
+    @rule(staged=message_lists)
+    def stage(self, staged: list[Message]) -> None:
+        for message in staged:
+            tail = message.headers + message.body + b"\r\n"
+            seq = self.log.stage_message(message.subject, len(message.headers), tail, 1)
+            self.staged[int(seq)] = message
+
+    @rule()
+    def commit(self) -> None:
+        group = self.log.take_group()
+        if group is not None:
+            assert write(self.log.files, group) is None
+            self.log.commit()
+        self.model |= self.staged
+        self.staged = {}
+
+    @rule(seq=st.integers(1, 40), count=st.integers(1, 4))
+    def delete(self, seq: int, count: int) -> None:
+        self.commit()
+        known = [one for one in range(seq, seq + count) if one in self.model]
+        assert self.log.stage_delete_range(seq, seq + count - 1) == len(known)
+        for one in known:
+            del self.model[one]
+        self.commit()
+
+    @rule()
+    def keep_house(self) -> None:
+        while self.log.maintain():
+            pass
+
+    @rule()
+    def restart(self) -> None:
+        self.commit()
+        self.log.close()
+        self.store.close()
+        assert self.files.open_handles == 0
+        self.store = FileStore(self.files, Path("/store"), segment_size=600, cache_budget=0)
+        (self.log,) = self.store.open(lambda *_: None)
+
+    @invariant()
+    def readers_see_what_is_there(self) -> None:
+        assert messages(self.log) == self.model
+
+
 StoreMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestStore = StoreMachine.TestCase
+MemoryMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestMemory = MemoryMachine.TestCase

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams
@@ -44,7 +44,7 @@ class Pipeline:
 
     def catch_up(self, **options: str) -> StreamingQuery:
         """Read what there is and end; raises what the query ended with."""
-        query = self.start(**options)
+        query = self.start(available_now=True, **options)
         query.awaitTermination(120)
         return query
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from jetspark.ids import Nuid, new_inbox
+from jetspark.ids import Nuid, new_inbox, short_id
 
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 STEP_MIN, STEP_MAX = 33, 333
@@ -116,3 +116,11 @@ def test_an_inbox_is_the_prefix_and_an_id() -> None:
 
     assert new_inbox(nuid) == "_INBOX.0000000000070000000009"
     assert new_inbox(nuid, "my.prefix").startswith("my.prefix.00000000000700000000")
+
+
+def test_a_short_id_has_eight_characters_of_the_same_alphabet() -> None:
+    made = [short_id(number) for number in (0, 61, 62, 2**64 - 1)]
+
+    assert made[:3] == ["00000000", "0000000z", "00000010"]
+    assert len(made[3]) == 8
+    assert made[3].isalnum()

@@ -17,6 +17,7 @@ from jetspark.client.jetstream.kv.encryption import AesGcmValues
 from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
 from jetspark.client.jetstream.kv.lock import Election, Lock
 from jetspark.client.jetstream.kv.members import MemberChange, Members, Membership
+from jetspark.client.jetstream.kv.replica import KeyValueReplica
 from jetspark.client.jetstream.kv.transaction import Transaction
 from jetspark.client.jetstream.kv.watch import KeyWatcher
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
@@ -27,6 +28,7 @@ from jetspark.client.jetstream.objects.watching import ObjectWatcher
 from jetspark.client.jetstream.publish import AckFuture, Expect
 from jetspark.client.jetstream.publish_atomic import AtomicBatch
 from jetspark.client.jetstream.publish_fast import FastPublisher
+from jetspark.client.jetstream.replica import StreamReplica
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
@@ -59,6 +61,7 @@ __all__ = [
     "JetStreamMessage",
     "KeyValue",
     "KeyValueConfig",
+    "KeyValueReplica",
     "KeyWatcher",
     "Lock",
     "MemberChange",
@@ -83,6 +86,7 @@ __all__ = [
     "ScanChunk",
     "Stream",
     "StreamMessage",
+    "StreamReplica",
     "Subscription",
     "TlsFiles",
     "Transaction",

@@ -111,6 +111,9 @@ class Connection(asyncio.BufferedProtocol):
         except OSError as error:
             self._cut()
             raise ConnectFailed(dial_problem(error)) from error
+        except UnicodeError as error:
+            self._cut()
+            raise ConnectFailed(f"the host name cannot be resolved: {error}") from error
         except BaseException:
             self._cut()
             raise

@@ -16,7 +16,7 @@ from jetspark.client.outgoing import Outgoing
 from jetspark.client.receive import Receiver
 from jetspark.client.server_errors import connect_failure
 from jetspark.client.server_pool import Backoff, ServerAddress, ServerPool
-from jetspark.errors import AuthorizationFailed, ConnectionClosed, Error
+from jetspark.errors import AuthorizationFailed, ConnectFailed, ConnectionClosed, Error
 from jetspark.protocol.encoder import encode_connect
 from jetspark.protocol.handshake import ServerInfo
 from jetspark.protocol.limits import PAYLOAD_MAX
@@ -70,6 +70,7 @@ class Link:
         self._search: asyncio.Task[None] | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._lame_duck = False
+        self._backoff = self._new_backoff()
         self.reconnects = 0
         self.outgoing: Final = Outgoing(
             self._loop, options.write_buffer_bytes, options.reconnect_buffer_bytes
@@ -158,8 +159,10 @@ class Link:
         self._owner.on_down()
         self._events.disconnected(error)
         if self._closed is None:
-            lived = self._loop.time() - connection.ready_at
-            self._start_search(wait_first=lived < SHORT_LIFE)
+            short = self._loop.time() - connection.ready_at < SHORT_LIFE
+            if not short:
+                self._backoff = self._new_backoff()
+            self._start_search(wait_first=short)
 
     # Looking for a server.
 
@@ -168,24 +171,32 @@ class Link:
             self._find_server(wait_first=wait_first), name="jetspark reconnect"
         )
 
-    async def _find_server(self, *, wait_first: bool) -> None:
+    def _new_backoff(self) -> Backoff:
         options = self._options
-        backoff = Backoff(
+        return Backoff(
             options.reconnect_wait,
             options.reconnect_wait_max,
             options.reconnect_jitter,
             RANDOM.uniform,
         )
-        if wait_first:
-            await asyncio.sleep(backoff.next())
-        while not await self._try_round():
-            failure = connect_failure(self._pool)
-            if not self._pool.drop_hopeless():
-                self._give_up(failure)
-                return
-            if isinstance(failure, AuthorizationFailed):
-                self._events.error(failure)
-            await asyncio.sleep(backoff.next())
+
+    async def _find_server(self, *, wait_first: bool) -> None:
+        try:
+            if wait_first:
+                await asyncio.sleep(self._backoff.next())
+            while not await self._try_round():
+                failure = connect_failure(self._pool)
+                if not self._pool.drop_hopeless():
+                    self._give_up(failure)
+                    return
+                if isinstance(failure, AuthorizationFailed):
+                    self._events.error(failure)
+                await asyncio.sleep(self._backoff.next())
+        except Exception as error:  # noqa: BLE001 - a search that died would never be noticed
+            failure = ConnectFailed(f"looking for a server failed: {error!r}")
+            failure.__cause__ = error
+            self._give_up(failure)
+            return
         self.reconnects += 1
         self._owner.on_up(again=True)
         if self._connection is not None:

@@ -1,6 +1,6 @@
 """When who has something to do: one heap for streams, one for consumers (contracts.md 1)."""
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Generic, Protocol, TypeVar
 
@@ -30,6 +30,7 @@ class Deadlines(Generic[_Timed]):
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, _Timed]] = []
         self._numbers = count()  # so that two of them are never compared
+        self._dropped = 0
 
     def note(self, timed: _Timed) -> None:
         """Somebody may have an earlier deadline than the one that is known."""
@@ -37,6 +38,14 @@ class Deadlines(Generic[_Timed]):
         if deadline > 0 and (timed.deadline == 0 or deadline < timed.deadline):
             timed.deadline = deadline
             heappush(self._heap, (deadline, next(self._numbers), timed))
+
+    def forget(self) -> None:
+        """One of them was dropped: they are not kept for the sake of their deadlines."""
+        self._dropped += 1
+        if self._dropped * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if not entry[2].dropped]
+            heapify(self._heap)
+            self._dropped = 0
 
     def next(self) -> int | None:
         """When the first one has something to do."""

@@ -111,7 +111,7 @@ class Engine(Consumers):
             # With TTLs some may be there for ever: those streams are read first (expiry.py).
             log.expire_before(now - config.max_age + 1)
         self._add(stream)
-        self.adopt_consumers(stream)
+        self.adopt_consumers(stream, now)
         return True
 
     def create_stream(self, config: StreamConfig, now: int) -> Stream:
@@ -140,7 +140,7 @@ class Engine(Consumers):
         """Show a stream that was restored; the answer to who restored it."""
         shown = Stream(config, stream.created_ns, stream.log, self._batch_limits)
         self._add(shown)
-        self.adopt_consumers(shown)
+        self.adopt_consumers(shown, now)
         return STREAM_CREATE.ok(stream_info(shown, now, StreamCreateResponse))
 
     def discard(self, stream: Stream) -> None:
@@ -152,9 +152,8 @@ class Engine(Consumers):
 
     def update_stream(self, stream: Stream, config: StreamConfig) -> None:
         """Decide that a stream has another configuration; raises StoreReadOnly."""
-        log = stream.log
-        log.set_limits(*evicting(config))
-        log.stage_configuration(encode(config))
+        stream.log.set_limits(*evicting(config))
+        stream.log.stage_configuration(encode(config))
         self._configure(stream, config)
         self.mark_dirty(stream)
 
@@ -167,6 +166,7 @@ class Engine(Consumers):
         for subject in config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
+        self.consumers_of_changed(stream)
 
     def change_settings(self, settings: EngineSettings) -> None:
         """Go by other settings from now on."""

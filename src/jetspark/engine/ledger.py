@@ -74,7 +74,7 @@ class AccountLedger:
     def limit(self, storage: Storage) -> int:
         """What the account may store; -1: no limit of its own."""
         limits = self.limits
-        return limits.max_memory if storage is Storage.MEMORY else limits.max_storage
+        return limits.max_memory if storage == Storage.MEMORY else limits.max_storage
 
     def change(self, limits: AccountLimits) -> None:
         """Go by other limits from now on; what is stored stays."""
@@ -89,7 +89,7 @@ class AccountLedger:
         limits = self.limits
         if old is None and 0 <= limits.max_streams <= len(self._counted):
             raise Refusal(ErrCode.STREAMS_LIMIT_REACHED)
-        in_memory = config.storage is Storage.MEMORY
+        in_memory = config.storage == Storage.MEMORY
         # A stream without a limit needs some room at least, as in nats-server.
         size = max(config.max_bytes, 1) if old is None else config.max_bytes - old.max_bytes
         if (old is None or size > 0) and not self._has_room(config.storage, size):
@@ -112,7 +112,7 @@ class AccountLedger:
         return sum(
             max(stream.config.max_bytes, 0)
             for stream in self._counted
-            if stream.config.storage is storage
+            if stream.config.storage == storage
         )
 
     def promised(self, storage: Storage) -> int:
@@ -154,7 +154,7 @@ class AccountLedger:
     def server_changed(self, storage: Storage) -> None:
         """The server went over its budget, or back under it: look at every stream again."""
         for stream in self._counted:
-            if stream.config.storage is storage:
+            if stream.config.storage == storage:
                 self._guard(stream)
 
     def _guard(self, stream: Stream) -> None:

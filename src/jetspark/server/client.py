@@ -107,11 +107,7 @@ class ClientHandler(ServerOps):
             return
         if self.verbose:
             receiver.queue(OK)
-        if (
-            data[ss] == _DOLLAR
-            and router.desk.deliveries
-            and self.on_consumer(subject, data, ss, se, rs, re, hs, ps, pe)
-        ):
+        if data[ss] == _DOLLAR and self.on_consumer(subject, data, ss, se, rs, re, hs, ps, pe):
             return
         route = router.route(subject)
         delivered = False
@@ -133,7 +129,10 @@ class ClientHandler(ServerOps):
     ) -> None:
         """Give a message to the engine, if it wants it; nobody at all is told to a requester."""
         router = self.router
-        if target is None:
+        if target is None or (
+            target.kind == NEXT
+            and not router.pull(target.subject, data[hs:ps], data[ps:pe], data[rs:re])
+        ):
             if not delivered and re > rs and self.no_responders:
                 self._say_no_responders(subject, data[rs:re])
         elif target.kind == PUBLISH:
@@ -142,12 +141,7 @@ class ClientHandler(ServerOps):
             staged = stream.publish(subject, data, rs, re, hs, ps, pe, router.now, router.outbox)
             if staged and not stream.dirty:
                 router.mark_dirty(stream)
-        elif target.kind == NEXT:
-            if not router.pull(target.subject, data[hs:ps], data[ps:pe], data[rs:re]) and (
-                not delivered and re > rs and self.no_responders
-            ):
-                self._say_no_responders(subject, data[rs:re])
-        else:
+        elif target.kind != NEXT:
             stream = target.stream
             if (
                 target.kind == DIRECT_GET
@@ -177,6 +171,8 @@ class ClientHandler(ServerOps):
         """Take an acknowledgement or an answer to flow control; False when it is neither."""
         router = self.router
         desk = router.desk
+        if not desk.deliveries:
+            return False
         if subject.startswith(ACK_PREFIX):
             if not desk.on_ack(data, ss, se, rs, re, ps, pe, router.now):
                 return False

@@ -18,7 +18,7 @@ from jetspark.engine.outbox import Outbox
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, TRANSFER, Target
-from jetspark.server.push_outlet import push_outlet
+from jetspark.server.outlets import push_outlet, reply_outlet
 from jetspark.server.router import Router
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Committer, Housekeeper, write
@@ -66,7 +66,7 @@ class EngineDriver:
         self.api_errors = 0
         self._idle = asyncio.Event()
 
-        engine.outlet_for = router.outlet
+        engine.outlet_for = lambda subject: reply_outlet(router, subject)
         engine.advisories.wanted = router.listens
         router.resolve = engine.resolve
         router.request = self._request
@@ -75,7 +75,8 @@ class EngineDriver:
         router.resumed = self._resumed
         router.desk.deliveries = engine.deliveries
         router.desk.watched = engine.hub.watched
-        router.desk.interest = lambda subject: engine.interest_changed(subject, int(router.now))
+        # By the clock: a client leaves without a chunk, and the last one may be minutes ago.
+        router.desk.interest = lambda subject: engine.interest_changed(subject, clock.now_ns())
         router.desk.confirmed = engine.confirmed
         engine.push_outlet_for = lambda subject, group: push_outlet(router, subject, group)
         engine.hub.agenda.wake = self._schedule_turn
@@ -144,7 +145,7 @@ class EngineDriver:
 
     def _resumed(self) -> None:
         """A client that had too much waiting has room: runs for it go on."""
-        if self.engine.stalled:
+        if self.engine.stalled or self.engine.stalled_runs:
             self._schedule_turn()
 
     def _mark_dirty(self, stream: Stream) -> None:
@@ -165,7 +166,7 @@ class EngineDriver:
         if self.engine.advance(int(self._router.now), self._outbox) or more or self._may_commit():
             self._schedule_turn()
         self._flush(self._router)
-        if self.engine.stalled and self.engine.unstall():
+        if (self.engine.stalled or self.engine.stalled_runs) and self.engine.unstall():
             self._schedule_turn()
         self._rearm()
 

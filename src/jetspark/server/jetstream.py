@@ -17,6 +17,7 @@ from jetspark.engine.engine import Engine
 from jetspark.engine.ledger import NO_LIMIT, AccountLedger, ServerLedger
 from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.stream import Stream
+from jetspark.errors.storage import StorageFault, UnknownRecordKind, WrongStoreFormat
 from jetspark.server.accounts import Account
 from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
@@ -61,6 +62,8 @@ class JetStreamRuntime:
         )
         self._commit_delay = settings.jetspark.commit_delay
         self._drivers: dict[str, EngineDriver] = {}
+        # Folders of streams that could not be opened, and why.
+        self.unopened: list[tuple[Path, str]] = []
         self.counts = CommitCounts()
         self._committer = ThreadCommitter(
             self._files,
@@ -86,9 +89,17 @@ class JetStreamRuntime:
         drivers = {
             account.name: self.serve(account, granted, flush) for account, granted in accounts
         }
-        for stream_log in self._store.open(report_recovery):
+        for stream_log in self._store.open(report_recovery, self._cannot_open):
             owner = drivers.get(stream_log.identity.account)
-            if owner is None:
+            if owner is not None and stream_log.identity.name in owner.engine.streams:
+                log.error(
+                    "Stream %r is there twice: %s is not served, move it away or export it with "
+                    "jetspark doctor",
+                    stream_log.identity.name,
+                    stream_log.folder,
+                )
+                stream_log.close()
+            elif owner is None:
                 log.warning(
                     "Stream %r belongs to account %r, which is not configured: it stays on disk",
                     stream_log.identity.name,
@@ -106,6 +117,16 @@ class JetStreamRuntime:
         for driver in self._drivers.values():
             driver.follow_streams()
             driver.keep_house()
+
+    def _cannot_open(self, folder: Path, error: StorageFault | OSError) -> None:
+        """One stream cannot be opened: the others are served, this one is reported.
+
+        What another version wrote stops the start: nothing is wrong with it.
+        """
+        if isinstance(error, WrongStoreFormat | UnknownRecordKind):
+            raise error
+        log.error("The stream in %s cannot be opened, the others are served: %s", folder, error)
+        self.unopened.append((folder, str(error)))
 
     def serve(
         self, account: Account, granted: AccountJetStream, flush: Callable[[Router], object]

@@ -199,6 +199,7 @@ class ObservedJetStream:
         budgets = runtime.ledger.limits
         self._accounts = accounts
         self._counts = runtime.counts
+        self._unopened = runtime.unopened
         self.echo: JetStreamEcho = jetstream_echo(
             settings,
             store_dir=str(runtime.folder),
@@ -212,8 +213,11 @@ class ObservedJetStream:
         return self._accounts
 
     def lost_streams(self) -> Sequence[LostStream]:
-        """A stream that cannot be opened ends the start, so there is none."""
-        return ()
+        """Those that could not be opened, by their folders: nobody can tell their names."""
+        return [
+            LostStream(account=folder.parent.name, stream=folder.name, reason=reason)
+            for folder, reason in self._unopened
+        ]
 
     def commits(self) -> CommitStats | None:
         """What the committer did since the start."""

@@ -9,13 +9,12 @@ the same bytes (speed.md 4.2). Output is collected per receiver and written once
 """
 
 from collections.abc import Callable
-from typing import Final
 
 from librt.random import Random
 from mypy_extensions import i64
 
 from jetspark.engine.direct.read import DirectReader
-from jetspark.engine.outbox import Outbox, Outlet
+from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import PUBLISH, Target
 from jetspark.headers.numbers import digits, write_number
@@ -24,9 +23,6 @@ from jetspark.server.desk import ConsumerDesk
 from jetspark.server.receiver import Receiver, Subscription, Traffic
 from jetspark.server.route import Route, is_compact
 from jetspark.subjects.sublist import Match, Sublist
-
-# A run of messages to one receiver pauses while it has this much waiting (speed.md 6).
-OUTLET_FULL: Final[i64] = 256 * 1024
 
 
 class Router:
@@ -294,16 +290,6 @@ class Router:
             out.write(b"}\r\n")
             self._count(subscription, receiver, size)
 
-    def outlet(self, subject: bytes) -> Outlet | None:
-        """The one receiver of a reply subject; None when there is none."""
-        route = self.route(subject)
-        if route.subscribers:
-            return ClientOutlet(self, route.subscribers[0])
-        for group in route.groups:
-            size: i64 = len(group)
-            return ClientOutlet(self, group[self.random.randrange(size) if size > 1 else 0])
-        return None
-
 
 class RouterOutbox(Outbox):
     """The engine's outbox of one account: runs of acknowledgements take no detour."""
@@ -316,27 +302,6 @@ class RouterOutbox(Outbox):
         """Answer publishers, behind all that is here already."""
         self._router.send_outbox()
         self._router.send_acks(head, replies, sequences)
-
-
-class ClientOutlet(Outlet):
-    """A subscription as the receiver of a run of messages."""
-
-    def __init__(self, router: Router, subscription: Subscription) -> None:
-        self._router: Router = router
-        self._subscription: Subscription = subscription
-
-    def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
-        """Send one message."""
-        self._router.give(self._subscription, None, subject, reply, headers, payload)
-
-    def full(self) -> bool:
-        """Say whether the client has much output waiting."""
-        receiver = self._subscription.receiver
-        return receiver.paused or len(receiver.out) > OUTLET_FULL
-
-    def gone(self) -> bool:
-        """Say whether nobody listens any more."""
-        return self._subscription.closed
 
 
 def no_target(_subject: bytes) -> Target | None:

@@ -10,7 +10,8 @@ from typing import Final
 from librt.vecs import append, vec
 from mypy_extensions import i32, i64, mypyc_attr
 
-from jetspark.subjects.match import matches
+from jetspark.store.subject_order import SubjectOrder
+from jetspark.subjects.match import literal_head, matches
 from jetspark.subjects.tokens import is_literal
 
 NOWHERE: Final[i64] = 0  # no record lies at offset 0: the head of the segment does
@@ -112,6 +113,7 @@ class Search:
         self.subjects: dict[bytes, SubjectEntry] = {}
         # By number; a number that nobody has holds the blank entry.
         self.entries: list[SubjectEntry] = []
+        self.order: SubjectOrder = SubjectOrder()
         self.segments: list[Columns] = []
         self.messages: i64 = 0
         self.first_seq: i64 = 0
@@ -193,10 +195,26 @@ class Search:
                 return b"\0"
             return b"\0" * int(found.number) + b"\1"
         flags = bytearray(max(1, len(self.entries)))
-        for entry in self.entries:
-            if entry.count > 0 and matches(entry.subject, pattern):
+        for entry in self.entries_like(pattern):
+            if entry.count > 0:
                 flags[int(entry.number)] = 1
         return bytes(flags)
+
+    def entries_like(self, pattern: bytes) -> list[SubjectEntry]:
+        """The entries whose subjects match a pattern, in no order, with or without messages."""
+        if is_literal(pattern):
+            found = self.subjects.get(pattern)
+            return [] if found is None else [found]
+        prefix = literal_head(pattern)
+        if not prefix:
+            return [entry for entry in self.entries if matches(entry.subject, pattern)]
+        if not self.order.made:
+            self.order.make(list(self.subjects))
+        return [
+            self.subjects[subject]
+            for subject in self.order.beginning_with(prefix)
+            if matches(subject, pattern)
+        ]
 
     def last_match(self, pattern: bytes) -> i64:
         """Sequence of the newest message whose subject matches; 0 when there is none."""
@@ -206,7 +224,7 @@ class Search:
                 return 0
             return found.last
         last: i64 = 0
-        for entry in self.entries:
-            if entry.count > 0 and entry.last > last and matches(entry.subject, pattern):
+        for entry in self.entries_like(pattern):
+            if entry.count > 0 and entry.last > last:
                 last = entry.last
         return last

@@ -276,9 +276,8 @@ class Housekeeper:
     """Does the chores of logs in one thread, one after the other; nothing waits for them.
 
     A chore that compiled code does holds the interpreter lock for one step at most, and gives it
-    away whenever it reads or writes. One that must go slowly lets others pass meanwhile; without
-    ``monotonic_ns`` nothing waits. ``start`` and ``close`` belong to the thread in which
-    ``hand_back`` runs what it is given.
+    away whenever it reads or writes. One that must go slowly lets others pass; without a clock
+    nothing waits. ``start`` and ``close`` belong to the thread that ``hand_back`` leads to.
     """
 
     def __init__(
@@ -290,8 +289,10 @@ class Housekeeper:
         self._monotonic_ns = monotonic_ns
         self._queue: SimpleQueue[_Task | None] = SimpleQueue()
         self._open: list[_Task] = []
-        # Chores that wait, the one that goes on next first; only the thread looks at them.
-        self._slow: deque[_Task] = deque()
+        # Chores that wait; only the thread looks at them.
+        self._slow: list[_Task] = []
+        # When the next step of a kind of chore is due.
+        self._resume: dict[type, int] = {}
         self._thread: threading.Thread | None = None
         self._closing = False
 
@@ -301,9 +302,8 @@ class Housekeeper:
             done(True)
             return
         if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="jetspark-housekeeper", daemon=True
-            )
+            name = "jetspark-housekeeper"
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
         task = _Task(chore, done)
         self._open.append(task)
@@ -321,20 +321,29 @@ class Housekeeper:
 
     def _run(self) -> None:
         while (task := self._next()) is not None:
-            if self._do(task):
-                self._hand_back(partial(self._finish, task))
-            else:
+            if not self._do(task):
                 self._slow.append(task)
+                continue
+            self._hand_back(partial(self._finish, task))
 
     def _next(self) -> "_Task | None":
         """The next task: one that came, or else the one that has waited long enough."""
-        if not self._slow or self._monotonic_ns is None:
-            return self._queue.get()
-        wait = self._slow[0].resume_ns - self._monotonic_ns()
-        try:
-            return self._queue.get(timeout=wait / 1e9) if wait > 0 else self._queue.get_nowait()
-        except Empty:
-            return self._slow.popleft()
+        clock = self._monotonic_ns
+        while clock is not None:
+            first = min(self._slow, key=lambda task: task.resume_ns, default=None)
+            wait = max(0, first.resume_ns - clock()) / 1e9 if first else None
+            try:
+                task = self._queue.get(timeout=wait)
+            except Empty:
+                assert first is not None, "without one there is no end to waiting"
+                self._slow.remove(first)
+                return first
+            # Chores of one kind share one pace, whoever they are for.
+            if task is None or self._resume.get(type(task.chore), 0) <= clock():
+                return task
+            task.resume_ns = self._resume[type(task.chore)]
+            self._slow.append(task)
+        return self._queue.get()
 
     def _do(self, task: "_Task") -> bool:
         """Do steps of a chore; True when it has ended, False when it has to wait."""
@@ -345,11 +354,12 @@ class Housekeeper:
                     return True
                 pause = task.chore.pause_ns()
                 if pause > 0 and self._monotonic_ns is not None:
-                    task.resume_ns = self._monotonic_ns() + pause
+                    kind = type(task.chore)
+                    begin = max(self._monotonic_ns(), self._resume.get(kind, 0))
+                    task.resume_ns = self._resume[kind] = begin + pause
                     return False
         except Exception:
-            # Nothing depends on a chore, so nothing stops because of it; the next start of the
-            # stream does without.
+            # Nothing depends on a chore, so nothing stops because of it.
             log.exception("housekeeping of a stream failed")
         return True
 

@@ -36,7 +36,7 @@ from jetspark.store.columns import Columns
 from jetspark.store.condensed import STEP_READ, STEP_WRITE, Chore
 from jetspark.store.files import Files
 from jetspark.store.record import FIXED, SEGMENT_DROP, SKIP, Codec, record_kind
-from jetspark.store.rewriting import Source, gone_rows
+from jetspark.store.rewriting import Source, copy_record, gone_rows
 
 SUFFIX: Final = ".compact.tmp"  # what ends in .tmp is litter to the next start
 
@@ -165,7 +165,7 @@ class Compactor(Chore):
                 break
             body = data[came + int(FIXED) : came + total - 10]
             if self.keeper.keeps(int(record_kind(data, came)), body):
-                self.pieces.write(data[came : came + total])
+                copy_record(self.codec, data, came, total, self.pieces)
             came = int(source.copy(self.codec, data, came + total, self.pieces, self.written))
         source.at += came
         self.moved += came

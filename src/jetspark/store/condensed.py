@@ -180,6 +180,9 @@ class Condenser(Chore):
             generation=int(self.generation),
         )
         self.pieces.write(frame(MAGIC, msgspec.json.encode(head)))
+        # As its name says: what belongs before it is not believed.
+        self.last_seq = int(self.name[:20]) - 1
+        self.put(FROM, self.last_seq)
         self.at = first
 
     def read(self) -> None:

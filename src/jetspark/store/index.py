@@ -58,6 +58,7 @@ class StreamIndex(Search):
                 found = SubjectEntry(subject, len(self.entries))
                 self.entries.append(found)
             self.subjects[subject] = found
+            self.order.add(subject)
         return found
 
     def add_segment(self, handle: i64, base: i64, start: i64, name: str = "") -> None:
@@ -299,6 +300,7 @@ class StreamIndex(Search):
             self.entries.pop()
         self.free = [n for n, entry in enumerate(self.entries) if entry.number < 0]
         self.generation += 1
+        self.order.forget()
 
     def forget_staged(self) -> None:
         """Drop what exists only because of messages that did not become durable."""

@@ -109,6 +109,13 @@ class Ledger:
             place <= segment for place in self.fast_batches_in.values()
         )
 
+    def lies_in(self, segments: set[str]) -> bool:
+        """Say whether some of these segments are needed to know what is in here."""
+        return any(
+            {records.document_in, records.state_in} & segments
+            for records in self.consumers.values()
+        ) or any(place in segments for place in self.fast_batches_in.values())
+
     def moved(self, names: list[str]) -> None:
         """Segments became one that has the name of the first."""
         others = set(names[1:])

@@ -7,7 +7,6 @@ called when its synced write returned, and only then do the index and the reader
 never used again a skip record covers them before anything else is written.
 """
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +17,7 @@ from jetspark.store import failure
 from jetspark.store.columns import SubjectEntry
 from jetspark.store.configuration import adopt_limits, apply_configuration
 from jetspark.store.files import Files
-from jetspark.store.manifest import Identity, renew_manifests
+from jetspark.store.manifest import Identity
 from jetspark.store.record import (
     CONFIGURATION,
     CONSUMER,
@@ -44,7 +43,7 @@ from jetspark.store.rewriting import apply_drop
 from jetspark.store.segments import Segments
 from jetspark.store.staging import Group
 from jetspark.store.subject_purge import purge_subject, rare_entry
-from jetspark.store.syncing import prepare, set_durability, settle
+from jetspark.store.syncing import prepare, renew, set_durability, settle
 
 __all__ = ["CACHE_BUDGET", "Group", "StreamLog"]
 
@@ -58,7 +57,6 @@ class StreamLog(Segments):
         self, files: Files, folder: Path, identity: Identity, segment_size: int, cache_budget: int
     ) -> None:
         super().__init__(files, folder, identity, segment_size, cache_budget)
-        self.manifest_due: bool = False
         # Sequences (first, last) that recovery looked for in vain.
         self.missing: list[tuple[int, int]] = []
         self.level: str = "durable"
@@ -137,12 +135,8 @@ class StreamLog(Segments):
             self.doomed.settle(self.durable_position)
         if self.index.wants_recycling():
             self.index.recycle(self.entries)
-        if self.manifest_due:
-            # The log says it already: what fails here is made good by the next start.
-            self.manifest_due = False
-            with suppress(OSError):
-                floor = int(self.sequence_floor)
-                renew_manifests(self.files, self.folder, self.identity, floor)
+        if self.manifest_due and not self.unsynced:
+            renew(self)
         return self.durable_position
 
     def apply_group(self, group: Group) -> None:

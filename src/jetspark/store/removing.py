@@ -119,8 +119,9 @@ class Removing(Staging):
         before = self.filling_messages
         self.count_out(end, mask, staged)
         self.stage_record(PURGE, purge_body(self.staged_seq, before_seq, keep, pattern))
-        for entry in self.index.entries:
-            if 0 < entry.staged_last < end and (everything or matches(entry.subject, pattern)):
+        index = self.index
+        for entry in index.entries if everything else index.entries_like(pattern):
+            if 0 < entry.staged_last < end:
                 self.restage(entry, 0)
         self.doomed.purge(self.staged_position, end, pattern)
         if everything and keep == 0:

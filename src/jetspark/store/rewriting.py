@@ -67,7 +67,7 @@ class Source:
                     self.moved = append(self.moved, written + len(writer))
                     self.last_time = record_time(data, at)
                     if not self.packing or not pack(codec, data, int(at), writer):
-                        copy_message(codec, data, at, total, writer)
+                        copy_record(codec, data, at, total, writer)
                     k += 1
             elif CONSUMER <= kind <= FAST_BATCH:
                 break
@@ -75,10 +75,9 @@ class Source:
         return at
 
 
-def copy_message(codec: Codec, data: bytes, at: i64, total: i64, writer: BytesWriter) -> None:
-    """Copy one message; a member of an atomic batch is one no longer."""
-    flags = record_flags(data, at)
-    if flags & BATCH_MEMBER == 0:
+def copy_record(codec: Codec, data: bytes, at: i64, total: i64, writer: BytesWriter) -> None:
+    """Copy one record; a member of an atomic batch is one no longer."""
+    if record_flags(data, at) & BATCH_MEMBER == 0:
         writer.write(data[at : at + total])
         return
     end = subject_end(data, at)
@@ -86,7 +85,7 @@ def copy_message(codec: Codec, data: bytes, at: i64, total: i64, writer: BytesWr
         writer,
         record_sequence(data, at),
         record_time(data, at),
-        MESSAGE,
+        record_kind(data, at),
         0,
         data[at + FIXED : end],
         headers_in(record_lengths(data, at)),

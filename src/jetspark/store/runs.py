@@ -8,7 +8,7 @@ from librt.strings import read_i64_le
 
 from jetspark.store.columns import Columns
 from jetspark.store.compaction import Before, Compactor, Keeper
-from jetspark.store.ledger import Ledger
+from jetspark.store.ledger import Ledger, restate
 from jetspark.store.record import CONSUMER, CONSUMER_STATE, FAST_BATCH
 from jetspark.store.rewriting import Source, take_over
 from jetspark.store.segment import encode_rewritten_head
@@ -34,7 +34,21 @@ def next_compactor(log: "Segments") -> Compactor | None:
     run = find_run(files[:-2], int(log.segment_size))
     if not run and log.packing:
         run = [file for file in files[:-1] if not (file.rows[0].packed or file.pinned)][:1]
+    if run and log.quarantine.copied(sources_of(run)) and restated(log, run):
+        return None
     return compactor(log, files, run) if run else None
+
+
+def restated(log: "Segments", run: list[SegmentFile]) -> bool:
+    """Stage again what the ledger has from a run with damage; False when it has nothing there.
+
+    The record may be the damaged one: then only the index of the segment still had it.
+    """
+    if not log.ledger.lies_in({file.name for file in run}):
+        return False
+    if not log.opening:
+        restate(log, run[-1].name)
+    return True
 
 
 def find_run(files: list[SegmentFile], segment_size: int) -> list[SegmentFile]:

@@ -80,6 +80,8 @@ class Segments(Removing):
         # It is time to sync what was acknowledged before it was on disk.
         self.sync_due: bool = False
         self.sync_error: OSError | None = None
+        # A manifest says less than the log.
+        self.manifest_due: bool = False
 
     def roll(self) -> None:
         """Go on in a new segment; when that fails, nothing is written before it was repeated.

@@ -184,7 +184,8 @@ class StreamFolder:
         size = self._files.size(handle)
         log.filled_to = size
         condensed = read_condensed(log, name, size)
-        if condensed is not None:
+        # With sequences that are used up already, each record must be looked at.
+        if condensed is not None and log.index.last_seq < first_seq:
             ready = self._replay_condensed(log, condensed, recovery, newest=newest)
             if ready is not None:
                 return ready

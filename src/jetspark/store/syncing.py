@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from jetspark.store.condensed import Chore
-from jetspark.store.manifest import Manifest, read_manifests, write_manifest
+from jetspark.store.manifest import Manifest, read_manifests, renew_manifests, write_manifest
 from jetspark.store.record import GROUP_FIRST
 
 if TYPE_CHECKING:
@@ -65,8 +65,20 @@ def sync_now(log: "Segments") -> None:
 def synced(log: "Segments", end: int) -> None:
     """The newest segment is on the disk up to here."""
     log.synced_end = max(end, int(log.synced_end))
+    if log.manifest_due and not log.unsynced:
+        renew(log)
     if not log.unsynced and log.in_flight is None and len(log.writer) == 0:
         log.group_flag = int(GROUP_FIRST)
+
+
+def renew(log: "Segments") -> None:
+    """Put the configuration that the log says, durably, into the manifests.
+
+    What fails here is made good by the next start, because the log says it already.
+    """
+    log.manifest_due = False
+    with suppress(OSError):
+        renew_manifests(log.files, log.folder, log.identity, int(log.sequence_floor))
 
 
 def raise_floor(log: "Segments", floor: int) -> None:
@@ -74,7 +86,8 @@ def raise_floor(log: "Segments", floor: int) -> None:
     found, _ = read_manifests(log.files, log.folder)
     if found is None:
         raise OSError(errno.EIO, "no manifest can be read", str(log.folder))
-    renewed = Manifest(epoch=found.epoch + 1, identity=log.identity, sequence_floor=floor)
+    # Not the log's own identity: a manifest must not say what a power cut takes from the log.
+    renewed = Manifest(epoch=found.epoch + 1, identity=found.identity, sequence_floor=floor)
     write_manifest(log.files, log.folder, renewed)
     log.sequence_floor = floor
 

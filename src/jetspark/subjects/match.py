@@ -112,3 +112,15 @@ def same_token(a: bytes, a_at: i64, a_stop: i64, b: bytes, b_at: i64, b_stop: i6
         a_at += 1
         b_at += 1
     return True
+
+
+def literal_head(pattern: bytes) -> bytes:
+    """Return what stands before the first wildcard, with the dot."""
+    end: i64 = len(pattern)
+    start: i64 = 0
+    while start < end:
+        stop = token_end(pattern, start, end)
+        if wildcard_at(pattern, start, stop) != 0:
+            break
+        start = stop + 1
+    return pattern[:start]

@@ -12,7 +12,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from jetspark.subjects.match import matches, token_end, wildcard_at
+from jetspark.subjects.match import literal_head, matches
 from jetspark.subjects.tokens import DOT, has_empty_token, is_literal, is_valid_subject
 from jetspark.subjects.trie import Leaf, Match, Node, collect, leaf_of, merge, remove_value
 
@@ -191,7 +191,7 @@ class Sublist:
         looks: i64 = len(self._cache) + len(self._prefixes)
         if looks == 0:
             return
-        head = _literal_head(pattern)
+        head = literal_head(pattern)
         if len(head) == 0 or looks > self._looks_left:
             _forget_all(self._cache)
             _forget_all(self._prefixes)
@@ -233,15 +233,3 @@ def _forget_all(cache: dict[bytes, Match]) -> None:
     for old in cache.values():
         old.stale = True
     cache.clear()
-
-
-def _literal_head(pattern: bytes) -> bytes:
-    """Return what stands before the first wildcard, with the dot."""
-    end: i64 = len(pattern)
-    start: i64 = 0
-    while start < end:
-        stop = token_end(pattern, start, end)
-        if wildcard_at(pattern, start, stop) != 0:
-            break
-        start = stop + 1
-    return pattern[:start]

@@ -32,10 +32,18 @@ from jetspark.sync.consumers import (
     PullSubscription,
     PushSubscription,
 )
-from jetspark.sync.jetstream import AckFuture, AtomicBatch, FastPublisher, JetStream, Stream
+from jetspark.sync.jetstream import (
+    AckFuture,
+    AtomicBatch,
+    FastPublisher,
+    JetStream,
+    Stream,
+    StreamReplica,
+)
 from jetspark.sync.key_value import (
     Election,
     KeyValue,
+    KeyValueReplica,
     KeyWatcher,
     Lock,
     Members,
@@ -68,6 +76,7 @@ __all__ = [
     "JetStreamMessage",
     "KeyValue",
     "KeyValueConfig",
+    "KeyValueReplica",
     "KeyWatcher",
     "Lock",
     "MemberChange",
@@ -92,6 +101,7 @@ __all__ = [
     "Server",
     "Stream",
     "StreamMessage",
+    "StreamReplica",
     "Subscription",
     "TlsFiles",
     "Transaction",

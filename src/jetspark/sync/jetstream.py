@@ -5,6 +5,7 @@ Made from jetspark.client.jetstream.context,
 jetspark.client.jetstream.publish,
 jetspark.client.jetstream.publish_atomic,
 jetspark.client.jetstream.publish_fast,
+jetspark.client.jetstream.replica,
 jetspark.client.jetstream.streams.
 """
 
@@ -24,6 +25,7 @@ from jetspark.client.jetstream.context import JetStream as _JetStream
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
 from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.client.jetstream.local_copy import MEMORY_MAX
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.client.jetstream.publish import AckFuture as _AckFuture
 from jetspark.client.jetstream.publish import Expect
@@ -36,6 +38,7 @@ from jetspark.client.jetstream.publish_fast import (
     RefusalCallback,
 )
 from jetspark.client.jetstream.publish_fast import FastPublisher as _FastPublisher
+from jetspark.client.jetstream.replica import StreamReplica as _StreamReplica
 from jetspark.client.jetstream.scan import BATCH_BYTES, BATCH_SIZE, COLUMNS, Copies, ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import GET_BATCH_SIZE
@@ -475,6 +478,63 @@ class Stream:
         )
 
 
+class StreamReplica:
+    """The newest message of every subject, in this process. Made by ``JetStream.replica``.
+
+    ``get_last`` and ``messages`` ask nobody and wait for nothing; they show the stream as of
+    ``seq``. Deletions and purges of messages are not noticed.
+    """
+
+    def __init__(self, portal: Portal, inner: _StreamReplica) -> None:
+        self._portal = portal
+        self._inner = inner
+
+    @property
+    def seq(self) -> int:
+        """The highest sequence that was seen."""
+        return self._inner.seq
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def get_last(self, subject: str) -> StreamMessage:
+        """The newest message of a subject; MessageNotFound when the replica has none."""
+        return self._inner.get_last(subject)
+
+    def messages(self) -> list[StreamMessage]:
+        """All of them, as of one sequence, ordered by sequence."""
+        return self._inner.messages()
+
+    def get_last_at(
+        self, subject: str, min_last_seq: int, *, timeout: float | None = None
+    ) -> StreamMessage:
+        """The newest message as of ``min_last_seq`` or later.
+
+        Waits half of ``timeout`` for the replica to get there, then asks the server.
+        """
+        return self._portal.call(self._inner.get_last_at(subject, min_last_seq, timeout=timeout))
+
+    def wait_for(self, seq: int, *, timeout: float | None = None) -> bool:
+        """Wait until the replica has seen ``seq``; False when it does not in time."""
+        return self._portal.call(self._inner.wait_for(seq, timeout=timeout))
+
+    def close(self) -> None:
+        """Stop following the stream and free the memory."""
+        self._portal.call(self._inner.close())
+
+    def __enter__(self) -> Self:
+        self._portal.call(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+
 class JetStream:
     """Streams of one account or domain. Made by ``Client.jetstream``."""
 
@@ -667,6 +727,28 @@ class JetStream:
                 on_refused=on_refused,
                 dialect=dialect,
                 ack_timeout=ack_timeout,
+            ),
+        )
+
+    def replica(
+        self,
+        stream: str,
+        *,
+        subjects: Sequence[str] = (">",),
+        max_bytes: int = MEMORY_MAX,
+        timeout: float | None = None,
+    ) -> StreamReplica:
+        """The newest message of every subject of a stream in memory, kept current.
+
+        Returns when it is complete. Beyond ``max_bytes`` it gives up: reading then raises
+        BufferFull. For buckets: ``KeyValue.replica``.
+        """
+        return StreamReplica(
+            self._portal,
+            self._portal.call(
+                self._inner.replica(
+                    stream, subjects=subjects, max_bytes=max_bytes, timeout=timeout
+                )
             ),
         )
 

@@ -4,6 +4,7 @@
 Made from jetspark.client.jetstream.kv.bucket,
 jetspark.client.jetstream.kv.lock,
 jetspark.client.jetstream.kv.members,
+jetspark.client.jetstream.kv.replica,
 jetspark.client.jetstream.kv.transaction,
 jetspark.client.jetstream.kv.watch.
 """
@@ -14,8 +15,8 @@ from types import TracebackType
 from typing import Self
 
 from jetspark.client.jetstream.kv.backend import TimeToLive
-from jetspark.client.jetstream.kv.bucket import LOCK_TTL
 from jetspark.client.jetstream.kv.bucket import KeyValue as _KeyValue
+from jetspark.client.jetstream.kv.coordination import LOCK_TTL
 from jetspark.client.jetstream.kv.entry import BucketStatus, Entry
 from jetspark.client.jetstream.kv.housekeeping import OLDER_THAN
 from jetspark.client.jetstream.kv.lock import Election as _Election
@@ -23,8 +24,10 @@ from jetspark.client.jetstream.kv.lock import Lock as _Lock
 from jetspark.client.jetstream.kv.members import MemberChange
 from jetspark.client.jetstream.kv.members import Members as _Members
 from jetspark.client.jetstream.kv.members import Membership as _Membership
+from jetspark.client.jetstream.kv.replica import KeyValueReplica as _KeyValueReplica
 from jetspark.client.jetstream.kv.transaction import Transaction as _Transaction
 from jetspark.client.jetstream.kv.watch import KeyWatcher as _KeyWatcher
+from jetspark.client.jetstream.local_copy import MEMORY_MAX
 from jetspark.sync.portal import Portal
 
 
@@ -301,6 +304,70 @@ class Members:
         return self._portal.chunks(self._inner.watch())
 
 
+class KeyValueReplica:
+    """The values of a bucket, or of a part, in this process. Made by ``KeyValue.replica``.
+
+    ``get`` and ``items`` ask nobody and wait for nothing; they show the bucket as of
+    ``revision``. Deleting or purging *messages* of the stream is not noticed, as by any watch.
+    """
+
+    def __init__(self, portal: Portal, inner: _KeyValueReplica) -> None:
+        self._portal = portal
+        self._inner = inner
+
+    @property
+    def revision(self) -> int:
+        """The highest revision that was seen."""
+        return self._inner.revision
+
+    @property
+    def memory(self) -> int:
+        """What the replica takes, about."""
+        return self._inner.memory
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def get(self, key: str) -> Entry:
+        """The value as this replica has it; KeyNotFound when it has none."""
+        return self._inner.get(key)
+
+    def value(self, key: str, default: bytes | None = None) -> bytes | None:
+        """Only the value, or ``default``: the fastest way to read."""
+        return self._inner.value(key, default)
+
+    def items(self) -> dict[str, Entry]:
+        """All values, as of one revision."""
+        return self._inner.items()
+
+    def get_at(self, key: str, min_last_revision: int, *, timeout: float | None = None) -> Entry:
+        """The value as of ``min_last_revision`` or later.
+
+        Waits half of ``timeout`` for the replica to get there, then asks the server.
+        """
+        return self._portal.call(self._inner.get_at(key, min_last_revision, timeout=timeout))
+
+    def wait_for(self, revision: int, *, timeout: float | None = None) -> bool:
+        """Wait until the replica has seen ``revision``; False when it does not in time."""
+        return self._portal.call(self._inner.wait_for(revision, timeout=timeout))
+
+    def close(self) -> None:
+        """Stop following the bucket and free the memory."""
+        self._portal.call(self._inner.close())
+
+    def __enter__(self) -> Self:
+        self._portal.call(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+
 class KeyValue:
     """A handle to one bucket. Made by ``JetStream.key_value`` and ``create_key_value``."""
 
@@ -514,18 +581,6 @@ class KeyValue:
         """Remove the bucket and all data; the handle cannot be used afterwards."""
         self._portal.call(self._inner.destroy(timeout=timeout))
 
-    def lock(self, key: str, *, owner: str = "", ttl: float = LOCK_TTL) -> Lock:
-        """A lock that others respect; use it with ``async with``. ``token`` is for fencing."""
-        return Lock(self._portal, self._portal.run(self._inner.lock, key, owner=owner, ttl=ttl))
-
-    def elect(self, key: str, candidate: str, *, ttl: float = LOCK_TTL) -> Election:
-        """Take part in the election of one leader among the candidates for ``key``."""
-        return Election(self._portal, self._portal.run(self._inner.elect, key, candidate, ttl=ttl))
-
-    def members(self, group: str, *, ttl: float = LOCK_TTL) -> Members:
-        """Who is there: members of ``group`` that announce themselves every few seconds."""
-        return Members(self._portal, self._portal.run(self._inner.members, group, ttl=ttl))
-
     def readonly(self) -> "KeyValue":
         """A handle to the same bucket that refuses to write."""
         return KeyValue(self._portal, self._portal.run(self._inner.readonly))
@@ -545,3 +600,27 @@ class KeyValue:
         traceback: TracebackType | None,
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+    def lock(self, key: str, *, owner: str = "", ttl: float = LOCK_TTL) -> Lock:
+        """A lock that others respect; use it with ``async with``. ``token`` is for fencing."""
+        return Lock(self._portal, self._portal.run(self._inner.lock, key, owner=owner, ttl=ttl))
+
+    def elect(self, key: str, candidate: str, *, ttl: float = LOCK_TTL) -> Election:
+        """Take part in the election of one leader among the candidates for ``key``."""
+        return Election(self._portal, self._portal.run(self._inner.elect, key, candidate, ttl=ttl))
+
+    def members(self, group: str, *, ttl: float = LOCK_TTL) -> Members:
+        """Who is there: members of ``group`` that announce themselves every few seconds."""
+        return Members(self._portal, self._portal.run(self._inner.members, group, ttl=ttl))
+
+    def replica(
+        self, *filters: str, max_bytes: int = MEMORY_MAX, timeout: float | None = None
+    ) -> KeyValueReplica:
+        """A copy of the values in memory, kept current; returns when it is complete.
+
+        Beyond ``max_bytes`` it gives up: reading then raises BufferFull.
+        """
+        return KeyValueReplica(
+            self._portal,
+            self._portal.call(self._inner.replica(*filters, max_bytes=max_bytes, timeout=timeout)),
+        )

@@ -92,6 +92,9 @@ class StreamModel:
         # What an acknowledgement means, and the highest sequence that readers ever saw.
         self.level = "durable"
         self.seen_seq = 0
+        self._moment: tuple[object, ...] = ()
+        self._states: list[State] = []
+        self._certain: set[int] = set()
         # Everything older was taken out by age; whoever opens the stream does that again.
         self.expired_before = 0
 
@@ -138,6 +141,7 @@ class StreamModel:
 
     def _collapse(self) -> None:
         if all(fate is Fate.ACKED for fate, _ in self.changes):
+            self.base = self.base.copy()
             for _, change in self.changes:
                 self.base.do(change)
             self.changes = []
@@ -166,7 +170,22 @@ class StreamModel:
         self._collapse()
 
     def states(self) -> "list[State]":
-        """Everything that may be found; empty when there are too many possibilities."""
+        """Everything that may be found; empty when there are too many possibilities.
+
+        Asked for many images of one moment, so it is kept until something changes.
+        """
+        moment = (self.base, tuple(self.changes))
+        if self._moment != moment:
+            self._moment = moment
+            self._states = self._possible_states()
+            self._certain = (
+                set.intersection(*(set(state.messages) for state in self._states))
+                if self._states
+                else set()
+            )
+        return self._states
+
+    def _possible_states(self) -> "list[State]":
         if sum(fate is not Fate.ACKED for fate, _ in self.changes) > OPEN_MAX:
             return []
         states = [self.base]
@@ -184,8 +203,8 @@ class StreamModel:
 
     def certain(self) -> set[int]:
         """Sequences that everything that may be found has."""
-        states = self.states()
-        return set.intersection(*(set(state.messages) for state in states)) if states else set()
+        self.states()
+        return self._certain
 
     def adopt(self, found: "Found") -> None:
         """Readers see this after a start: from now on it counts as acknowledged.

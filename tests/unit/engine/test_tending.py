@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 from tests.unit.engine.conftest import Bench
 
+from jetspark.api.enums import PersistMode, Storage
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.stream.config import prepared
 from jetspark.engine.stream.stream import Stream
 from jetspark.store.committer import write
 from jetspark.store.memory import MemoryFiles
 from jetspark.testing.disk import SimulatedDisk
+from jetspark.units import Nanoseconds
 
 MIB = 1 << 20
 ROOT = Path("/store")
@@ -66,7 +68,7 @@ def test_a_level_with_a_period_syncs_once_per_period(disk: SimulatedDisk) -> Non
 
 def test_a_stream_asks_for_async(disk: SimulatedDisk) -> None:
     bench = Bench(ROOT, disk)
-    config = StreamConfig(name="S", subjects=("s.>",), persist_mode="async")  # type: ignore[arg-type]
+    config = StreamConfig(name="S", subjects=("s.>",), persist_mode=PersistMode.ASYNC)
     stream = bench.engine.create_stream(prepared(config), bench.now)
     before = syncs(disk)
     publish(bench, stream, b"x")
@@ -118,7 +120,7 @@ def test_a_stream_whose_write_failed_is_reopened_after_a_while(disk: SimulatedDi
 def test_a_read_only_stream_with_old_messages_has_nothing_to_do(disk: SimulatedDisk) -> None:
     """Its deadline would be in the past for ever."""
     bench = Bench(ROOT, disk)
-    config = StreamConfig(name="S", subjects=("s.>",), max_age=1_000_000_000)  # type: ignore[arg-type]
+    config = StreamConfig(name="S", subjects=("s.>",), max_age=Nanoseconds(1_000_000_000))
     stream = bench.engine.create_stream(prepared(config), bench.now)
     publish(bench, stream, b"kept")
     disk.fail(2, errno.EIO)
@@ -204,7 +206,7 @@ def test_a_quota_is_tried_again_at_once(disk: SimulatedDisk) -> None:
 
 def test_a_stream_in_memory_is_gone_after_a_start_and_touches_no_disk(disk: SimulatedDisk) -> None:
     bench = Bench(ROOT, disk)
-    config = StreamConfig(name="M", subjects=("m.>",), storage="memory")  # type: ignore[arg-type]
+    config = StreamConfig(name="M", subjects=("m.>",), storage=Storage.MEMORY)
     before = disk.steps
     stream = bench.engine.create_stream(prepared(config), bench.now)
     bench.store(stream, b"m.1", b"x")

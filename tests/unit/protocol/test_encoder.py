@@ -3,6 +3,7 @@
 import pytest
 from librt.strings import BytesWriter
 
+from jetspark.headers.numbers import write_number
 from jetspark.protocol import encoder
 from jetspark.protocol.handshake import ConnectOptions, ServerInfo
 
@@ -64,7 +65,7 @@ def test_numbers_of_every_length_are_written(digits: int) -> None:
     low, high = 10 ** (digits - 1), min(10**digits, 1 << 63) - 1
     for number in (low, low + 1, low + 10, high // 2, high - 1, high, 0):
         out = BytesWriter()
-        encoder.write_number(out, number)
+        write_number(out, number)
 
         assert out.getvalue() == b"%d" % number
 

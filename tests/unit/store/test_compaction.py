@@ -314,6 +314,12 @@ def test_members_of_a_batch_become_plain_messages(small: "Bench") -> None:
     small.log.end_batch()
     small.write()
     small.log.commit()
+    small.log.begin_batch()
+    small.log.stage_consumer(1, b"one")
+    small.log.stage_consumer_state(1, True, b"state")
+    small.log.end_batch()
+    small.write()
+    small.log.commit()
     rest = fill(small)
     delete(small, [seq for seq in batch + rest if seq % 5])
     keep_house(small)
@@ -322,6 +328,8 @@ def test_members_of_a_batch_become_plain_messages(small: "Bench") -> None:
     data, at = small.log.locate(5)
 
     assert record_flags(data, at) & BATCH_MEMBER == 0
+    names = {path.name for path in small.disk.paths()}
+    assert all(path.name + ".idx" in names for path in small.segments()[:-1])
     assert messages(small.log)[5].body == BODY
     assert small.recovery.damaged == []
 

@@ -37,6 +37,14 @@ class Chore:
         return self.pause
 
 
+class SlowChore(Chore):
+    """A minute between two steps."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__(steps)
+        self.pause = 60 * 10**9
+
+
 class Loop:
     """Where hand_back leads: runs what it was given when the test says so."""
 
@@ -76,8 +84,7 @@ def test_a_chore_that_must_go_slowly_lets_others_pass() -> None:
     loop = Loop()
     ended: list[str] = []
     keeper = Housekeeper(loop.hand_back, lambda: 0)
-    slow = Chore(5)
-    slow.pause = 60 * 10**9
+    slow = SlowChore(5)
     keeper.start(slow, lambda _failed: ended.append("slow"))
     assert slow.begun.wait(10)
     keeper.start(Chore(1), lambda _failed: ended.append("quick"))
@@ -88,6 +95,21 @@ def test_a_chore_that_must_go_slowly_lets_others_pass() -> None:
     keeper.close()
 
     assert ended == ["quick", "slow"]
+
+
+def test_chores_of_one_kind_share_one_pace() -> None:
+    """A thousand streams are not read a thousand times as fast."""
+    loop = Loop()
+    keeper = Housekeeper(loop.hand_back, lambda: 0)
+    chores = [SlowChore(5) for _ in range(3)]
+    for chore in chores:
+        keeper.start(chore, lambda _failed: None)
+    assert chores[0].begun.wait(10)
+    keeper.start(Chore(1), lambda _failed: None)
+    loop.run(1)
+    keeper.close()
+
+    assert [chore.left for chore in chores] == [4, 5, 5]
 
 
 def test_a_chore_that_waited_goes_on() -> None:

@@ -2,6 +2,7 @@
 
 # Every call has a timeout argument (design.md, "The client").
 
+from collections.abc import Sequence
 from typing import Literal
 
 from jetspark.api.account import ACCOUNT_INFO, AccountInfo
@@ -22,7 +23,10 @@ from jetspark.client.jetstream.api import ApiClient, api_prefix
 from jetspark.client.jetstream.consumer.consume import MessageCallback
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.high_water import HighWater
+from jetspark.client.jetstream.kv.backend import WatchPlan
 from jetspark.client.jetstream.kv.calls import BucketCalls
+from jetspark.client.jetstream.kv.follow import Follow
+from jetspark.client.jetstream.local_copy import MEMORY_MAX, LocalCopy
 from jetspark.client.jetstream.objects.calls import ObjectCalls
 from jetspark.client.jetstream.publish import (
     PUBLISH_ASYNC_MAX,
@@ -40,6 +44,8 @@ from jetspark.client.jetstream.publish_fast import (
     GapCallback,
     RefusalCallback,
 )
+from jetspark.client.jetstream.replica import StreamReplica
+from jetspark.client.jetstream.scan import check_filters
 from jetspark.client.jetstream.stream_lists import stream_name_pages, stream_pages
 from jetspark.client.jetstream.streams import Stream
 from jetspark.client.jetstream.subscribe.plan import Wanted, settle
@@ -255,6 +261,27 @@ class JetStream(BucketCalls, ObjectCalls):
             dialect=dialect,
             ack_timeout=self._api.seconds(ack_timeout),
         )
+
+    async def replica(
+        self,
+        stream: str,
+        *,
+        subjects: Sequence[str] = (">",),
+        max_bytes: int = MEMORY_MAX,
+        timeout: float | None = None,
+    ) -> StreamReplica:
+        """The newest message of every subject of a stream in memory, kept current.
+
+        Returns when it is complete. Beyond ``max_bytes`` it gives up: reading then raises
+        BufferFull. For buckets: ``KeyValue.replica``.
+        """
+        found = await self.stream(stream, timeout=timeout)
+        plan = WatchPlan(filters=check_filters(subjects) or (">",), plain=True)
+        follow = Follow(self._api, found, "", plan, self._high_water.wanted(stream))
+        ttl_ns = found.config.max_age
+        copy = LocalCopy(follow, f"stream {stream!r}", max_bytes=max_bytes, ttl_ns=ttl_ns)
+        await copy.start(self._api.seconds(timeout))
+        return StreamReplica(self._api, found, copy)
 
     # Subscribing: the workflow of ADR-15.
 

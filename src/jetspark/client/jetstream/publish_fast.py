@@ -46,6 +46,7 @@ from jetspark.headers.status import NO_RESPONDERS
 FLOW: Final = 500  # messages per ack that are asked for; released servers grant no more
 MAX_OUTSTANDING_ACKS: Final = 2  # as orbit.go
 PINGS: Final = 2  # before silence is an error
+LATE_ACK: Final = 1.0  # seconds for the last ack of a batch that the server calls unknown
 
 GapCallback = Callable[[int, int], None]
 RefusalCallback = Callable[[int, ApiError], None]
@@ -96,6 +97,7 @@ class FastPublisher:
         self._subject = b""
         self._ack: PubAck | None = None
         self._failure: Error | None = None
+        self._unknown: Error | None = None
         self._closing = False
 
     @property
@@ -220,7 +222,7 @@ class FastPublisher:
         if self._subscription is None:
             self._open()
             return 1
-        while self._subscription.pending_msgs or not self._window.room():
+        while self._subscription.pending_msgs or not self._window.room() or self._unknown:
             await self._hear()
             self._check()
         return self._window.room()
@@ -249,11 +251,14 @@ class FastPublisher:
         """Wait for answers and take them; silence is asked about, then an error."""
         assert self._subscription is not None
         for tried in range(PINGS + 1):
+            patience = min(self._timeout, LATE_ACK) if self._unknown else self._timeout
             try:
-                async with asyncio.timeout(self._timeout):
+                async with asyncio.timeout(patience):
                     for message in await self._subscription.next_chunk(256):
                         self._take(message)
             except TimeoutError:
+                if self._unknown is not None:
+                    raise self._unknown from None
                 if not self._dialect.can_ping or tried == PINGS:
                     break
                 reply, block = self._dialect.mark(self.sent, PING, b"")
@@ -298,7 +303,12 @@ class FastPublisher:
 
     def _on_pub_ack(self, ack: PubAck) -> None:
         if ack.error is not None:
-            self._fail(api_error(ack.error.code, ack.error.err_code, ack.error.description))
+            error = api_error(ack.error.code, ack.error.err_code, ack.error.description)
+            if ack.error.err_code == ErrCode.FAST_ID_UNKNOWN and self._window.sent > 1:
+                # The batch has ended; its last ack says where, and may still wait for the disk.
+                self._unknown = error
+            else:
+                self._fail(error)
         elif not ack.batch:
             self._fail(
                 NotSupported(

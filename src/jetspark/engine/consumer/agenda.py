@@ -54,6 +54,7 @@ class Agenda:
         self.unsaved: list[Reader] = []
         self.noted: list[Reader] = []
         self.save_at: i64 = 0
+        self.scratch: BytesWriter = BytesWriter()
         # Set by the driver: a turn of the loop is wanted.
         self.wake: Callable[[], None] = no_driver
 
@@ -71,7 +72,7 @@ class Agenda:
 
     def save(self, reader: "Reader", now: i64) -> None:
         """The state of a consumer changed."""
-        if not reader.unsaved:
+        if not reader.unsaved and reader.journalled:
             reader.unsaved = True
             self.unsaved.append(reader)
             if self.save_at == 0:
@@ -180,7 +181,7 @@ class Reader:
         self.owner: Any = owner
         self.cursor: Cursor = cursor
         self.pending: Pending = Pending()
-        self.scratch: BytesWriter = BytesWriter()
+        self.scratch: BytesWriter = agenda.scratch
         self.ack_prefix: bytes = b""
         # Configuration.
         self.policy: i64 = ACK_NONE
@@ -220,7 +221,9 @@ class Reader:
         self.receiving: bool = False
         self.dropped: bool = False
         self.listed: bool = False
+        self.stalled: bool = False  # the receivers have enough waiting
         self.unsaved: bool = False
+        self.journalled: bool = True  # or else it ends with the process
         self.limited: bool = False
         self.looking_at: i64 = 0
         # The deadline that the engine knows of, and the owner's next one; 0: none.

@@ -56,6 +56,7 @@ class Consumer(Verdicts):
         self.durable = False
         cursor = Cursor(stream.log.index, filters_of(config))
         self.delivery = Delivery(stream, hub.agenda, self, cursor)
+        self.delivery.journalled = not config.mem_storage
         self.delivery.ack_prefix = b"$JS.ACK.%b.%b." % (stream.name, self.name.encode())
         self.journal = Journal(self.delivery)
         self.requests = Requests(self)
@@ -247,6 +248,10 @@ class Consumer(Verdicts):
     def choose(self, size: int, now: int) -> Waiting | None:
         """The request that gets the next message, by priority."""
         return self.groups.choose(size, now)
+
+    def all_full(self) -> bool:
+        """Say whether everybody who waits has enough waiting for them."""
+        return all(request.outlet.full() for request in self.delivery.waiting)
 
     def ask_to_confirm(self) -> None:
         """Enough is out: flow control."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import msgspec
 
 from jetspark.api.advisory import ConsumerActed
@@ -15,6 +17,12 @@ from jetspark.engine.consumer.retention import Retention
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import StoreReadOnly
+from jetspark.store.ledger import ConsumerRecords
+
+log = logging.getLogger("jetspark.engine")
+
+# When the disk refused the journal, it is tried again so much later.
+SAVE_AGAIN_NS = 1_000_000_000
 
 
 class Document(msgspec.Struct):
@@ -76,8 +84,7 @@ class Consumers(Retention):
         document = Document(
             consumer.name, msgspec.Raw(encode(consumer.config)), consumer.created_ns
         )
-        log = consumer.stream.log
-        log.stage_consumer(consumer.number, msgspec.json.encode(document))
+        consumer.stream.log.stage_consumer(consumer.number, msgspec.json.encode(document))
         self._save(consumer)
         self.mark_dirty(consumer.stream)
 
@@ -147,6 +154,7 @@ class Consumers(Retention):
     def _detach(self, consumer: Consumer) -> None:
         stream = consumer.stream
         consumer.close()
+        self.timed.forget()
         stream.consumers.pop(consumer.name, None)
         self.deliveries.pop(self._key(consumer), None)
         readers = consumer.readers
@@ -159,16 +167,34 @@ class Consumers(Retention):
         for consumer in list(stream.consumers.values()):
             self._detach(consumer)
 
-    def adopt_consumers(self, stream: Stream) -> None:
+    def adopt_consumers(self, stream: Stream, now: int = 0) -> None:
         """Take over the consumers that the log of a stream knows."""
         for number, records in stream.log.consumers.items():
-            consumer = self.recorded_consumer(
-                stream, number, records.document, records.state, records.changes
-            )
-            self._attach(consumer, consumer.idle_since)
+            self._adopt(stream, number, records, now)
         if stream.consumers:
             # What was acknowledged before the crash may not have been removed.
-            self.look_for_interest(stream, 0)
+            self.look_for_interest(stream, now)
+
+    def _adopt(self, stream: Stream, number: int, records: ConsumerRecords, now: int) -> None:
+        name = stream.config.name
+        document = records.document
+        try:
+            consumer = self.recorded_consumer(
+                stream, number, document, records.state, records.changes
+            )
+        except (msgspec.MsgspecError, ValueError) as problem:
+            try:
+                consumer = self.recorded_consumer(stream, number, document, b"", [])
+            except msgspec.MsgspecError:
+                text = "Stream %r: the record of consumer number %d cannot be read: %s"
+                log.error(text, name, number, problem)  # noqa: TRY400 - no traceback
+                return
+            text = "Stream %r: the state of consumer %r cannot be read, it starts again: %s"
+            log.error(text, name, consumer.name, problem)  # noqa: TRY400 - no traceback
+            consumer.begin()
+        # Clients had no way to show that they are there while the server was not.
+        consumer.idle_since = max(consumer.idle_since, now)
+        self._attach(consumer, consumer.idle_since)
 
     def recorded_consumer(
         self, stream: Stream, number: int, document: bytes, state: bytes, changes: list[bytes]
@@ -231,12 +257,35 @@ class Consumers(Retention):
                 self._detach(consumer)
                 continue
             consumer.journal.start_again()
+            self.hub.agenda.save(consumer.delivery, self.hub.now + SAVE_AGAIN_NS)
             durable = _config(_document(records.document).config)
             if durable != consumer.config:
-                consumer.configure(durable, int(stream.log.index.last_time))
+                consumer.configure(durable, self.hub.now)
+        known = {consumer.number for consumer in stream.consumers.values()}
+        for number, records in stream.log.consumers.items():
+            if number not in known:
+                # It was to be deleted, and is not.
+                self._adopt(stream, number, records, self.hub.now)
+
+    def consumers_of_changed(self, stream: Stream) -> None:
+        """A stream got another configuration."""
+        if not stream.consumers:
+            return
+        keeps = stream.config.retention != "limits"
+        for consumer in stream.consumers.values():
+            consumer.delivery.keeps_interest = keeps
+        self.look_for_interest(stream, 0)
 
     def save_consumers(self, stream: Stream) -> None:
-        """Stage what the journal does not know yet of a stream's consumers."""
+        """Stage what the journal does not know yet of a stream's consumers.
+
+        Messages that nobody needs any more go with it: an acknowledgement that is answered when
+        the record is durable is then as good as the removal it brings about.
+        """
+        if stream.readers is not None and stream.config.retention != "limits":
+            for delivery in stream.readers.all:
+                if delivery.released:
+                    self.look_at_released(delivery, self.hub.now)
         agenda = self.hub.agenda
         if not agenda.unsaved or stream.log.read_only:
             return
@@ -276,6 +325,7 @@ class Consumers(Retention):
 
     def expire_consumers(self, now: int, outbox: Outbox) -> None:
         """Do what is due."""
+        self.hub.now = now
         if 0 < self.hub.agenda.save_at <= now:
             self.save_all()
         for delivery in self.timed.due(now):

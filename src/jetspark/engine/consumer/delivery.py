@@ -32,11 +32,13 @@ class Delivery(Acks):
         self.cursor.catch_up()
         self.limited = False
         before = self.number
-        reason = self.run(budget, now)
-        if self.number != before:
-            self.delivered_ns = now
-            self.pending.end_run(now)
-            self.agenda.save(self, now)
+        try:
+            reason = self.run(budget, now)
+        finally:  # a record that cannot be read does not undo what was sent before it
+            if self.number != before:
+                self.delivered_ns = now
+                self.pending.end_run(now)
+                self.agenda.save(self, now)
         self.limited = reason == LIMITED
         return reason
 
@@ -113,7 +115,7 @@ class Delivery(Acks):
                 self.owner.choose(int(size), int(now)) if self.chosen else self.pick(size, now)
             )
             if request is None:
-                return FULL if self.waiting and not self.chosen else IDLE
+                return FULL if self.waiting and self.owner.all_full() else IDLE
             outlet = request.outlet
             if self.pin_line:
                 headers = append_lines(headers, self.pin_line)

@@ -20,6 +20,7 @@ class Hub:
 
     def __init__(self, account: str, next_id: Callable[[], str], seed: int) -> None:
         self.account = account
+        self.now = 0  # as of the last turn or deadline
         self.agenda = Agenda()
         self.next_id = next_id
         self._random = seed & 0xFFFFFFFF

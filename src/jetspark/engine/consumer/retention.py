@@ -42,22 +42,31 @@ class Retention(Turns):
                 self.mark_dirty(stream)
             return
         self.sweeps[stream] = int(stream.log.index.first_seq)
+        # The first part at once: the answer to whoever changed it waits for the same group, so a
+        # consumer made after that answer does not see what nobody wanted.
+        self._sweep_some(stream)
         self.hub.agenda.wake()
 
     def sweep(self) -> bool:
         """Look through some of the streams whose interest changed; True while some remain."""
-        for stream, first in list(self.sweeps.items()):
-            readers = stream.readers
-            if stream.dropped or readers is None or first > stream.log.index.last_seq:
-                del self.sweeps[stream]
-                continue
-            last = first + ROWS_PER_TURN - 1
-            queue = stream.config.retention == Policy.WORKQUEUE
-            found = readers.unneeded_between(stream.log.index, first, last, queue)
-            self._delete(stream, found)
-            self.sweeps[stream] = last + 1
-            break
+        for stream in list(self.sweeps):
+            if self._sweep_some(stream):
+                break
         return bool(self.sweeps)
+
+    def _sweep_some(self, stream: Stream) -> bool:
+        """Look through the next part of a stream; False when there is none."""
+        readers = stream.readers
+        first = self.sweeps[stream]
+        if stream.dropped or readers is None or first > stream.log.index.last_seq:
+            del self.sweeps[stream]
+            return False
+        last = first + ROWS_PER_TURN - 1
+        queue = stream.config.retention == Policy.WORKQUEUE
+        found = readers.unneeded_between(stream.log.index, first, last, queue)
+        self._delete(stream, found)
+        self.sweeps[stream] = last + 1
+        return True
 
     def _delete(self, stream: Stream, sequences: list[int]) -> None:
         """Decide that messages go, neighbours together."""

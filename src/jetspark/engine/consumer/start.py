@@ -87,8 +87,11 @@ def newest(delivery: Delivery) -> int:
 def newest_of_each(delivery: Delivery) -> list[int]:
     """The last message of each subject for this consumer, in order."""
     cursor = delivery.cursor
-    return sorted(
-        int(entry.last)
-        for entry in cursor.index.entries
-        if entry.count > 0 and cursor.wants(entry.number)
-    )
+    index = cursor.index
+    if not cursor.filters:
+        return sorted(int(entry.last) for entry in index.entries if entry.count > 0)
+    # Filters do not overlap: no subject comes twice.
+    last = []
+    for pattern in cursor.filters:
+        last += index.entries_like(pattern)
+    return sorted(int(entry.last) for entry in last if entry.count > 0)

@@ -118,6 +118,7 @@ class Turns(Gets):
         budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)
         self.advance_reads(budget)
         if outbox is not None:
+            self.hub.now = now
             for delivery, body, reply, asked in self._take_pulled():
                 delivery.owner.pull(body, reply, asked, outbox)
             self._deliver(budget, now)
@@ -154,7 +155,8 @@ class Turns(Gets):
         if reason == MORE:
             delivery.listed = True
             self.hub.agenda.ready.append(delivery)
-        elif reason == FULL:
+        elif reason == FULL and not delivery.stalled:
+            delivery.stalled = True
             self.stalled.append(delivery)
         elif reason == IDLE and delivery.waiting:
             consumer.requests.end_of_messages()
@@ -173,6 +175,10 @@ class Turns(Gets):
     def unstall(self) -> bool:
         """Go on with those whose receivers have room again; False when there are none."""
         found = False
+        runs, self.stalled_runs = self.stalled_runs, []
+        for run in runs:
+            (self.stalled_runs if run.outlet.full() else self.work).append(run)
+        found = len(self.stalled_runs) < len(runs)
         left = []
         for delivery in self.stalled:
             if delivery.dropped:
@@ -180,6 +186,7 @@ class Turns(Gets):
             if is_full(delivery):
                 left.append(delivery)
             else:
+                delivery.stalled = False
                 self.hub.agenda.add(delivery)
                 found = True
         self.stalled = left

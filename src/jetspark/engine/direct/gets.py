@@ -31,6 +31,8 @@ class Gets:
 
     def __init__(self, min_last_seq_wait_ns: int, held: HeldReads) -> None:
         self.work: list[Run] = []
+        # Reads whose receivers have enough waiting.
+        self.stalled_runs: list[Run] = []
         # Set by the driver: finds the one receiver of a reply subject, or None.
         self.outlet_for: Callable[[bytes], Outlet | None] = lambda _subject: None
         self._reader = DirectReader()
@@ -158,7 +160,8 @@ class Gets:
                 break
             try:
                 if not batch.step(budget):
-                    self.work.append(batch)
+                    # While the receiver has enough waiting there is nothing to do for it.
+                    (self.stalled_runs if batch.outlet.full() else self.work).append(batch)
             except CorruptRecord:
                 batch.status(SERVER_ERROR, UNREADABLE_TEXT, batch.proof)
 

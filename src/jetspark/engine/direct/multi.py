@@ -17,7 +17,7 @@ from jetspark.headers.status import (
 )
 from jetspark.store.columns import NOWHERE, SubjectEntry
 from jetspark.store.index import StreamIndex
-from jetspark.subjects.match import matches
+from jetspark.subjects.match import literal_head
 from jetspark.subjects.sublist import Sublist
 from jetspark.subjects.tokens import is_literal
 
@@ -97,20 +97,29 @@ def entries_of(index: StreamIndex, patterns: list[bytes], up_to: i64) -> list[Su
                 found[pattern] = entry
         else:
             wild.append(pattern)
-    if wild:
-        # Many patterns cost as much as one: each subject goes once through a tree of them.
-        tree = Sublist()
-        for pattern in wild:
-            tree.insert(pattern, b"", pattern)
-        only = wild[0] if len(wild) == 1 else b""
-        for entry in index.entries:
-            if entry.count == 0 or entry.first > up_to:
-                continue
-            if matches(entry.subject, only) if only else tree.match_once(entry.subject).plain:
-                found[entry.subject] = entry
-                if len(found) > SUBJECTS_MAX:
-                    break
+    for entry in candidates(index, wild):
+        if entry.count > 0 and entry.first <= up_to:
+            found[entry.subject] = entry
+            if len(found) > SUBJECTS_MAX:
+                break
     return list(found.values())
+
+
+def candidates(index: StreamIndex, wild: list[bytes]) -> list[SubjectEntry]:
+    """The entries that match any of these patterns with wildcards; some may come twice."""
+    found: list[SubjectEntry] = []
+    if all(len(literal_head(pattern)) > 0 for pattern in wild):
+        for pattern in wild:
+            found += index.entries_like(pattern)
+        return found
+    # Many patterns cost as much as one: each subject goes once through a tree of them.
+    tree = Sublist(0)
+    for pattern in wild:
+        tree.insert(pattern, b"", pattern)
+    for entry in index.entries:
+        if tree.match_once(entry.subject).plain:
+            found.append(entry)
+    return found
 
 
 def last_sequences(index: StreamIndex, found: list[SubjectEntry], up_to: i64) -> list[int]:

@@ -29,5 +29,5 @@ def _stored(engine: Engine, storage: Storage) -> int:
     return sum(
         int(stream.log.index.bytes)
         for stream in engine.streams.values()
-        if stream.config.storage is storage
+        if stream.config.storage == storage
     )

@@ -5,7 +5,6 @@ from typing import Final
 from mypy_extensions import i64
 
 from jetspark.store.log import StreamLog
-from jetspark.subjects.match import matches
 from jetspark.subjects.tokens import is_literal
 
 # What cannot be read as a number equals no sequence.
@@ -54,7 +53,6 @@ def staged_last_of(log: StreamLog, subject: bytes) -> i64:
             return 0
         return found.staged_last
     last: i64 = 0
-    for entry in log.index.entries:
-        if entry.staged_last > last and matches(entry.subject, subject):
-            last = entry.staged_last
+    for entry in log.index.entries_like(subject):
+        last = max(last, entry.staged_last)
     return last

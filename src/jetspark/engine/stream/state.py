@@ -1,6 +1,7 @@
 """What answers say about a stream."""
 
-from typing import TypeVar
+from itertools import islice
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -10,6 +11,8 @@ from jetspark.api.stream import LostData, StreamConfig, StreamInfo, StreamState
 from jetspark.engine.stream.stream import Stream
 
 _Info = TypeVar("_Info", bound=StreamInfo)
+
+LOST_SHOWN_MAX: Final = 10_000
 
 
 def stream_info(stream: Stream, now: int, model: type[_Info]) -> _Info:
@@ -58,5 +61,7 @@ def lost_data(stream: Stream) -> LostData | None:
     quarantine = stream.log.quarantine
     if not quarantine.known:
         return None
-    gone = tuple(seq for first, last in quarantine.lost for seq in range(first, last + 1))
+    # Released servers list every sequence; a hole of millions is not worth an answer of megabytes.
+    each = (seq for first, last in quarantine.lost for seq in range(first, last + 1))
+    gone = tuple(islice(each, LOST_SHOWN_MAX))
     return LostData(msgs=gone or None, bytes=quarantine.lost_bytes)

@@ -132,7 +132,7 @@ class World:
 
     # Consumers ---------------------------------------------------------------------------------
 
-    def consumer(self, stream: Stream, name: str = "c", **config: object) -> Consumer:
+    def consumer(self, stream: Stream, name: str = "c", /, **config: object) -> Consumer:
         """Make a consumer; explicit acknowledgements unless told otherwise."""
         values: dict[str, object] = {
             "name": name,

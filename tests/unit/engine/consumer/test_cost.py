@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+
 from tests.unit.engine.consumer.conftest import SECOND, World
 
 from jetspark.api.enums import DeliverPolicy
+from jetspark.engine.consumer.consumer import Consumer
 
 MESSAGES = 100_000
 
@@ -75,3 +78,16 @@ def test_idle_consumers_are_not_looked_at_when_messages_come(world: World) -> No
 
     assert steps == []
     assert world.info(stream.consumers["c7"]).num_pending == 3
+
+
+def test_dropped_consumers_are_not_kept_for_their_deadlines(world: World) -> None:
+    stream = world.stream()
+    for n in range(200):
+        consumer = world.consumer(stream, f"c{n}", inactive_threshold=300 * SECOND)
+        world.engine.drop_consumer(stream, consumer, world.now, world.outbox)
+    world.turn()
+
+    gc.collect()
+    kept = [found for found in gc.get_objects() if isinstance(found, Consumer)]
+
+    assert len(kept) < 20

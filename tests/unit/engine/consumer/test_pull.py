@@ -302,3 +302,26 @@ def test_a_waiting_request_keeps_a_consumer(world: World) -> None:
     world.pass_time(30 * SECOND)
 
     assert "c" in stream.consumers
+
+
+def test_a_message_that_cannot_be_read_is_passed_over_and_told(world: World) -> None:
+    stream = world.stream()
+    for _ in range(3):
+        world.publish(stream, b"s.a", payload=b"x" * 9000)
+    consumer = world.consumer(stream)
+    stream.log.cache.budget = 0
+    world.crash()
+    stream = world.engine.streams["S"]
+    consumer = stream.consumers["c"]
+    columns = stream.log.index.segments[0]
+    where = int(columns.offset_at(1))
+    world.files.write_synced(int(columns.handle), [b"damaged!"], where + 60)
+
+    world.pull(b"3")
+
+    assert sequences(world.got()) == [1, 3]
+    assert len(world.events(b"MSG_TERMINATED.S.c")) == 1
+    world.pull(b'{"batch":5,"expires":60000000000}')
+    world.pass_time(31 * SECOND)
+    assert sequences(world.got()) == [1, 3]
+    assert world.info(consumer).num_ack_pending == 2

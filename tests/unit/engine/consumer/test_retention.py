@@ -208,3 +208,31 @@ def test_acks_out_of_order_go_as_ranges(world: World, queue: Stream) -> None:
     assert kept(queue) == [1, 2, 6, 7, 10]
     assert queue.log.staged_position - position <= 3
     assert sequences(messages) == list(range(1, 11))
+
+
+def test_an_answered_ack_means_that_the_message_is_gone(world: World, queue: Stream) -> None:
+    world.consumer(queue)
+    world.publish(queue, b"s.a", b"s.b")
+    world.pull(b"1")
+    (message,) = world.got()
+
+    world.engine.on_ack(b"S.c", message[1], b"", b"_R.ack", world.now)
+    while not world.got(b"_R.ack"):
+        world.commit()
+
+    assert kept(queue) == [2]
+
+
+def test_who_is_made_after_the_last_one_went_does_not_see_what_nobody_wanted(
+    world: World,
+) -> None:
+    """The answer to CONSUMER.DELETE means that the messages are gone, too."""
+    stream = world.stream(retention="interest")
+    first = world.consumer(stream, "first")
+    world.consumer(stream, "other", filter_subject="s.b")
+    world.publish(stream, b"s.a", b"s.b")
+    world.engine.drop_consumer(stream, first, world.now, world.outbox)
+    world.commit()
+
+    assert stream.log.index.messages == 1
+    assert world.info(world.consumer(stream, "second")).num_pending == 1

@@ -29,7 +29,9 @@ from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
 from jetspark.client.jetstream.consumer.pull import PullGroup, check_pull, encode_pull
 from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.jetstream.moment import to_nanoseconds
-from jetspark.errors import MessageNotFound, RequestTimeout, SubscribeRefused
+from jetspark.errors import MessageNotFound, PinIdMismatch, RequestTimeout, SubscribeRefused
+from jetspark.headers.block import find_value
+from jetspark.headers.names import PIN_ID
 
 PREFETCH: Final = 500  # messages that messages() and consume() ask for ahead, as nats.go
 EXPIRES: Final = 30.0  # seconds that their requests last
@@ -54,6 +56,8 @@ class Consumer:
         )
         # Messages of a fetch that was cancelled or failed after they had arrived.
         self._kept: list[JetStreamMessage] = []
+        # By priority group: the id under which this client is pinned to it.
+        self._pins: dict[str, str] = {}
 
     @property
     def name(self) -> str:
@@ -105,6 +109,7 @@ class Consumer:
 
         ``max_bytes`` bounds their size, ``no_wait`` takes only what is there now. With
         ``heartbeat`` seconds the server shows signs of life; HeartbeatMissed when it does not.
+        ``group`` takes part in a priority group; PinIdMismatch when another client is pinned now.
         Raises PullRefused (409), ConsumerDeleted, and NoResponders when the consumer is gone.
         Messages that had arrived when it failed or was cancelled are what the next call returns.
         """
@@ -124,13 +129,20 @@ class Consumer:
                 no_wait=no_wait,
                 heartbeat=heartbeat if heartbeat * 2 <= left else 0.0,
                 group=group,
+                pin_id=self._pins.get(group.name, "") if group is not None else "",
             )
 
         try:
             await fetch.run(self.next_subject, body, seconds, heartbeat * ALARM_INTERVALS)
-        except BaseException:
+        except BaseException as error:
             self._kept.extend(fetch.messages)
+            if group is not None and isinstance(error, PinIdMismatch):
+                self._pins.pop(group.name, None)
             raise
+        if group is not None and fetch.messages:
+            pin = find_value(fetch.messages[-1].header_block, PIN_ID)
+            if pin is not None:
+                self._pins[group.name] = pin.decode()
         return fetch.messages
 
     async def next(

@@ -37,6 +37,7 @@ from jetspark.units import minutes, seconds
 HEARTBEAT: Final = 5.0
 ALARM_INTERVALS: Final = 3
 INACTIVE_THRESHOLD: Final = minutes(5)
+CREATE_PATIENCE: Final = 2.0  # seconds for an answer before another consumer is tried, doubling
 RETRY_PAUSE_FIRST: Final = 0.05  # seconds before a consumer is made again, doubling
 RETRY_PAUSE_MAX: Final = 5.0
 
@@ -79,7 +80,30 @@ class OrderedReader:
         return self._expected
 
     async def start(self, *, timeout: float | None = None) -> ConsumerInfo:
-        """Make the consumer; raises what the server says against it."""
+        """Make the consumer; raises what the server says against it.
+
+        One that is not answered is given up for another with a new name: a cluster may have put
+        it on a node that has just died. A reader that has started before tries until it works.
+        """
+        loop = self._api.core.loop
+        deadline = loop.time() + self._api.seconds(timeout)
+        patience = CREATE_PATIENCE
+        while True:
+            left = max(deadline - loop.time(), 0.0) if not self.restarts else patience
+            try:
+                return await self._attempt(min(patience, left))
+            except (ApiError, RequestTimeout) as error:
+                if isinstance(error, ApiError) and (error.code != 503 or not self.restarts):
+                    raise
+                if not self.restarts and loop.time() >= deadline:
+                    raise
+            if self._stopped:
+                raise ConnectionClosed("the ordered consumer was stopped")
+            await asyncio.sleep(max(self._pause, RETRY_PAUSE_FIRST))
+            patience = min(patience * 2, max(self._api.timeout, CREATE_PATIENCE))
+
+    async def _attempt(self, seconds: float) -> ConsumerInfo:
+        """Make a consumer with a name and an inbox of its own."""
         source: EndlessPull | PushSource
         inbox = self._api.new_inbox()
         self._broken = None
@@ -94,7 +118,7 @@ class OrderedReader:
                 callback=None,
             )
             try:
-                info = await self._create(config, timeout)
+                info = await self._create(config, seconds)
             except BaseException:
                 await subscription.unsubscribe()
                 raise
@@ -110,7 +134,7 @@ class OrderedReader:
                 on_alarm=self._on_alarm,
             )
         else:
-            info = await self._create(config, timeout)
+            info = await self._create(config, seconds)
             source = EndlessPull(
                 self._api,
                 Consumer(self._api, info),
@@ -193,20 +217,16 @@ class OrderedReader:
                 forget_consumer(self._api, self._stream, self.info.name)
             self.info = None
 
-    async def _create(self, config: ConsumerConfig, timeout: float | None) -> ConsumerInfo:
-        """Create; a server that is not up yet (after a restart) is asked again."""
-        while True:
-            try:
-                self.info = await create_consumer(
-                    self._api, self._stream, config, ConsumerAction.CREATE, timeout=timeout
-                )
-            except (ApiError, RequestTimeout) as error:
-                passing = isinstance(error, RequestTimeout) or error.code == 503
-                if not passing or not self.restarts:
-                    raise
-                await asyncio.sleep(max(self._pause, RETRY_PAUSE_FIRST))
-            else:
-                return self.info
+    async def _create(self, config: ConsumerConfig, seconds: float) -> ConsumerInfo:
+        try:
+            self.info = await create_consumer(
+                self._api, self._stream, config, ConsumerAction.CREATE, timeout=seconds
+            )
+        except (RequestTimeout, asyncio.CancelledError):
+            with suppress(ConnectionClosed):  # it may be there all the same
+                forget_consumer(self._api, self._stream, config.name)
+            raise
+        return self.info
 
     def _configured(self, inbox: str) -> ConsumerConfig:
         config = start_at(self._config, self._last_seq + 1) if self._last_seq else self._config

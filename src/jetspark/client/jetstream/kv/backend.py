@@ -24,6 +24,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     marker_reason: str = ""
     size: int = 0
     delta: int = 0
+    block: bytes = b""
 
 
 class WatchPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +35,8 @@ class WatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     resume_from: int = 0
     meta_only: bool = False
     min_last_revision: int = 0
+    # Entries of a plain stream: nothing in their headers means a deletion.
+    plain: bool = False
 
 
 class WatchSource(Protocol):

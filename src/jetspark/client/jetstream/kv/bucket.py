@@ -2,15 +2,17 @@
 
 # Every call has a timeout argument (design.md, "The client").
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Self
 
 from jetspark.client.jetstream.kv.backend import Backend, TimeToLive, WatchPlan
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.config import is_pattern
+from jetspark.client.jetstream.kv.coordination import CoordinationCalls
 from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
 from jetspark.client.jetstream.kv.housekeeping import OLDER_THAN, purge_deletes
 from jetspark.client.jetstream.kv.listing import (
@@ -19,22 +21,14 @@ from jetspark.client.jetstream.kv.listing import (
     stored_keys,
     value_pages,
 )
-from jetspark.client.jetstream.kv.lock import Election, Lock
-from jetspark.client.jetstream.kv.members import Members
 from jetspark.client.jetstream.kv.transaction import Transaction
-from jetspark.client.jetstream.kv.typed import TypedKeyValue
 from jetspark.client.jetstream.kv.watch import KeyWatcher
 from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.client.pager import Pager
 from jetspark.errors import KeyExists, KeyNotFound, ReadOnly, WrongLastSequence
 
-CREATE_TRIES: Final = 10  # against others who create and delete the same key all the time
-LOCK_TTL: Final = 10.0
 
-T = TypeVar("T")
-
-
-class KeyValue:
+class KeyValue(CoordinationCalls):
     """A handle to one bucket. Made by ``JetStream.key_value`` and ``create_key_value``."""
 
     def __init__(
@@ -221,7 +215,7 @@ class KeyValue:
         Not all or nothing (``transaction`` is): when some were refused, the first refusal is
         raised after all answers came.
         """
-        self._check_writable()
+        self.check_writable()
         entries = [
             (self._coding.key(key), self._coding.value(key, value))
             for key, value in values.items()
@@ -236,8 +230,10 @@ class KeyValue:
 
         Raises KeyExists with the revision that it has.
         """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.seconds(timeout)
         expected = 0
-        for _ in range(CREATE_TRIES):
+        while True:
             try:
                 return await self._write(key, value, Operation.PUT, expected, ttl, timeout)
             except WrongLastSequence as error:
@@ -245,8 +241,10 @@ class KeyValue:
                 found = await self._find(key, 0, error.actual or 0, timeout)
             if found is not None and found.is_put:
                 raise KeyExists(self.bucket, key, found.revision)
+            # Deleted meanwhile: tried again, unless others are faster all the time.
+            if loop.time() >= deadline:
+                raise KeyExists(self.bucket, key)
             expected = 0 if found is None else found.revision
-        raise KeyExists(self.bucket, key)
 
     async def update(
         self,
@@ -287,39 +285,23 @@ class KeyValue:
 
         Of deletions younger than ``older_than`` seconds the marker stays, so that others notice.
         """
-        self._check_writable()
+        self.check_writable()
         return await purge_deletes(self._backend, older_than, timeout)
 
     def transaction(self, *, timeout: float | None = None) -> Transaction:
         """Write several keys together or not at all; use it with ``async with``."""
-        self._check_writable()
+        self.check_writable()
         return Transaction(self, self._backend, self._coding, timeout)
 
     async def destroy(self, *, timeout: float | None = None) -> None:
         """Remove the bucket and all data; the handle cannot be used afterwards."""
-        self._check_writable()
+        self.check_writable()
         await self.close()
         await self._backend.destroy(timeout=timeout)
 
-    # Built on the above.
-
-    def lock(self, key: str, *, owner: str = "", ttl: float = LOCK_TTL) -> Lock:
-        """A lock that others respect; use it with ``async with``. ``token`` is for fencing."""
-        self._check_writable()
-        return Lock(self, key, owner, ttl)
-
-    def elect(self, key: str, candidate: str, *, ttl: float = LOCK_TTL) -> Election:
-        """Take part in the election of one leader among the candidates for ``key``."""
-        self._check_writable()
-        return Election(self, key, candidate, ttl)
-
-    def members(self, group: str, *, ttl: float = LOCK_TTL) -> Members:
-        """Who is there: members of ``group`` that announce themselves every few seconds."""
-        return Members(self, group, ttl)
-
-    def typed(self, kind: type[T]) -> TypedKeyValue[T]:
-        """The same bucket with values of one type, stored as JSON."""
-        return TypedKeyValue(self, kind)
+    def seconds(self, timeout: float | None) -> float:
+        """The timeout of a call: its own, or the default of this handle."""
+        return self._backend.seconds(timeout)
 
     def readonly(self) -> "KeyValue":
         """A handle to the same bucket that refuses to write."""
@@ -366,7 +348,7 @@ class KeyValue:
         ttl: TimeToLive,
         timeout: float | None,
     ) -> int:
-        self._check_writable()
+        self.check_writable()
         if expected is not None and expected < 0:
             raise ValueError(f"last={expected}: expected a revision, or 0 for no value")
         data = self._coding.value(key, value) if operation is Operation.PUT else b""
@@ -385,13 +367,14 @@ class KeyValue:
         if not is_pattern(key):
             await self._write(key, b"", operation, last, ttl, timeout)
             return
-        self._check_writable()
+        self.check_writable()
         if last is not None:
             raise ValueError(f"last={last} is about one key, {key!r} is a pattern")
         found = await stored_keys(self._backend, self._coding.filters((key,)), timeout)
         await self._backend.put_many([(each, b"") for each in found], operation, ttl, timeout)
 
-    def _check_writable(self) -> None:
+    def check_writable(self) -> None:
+        """Raise ReadOnly when this handle is for reading."""
         if self._read_only:
             raise ReadOnly(
                 f"this handle to bucket {self.bucket!r} is for reading: open it again without "

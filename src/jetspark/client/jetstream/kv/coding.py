@@ -23,6 +23,14 @@ class Coding:
         """The stored form of a key; BadName when a bucket cannot have it."""
         return check_key(self._keys.encode(key))
 
+    def lookup(self, key: str) -> str:
+        """The stored form of a key, unchecked: what a bucket cannot have is not found."""
+        return self._keys.encode(key)
+
+    def open_value(self, key: str, stored: Stored) -> bytes:
+        """The value of an entry that is one."""
+        return self._values.decode(self._bucket, key, stored.data)
+
     def filters(self, filters: Sequence[str]) -> tuple[str, ...]:
         """The stored form of filters; none, or an empty one, is all keys."""
         return tuple(

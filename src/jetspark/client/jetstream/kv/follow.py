@@ -126,7 +126,7 @@ class Follow:
             tokens = message.reply.split(".")
             first = 5 if len(tokens) == 9 else 7
             revision, pending = int(tokens[first]), int(tokens[first + 3])
-            if block:
+            if block and not self._plan.plain:
                 operation, reason = read_operation(block)
                 size = read_size(block, message.data)
             else:
@@ -141,6 +141,7 @@ class Follow:
                     reason,
                     size,
                     pending,
+                    block,
                 )
             )
         self._received += len(chunk)

@@ -1,0 +1,88 @@
+"""A bucket in memory: ``KeyValue.replica``."""
+
+# Every call has a timeout argument (design.md, "The client").
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from jetspark.client.jetstream.kv.coding import Coding
+from jetspark.client.jetstream.kv.entry import Entry
+from jetspark.client.jetstream.local_copy import LocalCopy
+from jetspark.errors import KeyNotFound
+
+if TYPE_CHECKING:
+    from jetspark.client.jetstream.kv.bucket import KeyValue
+
+
+class KeyValueReplica:
+    """The values of a bucket, or of a part, in this process. Made by ``KeyValue.replica``.
+
+    ``get`` and ``items`` ask nobody and wait for nothing; they show the bucket as of
+    ``revision``. Deleting or purging *messages* of the stream is not noticed, as by any watch.
+    """
+
+    def __init__(self, bucket: "KeyValue", coding: Coding, copy: LocalCopy) -> None:
+        self._bucket = bucket
+        self._coding = coding
+        self._copy = copy
+
+    @property
+    def revision(self) -> int:
+        """The highest revision that was seen."""
+        return self._copy.revision
+
+    @property
+    def memory(self) -> int:
+        """What the replica takes, about."""
+        return self._copy.memory
+
+    def __len__(self) -> int:
+        return len(self._copy)
+
+    def get(self, key: str) -> Entry:
+        """The value as this replica has it; KeyNotFound when it has none."""
+        stored = self._copy.find(self._coding.lookup(key))
+        if stored is None:
+            raise KeyNotFound(self._bucket.bucket, key)
+        return self._coding.entry(stored)
+
+    def value(self, key: str, default: bytes | None = None) -> bytes | None:
+        """Only the value, or ``default``: the fastest way to read."""
+        stored = self._copy.find(self._coding.lookup(key))
+        return default if stored is None else self._coding.open_value(key, stored)
+
+    def items(self) -> dict[str, Entry]:
+        """All values, as of one revision."""
+        entries = map(self._coding.entry, self._copy.all())
+        return {entry.key: entry for entry in entries}
+
+    async def get_at(
+        self, key: str, min_last_revision: int, *, timeout: float | None = None
+    ) -> Entry:
+        """The value as of ``min_last_revision`` or later.
+
+        Waits half of ``timeout`` for the replica to get there, then asks the server.
+        """
+        seconds = self._bucket.seconds(timeout) / 2
+        if await self._copy.wait_for(min_last_revision, seconds):
+            return self.get(key)
+        return await self._bucket.get(key, min_last_revision=min_last_revision, timeout=seconds)
+
+    async def wait_for(self, revision: int, *, timeout: float | None = None) -> bool:
+        """Wait until the replica has seen ``revision``; False when it does not in time."""
+        return await self._copy.wait_for(revision, self._bucket.seconds(timeout))
+
+    async def close(self) -> None:
+        """Stop following the bucket and free the memory."""
+        await self._copy.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()

@@ -1,0 +1,93 @@
+"""The newest message of every subject of a stream, in memory: ``JetStream.replica``."""
+
+# Every call has a timeout argument (design.md, "The client").
+
+from types import TracebackType
+from typing import Self
+
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.direct_get import make_request
+from jetspark.client.jetstream.kv.backend import Stored
+from jetspark.client.jetstream.local_copy import LocalCopy
+from jetspark.client.jetstream.stored import StreamMessage
+from jetspark.client.jetstream.streams import Stream
+from jetspark.errors import MessageNotFound
+from jetspark.errors.codes import ErrCode
+
+
+class StreamReplica:
+    """The newest message of every subject, in this process. Made by ``JetStream.replica``.
+
+    ``get_last`` and ``messages`` ask nobody and wait for nothing; they show the stream as of
+    ``seq``. Deletions and purges of messages are not noticed.
+    """
+
+    def __init__(self, api: ApiClient, stream: Stream, copy: LocalCopy) -> None:
+        self._api = api
+        self._stream = stream
+        self._copy = copy
+
+    @property
+    def seq(self) -> int:
+        """The highest sequence that was seen."""
+        return self._copy.revision
+
+    def __len__(self) -> int:
+        return len(self._copy)
+
+    def get_last(self, subject: str) -> StreamMessage:
+        """The newest message of a subject; MessageNotFound when the replica has none."""
+        stored = self._copy.find(subject)
+        if stored is None:
+            raise MessageNotFound(
+                404,
+                ErrCode.MESSAGE_NOT_FOUND,
+                f"the replica of stream {self._stream.name!r} has no message on {subject!r}",
+            )
+        return self._message(stored)
+
+    def messages(self) -> list[StreamMessage]:
+        """All of them, as of one sequence, ordered by sequence."""
+        return sorted(map(self._message, self._copy.all()), key=lambda message: message.seq)
+
+    async def get_last_at(
+        self, subject: str, min_last_seq: int, *, timeout: float | None = None
+    ) -> StreamMessage:
+        """The newest message as of ``min_last_seq`` or later.
+
+        Waits half of ``timeout`` for the replica to get there, then asks the server.
+        """
+        seconds = self._api.seconds(timeout) / 2
+        if await self._copy.wait_for(min_last_seq, seconds):
+            return self.get_last(subject)
+        request = make_request(last_by_subject=subject, min_last_seq=min_last_seq)
+        return await self._stream.reader.get(request, seconds)
+
+    async def wait_for(self, seq: int, *, timeout: float | None = None) -> bool:
+        """Wait until the replica has seen ``seq``; False when it does not in time."""
+        return await self._copy.wait_for(seq, self._api.seconds(timeout))
+
+    async def close(self) -> None:
+        """Stop following the stream and free the memory."""
+        await self._copy.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _message(self, stored: Stored) -> StreamMessage:
+        return StreamMessage(
+            stream=self._stream.name,
+            subject=stored.key,
+            seq=stored.revision,
+            time_ns=stored.time_ns,
+            data=stored.data,
+            header_block=stored.block,
+        )

@@ -1,0 +1,140 @@
+"""Whoever listens on a subject, as the receiver of a run of messages (speed.md 4.3)."""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from jetspark.engine.outbox import Outlet
+from jetspark.server.receiver import Subscription
+from jetspark.server.router import Router
+
+# A run of messages to one receiver pauses while it has this much waiting (speed.md 6).
+OUTLET_FULL: Final[i64] = 256 * 1024
+
+
+class ClientOutlet(Outlet):
+    """A subscription as the receiver of a run of messages."""
+
+    def __init__(self, router: Router, subscription: Subscription) -> None:
+        self._router: Router = router
+        self._subscription: Subscription = subscription
+
+    def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+        """Send one message."""
+        self._router.give(self._subscription, None, subject, reply, headers, payload)
+
+    def full(self) -> bool:
+        """Say whether the client has much output waiting."""
+        receiver = self._subscription.receiver
+        return receiver.paused or len(receiver.out) > OUTLET_FULL
+
+    def gone(self) -> bool:
+        """Say whether nobody listens any more."""
+        return self._subscription.closed
+
+
+class PushOutlet(Outlet):
+    """All plain subscribers and one member of each group.
+
+    It is there while somebody is of the kind that was asked for: a plain subscriber, a member of
+    ``group``, or, with ``anybody``, either.
+    """
+
+    def __init__(self, router: Router, subject: bytes, group: bytes, anybody: bool) -> None:
+        self._router: Router = router
+        self._subject: bytes = subject
+        self._group: bytes = group
+        self._anybody: bool = anybody
+        self._generation: i64 = -1
+        self._plain: list[Subscription] = []
+        self._groups: list[list[Subscription]] = []
+        self._there: bool = False
+        self.look()
+
+    def look(self) -> None:
+        """Find out who listens, when subscriptions changed."""
+        sublist = self._router.sublist
+        if self._generation == sublist.generation:
+            return
+        self._generation = sublist.generation
+        match = sublist.match_once(self._subject)
+        self._plain = []
+        self._groups = []
+        for value in match.plain:
+            assert isinstance(value, Subscription)
+            self._plain.append(value)
+        for values in match.groups:
+            members: list[Subscription] = []
+            for member in values:
+                assert isinstance(member, Subscription)
+                members.append(member)
+            self._groups.append(members)
+        if self._group:
+            self._there = self._group in match.group_names
+        else:
+            self._there = len(self._plain) > 0 or (self._anybody and len(self._groups) > 0)
+
+    def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+        """Send one message."""
+        self.look()
+        router = self._router
+        for subscription in self._plain:
+            router.give(subscription, None, subject, reply, headers, payload)
+        for group in self._groups:
+            size: i64 = len(group)
+            start: i64 = router.random.randrange(size) if size > 1 else 0
+            tried: i64 = 0
+            while tried < size:
+                member = group[(start + tried) % size]
+                tried += 1
+                if router.give(member, None, subject, reply, headers, payload):
+                    break
+
+    def full(self) -> bool:
+        """Say whether everybody has much waiting; one that reads is not held up by the others.
+
+        Whoever cannot keep up with it is a slow consumer, as of any other message.
+        """
+        self.look()
+        for subscription in self._plain:
+            if not is_full(subscription):
+                return False
+        for group in self._groups:
+            for member in group:
+                if not is_full(member):
+                    return False
+        return self._there
+
+    def gone(self) -> bool:
+        """Say whether nobody listens any more."""
+        self.look()
+        return not self._there
+
+
+def is_full(subscription: Subscription) -> bool:
+    """Say whether a client has much output waiting."""
+    receiver = subscription.receiver
+    return receiver.paused or len(receiver.out) > OUTLET_FULL
+
+
+def reply_outlet(router: Router, subject: bytes) -> Outlet | None:
+    """The receivers of a reply subject; None when there are none.
+
+    Mostly there is one, but whoever listens to everything gets the replies of others, too.
+    """
+    route = router.route(subject)
+    if len(route.subscribers) == 1 and not route.groups:
+        return ClientOutlet(router, route.subscribers[0])
+    return _there(PushOutlet(router, subject, b"", True))
+
+
+def push_outlet(router: Router, subject: bytes, group: bytes) -> Outlet | None:
+    """The receivers of a deliver subject; None when there are none.
+
+    A queue alone is nobody for a consumer without a deliver group, as in released servers.
+    """
+    return _there(PushOutlet(router, subject, group, False))
+
+
+def _there(outlet: PushOutlet) -> Outlet | None:
+    return None if outlet.gone() else outlet

@@ -1,0 +1,93 @@
+"""Who gets a run of messages, and whether anybody does (wire-facts.md 7, push)."""
+
+from __future__ import annotations
+
+from jetspark.server.outlets import push_outlet, reply_outlet
+from jetspark.server.receiver import Pending, Receiver, Subscription
+from jetspark.server.router import Router
+
+
+def subscribed(router: Router, subject: bytes, queue: bytes = b"") -> Receiver:
+    receiver = Receiver(Pending())
+    router.sublist.insert(subject, queue, Subscription(receiver, subject, queue, b"1"))
+    return receiver
+
+
+def test_a_consumer_without_a_group_needs_a_plain_subscriber() -> None:
+    router = Router()
+    subscribed(router, b"d", b"g")
+
+    assert push_outlet(router, b"d", b"") is None
+    subscribed(router, b">")
+    assert push_outlet(router, b"d", b"") is not None
+
+
+def test_a_group_needs_one_of_its_members() -> None:
+    router = Router()
+    subscribed(router, b"d")
+    subscribed(router, b"d", b"other")
+
+    assert push_outlet(router, b"d", b"g") is None
+    subscribed(router, b"d", b"g")
+    assert push_outlet(router, b"d", b"g") is not None
+
+
+def test_everybody_who_listens_gets_a_reply() -> None:
+    router = Router()
+    requester = subscribed(router, b"_INBOX.x.*")
+    watcher = subscribed(router, b">")
+
+    outlet = reply_outlet(router, b"_INBOX.x.1")
+
+    assert outlet is not None
+    outlet.write(b"s.a", b"", b"", b"hello")
+    assert requester.take_output() == watcher.take_output() == b"MSG s.a 1 5\r\nhello\r\n"
+
+
+def test_one_member_of_a_group_gets_a_message() -> None:
+    router = Router()
+    members = [subscribed(router, b"d", b"g") for _ in range(3)]
+    outlet = push_outlet(router, b"d", b"g")
+
+    assert outlet is not None
+    for _ in range(30):
+        outlet.write(b"s.a", b"", b"", b"x")
+
+    counts = [member.take_output().count(b"MSG") for member in members]
+    assert sum(counts) == 30
+
+
+def test_a_subscriber_that_comes_later_is_seen() -> None:
+    router = Router()
+    subscribed(router, b"d")
+    outlet = push_outlet(router, b"d", b"")
+    assert outlet is not None
+
+    late = subscribed(router, b"d")
+    outlet.write(b"s.a", b"", b"", b"x")
+
+    assert late.take_output() == b"MSG s.a 1 1\r\nx\r\n"
+
+
+def test_a_receiver_that_is_paused_is_full() -> None:
+    router = Router()
+    receiver = subscribed(router, b"d")
+    outlet = push_outlet(router, b"d", b"")
+    assert outlet is not None
+    assert not outlet.full()
+
+    receiver.paused = True
+
+    assert outlet.full()
+
+
+def test_one_that_reads_is_not_held_up_by_one_that_does_not() -> None:
+    router = Router()
+    subscribed(router, b"d")
+    idle = subscribed(router, b">")
+    outlet = push_outlet(router, b"d", b"")
+    assert outlet is not None
+
+    idle.paused = True
+
+    assert not outlet.full()

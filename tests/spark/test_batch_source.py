@@ -216,14 +216,3 @@ def test_times_choose_messages(spark: SparkSession, streams: "Streams") -> None:
 
     assert sorted(row.seq for row in rows) == [6, 7, 8]
     assert before.count() == 5
-
-
-def test_a_read_waits_for_a_sequence_and_fails_without_it(
-    spark: SparkSession, streams: "Streams"
-) -> None:
-    """spark.md 6.2, ADR-53: minLastSeq."""
-    streams.fill("REACHED", 10)
-    reader = _reader(spark, streams, "REACHED")
-
-    assert reader.option("minLastSeq", "10").load().count() == 10
-    assert "minLastSeq is 11" in _failure(reader.option("minLastSeq", "11").load())

@@ -21,12 +21,12 @@ def test_an_aggregate_is_kept_in_a_bucket_and_read_back_at_two_moments(
     spark: SparkSession, streams: "Streams", tmp_path: Path
 ) -> None:
     """A stream is counted by subject into a bucket; its changes feed another table."""
-    streams.fill("COUNTED", 90)
+    streams.fill("TALLIED", 90)
     bucket = streams.jetstream.create_key_value(KeyValueConfig(bucket="COUNTS", history=10))
     where = {"servers": streams.url, "bucket": "COUNTS"}
     events = spark.readStream.format("jetstream").option("servers", streams.url)
     events = events.options(
-        stream="COUNTED", startingOffsets="earliest", maxOffsetsPerTrigger="30"
+        stream="TALLIED", startingOffsets="earliest", maxOffsetsPerTrigger="30"
     )
     counts = events.load().groupBy(functions.col("subject").alias("key")).count()
     counted = counts.select("key", functions.col("count").cast("string").alias("value"))
@@ -42,10 +42,10 @@ def test_an_aggregate_is_kept_in_a_bucket_and_read_back_at_two_moments(
     assert feed.trigger(availableNow=True).start().awaitTermination(120)
 
     assert {row.key: bytes(row.value) for row in now.collect()} == {
-        f"COUNTED.{number}": b"30" for number in range(3)
+        f"TALLIED.{number}": b"30" for number in range(3)
     }
     assert {row.revision: bytes(row.value) for row in past.collect()} == dict.fromkeys(
         (1, 2, 3), b"10"
     )
     assert spark.read.parquet(str(tmp_path / "feed")).count() == 9
-    assert bucket.get("COUNTED.0").revision in {7, 8, 9}
+    assert bucket.get("TALLIED.0").revision in {7, 8, 9}

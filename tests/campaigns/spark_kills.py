@@ -1,9 +1,9 @@
 """Spark's driver is killed in the middle of three queries, one for each strength (spark.md 6.4).
 
 ``python -m tests.campaigns.spark_kills`` fills a stream and copies it into three others: by
-message ids (A), with a ledger (B), with markers (C). The process group of driver and JVM is killed with
-SIGKILL while they write, several times, and started again from the checkpoints. In the end the
-multiset of (origin, payload) in each copy must be that of the stream.
+message ids (A), with a ledger (B), with markers (C). The process group of driver and JVM is killed
+with SIGKILL while they write, several times, and started again from the checkpoints. In the end
+the multiset of (origin, payload) in each copy must be that of the stream.
 """
 
 import argparse

@@ -119,3 +119,26 @@ async def test_a_slow_reader_stops_its_replay_and_gets_it_all() -> None:
 
         writer.close()
         await client.close()
+
+
+async def test_a_watcher_that_stops_reading_holds_nobody_up() -> None:
+    async with Server() as server:
+        client = await connected(server)
+        await api(client, "STREAM.CREATE.S", name="S", subjects=["s.>"])
+        for _ in range(200):
+            await client.publish("s.a", b"x" * 30_000)
+        while (await api(client, "STREAM.INFO.S"))["state"]["messages"] < 200:  # type: ignore[index]
+            await asyncio.sleep(0.01)
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
+        writer.write(b'CONNECT {"verbose":false}\r\nSUB _INBOX.> 1\r\n')
+        await asyncio.sleep(0.1)
+
+        pulled = await client.jetstream().pull_subscribe("s.>", durable="d", stream="S")
+        got = 0
+        while got < 200:
+            for message in await pulled.fetch(50, timeout=5):
+                await message.ack()
+                got += 1
+
+        writer.close()
+        await client.close()

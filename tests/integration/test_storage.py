@@ -36,6 +36,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
+LISTEN = 'listen: "127.0.0.1:-1"\n'
+
+
 async def create(client: Client, name: str, **settings: object) -> dict[str, Any]:
     config = {"name": name, "subjects": [f"{name}.>"]} | settings
     answer = await client.request(f"$JS.API.STREAM.CREATE.{name}", json.dumps(config).encode())
@@ -97,7 +100,9 @@ async def test_streams_in_memory_and_with_async_persistence_are_served(tmp_path:
 
 async def test_a_level_with_a_period_keeps_everything_over_a_restart(tmp_path: Path) -> None:
     config = tmp_path / "server.conf"
-    config.write_text(f'jetstream {{ store_dir: "{tmp_path}/store", sync_interval: 50ms }}\n')
+    config.write_text(
+        LISTEN + f'jetstream {{ store_dir: "{tmp_path}/store", sync_interval: 50ms }}\n'
+    )
     async with jetspark.Server(config=config) as server:
         client = await nats.connect(server.client_url)
         await create(client, "S")
@@ -138,7 +143,7 @@ async def test_a_stream_whose_sync_failed_is_read_only_and_comes_back(
     monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", FailingFiles)
     monkeypatch.setattr(tending, "REOPEN_AFTER_NS", 300_000_000)
     config = tmp_path / "server.conf"
-    config.write_text(f'jetstream {{ store_dir: "{tmp_path}/store"\n {level} }}\n')
+    config.write_text(LISTEN + f'jetstream {{ store_dir: "{tmp_path}/store"\n {level} }}\n')
     async with jetspark.Server(config=config) as server:
         client = await nats.connect(server.client_url)
         await create(client, "S", allow_direct=True)

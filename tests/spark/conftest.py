@@ -118,17 +118,59 @@ def streams(start_nats: Callable[..., NatsServer]) -> Iterator[Streams]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
-    """The session of the first lines of the documentation, on two cores."""
+    """The session of the documentation on two cores; a task is tried four times."""
     from jetspark.spark import session
 
     spark = session(
         "jetspark-tests",
-        master="local[2]",
+        master="local[2,4]",
         config={"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"},
         log_level="OFF",
     )
     yield spark
     spark.stop()
+
+
+class FakeTask:
+    """What Spark tells a task of a streaming query."""
+
+    query, epoch, partition = "q1", "0", 0
+
+    @classmethod
+    def get(cls) -> "FakeTask":
+        return cls()
+
+    def partitionId(self) -> int:  # noqa: N802
+        return self.partition
+
+    def getLocalProperty(self, name: str) -> str:  # noqa: N802
+        return {"sql.streaming.queryId": self.query, "streaming.sql.batchId": self.epoch}[name]
+
+
+@pytest.fixture(scope="module", params=["jetspark", "nats-server"])
+def url(request: pytest.FixtureRequest, start_nats: Callable[..., NatsServer]) -> Iterator[str]:
+    if request.param == "nats-server":
+        yield start_nats().url
+        return
+    with sync.Server() as server:
+        yield server.client_url
+        CONNECTIONS.close()
+
+
+@pytest.fixture(scope="module")
+def jetstream(url: str) -> Iterator[sync.JetStream]:
+    with sync.connect(url) as client:
+        yield client.jetstream()
+
+
+@pytest.fixture
+def task(monkeypatch: pytest.MonkeyPatch) -> type[FakeTask]:
+    """A task of a streaming query, as the sinks see it; set ``epoch`` for another."""
+    from jetspark.spark import sink_writer
+
+    fresh = type("Task", (FakeTask,), {})
+    monkeypatch.setattr(sink_writer, "TaskContext", fresh)
+    return fresh
 
 
 def _executable() -> str:

@@ -16,9 +16,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from jetspark.errors import AuthorizationFailed
+from jetspark.spark import stream_view
 from jetspark.spark.batch_reader import JetStreamBatchReader
+from jetspark.spark.connection_options import Connection
 from jetspark.spark.connections import IDLE_MAX, ConnectionCache, connect
-from jetspark.spark.options import Connection, HeaderMode, SourceOptions
+from jetspark.spark.options import HeaderMode, SourceOptions
 from jetspark.spark.planner import DataLoss
 from jetspark.spark.range_reader import (
     RETRIES_MAX,
@@ -312,7 +314,7 @@ def test_idle_connections_are_bounded(streams: "Streams") -> None:
 FORKING = """
 import os, sys
 from jetspark.spark.connections import ConnectionCache, connect
-from jetspark.spark.options import Connection
+from jetspark.spark.connection_options import Connection
 
 cache, settings = ConnectionCache(connect), Connection(servers=(sys.argv[1],))
 with cache.borrow(settings) as inherited:
@@ -336,3 +338,15 @@ def test_a_forked_process_does_not_use_its_parents_connections(streams: "Streams
     subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORKING, streams.url], check=True, timeout=60
     )
+
+
+def test_a_read_waits_for_a_sequence_and_fails_without_it(
+    streams: "Streams", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """spark.md 6.2, ADR-53: minLastSeq. Ten seconds in earnest, less here."""
+    streams.fill("REACHED", 10)
+    monkeypatch.setattr(stream_view, "MIN_LAST_SEQ_WAIT_S", 0.2)
+
+    assert len(_read_all(_options(streams.url, "REACHED", min_last_seq=10))) == 10
+    with pytest.raises(PlanningFailed, match="minLastSeq is 11"):
+        _read_all(_options(streams.url, "REACHED", min_last_seq=11))

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.functions import col, count_distinct
 from pyspark.sql.functions import sum as sum_of
@@ -171,11 +171,17 @@ def test_a_wrong_schema_is_refused_with_a_hint(spark: SparkSession, streams: "St
     assert "unknown column 'subjects': did you mean 'subject'?" in _failure(frame)
 
 
-def test_what_does_not_exist_yet_says_so(spark: SparkSession, streams: "Streams") -> None:
-    writer = spark.range(1).write.format("jetstream").mode("append")
+def test_conditions_shorten_the_read(spark: SparkSession, streams: "Streams") -> None:
+    """spark.md 6.2, push-down: one sequence is one partition, of the four that a read has here."""
+    streams.fill("WHERE", 100)
+    frame = _reader(spark, streams, "WHERE").load()
 
-    with pytest.raises(PySparkException, match="Writing to format 'jetstream'"):
-        writer.options(servers=streams.url, stream="S").save()
+    one = frame.where("seq = 7 AND subject = 'WHERE.1'")
+    some = frame.where("seq > 90 AND subject LIKE 'WHERE.%' AND NOT (seq = 95)")
+
+    assert [row.seq for row in one.collect()] == [7]
+    assert one.rdd.getNumPartitions() == 1
+    assert sorted(row.seq for row in some.collect()) == [91, 92, 93, 94, 96, 97, 98, 99, 100]
 
 
 def test_a_subject_alone_finds_its_stream(spark: SparkSession, streams: "Streams") -> None:
@@ -210,14 +216,3 @@ def test_times_choose_messages(spark: SparkSession, streams: "Streams") -> None:
 
     assert sorted(row.seq for row in rows) == [6, 7, 8]
     assert before.count() == 5
-
-
-def test_a_read_waits_for_a_sequence_and_fails_without_it(
-    spark: SparkSession, streams: "Streams"
-) -> None:
-    """spark.md 6.2, ADR-53: minLastSeq."""
-    streams.fill("REACHED", 10)
-    reader = _reader(spark, streams, "REACHED")
-
-    assert reader.option("minLastSeq", "10").load().count() == 10
-    assert "minLastSeq is 11" in _failure(reader.option("minLastSeq", "11").load())

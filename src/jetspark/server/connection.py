@@ -157,6 +157,7 @@ class Connection(asyncio.BufferedProtocol):
         self.client.closing = True
         self._server.left(self)
         self.client.drop_all()
+        self.client.router.resumed()  # nobody waits for this one any more
         self._stop_timers()
         self._transport = None
         if exc is not None:

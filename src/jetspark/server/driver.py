@@ -53,6 +53,7 @@ class EngineDriver:
         self._flush = flush
         self._loop = asyncio.get_running_loop()
         self._turn_due = False
+        self._committing = False
         # How long a group may wait for company before it goes to the disk (decisions.md).
         self.commit_delay_ns = commit_delay_ns
         self._delayed: asyncio.TimerHandle | None = None
@@ -188,8 +189,16 @@ class EngineDriver:
         self._delayed = None
         self._commit()
         self._flush(self._router)
+        self._rearm()
 
     def _commit(self) -> None:
+        self._committing = True
+        try:
+            self._submit_groups()
+        finally:
+            self._committing = False
+
+    def _submit_groups(self) -> None:
         for stream, group in self.engine.take_groups(self._router.now):
             if isinstance(group, OSError):
                 self.engine.failed(stream, group, self._outbox)
@@ -220,8 +229,10 @@ class EngineDriver:
             self._schedule_turn()
         if self._in_flight == 0:
             self._idle.set()
-        self._flush(self._router)
-        self._rearm()
+        if not self._committing:
+            # Otherwise it was written inline: whoever began that does the rest once, at its end.
+            self._flush(self._router)
+            self._rearm()
 
     def _keep_all(self) -> None:
         """Streams that nobody writes to are kept in order as well, and looked at for damage."""

@@ -91,18 +91,19 @@ class PushOutlet(Outlet):
                     break
 
     def full(self) -> bool:
-        """Say whether one that must get the next message has much waiting."""
+        """Say whether everybody has much waiting; one that reads is not held up by the others.
+
+        Whoever cannot keep up with it is a slow consumer, as of any other message.
+        """
         self.look()
         for subscription in self._plain:
-            if is_full(subscription):
-                return True
+            if not is_full(subscription):
+                return False
         for group in self._groups:
-            free = False
             for member in group:
-                free = free or not is_full(member)
-            if not free:
-                return True
-        return False
+                if not is_full(member):
+                    return False
+        return self._there
 
     def gone(self) -> bool:
         """Say whether nobody listens any more."""

@@ -6,6 +6,14 @@
 Importing this package does not import pyspark: that happens on first use.
 """
 
+from jetspark.spark.columns import encode_headers, parse_headers, with_msg_id
 from jetspark.spark.session import configure, register, session
 
-__all__ = ["configure", "register", "session"]
+__all__ = [
+    "configure",
+    "encode_headers",
+    "parse_headers",
+    "register",
+    "session",
+    "with_msg_id",
+]

@@ -1,18 +1,22 @@
 """A batch read: the driver plans ranges of sequences, each task scans one of them."""
 
-import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from jetspark import sync
-from jetspark.spark.options import SourceOptions
+from jetspark.errors import BucketNotFound
+from jetspark.spark.connections import jetstream_of
+from jetspark.spark.ledger import read_entry
+from jetspark.spark.options import FORMAT_NAME, SourceOptions
 from jetspark.spark.planner import SequenceRange, plan_partitions, plan_range
+from jetspark.spark.push_down import Pushed, push
 from jetspark.spark.range_reader import RangeReader, SequencePartition
 from jetspark.spark.stream_view import (
+    PlanningFailed,
     await_sequence,
     find_stream,
     first_since,
@@ -20,15 +24,15 @@ from jetspark.spark.stream_view import (
     view_of,
 )
 
-_log = logging.getLogger(__name__)
-
 
 class JetStreamBatchReader(DataSourceReader):
     """Reads a stream, or what a filter leaves of it, once. Travels to the tasks by pickle."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
+        self._schema = schema
         self._ranges = RangeReader(options, schema)
+        self._pushed = Pushed()
 
     def partitions(self) -> list[InputPartition]:
         """Ask the server how far the stream reaches and split that. Runs on the driver.
@@ -39,7 +43,7 @@ class JetStreamBatchReader(DataSourceReader):
         options = self._options
         with planning(options) as client:
             stream = find_stream(client, options)
-            whole = self._plan(stream)
+            whole = self._plan(client, stream)
         parts = plan_partitions(
             whole,
             min_partitions=options.min_partitions,
@@ -51,7 +55,7 @@ class JetStreamBatchReader(DataSourceReader):
         """Yield the messages of ``partition`` as Arrow batches. Runs in a task."""
         return self._ranges.read(partition)
 
-    def _plan(self, stream: sync.Stream) -> SequenceRange:
+    def _plan(self, client: sync.Client, stream: sync.Stream) -> SequenceRange:
         options = self._options
         view = view_of(await_sequence(stream, options))
         # Times are turned into sequences once, here: every task reads by number.
@@ -61,15 +65,54 @@ class JetStreamBatchReader(DataSourceReader):
         if options.ending_time_ns is not None:
             end = first_since(stream, options.ending_time_ns, view.bounds)
             options = msgspec.structs.replace(options, ending_seq=end)
-        whole = plan_range(options, view.bounds)
+        if options.committed_by:
+            end = self._committed(client) + 1
+            options = msgspec.structs.replace(options, ending_seq=end)
+        whole = self._pushed.clamp(plan_range(options, view.bounds))
+        if self._pushed.since_ns is not None:
+            start = first_since(stream, self._pushed.since_ns, view.bounds)
+            whole = Pushed(first=start).clamp(whole)
+        if self._pushed.until_ns is not None:
+            end = first_since(stream, self._pushed.until_ns, view.bounds)
+            whole = Pushed(end=end).clamp(whole)
         if whole.first == whole.end:
             return whole
-        if not view.allow_direct:
-            _log.warning(
-                "stream %r has allow_direct off and is read message by message: "
-                "switch it on to read it in batches",
-                stream.name,
-            )
         # One message is read here, so that a missing permission to read is found out now.
         list(self._ranges.scan(stream, whole.first, whole.first))
         return whole
+
+    def _committed(self, client: sync.Client) -> int:
+        """Return how far the stream had got when the query committed (spark.md 6.4)."""
+        options = self._options
+        jetstream = jetstream_of(client, options.connection)
+        try:
+            found = read_entry(jetstream, options.ledger_bucket, options.committed_by)
+        except BucketNotFound:
+            raise PlanningFailed(
+                f"format {FORMAT_NAME!r}: there is no bucket {options.ledger_bucket!r}, which "
+                "ledgerBucket names"
+            ) from None
+        if found is None:
+            raise PlanningFailed(
+                f"format {FORMAT_NAME!r}: query {options.committed_by!r} has committed nothing "
+                f"into the ledger {options.ledger_bucket!r} yet"
+            )
+        return found.entry.last_seq
+
+
+class PushDownBatchReader(JetStreamBatchReader):
+    """A batch read that takes filters.
+
+    A class of its own: where Spark's setting is off, a reader that has ``pushFilters`` fails every
+    read (spark.md 1.3).
+    """
+
+    # The name is Spark's.
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Take what makes the read shorter; return what Spark still has to apply."""
+        self._pushed, left = push(filters, with_subjects=not self._options.subjects)
+        if self._pushed.subjects:
+            self._options = msgspec.structs.replace(self._options, subjects=self._pushed.subjects)
+            self._ranges = RangeReader(self._options, self._schema)
+        return left

@@ -7,18 +7,25 @@ so the PING sorts that out too.
 """
 
 import contextlib
+import os
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final
 
 from jetspark import sync
 from jetspark.errors import Error
-from jetspark.spark.options import Connection
+from jetspark.spark.connection_options import Connection
 
 # More than one only when a worker serves queries on several servers by turns; the oldest goes.
 IDLE_MAX: Final = 4
 
 # A kept connection whose server does not answer a PING within this is given up for a new one.
 PING_TIMEOUT_S: Final = 2.0
+
+
+class CredentialsMissing(Error):
+    """The credentials that the options name are not on this machine."""
 
 
 class ConnectionCache:
@@ -59,14 +66,66 @@ class ConnectionCache:
 
 def connect(settings: Connection) -> sync.Client:
     """Open a connection with what the options said."""
-    return sync.connect(
-        settings.servers,
-        name=settings.name,
-        user=settings.user,
-        password=settings.password,
-        token=settings.token,
-        # A task that loses its connection is told at once and borrows another (`_answers`).
-        allow_reconnect=False,
+    with _credentials(settings) as credentials:
+        return sync.connect(
+            settings.servers,
+            name=settings.name,
+            user=settings.user,
+            password=settings.password,
+            token=settings.token,
+            nkey_seed=settings.nkey_seed,
+            credentials=credentials,
+            tls=settings.tls,
+            inbox_prefix=settings.inbox_prefix,
+            # A task that loses its connection is told at once and borrows another (`_answers`).
+            allow_reconnect=False,
+        )
+
+
+def jetstream_of(
+    client: sync.Client, settings: Connection, *, timeout: float | None = None
+) -> sync.JetStream:
+    """Return the JetStream of the domain or prefix that the options name."""
+    return client.jetstream(domain=settings.domain, prefix=settings.api_prefix, timeout=timeout)
+
+
+@contextlib.contextmanager
+def _credentials(settings: Connection) -> Iterator[str]:
+    """Lend the path of the credentials file; empty when there is none."""
+    if settings.credentials_env:
+        held = os.environ.get(settings.credentials_env, "")
+        if not held:
+            raise CredentialsMissing(
+                f"credentialsEnv: the variable {settings.credentials_env!r} is not set in process "
+                f"{os.getpid()}: set it for the driver and with spark.executorEnv."
+                f"{settings.credentials_env}"
+            )
+        if "-----BEGIN" not in held:
+            yield held
+            return
+        # The client reads files; this one is private and gone as soon as it was read.
+        with tempfile.NamedTemporaryFile("w", suffix=".creds") as file:
+            file.write(held)
+            file.flush()
+            yield file.name
+        return
+    path = settings.credentials_file
+    if path and not Path(path).exists():
+        path = _distributed(path)
+    yield path
+
+
+def _distributed(name: str) -> str:
+    """Find a file that ``SparkContext.addFile`` brought to this worker."""
+    from pyspark import SparkFiles
+
+    with contextlib.suppress(Exception):  # outside of a worker there is no such directory
+        found = Path(SparkFiles.get(Path(name).name))
+        if found.exists():
+            return str(found)
+    raise CredentialsMissing(
+        f"credentialsFile: there is no file {name!r} here, nor one that "
+        "SparkContext.addFile brought"
     )
 
 

@@ -30,7 +30,7 @@ def encode_offset(stream: str, offset: Offset) -> dict[str, Any]:
     return {"v": VERSION, "streams": {stream: place}}
 
 
-def decode_offset(stream: str, value: dict[str, Any]) -> Offset:
+def decode_offset(stream: str, value: dict[str, Any], *, lowest: int = 1) -> Offset:
     """Read what Spark kept; raises ``OffsetRefused`` for what another read or version wrote."""
     if value.get("v") != VERSION:
         raise OffsetRefused(
@@ -46,7 +46,7 @@ def decode_offset(stream: str, value: dict[str, Any]) -> Offset:
         )
     place = streams[stream]
     following, created = place.get("next"), place.get("created")
-    if not isinstance(following, int) or not 1 <= following <= SEQ_MAX + 1:
+    if not isinstance(following, int) or not lowest <= following <= SEQ_MAX + 1:
         raise OffsetRefused(f"the checkpoint's offset {value!r} has no sequence in 'next'")
     if not isinstance(created, str):
         raise OffsetRefused(f"the checkpoint's offset {value!r} has no time in 'created'")

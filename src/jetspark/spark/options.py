@@ -11,10 +11,15 @@ from typing import Final
 
 import msgspec
 
-from jetspark.client.server_pool import parse_servers
+from jetspark.spark.connection_options import CONNECTION_OPTIONS, Connection, parse_connection
 from jetspark.spark.option_reader import DIGITS, OptionReader, boolean, positive, text_of
 from jetspark.subjects.match import overlaps
-from jetspark.subjects.tokens import is_valid_subject, stream_name_problem
+from jetspark.subjects.tokens import (
+    consumer_name_problem,
+    is_valid_subject,
+    key_problem,
+    stream_name_problem,
+)
 from jetspark.units import parse_duration, parse_rfc3339
 
 FORMAT_NAME: Final = "jetstream"
@@ -22,6 +27,9 @@ FORMAT_NAME: Final = "jetstream"
 # The planner of a source has no SparkContext and cannot count cores (spark.md 6.2): `register` and
 # `configure` put the default of minPartitions into this variable of its process.
 MIN_PARTITIONS_VARIABLE: Final = "JETSPARK_MIN_PARTITIONS"
+
+# Set by them as well where Spark's setting for push-down is on.
+PUSH_DOWN_VARIABLE: Final = "JETSPARK_PUSH_DOWN"
 
 MAX_RECORDS_PER_PARTITION: Final = 250_000  # spark.md 6.2
 BATCH_SIZE: Final = 5_000  # spark.md 6.2; 4.1: batches of 5 to 10 thousand rows are right
@@ -40,23 +48,12 @@ class HeaderMode(StrEnum):
     RAW = "raw"
 
 
-class Connection(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach the server, as it travels to the tasks; also the key of a kept connection."""
+class ReadMode(StrEnum):
+    """How messages are fetched."""
 
-    servers: tuple[str, ...]
-    name: str = "jetspark-spark"
-    user: str = ""
-    password: str = ""
-    token: str = ""
-
-    def __repr__(self) -> str:
-        """Name the servers only: Spark prints objects into logs and plans."""
-        return f"Connection({self.display_servers})"
-
-    @property
-    def display_servers(self) -> str:
-        """The servers without the passwords their addresses may carry, for messages."""
-        return ", ".join(address.label for address in parse_servers(self.servers))
+    AUTO = "auto"
+    DIRECT = "direct"
+    CONSUMER = "consumer"
 
 
 class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +72,9 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A streaming read begins with the next message; only without the two before."""
     ending_seq: int | None = None
     """The first sequence not to read; None is the one after the latest."""
+    committed_by: str = ""
+    """Read up to the last commit of this query, which ``ledger_bucket`` knows; wins."""
+    ledger_bucket: str = ""
     ending_time_ns: int | None = None
     """Read up to the last message stored before this time."""
     min_last_seq: int = 0
@@ -85,6 +85,11 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     headers: HeaderMode = HeaderMode.NONE
     batch_size: int = BATCH_SIZE
     max_batch_bytes: int = MAX_BATCH_BYTES
+    push_down: bool = False
+    """Whether a batch read takes filters of Spark; fails where Spark's setting is off."""
+    on_commit: str = ""
+    """What happens to committed messages: ``purge``, ``ack:<durable>``, or nothing."""
+    read_mode: ReadMode = ReadMode.AUTO
     trigger: "TriggerLimits | None" = None
     """How much a micro-batch takes; None in a batch read."""
 
@@ -101,11 +106,7 @@ class TriggerLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _COMMON: Final = (
-    "servers",
-    "nats.user",
-    "nats.password",
-    "nats.token",
-    "nats.name",
+    *CONNECTION_OPTIONS,
     "stream",
     "subject",
     "startingOffsets",
@@ -117,34 +118,24 @@ _COMMON: Final = (
     "batchSize",
     "maxBatchBytes",
     "minLastSeq",
+    "readMode",
 )
-_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp")
+_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "ledgerBucket", "pushDown")
 _STREAMING_ONLY: Final = (
     "maxOffsetsPerTrigger",
     "maxBytesPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
-)
-_LATER: Final = (
-    "domain",
-    "apiPrefix",
-    "credentialsFile",
-    "credentialsEnv",
-    "nats.inboxPrefix",
-    "nats.tls",
-    "nats.tlsCa",
-    "nats.tlsCert",
-    "nats.tlsKey",
-    "nats.credentials",
-    "nats.nkeySeed",
-    "readMode",
     "onCommit",
-    "pushDown",
 )
 
 
 def parse_source_options(
-    options: Mapping[str, str], *, default_min_partitions: int = 1, streaming: bool = False
+    options: Mapping[str, str],
+    *,
+    default_min_partitions: int = 1,
+    default_push_down: bool = False,
+    streaming: bool = False,
 ) -> SourceOptions:
     """Turn the options of a read into a struct, or raise ``InvalidOptions`` with all errors.
 
@@ -155,9 +146,8 @@ def parse_source_options(
         if streaming
         else (_BATCH_ONLY, dict.fromkeys(_STREAMING_ONLY, "is for readStream"))
     )
-    refused = {**dict.fromkeys(_LATER, "is not supported yet"), **others}
-    reader = OptionReader(FORMAT_NAME, options, (*_COMMON, *own), refused)
-    stream = reader.take("stream", _stream, "", required=not reader.has("subject"))
+    reader = OptionReader(FORMAT_NAME, options, (*_COMMON, *own), others)
+    stream = reader.take("stream", stream_name, "", required=not reader.has("subject"))
     start = reader.take(
         "startingOffsets",
         lambda text: _starting(text, stream, streaming),
@@ -167,25 +157,33 @@ def parse_source_options(
         reader.problems.append("startingOffsets and startingTimestamp exclude each other")
     if reader.has("endingOffsets") and reader.has("endingTimestamp"):
         reader.problems.append("endingOffsets and endingTimestamp exclude each other")
+    committed = reader.take("endingOffsets", _committed, "")
+    if bool(committed) != reader.has("ledgerBucket"):
+        reader.problems.append("endingOffsets committed:<queryId> and ledgerBucket go together")
     parsed = SourceOptions(
-        connection=_parse_connection(reader),
+        committed_by=committed,
+        ledger_bucket=reader.take("ledgerBucket", text_of, ""),
+        connection=parse_connection(reader),
         stream=stream,
         subjects=reader.take("subject", _subjects, ()),
         starting_seq=start if start > 0 else None,
-        starting_time_ns=reader.take("startingTimestamp", _time, None),
+        starting_time_ns=reader.take("startingTimestamp", parse_time, None),
         from_latest=start == _LATEST and not reader.has("startingTimestamp"),
         ending_seq=reader.take("endingOffsets", lambda text: _ending(text, stream), None),
-        ending_time_ns=reader.take("endingTimestamp", _time, None),
-        min_last_seq=reader.take("minLastSeq", _sequence, 0),
+        ending_time_ns=reader.take("endingTimestamp", parse_time, None),
+        min_last_seq=reader.take("minLastSeq", parse_sequence, 0),
         min_partitions=reader.take("minPartitions", positive, default_min_partitions),
         max_records_per_partition=reader.take(
             "maxRecordsPerPartition", positive, MAX_RECORDS_PER_PARTITION
         ),
         fail_on_data_loss=reader.take("failOnDataLoss", boolean, default=True),
-        headers=reader.take("includeHeaders", _header_mode, HeaderMode.NONE),
+        headers=reader.take("includeHeaders", parse_header_mode, HeaderMode.NONE),
         batch_size=reader.take("batchSize", positive, BATCH_SIZE),
         max_batch_bytes=reader.take("maxBatchBytes", positive, MAX_BATCH_BYTES),
-        trigger=_parse_trigger(reader) if streaming else None,
+        push_down=reader.take("pushDown", boolean, default=default_push_down),
+        on_commit=reader.take("onCommit", _on_commit, ""),
+        read_mode=reader.take("readMode", _read_mode, ReadMode.AUTO),
+        trigger=parse_trigger(reader) if streaming else None,
     )
     first, end = parsed.starting_seq, parsed.ending_seq
     if first is not None and end is not None and first > end:
@@ -194,11 +192,12 @@ def parse_source_options(
     return parsed
 
 
-def _parse_trigger(reader: OptionReader) -> TriggerLimits:
+def parse_trigger(reader: OptionReader) -> TriggerLimits:
+    """Take the limits of a micro-batch."""
     limits = TriggerLimits(
-        max_offsets=reader.take("maxOffsetsPerTrigger", _sequence, None),
-        max_bytes=reader.take("maxBytesPerTrigger", _sequence, None),
-        min_offsets=reader.take("minOffsetsPerTrigger", _sequence, 1),
+        max_offsets=reader.take("maxOffsetsPerTrigger", parse_sequence, None),
+        max_bytes=reader.take("maxBytesPerTrigger", parse_sequence, None),
+        min_offsets=reader.take("minOffsetsPerTrigger", parse_sequence, 1),
         max_delay_s=reader.take("maxTriggerDelay", _seconds, MAX_TRIGGER_DELAY_S),
     )
     if limits.max_offsets is not None and limits.min_offsets > limits.max_offsets:
@@ -223,30 +222,8 @@ def default_min_partitions(environ: Mapping[str, str]) -> int:
     return max(1, int(text)) if DIGITS.fullmatch(text) else 1
 
 
-def _parse_connection(reader: OptionReader) -> Connection:
-    connection = Connection(
-        servers=reader.take("servers", _servers, (), required=True),
-        name=reader.take("nats.name", text_of, "jetspark-spark"),
-        user=reader.take("nats.user", text_of, ""),
-        password=reader.take("nats.password", text_of, ""),
-        token=reader.take("nats.token", text_of, ""),
-    )
-    if reader.has("nats.user") != reader.has("nats.password"):
-        reader.problems.append("nats.user and nats.password go together: only one is given")
-    if reader.has("nats.token") and reader.has("nats.user"):
-        reader.problems.append("nats.token and nats.user exclude each other: give one of them")
-    return connection
-
-
-def _servers(text: str) -> tuple[str, ...]:
-    try:
-        parse_servers(text)
-    except ValueError as error:
-        raise ValueError(f"cannot be used: {error}") from error
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _stream(text: str) -> str:
+def stream_name(text: str) -> str:
+    """Read the name of a stream."""
     problem = stream_name_problem(text)
     if problem is not None:
         raise ValueError(f"{text!r} is not the name of a stream: {problem}")
@@ -284,11 +261,39 @@ def _starting(text: str, stream: str, streaming: bool) -> int:
 
 def _ending(text: str, stream: str) -> int | None:
     offset = _of_stream(text, stream)
-    if offset.lower() == "latest":
+    if offset.lower() == "latest" or offset.startswith("committed:"):
         return None
     if offset.lower() == "earliest":
         raise ValueError("'earliest' would read nothing: give latest or a sequence")
     return _sequence_or(offset, "latest")
+
+
+def _committed(text: str) -> str:
+    """Return the query of ``committed:<queryId>``; empty for other text."""
+    word, _, query = text.partition(":")
+    if word != "committed":
+        return ""
+    problem = key_problem(query)
+    if problem is not None:
+        raise ValueError(f"{text!r} names no query: {problem}")
+    return query
+
+
+def _on_commit(text: str) -> str:
+    """Read what happens to committed messages; empty for nothing."""
+    word, colon, durable = text.partition(":")
+    if word.lower() == "ack" and consumer_name_problem(durable) is None:
+        return f"ack:{durable}"
+    if colon or word.lower() not in {"none", "purge"}:
+        raise ValueError(f"{text!r} is none of none, purge, ack:<durable>")
+    return "" if word.lower() == "none" else "purge"
+
+
+def _read_mode(text: str) -> ReadMode:
+    try:
+        return ReadMode(text.lower())
+    except ValueError:
+        raise ValueError(f"{text!r} is none of {', '.join(ReadMode)}") from None
 
 
 def _of_stream(text: str, stream: str) -> str:
@@ -305,20 +310,19 @@ def _of_stream(text: str, stream: str) -> str:
 
 
 def _sequence_or(text: str, words: str) -> int:
-    if text.startswith("committed:"):
-        raise ValueError("up to a query's last commit is not supported yet")
     if not DIGITS.fullmatch(text) or not 1 <= int(text) <= SEQ_MAX:
         raise ValueError(f"{text!r} is neither {words} nor a sequence (1 to {SEQ_MAX})")
     return int(text)
 
 
-def _sequence(text: str) -> int:
+def parse_sequence(text: str) -> int:
+    """Read a sequence."""
     if not DIGITS.fullmatch(text) or not 1 <= int(text) <= SEQ_MAX:
         raise ValueError(f"{text!r} is not a whole number from 1 to {SEQ_MAX}")
     return int(text)
 
 
-def _time(text: str) -> int:
+def parse_time(text: str) -> int:
     """Read a time: RFC 3339, or milliseconds since 1970 as in Spark's Kafka source."""
     if DIGITS.fullmatch(text):
         return int(text) * 1_000_000
@@ -340,7 +344,8 @@ def _seconds(text: str) -> float:
     return delay
 
 
-def _header_mode(text: str) -> HeaderMode:
+def parse_header_mode(text: str) -> HeaderMode:
+    """Read what the column ``headers`` shall hold."""
     try:
         return HeaderMode(text.lower())
     except ValueError:

@@ -5,27 +5,40 @@ Nothing is created on the server and nothing acknowledged: a range can be read a
 
 import random
 import time
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from jetspark import sync
-from jetspark.client.jetstream.scan import ScanChunk
+from jetspark.api.enums import Retention
+from jetspark.client.jetstream.scan import Column, ScanChunk
 from jetspark.errors import AuthorizationFailed, ConnectFailed, ConnectionClosed, RequestTimeout
-from jetspark.spark.connections import CONNECTIONS
-from jetspark.spark.options import SourceOptions
+from jetspark.spark.connection_options import Connection
+from jetspark.spark.connections import CONNECTIONS, jetstream_of
+from jetspark.spark.consumer_scan import consumer_scan
+from jetspark.spark.options import ReadMode, SourceOptions
 from jetspark.spark.planner import DataLoss, SequenceRange, first_missing
 from jetspark.spark.schema import BatchEncoder, columns_to_read
+from jetspark.spark.stream_view import PlanningFailed
 
 # A scan that loses its server goes on from where it was (spark.md 6.6): this many tries without
 # a message in between, then the task fails and Spark decides.
 RETRIES_MAX: Final = 4
 RETRY_DELAY_S: Final = 0.2
 
+_Result = TypeVar("_Result")
+
 _TRANSIENT: Final = (ConnectionClosed, ConnectFailed, RequestTimeout)
+
+
+class ChunkEncoder(Protocol):
+    """Turns chunks of a scan into Arrow batches."""
+
+    def encode(self, chunk: ScanChunk) -> pa.RecordBatch:
+        """Return the rows of ``chunk``."""
 
 
 class SequencePartition(InputPartition):
@@ -52,29 +65,61 @@ class RangeReader:
             return iter(())
         return self._batches(partition)
 
-    def scan(self, stream: sync.Stream, first: int, last: int) -> Iterator[ScanChunk]:
+    def scan(
+        self, stream: sync.Stream, first: int, last: int, filters: Sequence[str] | None = None
+    ) -> Iterator[ScanChunk]:
         """Yield the messages of a range that the options and the schema ask for."""
         options = self._options
+        filters = options.subjects if filters is None else filters
+        direct = stream.config.allow_direct
+        if options.read_mode is ReadMode.DIRECT and not direct:
+            raise PlanningFailed(
+                f"stream {stream.name!r} has allow_direct off, which readMode direct needs: "
+                'switch it on, or set option("readMode", "auto")'
+            )
+        # Of a work queue, each consumer would take messages away: there the leader is asked.
+        limits = stream.config.retention is Retention.LIMITS
+        through_consumer = not direct and limits and options.read_mode is ReadMode.AUTO
+        if options.read_mode is ReadMode.CONSUMER or through_consumer:
+            return consumer_scan(stream, first, last, filters, batch=options.batch_size)
         return stream.scan(
             first,
             last,
-            filters=options.subjects,
-            columns=columns_to_read(self._schema),
+            filters=filters,
+            columns=self.columns(),
             batch=options.batch_size,
             max_bytes=options.max_batch_bytes,
         )
 
+    def columns(self) -> tuple[Column, ...]:
+        """Return what a scan has to bring."""
+        return columns_to_read(self._schema)
+
+    def encoder(self, stream: str) -> ChunkEncoder:
+        """Make what turns the chunks of ``stream`` into batches."""
+        return BatchEncoder(self._schema, stream=stream, headers=self._options.headers)
+
     def _batches(self, partition: SequencePartition) -> Iterator[pa.RecordBatch]:
+        subjects = self._options.subjects
+        # A scan has one filter after the other: each goes on from a place of its own.
+        each: list[tuple[str, ...]] = [(subject,) for subject in subjects]
+        for filters in each or [()]:
+            yield from self._filtered(partition, filters)
+
+    def _filtered(
+        self, partition: SequencePartition, filters: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
         options = self._options
-        encoder = BatchEncoder(self._schema, stream=partition.stream, headers=options.headers)
+        encoder = self.encoder(partition.stream)
         position = partition.first
         missing: int | None = None
         failures = 0
         while True:
             try:
                 with CONNECTIONS.borrow(options.connection) as client:
-                    stream = client.jetstream().stream(partition.stream)
-                    for chunk in self.scan(stream, position, partition.end - 1):
+                    jetstream = jetstream_of(client, options.connection)
+                    stream = jetstream.stream(partition.stream)
+                    for chunk in self.scan(stream, position, partition.end - 1, filters):
                         if missing is None:
                             missing = first_missing(chunk.sequences, position)
                         position = chunk.sequences[-1] + 1
@@ -82,7 +127,7 @@ class RangeReader:
                         yield encoder.encode(chunk)
                     if missing is None and position < partition.end:
                         missing = position
-                    self._check_still_kept(stream, missing)
+                    self.check_still_kept(stream, missing)
             except AuthorizationFailed:
                 raise
             except _TRANSIENT:
@@ -93,7 +138,7 @@ class RangeReader:
             else:
                 return
 
-    def _check_still_kept(self, stream: sync.Stream, missing: int | None) -> None:
+    def check_still_kept(self, stream: sync.Stream, missing: int | None) -> None:
         """Raise ``DataLoss`` when messages were removed between the planning and the read.
 
         A hole is no loss by itself (spark.md 6.2): it may have been deleted on purpose. But a hole
@@ -117,3 +162,19 @@ def retry_delay(failures: int) -> float:
     """Return the seconds to wait after so many failures: doubling, with jitter."""
     jitter = 0.5 + random.random()  # noqa: S311  # spreads tasks out; nothing secret about it
     return RETRY_DELAY_S * 2.0 ** (failures - 1) * jitter
+
+
+def with_retries(connection: Connection, attempt: Callable[[sync.Client], _Result]) -> _Result:
+    """Return what ``attempt`` returns, tried again after what is transient (spark.md 6.6)."""
+    failures = 0
+    while True:
+        try:
+            with CONNECTIONS.borrow(connection) as client:
+                return attempt(client)
+        except AuthorizationFailed:
+            raise
+        except _TRANSIENT:
+            failures += 1
+            if failures > RETRIES_MAX:
+                raise
+            time.sleep(retry_delay(failures))

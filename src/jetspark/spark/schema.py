@@ -42,7 +42,7 @@ _EXTRA_COLUMNS: Final[Mapping[str, DataType]] = {
     "timestamp_ns": LongType(),
     "size": IntegerType(),
 }
-_HEADER_TYPES: Final[Mapping[HeaderMode, DataType]] = {
+HEADER_TYPES: Final[Mapping[HeaderMode, DataType]] = {
     HeaderMode.MAP: MapType(
         StringType(), ArrayType(StringType(), containsNull=False), valueContainsNull=False
     ),
@@ -69,7 +69,7 @@ def default_schema(headers: HeaderMode) -> StructType:
     """Return the schema of a read that names none. No column is ever NULL."""
     types = dict(_DEFAULT_COLUMNS)
     if headers is not HeaderMode.NONE:
-        types["headers"] = _HEADER_TYPES[headers]
+        types["headers"] = HEADER_TYPES[headers]
     return StructType([StructField(name, kind, nullable=False) for name, kind in types.items()])
 
 
@@ -106,7 +106,7 @@ def _field_problem(
         return "column 'headers' needs option includeHeaders to be map or raw"
     expected = {**_DEFAULT_COLUMNS, **_EXTRA_COLUMNS}.get(name)
     if name == "headers":
-        expected = _HEADER_TYPES[headers]
+        expected = HEADER_TYPES[headers]
     if expected is None:
         return _unknown_column(field.name)
     # The simple form leaves out what may be NULL, which a user may declare as they like.
@@ -142,11 +142,11 @@ class BatchEncoder:
             case "stream":
                 return pa.repeat(pa.scalar(self._stream, kind), len(chunk.sequences))
             case "subject":
-                return _texts(chunk.subjects)
+                return texts(chunk.subjects)
             case "seq":
                 return pa.array(chunk.sequences, kind)
             case "timestamp":
-                return _microseconds(chunk.times, kind)
+                return microseconds(chunk.times, kind)
             case "timestamp_ns":
                 return pa.array(chunk.times, kind)
             case "data":
@@ -156,16 +156,18 @@ class BatchEncoder:
             case _ if self._headers is HeaderMode.RAW:
                 return pa.array(chunk.headers, kind)
             case _:
-                return _header_maps(chunk.headers, kind)
+                return header_maps(chunk.headers, kind)
 
 
-def _microseconds(times_ns: Sequence[int], kind: pa.DataType) -> pa.Array:
+def microseconds(times_ns: Sequence[int], kind: pa.DataType) -> pa.Array:
+    """Return times as Spark keeps them."""
     # Rounded down, also before 1970, so that the order of messages stays.
     exact = pa.array(times_ns, pa.int64()).cast(pa.timestamp("ns"))
     return pc.floor_temporal(exact, unit="microsecond").cast(pa.timestamp("us")).cast(kind)
 
 
-def _texts(values: Sequence[str]) -> pa.Array:
+def texts(values: Sequence[str]) -> pa.Array:
+    """Return text, which on the wire may be any bytes."""
     try:
         return pa.array(values, pa.string())
     except UnicodeEncodeError:
@@ -175,7 +177,7 @@ def _texts(values: Sequence[str]) -> pa.Array:
         return pa.array([value.decode("utf-8", "replace") for value in exact], pa.string())
 
 
-def _header_maps(blocks: Sequence[bytes], kind: pa.MapType) -> pa.Array:
+def header_maps(blocks: Sequence[bytes], kind: pa.MapType) -> pa.Array:
     """Return a map of names to their values for each block: an empty one, never NULL, for none.
 
     A column of NULL maps makes Spark's Arrow writers slower by an order (spark.md 4.4).
@@ -193,6 +195,6 @@ def _header_maps(blocks: Sequence[bytes], kind: pa.MapType) -> pa.Array:
                 value_ends.append(len(values))
         row_ends.append(len(names))
     lists = pa.ListArray.from_arrays(
-        pa.array(value_ends, pa.int32()), _texts(values), type=kind.item_type
+        pa.array(value_ends, pa.int32()), texts(values), type=kind.item_type
     )
-    return pa.MapArray.from_arrays(pa.array(row_ends, pa.int32()), _texts(names), lists, type=kind)
+    return pa.MapArray.from_arrays(pa.array(row_ends, pa.int32()), texts(names), lists, type=kind)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from jetspark.spark.cache import cache_directory, content_digest, write_cached
 from jetspark.spark.java import ensure_java
-from jetspark.spark.options import MIN_PARTITIONS_VARIABLE
+from jetspark.spark.options import MIN_PARTITIONS_VARIABLE, PUSH_DOWN_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 # slot whose partition was short has another one to take.
 PARTITIONS_PER_SLOT: Final = 2
 
+_PUSH_DOWN_SETTING: Final = "spark.sql.python.filterPushdown.enabled"
+
 SPARK_SETTINGS: Final[Mapping[str, str]] = {
     # createDataFrame and toPandas go through Arrow, as the connector itself does.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # A source with push-down fails every read while this is off, and off is Spark's default.
-    "spark.sql.python.filterPushdown.enabled": "true",
+    _PUSH_DOWN_SETTING: "true",
 }
 
 LOG_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
@@ -108,19 +110,25 @@ def session(
 
 
 def register(spark: "SparkSession") -> None:
-    """Make the format ``jetstream`` known to ``spark``.
+    """Make the formats of jetspark known to ``spark``.
 
-    Needed where Spark cannot find the module ``pyspark_jetstream`` by itself, as in zips passed
+    Needed where Spark cannot find the modules ``pyspark_*`` by itself, as in zips passed
     with ``--py-files`` (spark.md 1.3); harmless elsewhere. It also tells the source how many tasks
     run side by side, from which the default of ``minPartitions`` follows.
     """
+    from jetspark.spark.kv_source import KvDataSource
+    from jetspark.spark.object_source import ObjectDataSource
     from jetspark.spark.source import JetStreamDataSource
 
     context = spark.sparkContext
     context.environment[MIN_PARTITIONS_VARIABLE] = str(
         PARTITIONS_PER_SLOT * context.defaultParallelism
     )
-    spark.dataSource.register(JetStreamDataSource)
+    # The setting may have been changed since `configure`: what counts is what it is now.
+    enabled = spark.conf.get(_PUSH_DOWN_SETTING, "false")
+    context.environment[PUSH_DOWN_VARIABLE] = "1" if enabled == "true" else "0"
+    for format_class in (JetStreamDataSource, KvDataSource, ObjectDataSource):
+        spark.dataSource.register(format_class)
 
 
 def prepare_environment(

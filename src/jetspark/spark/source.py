@@ -5,9 +5,8 @@ connects: the first to do so is the reader, when it is asked for its partitions 
 """
 
 import os
-from typing import NoReturn
+from typing import cast
 
-from pyspark.errors import PySparkNotImplementedError
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -17,20 +16,25 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from jetspark.spark.batch_reader import JetStreamBatchReader
+from jetspark.spark.batch_reader import JetStreamBatchReader, PushDownBatchReader
 from jetspark.spark.options import (
     FORMAT_NAME,
+    PUSH_DOWN_VARIABLE,
     SourceOptions,
     default_min_partitions,
     header_mode,
     parse_source_options,
 )
 from jetspark.spark.schema import check_schema, default_schema
+from jetspark.spark.sink_options import parse_sink_options
+from jetspark.spark.sink_plan import plan_write
+from jetspark.spark.sink_rows import check_sink_schema
+from jetspark.spark.sink_writer import JetStreamBatchWriter, JetStreamStreamWriter, RowWriter
 from jetspark.spark.stream_reader import JetStreamStreamReader
 
 
 class JetStreamDataSource(DataSource):
-    """A stream as a table, one row for each message: batch and streaming reads (spark.md 6.2)."""
+    """A stream as a table, one row for each message: batch and streaming (spark.md 6.2, 6.3)."""
 
     @classmethod
     def name(cls) -> str:
@@ -46,17 +50,15 @@ class JetStreamDataSource(DataSource):
         """Return the reader for a batch query; wrong options and schemas are refused here."""
         options = self._source_options(streaming=False)
         check_schema(schema, options.headers)
+        if options.push_down:
+            return PushDownBatchReader(options, schema)
         return JetStreamBatchReader(options, schema)
 
     # The names and arguments below are Spark's.
 
-    def writer(
-        self,
-        schema: StructType,  # noqa: ARG002
-        overwrite: bool,  # noqa: ARG002
-    ) -> DataSourceWriter:
-        """Refuse: there is no sink yet."""
-        _refuse("Writing to")
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer of a batch; asks the server whether it can do what is promised."""
+        return JetStreamBatchWriter(self._row_writer(schema, overwrite, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return the reader for a streaming query; wrong options and schemas are refused here."""
@@ -65,26 +67,22 @@ class JetStreamDataSource(DataSource):
         return JetStreamStreamReader(options, schema)
 
     def streamWriter(  # noqa: N802
-        self,
-        schema: StructType,  # noqa: ARG002
-        overwrite: bool,  # noqa: ARG002
+        self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
-        """Refuse: there is no sink yet."""
-        _refuse("writeStream to")
+        """Return the writer of an epoch; Spark asks for one before each."""
+        writer = JetStreamStreamWriter(self._row_writer(schema, overwrite, streaming=True))
+        # Spark takes either kind of streaming writer; its annotation names one.
+        return cast("DataSourceStreamWriter", writer)
+
+    def _row_writer(self, schema: StructType, overwrite: bool, *, streaming: bool) -> RowWriter:
+        options = parse_sink_options(self.options, streaming=streaming)
+        columns = check_sink_schema(schema, options.subject)
+        return RowWriter(plan_write(options, columns, overwrite=overwrite), schema)
 
     def _source_options(self, *, streaming: bool) -> SourceOptions:
         return parse_source_options(
             self.options,
             default_min_partitions=default_min_partitions(os.environ),
+            default_push_down=os.environ.get(PUSH_DOWN_VARIABLE) == "1" and not streaming,
             streaming=streaming,
         )
-
-
-def _refuse(what: str) -> NoReturn:
-    raise PySparkNotImplementedError(
-        errorClass="NOT_IMPLEMENTED",
-        messageParameters={
-            "feature": f"{what} format '{FORMAT_NAME}' (reading is: "
-            f"spark.read and spark.readStream with format('{FORMAT_NAME}'))"
-        },
-    )

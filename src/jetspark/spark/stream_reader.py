@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from jetspark.spark.connections import CONNECTIONS
+from jetspark.spark.consumer_scan import acknowledge_up_to
 from jetspark.spark.offsets import Offset, decode_offset, encode_offset
 from jetspark.spark.options import SourceOptions, TriggerLimits
 from jetspark.spark.planner import (
@@ -50,16 +51,19 @@ POLL_S: Final = 0.05
 class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream for as long as the query runs."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    def __init__(
+        self, options: SourceOptions, schema: StructType, ranges: RangeReader | None = None
+    ) -> None:
         self._options = options
         self._limits = options.trigger or TriggerLimits()
-        self._ranges = RangeReader(options, schema)
+        self._ranges = ranges or RangeReader(options, schema)
         self._view: StreamView | None = None
         self._idle_until = 0.0
         # Where an AvailableNow query ends, once it is known.
         self._target: int | None = None
         # Since when messages are held back for minOffsetsPerTrigger.
         self._held_since: float | None = None
+        self._released = False
 
     # The names and arguments below are Spark's.
 
@@ -102,6 +106,10 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return where the next micro-batch ends."""
         time.sleep(max(0.0, self._idle_until - time.monotonic()))
+        if not self._released and self._options.on_commit:
+            # Spark does not tell of the last batch of an AvailableNow run (spark.md 1.1): what
+            # lies before the start is committed.
+            self._release(start)
         view = self._look()
         first = self._resume(view, start)
         end = view.bounds.last_seq + 1
@@ -144,6 +152,11 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         )
         return [SequencePartition(view.name, part.first, part.end) for part in parts]
 
+    def commit(self, end: dict[str, Any]) -> None:
+        """Give back what was committed, if that was asked for (``onCommit``)."""
+        if self._options.on_commit:
+            self._release(end)
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of ``partition`` as Arrow batches. Runs in a task."""
         return self._ranges.read(partition)
@@ -151,6 +164,20 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def stop(self) -> None:
         """The query ended: nothing is left on the server, only connections to close."""
         CONNECTIONS.close()
+
+    def _release(self, end: dict[str, Any]) -> None:
+        with planning(self._options) as client:
+            stream = find_stream(client, self._options)
+            place = decode_offset(stream.name, end)
+            if place.created != view_of(stream.cached_info).created:
+                return  # made anew: these numbers are of another stream, as `_resume` will say
+            durable = self._options.on_commit.removeprefix("ack:")
+            if durable != "purge":
+                acknowledge_up_to(stream, durable, place.next)
+            elif place.next > 1:
+                for subject in self._options.subjects or ("",):
+                    stream.purge(subject=subject, seq=place.next)
+        self._released = True
 
     def _look(self) -> StreamView:
         """Ask the server for the stream."""

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final, NamedTuple
 
 from jetspark import sync
 from jetspark.api.stream import StreamInfo
-from jetspark.errors import Error, MessageNotFound, StreamNotFound
-from jetspark.spark.connections import CONNECTIONS
+from jetspark.errors import BucketNotFound, Error, MessageNotFound, StreamNotFound
+from jetspark.spark.connection_options import Connection
+from jetspark.spark.connections import CONNECTIONS, jetstream_of
 from jetspark.spark.options import FORMAT_NAME, SourceOptions
 from jetspark.spark.planner import DataLoss, StreamBounds
 from jetspark.units import format_rfc3339
@@ -34,27 +35,39 @@ class StreamView(NamedTuple):
 
 
 @contextmanager
-def planning(options: SourceOptions) -> Iterator[sync.Client]:
-    """Lend a connection for planning; what goes wrong becomes one clear line (spark.md 6.6)."""
-    where = f"on {options.connection.display_servers}"
-    named = f"stream {options.stream!r}" if options.stream else f"subject {options.subjects}"
+def lend_for_planning(
+    connection: Connection, *, doing: str, missing: str
+) -> Iterator[sync.Client]:
+    """Lend a connection for planning; what goes wrong becomes one clear line (spark.md 6.6).
+
+    ``doing`` says what cannot be done when it goes wrong, ``missing`` what there is none of.
+    """
+    where = f"on {connection.display_servers}"
     try:
-        with CONNECTIONS.borrow(options.connection) as client:
+        with CONNECTIONS.borrow(connection) as client:
             yield client
     except (DataLoss, PlanningFailed):
         raise
-    except StreamNotFound:
-        what = f"no {named}" if options.stream else f"no stream that takes {options.subjects}"
-        raise PlanningFailed(f"format {FORMAT_NAME!r}: there is {what} {where}") from None
-    except Error as error:
-        raise PlanningFailed(
-            f"format {FORMAT_NAME!r} cannot read {named} {where}: {error}"
-        ) from None
+    except (StreamNotFound, BucketNotFound):
+        raise PlanningFailed(f"{missing} {where}") from None
+    except (Error, ValueError) as error:
+        raise PlanningFailed(f"{doing} {where}: {error}") from None
+
+
+def planning(options: SourceOptions) -> AbstractContextManager[sync.Client]:
+    """Lend a connection for planning the read of a stream."""
+    named = f"stream {options.stream!r}" if options.stream else f"subject {options.subjects}"
+    what = f"no {named}" if options.stream else f"no stream that takes {options.subjects}"
+    return lend_for_planning(
+        options.connection,
+        doing=f"format {FORMAT_NAME!r} cannot read {named}",
+        missing=f"format {FORMAT_NAME!r}: there is {what}",
+    )
 
 
 def find_stream(client: sync.Client, options: SourceOptions) -> sync.Stream:
     """Return the stream to read: by name, or the one that takes all the subjects (ADR-15)."""
-    jetstream = client.jetstream()
+    jetstream = jetstream_of(client, options.connection)
     if options.stream:
         return jetstream.stream(options.stream)
     names = {jetstream.stream_name_by_subject(subject) for subject in options.subjects}

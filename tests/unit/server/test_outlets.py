@@ -79,3 +79,15 @@ def test_a_receiver_that_is_paused_is_full() -> None:
     receiver.paused = True
 
     assert outlet.full()
+
+
+def test_one_that_reads_is_not_held_up_by_one_that_does_not() -> None:
+    router = Router()
+    subscribed(router, b"d")
+    idle = subscribed(router, b">")
+    outlet = push_outlet(router, b"d", b"")
+    assert outlet is not None
+
+    idle.paused = True
+
+    assert not outlet.full()

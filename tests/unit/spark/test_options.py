@@ -4,10 +4,10 @@ import pickle
 
 import pytest
 
+from jetspark.spark.connection_options import Connection
 from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.options import (
     MIN_PARTITIONS_VARIABLE,
-    Connection,
     HeaderMode,
     SourceOptions,
     TriggerLimits,
@@ -98,7 +98,8 @@ def test_words_for_the_ends() -> None:
         ("startingOffsets", '{"A":1}', "startingOffsets .* must be of the form"),
         ("endingOffsets", "earliest", "endingOffsets 'earliest' would read nothing"),
         ("endingOffsets", str(2**63), "endingOffsets '9223372036854775808' is neither latest"),
-        ("endingOffsets", "committed:q", "endingOffsets up to a query's last commit is not"),
+        ("endingOffsets", "committed:q", "endingOffsets committed:<queryId> and ledgerBucket go"),
+        ("endingOffsets", "committed:", "endingOffsets 'committed:' names no query"),
         ("minPartitions", "0", "minPartitions '0' is not a whole number"),
         ("maxRecordsPerPartition", "-1", "maxRecordsPerPartition '-1' is not a whole number"),
         ("failOnDataLoss", "yes", "failOnDataLoss 'yes' is neither true nor false"),
@@ -108,7 +109,7 @@ def test_words_for_the_ends() -> None:
         ("path", "ORDERS", r"load\(\) takes no path"),
         ("minPartition", "4", "unknown option 'minpartition': did you mean minPartitions"),
         ("kafka.topic", "x", r"unknown option 'kafka.topic' \(there are servers, "),
-        ("readMode", "consumer", "readMode is not supported yet"),
+        ("readMode", "quick", "readMode 'quick' is none of auto, direct, consumer"),
         ("STARTINGTIMESTAMP", "noon", "startingTimestamp 'noon' is neither a time like"),
         ("maxOffsetsPerTrigger", "9", "maxOffsetsPerTrigger is for readStream"),
     ],

@@ -5,7 +5,8 @@ import itertools
 import msgspec
 import pytest
 
-from jetspark.spark.options import Connection, SourceOptions
+from jetspark.spark.connection_options import Connection
+from jetspark.spark.options import SourceOptions
 from jetspark.spark.planner import (
     PARTITIONS_MAX,
     DataLoss,

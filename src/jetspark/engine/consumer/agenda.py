@@ -221,6 +221,7 @@ class Reader:
         self.receiving: bool = False
         self.dropped: bool = False
         self.listed: bool = False
+        self.stalled: bool = False  # the receivers have enough waiting
         self.unsaved: bool = False
         self.journalled: bool = True  # or else it ends with the process
         self.limited: bool = False

@@ -155,7 +155,8 @@ class Turns(Gets):
         if reason == MORE:
             delivery.listed = True
             self.hub.agenda.ready.append(delivery)
-        elif reason == FULL:
+        elif reason == FULL and not delivery.stalled:
+            delivery.stalled = True
             self.stalled.append(delivery)
         elif reason == IDLE and delivery.waiting:
             consumer.requests.end_of_messages()
@@ -185,6 +186,7 @@ class Turns(Gets):
             if is_full(delivery):
                 left.append(delivery)
             else:
+                delivery.stalled = False
                 self.hub.agenda.add(delivery)
                 found = True
         self.stalled = left

@@ -1,0 +1,74 @@
+"""Columns of messages published in bulk: pipelined, or as one atomic batch.
+
+The counterparts of ``FastPublisher.extend`` for streams without fast ingest: a caller on another
+thread (``jetspark.sync.bulk``) crosses over once for thousands of messages.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from jetspark.api.message import PubAck
+from jetspark.client.jetstream.context import JetStream
+from jetspark.client.jetstream.publish import AckFuture, PublishWindow
+from jetspark.client.jetstream.publish_atomic import AtomicBatch
+
+
+class ColumnsAck(msgspec.Struct, frozen=True):
+    """What became of columns that were published message by message."""
+
+    last_seq: int
+    """The highest sequence among the acks."""
+    duplicates: int
+    """How many the stream had already."""
+
+
+async def publish_columns(
+    jetstream: JetStream,
+    subjects: Sequence[str],
+    payloads: Sequence[bytes],
+    headers: Sequence[bytes],
+    *,
+    max_in_flight: int,
+    timeout: float,
+) -> ColumnsAck:
+    """Publish rows with at most ``max_in_flight`` acks on their way; ``headers`` are blocks.
+
+    Raises the first failure, by row, after every answer has come; the rows behind it may be
+    stored or not.
+    """
+    window = PublishWindow(jetstream._core, max_in_flight, None)  # noqa: SLF001
+    acks: list[AckFuture] = []
+    for subject, payload, block in zip(subjects, payloads, headers, strict=True):
+        acks.append(await window.publish(subject, block, payload, timeout))
+    last, duplicates = 0, 0
+    failure: Exception | None = None
+    for row, future in enumerate(acks):
+        try:
+            ack = await future
+        except Exception as error:  # noqa: BLE001 - it is raised below, when all have answered
+            if failure is None:
+                failure = error
+                failure.add_note(f"row {row} of the chunk, subject {subjects[row]!r}")
+            continue
+        last = max(last, ack.seq)
+        duplicates += bool(ack.duplicate)
+    if failure is not None:
+        raise failure
+    return ColumnsAck(last, duplicates)
+
+
+async def publish_together(
+    jetstream: JetStream,
+    subjects: Sequence[str],
+    payloads: Sequence[bytes],
+    headers: Sequence[bytes],
+    *,
+    max_messages: int,
+    timeout: float,
+) -> PubAck:
+    """Publish rows as one atomic batch (ADR-50); raises what ``AtomicBatch.commit`` raises."""
+    batch: AtomicBatch = jetstream.atomic_batch(max_messages=max_messages, timeout=timeout)
+    for subject, payload, block in zip(subjects, payloads, headers, strict=True):
+        batch.add_block(subject, block, payload)
+    return await batch.commit()

@@ -1,0 +1,79 @@
+"""Message ids that a replay by Spark makes again (spark.md 6.3).
+
+``<prefix>.<epoch>.<partition>.<row key>``: the stream drops what it has seen within its duplicate
+window. The partition is in it because equal rows of two partitions are two messages.
+"""
+
+from collections import Counter
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from jetspark.spark.sink_options import IdSource
+from jetspark.spark.sink_rows import Rows
+
+DIGEST_SIZE: Final = 16
+
+
+class WriteTask(NamedTuple):
+    """Which part of which write a task is: the same again whenever Spark repeats it."""
+
+    prefix: str
+    """Names the query, or the batch job; empty when ids are not made here."""
+    epoch: int
+    partition: int
+
+    @property
+    def id_prefix(self) -> str:
+        """What all ids of the task begin with."""
+        return f"{self.epoch_prefix}{self.partition}."
+
+    @property
+    def epoch_prefix(self) -> str:
+        """What all ids of the epoch begin with."""
+        return f"{self.prefix}.{self.epoch}."
+
+
+class IdMaker:
+    """Makes the ids of one task's rows, in the order in which they come."""
+
+    def __init__(self, source: IdSource, task: WriteTask) -> None:
+        self._source = source
+        self._prefix = task.id_prefix
+        self._seen: Counter[bytes] = Counter()
+        self._rows = 0
+
+    def ids(self, rows: Rows) -> list[str]:
+        """Return the id of each row."""
+        if self._source is IdSource.COLUMN:
+            assert rows.msg_ids is not None
+            return rows.msg_ids
+        prefix = self._prefix
+        if self._source is IdSource.POSITION:
+            first = self._rows
+            self._rows += len(rows.subjects)
+            return [f"{prefix}{number}" for number in range(first, self._rows)]
+        seen, made = self._seen, list[str]()
+        for key in row_digests(rows):
+            nth = seen[key]
+            seen[key] = nth + 1
+            made.append(f"{prefix}{key.hex()}.{nth}" if nth else f"{prefix}{key.hex()}")
+        return made
+
+
+def row_digests(rows: Rows) -> list[bytes]:
+    """Return a digest of each row: subject, headers, payload, and what the columns ask for."""
+    lines = rows.lines or [b""] * len(rows.subjects)
+    return [
+        # The lengths keep 'a' + 'bc' apart from 'ab' + 'c'.
+        blake2b(
+            b"%d %d %d " % (len(subject), len(block), len(line))
+            + subject.encode("utf-8", "surrogateescape")
+            + block
+            + line
+            + payload,
+            digest_size=DIGEST_SIZE,
+        ).digest()
+        for subject, block, line, payload in zip(
+            rows.subjects, rows.headers, lines, rows.payloads, strict=True
+        )
+    ]

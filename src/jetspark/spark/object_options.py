@@ -1,0 +1,54 @@
+"""The options of format ``nats_object`` (spark.md 6.5), checked all at once."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from jetspark.spark.connection_options import CONNECTION_OPTIONS, Connection, parse_connection
+from jetspark.spark.option_reader import OptionReader, positive, text_of
+from jetspark.subjects.tokens import bucket_name_problem
+
+OBJECT_FORMAT: Final = "nats_object"
+
+
+class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a read or a write of an object store was asked for."""
+
+    connection: Connection
+    bucket: str
+    path_glob: str = ""
+    """Only names that match; empty: all."""
+    min_partitions: int = 1
+
+
+_COMMON: Final = (*CONNECTION_OPTIONS, "bucket")
+_READ: Final = ("pathGlobFilter", "minPartitions")
+# Spark keeps the place of the checkpoint among the options of a streaming write.
+_WRITE: Final = ("checkpointLocation",)
+
+
+def parse_object_options(
+    options: Mapping[str, str], *, writing: bool, default_min_partitions: int = 1
+) -> ObjectOptions:
+    """Turn the options into a struct, or raise ``InvalidOptions`` with all errors."""
+    own = _WRITE if writing else _READ
+    refused = dict.fromkeys(_READ, "is for reads") if writing else {}
+    reader = OptionReader(OBJECT_FORMAT, options, (*_COMMON, *own), refused)
+    parsed = ObjectOptions(
+        connection=parse_connection(reader),
+        bucket=reader.take("bucket", _bucket, "", required=True),
+        path_glob="" if writing else reader.take("pathGlobFilter", text_of, ""),
+        min_partitions=1
+        if writing
+        else reader.take("minPartitions", positive, default_min_partitions),
+    )
+    reader.finish()
+    return parsed
+
+
+def _bucket(text: str) -> str:
+    problem = bucket_name_problem(text)
+    if problem is not None:
+        raise ValueError(f"{text!r} is not the name of an object store: {problem}")
+    return text

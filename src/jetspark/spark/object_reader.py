@@ -1,0 +1,197 @@
+"""Reading an object store: the driver lists the objects, each task fetches some of them."""
+
+import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from jetspark import sync
+from jetspark.client.jetstream.objects.info import ObjectInfo
+from jetspark.errors import ObjectNotFound
+from jetspark.spark.connections import jetstream_of
+from jetspark.spark.object_options import OBJECT_FORMAT, ObjectOptions
+from jetspark.spark.planner import DataLoss
+from jetspark.spark.range_reader import with_retries
+from jetspark.spark.schema import InvalidSchema, microseconds, texts
+from jetspark.spark.stream_view import PlanningFailed, lend_for_planning
+
+# Small objects share a task and a batch; what is larger has one of its own.
+PARTITION_BYTES: Final = 64 * 1024 * 1024
+BATCH_BYTES: Final = 8 * 1024 * 1024
+# Spark keeps a value in one array of the JVM.
+CONTENT_BYTES_MAX: Final = 2**31 - 16
+
+_COLUMNS: Final[Mapping[str, DataType]] = {
+    "path": StringType(),
+    "modificationTime": TimestampType(),
+    "length": LongType(),
+    "content": BinaryType(),
+}
+
+
+class Listed(NamedTuple):
+    """An object as the driver saw it."""
+
+    name: str
+    size: int
+    mtime_ns: int
+
+
+class ObjectPartition(InputPartition):
+    """Some objects."""
+
+    def __init__(self, objects: Sequence[Listed]) -> None:
+        super().__init__(None)
+        self.objects = objects
+
+
+def object_schema() -> StructType:
+    """Return the schema of a read that names none: that of Spark's ``binaryFile``."""
+    return StructType([StructField(name, kind, nullable=False) for name, kind in _COLUMNS.items()])
+
+
+def check_object_schema(schema: StructType) -> None:
+    """Raise ``InvalidSchema`` unless every column is one an object has, with its type."""
+    known = {name.lower(): (name, kind.simpleString()) for name, kind in _COLUMNS.items()}
+    problems: list[str] = []
+    seen: set[str] = set()
+    for field in schema.fields:
+        name, given = field.name.lower(), field.dataType.simpleString()
+        if name in seen:
+            problems.append(f"column {field.name!r} comes twice")
+        elif name not in known:
+            problems.append(f"unknown column {field.name!r} (there are {', '.join(_COLUMNS)})")
+        elif given != known[name][1]:
+            problems.append(f"column {field.name!r} is {known[name][1]}, not {given}")
+        seen.add(name)
+    if not schema.fields:
+        problems.append("it has no column")
+    if problems:
+        raise InvalidSchema(f"schema of format {OBJECT_FORMAT!r}: {'; '.join(problems)}")
+
+
+def pack(objects: Sequence[Listed], *, min_partitions: int) -> list[list[Listed]]:
+    """Split objects into partitions of about equal size, none far above the limit."""
+    total = sum(one.size for one in objects)
+    limit = min(PARTITION_BYTES, max(1, -(-total // min_partitions)))
+    # Without content all have the same weight.
+    count = max(1, -(-len(objects) // min_partitions))
+    parts: list[list[Listed]] = []
+    size = 0
+    for one in objects:
+        if not parts or size + one.size > limit or len(parts[-1]) >= count:
+            parts.append([])
+            size = 0
+        parts[-1].append(one)
+        size += one.size
+    return parts
+
+
+class ObjectReader(DataSourceReader):
+    """Reads an object store once. Travels to the tasks by pickle."""
+
+    def __init__(self, options: ObjectOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._content = "content" in {name.lower() for name in schema.fieldNames()}
+
+    def partitions(self) -> list[InputPartition]:
+        """List the objects and split them. Runs on the driver."""
+        options = self._options
+        with lend_for_planning(
+            options.connection,
+            doing=f"format {OBJECT_FORMAT!r} cannot read object store {options.bucket!r}",
+            missing=f"format {OBJECT_FORMAT!r}: there is no object store {options.bucket!r}",
+        ) as client:
+            store = jetstream_of(client, options.connection).object_store(options.bucket)
+            found = [_listed(store, info) for info in store.list() if self._wanted(info)]
+        objects = sorted(one for one in found if one is not None)
+        if self._content:
+            self._check_sizes(objects)
+        return [
+            ObjectPartition(part) for part in pack(objects, min_partitions=options.min_partitions)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the objects of ``partition`` as Arrow batches. Runs in a task."""
+        if not isinstance(partition, ObjectPartition):
+            # Spark's stand-in when there are no partitions: InputPartition(None).
+            return iter(())
+        return self._batches(partition.objects)
+
+    def _batches(self, objects: Sequence[Listed]) -> Iterator[pa.RecordBatch]:
+        rows: list[tuple[Listed, bytes]] = []
+        size = 0
+        for one in objects:
+            rows.append(self._fetch(one) if self._content else (one, b""))
+            size += len(rows[-1][1])
+            if size >= BATCH_BYTES:
+                yield self._encode(rows)
+                rows, size = [], 0
+        if rows:
+            yield self._encode(rows)
+
+    def _fetch(self, one: Listed) -> tuple[Listed, bytes]:
+        """Read an object; its facts are those of the content that was read."""
+        options = self._options
+
+        def attempt(client: sync.Client) -> tuple[Listed, bytes]:
+            store = jetstream_of(client, options.connection).object_store(options.bucket)
+            with store.open(one.name) as reader:
+                content = reader.read()
+                return Listed(one.name, len(content), int(reader.info.mtime)), content
+
+        try:
+            return with_retries(options.connection, attempt)
+        except ObjectNotFound:
+            raise DataLoss(
+                f"object {one.name!r} of {options.bucket!r} was deleted while the store was read: "
+                "read it again"
+            ) from None
+
+    def _encode(self, rows: Sequence[tuple[Listed, bytes]]) -> pa.RecordBatch:
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        columns: dict[str, Any] = {
+            "path": lambda kind: texts([one.name for one, _ in rows]),  # noqa: ARG005
+            "modificationtime": lambda kind: microseconds([one.mtime_ns for one, _ in rows], kind),
+            "length": lambda kind: pa.array([one.size for one, _ in rows], kind),
+            "content": lambda kind: pa.array([content for _, content in rows], kind),
+        }
+        arrays = [columns[field.name.lower()](field.type) for field in schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _wanted(self, info: ObjectInfo) -> bool:
+        glob = self._options.path_glob
+        return not glob or fnmatch.fnmatchcase(info.name, glob)
+
+    def _check_sizes(self, objects: Sequence[Listed]) -> None:
+        for one in objects:
+            if one.size > CONTENT_BYTES_MAX:
+                raise PlanningFailed(
+                    f"format {OBJECT_FORMAT!r}: object {one.name!r} has {one.size} bytes, more "
+                    f"than a value in Spark can have ({CONTENT_BYTES_MAX}): leave it out with "
+                    "pathGlobFilter, or read without the column content"
+                )
+
+
+def _listed(store: sync.ObjectStore, info: ObjectInfo) -> Listed | None:
+    """Return what a name stands for; None for a link to a whole store, which is no object."""
+    link = info.options.link if info.options is not None else None
+    if link is None:
+        return Listed(info.name, info.size, int(info.mtime))
+    if not link.name:
+        return None
+    with store.open(info.name) as reader:
+        return Listed(info.name, reader.info.size, int(reader.info.mtime))

@@ -1,0 +1,87 @@
+"""``ObjectDataSource``: what Spark knows as the format ``nats_object`` (spark.md 6.5).
+
+An object is a row with the columns of Spark's ``binaryFile``: path, modificationTime, length,
+content. Written rows become objects; one of the same name and content is left alone, so that a
+task that runs twice changes nothing.
+"""
+
+import os
+from typing import NoReturn, cast
+
+from pyspark.errors import PySparkNotImplementedError
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from jetspark.spark.object_options import OBJECT_FORMAT, parse_object_options
+from jetspark.spark.object_reader import ObjectReader, check_object_schema, object_schema
+from jetspark.spark.object_writer import (
+    ObjectBatchWriter,
+    ObjectRowWriter,
+    ObjectStreamWriter,
+    check_object_sink_schema,
+    plan_object_write,
+)
+from jetspark.spark.options import default_min_partitions
+
+
+class ObjectDataSource(DataSource):
+    """An object store as a table, one row for each object."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the word for ``spark.read.format``."""
+        return OBJECT_FORMAT
+
+    def schema(self) -> StructType:
+        """Return the columns of a read whose user gave no schema."""
+        return object_schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of a store; wrong options and schemas are refused here."""
+        options = parse_object_options(
+            self.options,
+            writing=False,
+            default_min_partitions=default_min_partitions(os.environ),
+        )
+        check_object_schema(schema)
+        return ObjectReader(options, schema)
+
+    # The names and arguments below are Spark's.
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002
+        """Refuse: objects are read as they are at one moment."""
+        _refuse()
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer of a batch; asks the server whether the store is there."""
+        return ObjectBatchWriter(self._row_writer(schema, overwrite))
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        """Return the writer of an epoch; Spark asks for one before each."""
+        writer = ObjectStreamWriter(self._row_writer(schema, overwrite))
+        # Spark takes either kind of streaming writer; its annotation names one.
+        return cast("DataSourceStreamWriter", writer)
+
+    def _row_writer(self, schema: StructType, overwrite: bool) -> ObjectRowWriter:
+        options = parse_object_options(self.options, writing=True)
+        check_object_sink_schema(schema)
+        plan_object_write(options, overwrite=overwrite)
+        return ObjectRowWriter(options, schema)
+
+
+def _refuse() -> NoReturn:
+    raise PySparkNotImplementedError(
+        errorClass="NOT_IMPLEMENTED",
+        messageParameters={
+            "feature": f"readStream of format '{OBJECT_FORMAT}' (spark.read is; for changes as "
+            "they come, read the store's stream OBJ_<bucket> with format 'jetstream')"
+        },
+    )

@@ -1,0 +1,176 @@
+"""The options of a write to format ``jetstream`` (spark.md 6.3), checked all at once."""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final, TypeVar
+
+import msgspec
+
+from jetspark.client.jetstream.publish import PUBLISH_ASYNC_MAX
+from jetspark.spark.connection_options import CONNECTION_OPTIONS, Connection, parse_connection
+from jetspark.spark.option_reader import DIGITS, OptionReader, boolean, positive
+from jetspark.spark.options import FORMAT_NAME, SEQ_MAX, stream_name
+from jetspark.subjects.tokens import is_valid_literal
+
+ACK_TIMEOUT_MS: Final = 5_000
+RETRIES: Final = 4
+
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+class PublishMode(StrEnum):
+    """How messages are handed to the stream."""
+
+    AUTO = "auto"
+    FAST = "fast"
+    ASYNC = "async"
+    ATOMIC = "atomic"
+
+
+class Delivery(StrEnum):
+    """What a replay by Spark does to rows that are already stored."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+
+
+class IdSource(StrEnum):
+    """What the message id of a row is made of."""
+
+    COLUMN = "column"
+    CONTENT = "content"
+    POSITION = "position"
+
+
+class AtomicScope(StrEnum):
+    """What is stored as one atomic batch."""
+
+    CHUNK = "chunk"
+    PARTITION = "partition"
+    EPOCH = "epoch"
+
+
+class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a write was asked for; None is *decided when it is planned*."""
+
+    connection: Connection
+    stream: str = ""
+    """Empty: the one stream that takes ``subject``."""
+    subject: str = ""
+    """The subject of every row; empty: the column."""
+    publish_mode: PublishMode = PublishMode.AUTO
+    delivery: Delivery | None = None
+    id_source: IdSource | None = None
+    id_prefix: str = ""
+    atomic_scope: AtomicScope = AtomicScope.CHUNK
+    ledger_subject: str = ""
+    """Where the markers of atomic exactly-once writes go (spark.md 6.4, C)."""
+    ledger_bucket: str = ""
+    """The bucket that remembers which epochs are committed (spark.md 6.4, B)."""
+    max_in_flight: int = PUBLISH_ASYNC_MAX
+    ack_timeout_s: float = ACK_TIMEOUT_MS / 1000
+    retries: int = RETRIES
+    allow_purge: bool = False
+    txn_app_id: str = ""
+    txn_version: int | None = None
+    streaming: bool = False
+
+
+_COMMON: Final = (
+    *CONNECTION_OPTIONS,
+    "stream",
+    "subject",
+    "publishMode",
+    "delivery",
+    "idSource",
+    "atomicScope",
+    "ledgerSubject",
+    "ledgerBucket",
+    "maxInFlight",
+    "ackTimeoutMs",
+    "retries",
+    "allowPurge",
+)
+# Spark keeps the place of the checkpoint among the options of a streaming write.
+_STREAMING_ONLY: Final = ("idPrefix", "checkpointLocation")
+_BATCH_ONLY: Final = ("txnAppId", "txnVersion")
+
+
+def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
+    """Turn the options of a write into a struct, or raise ``InvalidOptions`` with all errors."""
+    own, refused = (
+        (
+            _STREAMING_ONLY,
+            dict.fromkeys(_BATCH_ONLY, "is for batch writes: a query has its epochs"),
+        )
+        if streaming
+        else (_BATCH_ONLY, {"idPrefix": "is for writeStream: a batch has txnAppId"})
+    )
+    reader = OptionReader(FORMAT_NAME, options, (*_COMMON, *own), refused)
+    parsed = SinkOptions(
+        connection=parse_connection(reader),
+        stream=reader.take("stream", stream_name, "", required=not reader.has("subject")),
+        subject=reader.take("subject", _literal, ""),
+        publish_mode=reader.take("publishMode", _word(PublishMode), PublishMode.AUTO),
+        delivery=reader.take("delivery", _word(Delivery), None),
+        id_source=reader.take("idSource", _word(IdSource), None),
+        id_prefix=reader.take("idPrefix", _literal, ""),
+        atomic_scope=reader.take("atomicScope", _word(AtomicScope), AtomicScope.CHUNK),
+        ledger_subject=reader.take("ledgerSubject", _literal, ""),
+        ledger_bucket=reader.take("ledgerBucket", _literal, ""),
+        max_in_flight=reader.take("maxInFlight", positive, PUBLISH_ASYNC_MAX),
+        ack_timeout_s=reader.take("ackTimeoutMs", positive, ACK_TIMEOUT_MS) / 1000,
+        retries=reader.take("retries", parse_count, RETRIES),
+        allow_purge=reader.take("allowPurge", boolean, default=False),
+        txn_app_id=reader.take("txnAppId", _literal, ""),
+        txn_version=reader.take("txnVersion", parse_count, None),
+        streaming=streaming,
+    )
+    _check_together(reader, parsed)
+    reader.finish()
+    return parsed
+
+
+def _check_together(reader: OptionReader, options: SinkOptions) -> None:
+    """Note what contradicts each other."""
+    problems = reader.problems
+    atomic = options.publish_mode is PublishMode.ATOMIC
+    if reader.has("txnAppId") != reader.has("txnVersion"):
+        problems.append("txnAppId and txnVersion go together: only one is given")
+    if reader.has("atomicScope") and not atomic:
+        problems.append("atomicScope is for publishMode atomic")
+    if options.ledger_subject and not atomic:
+        problems.append("ledgerSubject is for publishMode atomic; others take a ledgerBucket")
+    if options.ledger_bucket and atomic:
+        problems.append("ledgerBucket is not for publishMode atomic, which has a ledgerSubject")
+    if options.delivery is Delivery.AT_LEAST_ONCE:
+        for name in ("ledgerSubject", "ledgerBucket", "txnAppId"):
+            if reader.has(name):
+                problems.append(f"{name} is for delivery exactly-once, not at-least-once")
+        if options.id_source in {IdSource.CONTENT, IdSource.POSITION}:
+            problems.append(f"idSource {options.id_source} is for delivery exactly-once")
+
+
+def _word(kind: type[_Word]) -> Callable[[str], _Word]:
+    """Make the parser of one of the words of an enumeration."""
+
+    def parse(text: str) -> _Word:
+        try:
+            return kind(text.lower())
+        except ValueError:
+            raise ValueError(f"{text!r} is none of {', '.join(kind)}") from None
+
+    return parse
+
+
+def _literal(text: str) -> str:
+    if not is_valid_literal(text.encode()):
+        raise ValueError(f"{text!r} is not a subject without wildcards, blanks or empty tokens")
+    return text
+
+
+def parse_count(text: str) -> int:
+    """Read a whole number from 0 on."""
+    if not DIGITS.fullmatch(text) or int(text) > SEQ_MAX:
+        raise ValueError(f"{text!r} is not a whole number from 0 to {SEQ_MAX}")
+    return int(text)

@@ -1,0 +1,44 @@
+"""The column helpers in a real Spark session (spark.md 4.4 and 6.1)."""
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession, functions
+
+from jetspark.spark import encode_headers, parse_headers, with_msg_id
+
+HEADERS = "map('A', array('1', '2'), 'B', array('x: y'))"
+
+
+def test_headers_become_a_block_and_a_map_again(spark: SparkSession) -> None:
+    frame = spark.sql(f"SELECT {HEADERS} AS h UNION ALL SELECT map() UNION ALL SELECT NULL")
+
+    rows = frame.select(encode_headers("h").alias("block")).withColumn(
+        "back", parse_headers("block")
+    )
+    found = [(bytes(row.block), row.back) for row in rows.collect()]
+
+    assert found == [
+        (b"NATS/1.0\r\nA: 1\r\nA: 2\r\nB: x: y\r\n\r\n", {"A": ["1", "2"], "B": ["x: y"]}),
+        (b"", {}),
+        (b"", {}),
+    ]
+
+
+def test_a_line_break_does_not_become_a_header(spark: SparkSession) -> None:
+    frame = spark.sql("SELECT map('A', '1\\r\\nNats-Rollup: all') AS h")
+
+    with pytest.raises(PySparkException, match="a header with a line break"):
+        frame.select(encode_headers("h", several=False)).collect()
+
+
+def test_ids_are_made_of_stream_and_sequence(spark: SparkSession) -> None:
+    rows = spark.range(2).select(
+        functions.lit("S").alias("stream"), functions.col("id").alias("seq")
+    )
+
+    assert [row.msg_id for row in with_msg_id(rows).collect()] == ["S:0", "S:1"]
+    with pytest.raises(ValueError, match="needs the columns stream and seq"):
+        with_msg_id(rows.drop("seq"))

@@ -1,0 +1,219 @@
+"""Ledger and markers against both servers, without a JVM (spark.md 6.4, B and C)."""
+
+import pickle
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+pytest.importorskip("pyspark")
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from jetspark import sync
+from jetspark.api.stream import StreamConfig
+from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.spark import markers
+from jetspark.spark.markers import ReplayRefused
+from jetspark.spark.sending import Sender
+from jetspark.spark.sink_plan import WriteRefused
+from jetspark.spark.sink_rows import RowRefused
+from jetspark.spark.sink_writer import RowWriter, SinkCommit
+from jetspark.spark.source import JetStreamDataSource
+from jetspark.spark.stream_view import PlanningFailed
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import FakeTask
+
+SCHEMA = StructType().add("subject", "string").add("data", "string")
+
+
+def _stream(jetstream: sync.JetStream, name: str) -> sync.Stream:
+    subjects = (f"{name}.>",)
+    config = StreamConfig(name=name, subjects=subjects, allow_direct=True, allow_atomic=True)
+    return jetstream.create_stream(msgspec.structs.replace(config, allow_batched=True))
+
+
+def _writer(url: str, stream: str, **options: str) -> RowWriter:
+    given = {"servers": url, "stream": stream, **options}
+    made = JetStreamDataSource(options=given).streamWriter(SCHEMA, False)
+    rows: RowWriter = made._rows  # type: ignore[attr-defined]
+    return pickle.loads(pickle.dumps(rows))
+
+
+def _marked(url: str, stream: str, **options: str) -> RowWriter:
+    ledger = f"{stream}.ledger"
+    return _writer(url, stream, publishMode="atomic", ledgerSubject=ledger, **options)
+
+
+def _batch(stream: str, first: int, count: int) -> Iterator[pa.RecordBatch]:
+    numbers = range(first, first + count)
+    subjects = [f"{stream}.rows" for _ in numbers]
+    data = [str(number) for number in numbers]
+    return iter([pa.RecordBatch.from_pydict({"subject": subjects, "data": data})])
+
+
+def _stored(stream: sync.Stream) -> Counter[int]:
+    return Counter(
+        int(one)
+        for chunk in stream.scan(filters=(f"{stream.name}.rows",))
+        for one in chunk.payloads
+    )
+
+
+def test_a_committed_epoch_is_skipped_whatever_the_window(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    """B: the ledger knows the epoch, so that not even a forgotten id lets a row in twice."""
+    stream = _stream(jetstream, "LEDGER")
+    jetstream.create_key_value(KeyValueConfig(bucket="EPOCHS"))
+    writer = _writer(url, "LEDGER", ledgerBucket="EPOCHS")
+    told = writer.write(_batch("LEDGER", 1, 20))
+    writer.commit([told])
+
+    # Other ids stand for ids that the window has forgotten.
+    replay = _writer(url, "LEDGER", ledgerBucket="EPOCHS", idSource="position")
+    replay.commit([replay.write(_batch("LEDGER", 1, 20))])
+    task.epoch = "1"
+    writer.commit([writer.write(_batch("LEDGER", 21, 5))])
+
+    assert _stored(stream) == Counter(range(1, 26))
+    entry = msgspec.json.decode(jetstream.key_value("EPOCHS").get("q1").value)
+    assert entry == {"epoch": 1, "last_seq": 25}
+
+
+@pytest.mark.usefixtures("task")
+def test_rows_of_an_epoch_that_was_not_committed_are_read_back(
+    url: str, jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B: the window is over (for the writer: its length is 0), half of the epoch is stored."""
+    stream = _stream(jetstream, "BACK")
+    jetstream.create_key_value(KeyValueConfig(bucket="BACKS"))
+    writer = _writer(url, "BACK", ledgerBucket="BACKS")
+    writer.write(_batch("BACK", 1, 30))
+    plan = msgspec.structs.replace(writer._plan, duplicate_window_ns=0)
+    late = RowWriter(plan, SCHEMA)
+    sent: list[str] = []
+    send = Sender.send
+
+    def recording(self: Sender, subjects: list[str], *columns: list[bytes]) -> int:
+        sent.extend(subjects)
+        return send(self, subjects, *columns)
+
+    monkeypatch.setattr(Sender, "send", recording)
+    late.commit([late.write(_batch("BACK", 1, 50))])
+
+    assert len(sent) == 20
+    assert _stored(stream) == Counter(range(1, 51))
+
+
+def test_another_job_reads_up_to_the_last_commit(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    """Read committed between stages: endingOffsets=committed:<queryId>."""
+    _stream(jetstream, "STAGE")
+    jetstream.create_key_value(KeyValueConfig(bucket="STAGES"))
+    writer = _writer(url, "STAGE", ledgerBucket="STAGES")
+    writer.commit([writer.write(_batch("STAGE", 1, 20))])
+    task.epoch = "1"
+    writer.write(_batch("STAGE", 21, 10))
+
+    def read(query: str) -> list[int]:
+        options = {"endingOffsets": f"committed:{query}", "ledgerBucket": "STAGES"}
+        source = JetStreamDataSource(options={"servers": url, "stream": "STAGE", **options})
+        reader = source.reader(source.schema())
+        parts = [reader.read(part) for part in reader.partitions()]
+        return [seq for part in parts for batch in part for seq in batch["seq"].to_pylist()]
+
+    assert read("q1") == list(range(1, 21))
+    with pytest.raises(PlanningFailed, match="'q2' has committed nothing"):
+        read("q2")
+
+
+def test_a_missing_ledger_is_found_in_planning(url: str, jetstream: sync.JetStream) -> None:
+    _stream(jetstream, "NOLEDGER")
+
+    with pytest.raises(WriteRefused, match="no bucket 'NOTHERE' for the ledger"):
+        _writer(url, "NOLEDGER", ledgerBucket="NOTHERE")
+    with pytest.raises(WriteRefused, match="needs ledgerSubject"):
+        _writer(url, "NOLEDGER", publishMode="atomic")
+    with pytest.raises(WriteRefused, match="does not take the markers"):
+        _writer(url, "NOLEDGER", publishMode="atomic", ledgerSubject="elsewhere")
+
+
+def test_markers_refuse_a_replay_whatever_the_delay(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    """C: no message ids are involved, so that no window can run out."""
+    stream = _stream(jetstream, "MARKED")
+    writer = _marked(url, "MARKED")
+    for _ in range(2):
+        writer.write(_batch("MARKED", 1, 2500))
+
+    task.epoch = "1"
+    writer.write(_batch("MARKED", 2501, 10))
+    task.epoch = "0"
+    with pytest.raises(ReplayRefused, match="comes too late"):
+        writer.write(_batch("MARKED", 1, 2500))
+
+    assert _stored(stream) == Counter(range(1, 2511))
+    assert stream.info(subjects_filter="MARKED.ledger.>").state.subjects == {
+        "MARKED.ledger.q1.0": 4
+    }
+
+
+@pytest.mark.usefixtures("task")
+def test_a_partition_that_died_half_way_goes_on_behind_its_marker(
+    url: str, jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = _stream(jetstream, "HALF")
+    writer = _marked(url, "HALF")
+    store = markers.MarkedWriter._store
+
+    def dies(self: markers.MarkedWriter, *arguments: object) -> int:
+        if stream.info().state.messages >= 1000:
+            raise RuntimeError("the task dies")
+        return store(self, *arguments)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(markers.MarkedWriter, "_store", dies)
+        with pytest.raises(RuntimeError, match="dies"):
+            writer.write(_batch("HALF", 1, 2500))
+    before = _stored(stream)
+    writer.write(_batch("HALF", 1, 2500))
+
+    assert before.total() == markers.ROWS_PER_BATCH
+    assert _stored(stream) == Counter(range(1, 2501))
+
+
+@pytest.mark.usefixtures("task")
+def test_a_replay_with_other_rows_is_refused(url: str, jetstream: sync.JetStream) -> None:
+    _stream(jetstream, "OTHER")
+    writer = _marked(url, "OTHER")
+    writer.write(_batch("OTHER", 1, 10))
+
+    with pytest.raises(ReplayRefused, match="other rows"):
+        writer.write(_batch("OTHER", 1, 11))
+
+
+def test_an_epoch_is_stored_as_a_whole_by_the_driver(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    stream = _stream(jetstream, "WHOLE")
+    writer = _marked(url, "WHOLE", atomicScope="epoch")
+    told: list[SinkCommit | None] = []
+    for partition in range(3):
+        task.partition = partition
+        told.append(writer.write(_batch("WHOLE", 1 + 100 * partition, 100)))
+    before = stream.info().state.messages
+
+    for _ in range(2):
+        writer.commit(told)
+
+    assert before == 0
+    assert _stored(stream) == Counter(range(1, 301))
+    with pytest.raises(RowRefused, match="has 1000 rows, and one atomic batch at most 999"):
+        writer.write(_batch("WHOLE", 1, 1000))

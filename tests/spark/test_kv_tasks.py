@@ -1,0 +1,298 @@
+"""Buckets as tables, against both servers and without a JVM (spark.md 6.5)."""
+
+import pickle
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import pyarrow as pa
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructType
+
+from jetspark import sync
+from jetspark.api.stream import StreamConfig
+from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.errors import WrongLastSequence
+from jetspark.spark.kv_feed import KvFeedReader
+from jetspark.spark.kv_source import KvDataSource
+from jetspark.spark.option_reader import InvalidOptions
+from jetspark.spark.planner import DataLoss
+from jetspark.spark.schema import InvalidSchema
+from jetspark.spark.sink_plan import WriteRefused
+from jetspark.spark.sink_rows import RowRefused
+from jetspark.spark.stream_view import PlanningFailed
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import FakeTask
+
+ROW = StructType().add("key", "string").add("value", "string")
+
+
+def _bucket(jetstream: sync.JetStream, name: str, history: int = 1, **more: Any) -> sync.KeyValue:
+    return jetstream.create_key_value(KeyValueConfig(bucket=name, history=history, **more))
+
+
+def _rows(batches: Iterator[pa.RecordBatch]) -> list[tuple[Any, ...]]:
+    names = ("key", "value", "revision", "operation")
+    return [tuple(row[name] for name in names) for batch in batches for row in batch.to_pylist()]
+
+
+def _read(url: str, bucket: str, **options: str) -> list[tuple[Any, ...]]:
+    source = KvDataSource(options={"servers": url, "bucket": bucket, **options})
+    reader = source.reader(source.schema())
+    parts = reader.partitions()
+    copy = pickle.loads(pickle.dumps(reader))
+    return sorted(row for part in parts for row in _rows(copy.read(part)))
+
+
+def _feed(url: str, bucket: str, **options: str) -> KvFeedReader:
+    source = KvDataSource(options={"servers": url, "bucket": bucket, **options})
+    reader = source.streamReader(source.schema())
+    assert isinstance(reader, KvFeedReader)
+    return reader
+
+
+def _next(
+    reader: KvFeedReader, start: dict[str, Any]
+) -> tuple[dict[str, Any], list[tuple[Any, ...]]]:
+    end = reader.latestOffset(start, ReadAllAvailable())
+    return end, _replay(reader, start, end)
+
+
+def _replay(
+    reader: KvFeedReader, start: dict[str, Any], end: dict[str, Any]
+) -> list[tuple[Any, ...]]:
+    parts = reader.partitions(start, end)
+    return [row for part in parts for row in _rows(reader.read(part))]
+
+
+def _write(url: str, bucket: str, schema: StructType, rows: dict[str, Any], **more: Any) -> None:
+    streaming = more.pop("streaming", False)
+    source = KvDataSource(options={"servers": url, "bucket": bucket, **more})
+    writer = source.streamWriter(schema, False) if streaming else source.writer(schema, False)
+    told = pickle.loads(pickle.dumps(writer)).write(iter([pa.RecordBatch.from_pydict(rows)]))
+    assert told.task.partition == 0
+
+
+def test_a_snapshot_has_the_last_value_of_every_key(url: str, jetstream: sync.JetStream) -> None:
+    bucket = _bucket(jetstream, "SNAP", history=3)
+    bucket.put_many({f"k.{number}": b"old" for number in range(2500)})
+    bucket.put("k.7", b"new")
+    bucket.delete("k.8")
+
+    rows = _read(url, "SNAP", minPartitions="3")
+
+    assert len(rows) == 2499
+    assert ("k.7", b"new", 2501, "PUT") in rows
+    assert "k.8" not in {row[0] for row in rows}
+    deleted = _read(url, "SNAP", keys="k.8,k.9", includeDeleted="true")
+    assert deleted == [("k.8", None, 2502, "DEL"), ("k.9", b"old", 10, "PUT")]
+
+
+def test_a_snapshot_can_be_of_the_past(url: str, jetstream: sync.JetStream) -> None:
+    bucket = _bucket(jetstream, "PAST", history=5)
+    bucket.put("a", b"1")
+    at = bucket.put("b", b"2")
+    moment = bucket.get("b").created_ns
+    bucket.put("a", b"3")
+    bucket.put("c", b"4")
+    stamp = datetime.fromtimestamp(moment // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+    by_revision = _read(url, "PAST", versionAsOf=str(at))
+    by_time = _read(url, "PAST", timestampAsOf=f"{stamp}.{moment % 10**9:09d}Z")
+
+    assert by_revision == by_time == [("a", b"1", 1, "PUT"), ("b", b"2", 2, "PUT")]
+
+
+def test_a_value_that_is_gone_is_reported_or_replaced(url: str, jetstream: sync.JetStream) -> None:
+    """spark.md 6.5: with history 1 a key overwritten after S is simply missing."""
+    bucket = _bucket(jetstream, "GONE")
+    bucket.put("a", b"1")
+    bucket.put("b", b"2")
+    bucket.put("a", b"3")
+
+    with pytest.raises(DataLoss, match="no value of key 'a' as of revision 2"):
+        _read(url, "GONE", versionAsOf="2")
+    replaced = _read(url, "GONE", versionAsOf="2", consistency="best-effort")
+
+    assert replaced == [("a", b"3", 3, "PUT"), ("b", b"2", 2, "PUT")]
+
+
+def test_a_bucket_without_direct_gets_is_read_all_the_same(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    """Buckets made by nats-py have allow_direct off; our server always switches it on."""
+    config = StreamConfig(name="KV_OLD", subjects=("$KV.OLD.>",), max_msgs_per_subject=2)
+    if jetstream.create_stream(config).config.allow_direct:
+        pytest.skip("this server has allow_direct on in every bucket (decisions.md)")
+    bucket = jetstream.key_value("OLD")
+    bucket.put("a", b"1")
+    bucket.put("a", b"2")
+    bucket.put("b", b"3")
+
+    assert _read(url, "OLD") == [("a", b"2", 2, "PUT"), ("b", b"3", 3, "PUT")]
+
+
+def test_values_that_expire_have_no_strict_past(url: str, jetstream: sync.JetStream) -> None:
+    bucket = _bucket(jetstream, "TTL", ttl=3600 * 10**9)
+    bucket.put("a", b"1")
+
+    with pytest.raises(PlanningFailed, match="expire"):
+        _read(url, "TTL", versionAsOf="1")
+    assert _read(url, "TTL") == [("a", b"1", 1, "PUT")]
+
+
+def test_mistakes_are_one_line(url: str, jetstream: sync.JetStream) -> None:
+    _bucket(jetstream, "FINE")
+
+    with pytest.raises(PlanningFailed, match="there is no bucket 'NONE'"):
+        _read(url, "NONE")
+    with pytest.raises(PlanningFailed, match="versionAsOf is 7, but bucket 'FINE' is at"):
+        _read(url, "FINE", versionAsOf="7")
+    with pytest.raises(InvalidOptions, match="initialSnapshot is for readStream"):
+        _read(url, "FINE", initialSnapshot="true")
+    with pytest.raises(InvalidSchema, match="column 'id' has no place in a bucket"):
+        _write(url, "FINE", StructType([*ROW.fields]).add("id", "long"), {})
+    with pytest.raises(WriteRefused, match="is not overwritten as a whole"):
+        KvDataSource(options={"servers": url, "bucket": "FINE"}).writer(ROW, True)
+
+
+def test_a_feed_shows_every_change_behind_a_snapshot(url: str, jetstream: sync.JetStream) -> None:
+    bucket = _bucket(jetstream, "FEED", history=4)
+    bucket.put("a", b"1")
+    bucket.put("a", b"2")
+    bucket.put("b", b"3")
+    reader = _feed(url, "FEED", initialSnapshot="true", maxOffsetsPerTrigger="1")
+    start = reader.initialOffset()
+
+    first_end, snapshot = _next(reader, start)
+    bucket.put("a", b"4")
+    bucket.delete("b")
+    last_end, changes = _next(reader, first_end)
+
+    assert sorted(snapshot) == [("a", b"2", 2, "PUT"), ("b", b"3", 3, "PUT")]
+    assert changes == [("a", b"4", 4, "PUT"), ("b", None, 5, "DEL")]
+    assert _next(reader, last_end)[1] == []
+    assert sorted(_replay(reader, start, first_end)) == sorted(snapshot)
+
+
+def test_a_feed_goes_on_although_old_values_were_forgotten(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    bucket = _bucket(jetstream, "SLOW")
+    bucket.put("a", b"1")
+    reader = _feed(url, "SLOW", startingOffsets="earliest", keys="a")
+    start = reader.initialOffset()
+    for number in range(2, 6):
+        bucket.put("a", b"%d" % number)
+        bucket.put("x", b"other")
+
+    _, changes = _next(reader, start)
+
+    assert changes == [("a", b"5", 8, "PUT")]
+
+
+def test_a_feed_of_a_bucket_made_anew_stops(url: str, jetstream: sync.JetStream) -> None:
+    _bucket(jetstream, "ANEW").put("a", b"1")
+    reader = _feed(url, "ANEW", startingOffsets="earliest")
+    start = reader.initialOffset()
+    jetstream.delete_key_value("ANEW")
+    _bucket(jetstream, "ANEW").put("a", b"2")
+
+    with pytest.raises(DataLoss, match="was made anew"):
+        _next(reader, start)
+
+
+def test_rows_put_and_delete(url: str, jetstream: sync.JetStream) -> None:
+    bucket = _bucket(jetstream, "WRITE", history=5)
+    bucket.put_many({"b": b"0", "c": b"0"})
+    schema = StructType([*ROW.fields]).add("operation", "string")
+    rows = {
+        "key": ["a", "b", "c"],
+        "value": ["1", None, None],
+        "operation": ["PUT", "DEL", "PURGE"],
+    }
+
+    _write(url, "WRITE", schema, rows)
+
+    assert bucket.get("a").value == b"1"
+    assert [entry.operation for entry in bucket.history("b")] == ["PUT", "DEL"]
+    assert [entry.operation for entry in bucket.history("c")] == ["PURGE"]
+
+
+def test_a_null_value_is_no_deletion(url: str, jetstream: sync.JetStream) -> None:
+    _bucket(jetstream, "NULLS")
+
+    with pytest.raises(RowRefused, match="NULL in a row that puts"):
+        _write(url, "NULLS", ROW, {"key": ["a"], "value": pa.array([None], pa.string())})
+    with pytest.raises(RowRefused, match="cannot be a key"):
+        _write(url, "NULLS", ROW, {"key": ["a b"], "value": ["1"]})
+
+
+def test_the_last_row_of_a_key_wins(url: str, jetstream: sync.JetStream) -> None:
+    bucket = _bucket(jetstream, "ORDER", history=5)
+    schema = StructType([*ROW.fields]).add("at", "long")
+    rows = {"key": ["a", "b", "a"], "value": ["3", "1", "2"], "at": [3, 1, 2]}
+
+    _write(url, "ORDER", schema, rows, orderBy="at")
+
+    assert [entry.value for entry in bucket.history("a")] == [b"3"]
+    assert bucket.get("b").value == b"1"
+
+
+def test_an_expected_revision_is_compared(url: str, jetstream: sync.JetStream) -> None:
+    bucket = _bucket(jetstream, "CASB", history=5)
+    revision = bucket.put("a", b"1")
+    schema = StructType([*ROW.fields]).add("expected_revision", "long")
+    rows = {"key": ["a"], "value": ["2"], "expected_revision": [revision]}
+
+    _write(url, "CASB", schema, rows)
+    with pytest.raises(WrongLastSequence):
+        _write(url, "CASB", schema, rows)
+
+    assert [entry.value for entry in bucket.history("a")] == [b"1", b"2"]
+
+
+def test_rows_of_a_transaction_are_written_together_or_not_at_all(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    bucket = _bucket(jetstream, "TXNB", history=5)
+    bucket.put("b.city", b"old")
+    schema = StructType([*ROW.fields]).add("expected_revision", "long").add("txn", "string")
+    rows = {
+        "key": ["a.city", "a.street", "c"],
+        "value": ["X", "Y", "Z"],
+        "expected_revision": pa.array([0, None, None], pa.int64()),
+        "txn": ["t1", "t1", None],
+    }
+    failing = {
+        "key": ["b.street", "b.city"],
+        "value": ["Y", "X"],
+        "expected_revision": pa.array([None, 99], pa.int64()),
+        "txn": ["t2", "t2"],
+    }
+
+    _write(url, "TXNB", schema, rows)
+    with pytest.raises(WrongLastSequence):
+        _write(url, "TXNB", schema, failing)
+
+    assert sorted(bucket.keys()) == ["a.city", "a.street", "b.city", "c"]
+    assert bucket.get("a.street").revision == bucket.get("a.city").revision + 1
+
+
+def test_an_epoch_that_is_run_again_leaves_the_history_clean(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    bucket = _bucket(jetstream, "CLEAN", history=5)
+    rows = {"key": ["a", "b"], "value": ["1", "2"]}
+
+    _write(url, "CLEAN", ROW, rows, streaming=True)
+    _write(url, "CLEAN", ROW, rows, streaming=True)
+    task.epoch = "1"
+    _write(url, "CLEAN", ROW, rows, streaming=True)
+
+    assert len(bucket.history("a")) == 2

@@ -1,0 +1,119 @@
+"""``write`` and ``writeStream`` with format ``jetstream`` in a real Spark session.
+
+spark.md 6.3 and 6.4 are what it must do. Rows carry their origin: what is compared is the multiset
+of (origin, payload), never a count.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark import TaskContext
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession, functions
+
+from jetspark import sync
+from jetspark.api.stream import StreamConfig
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import Streams
+
+FORMAT = "jetstream"
+
+
+def _target(streams: "Streams", name: str) -> sync.Stream:
+    return streams.jetstream.create_stream(
+        StreamConfig(name=name, subjects=(f"{name}.>",), allow_direct=True, allow_batched=True)
+    )
+
+
+def _pairs(stream: sync.Stream) -> Counter[tuple[str, bytes]]:
+    """What is stored, as origin (the last token of the subject) and payload."""
+    return Counter(
+        (subject.rpartition(".")[2], payload)
+        for chunk in stream.scan()
+        for subject, payload in zip(chunk.subjects, chunk.payloads, strict=True)
+    )
+
+
+def _copied(spark: SparkSession, streams: "Streams", source: str, target: str) -> DataFrame:
+    """The rows of one stream on their way into another, with their origin in the subject."""
+    reader = spark.readStream.format(FORMAT).option("servers", streams.url)
+    rows = reader.option("stream", source).option("startingOffsets", "earliest")
+    origin = functions.concat(functions.lit(f"{target}."), functions.col("seq"))
+    return (
+        rows.options(maxOffsetsPerTrigger="13000", minPartitions="1")
+        .load()
+        .select(origin.alias("subject"), "data")
+    )
+
+
+def _run(frame: DataFrame, checkpoint: Path, **options: str) -> None:
+    writer = frame.writeStream.format(FORMAT).options(**options)
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+
+
+def test_a_batch_write_stores_its_rows_with_headers(
+    spark: SparkSession, streams: "Streams"
+) -> None:
+    stream = _target(streams, "WRITTEN")
+    frame = spark.range(1, 301).selectExpr(
+        "concat('WRITTEN.', id) AS subject", "cast(id AS string) AS value", "map('N', id) AS h"
+    )
+    frame = frame.withColumn("headers", functions.expr("transform_values(h, (k, v) -> string(v))"))
+    writer = frame.drop("h").write.format(FORMAT).mode("append").option("servers", streams.url)
+
+    for _ in range(2):
+        writer.option("stream", "WRITTEN").options(txnAppId="job", txnVersion="1").save()
+
+    assert _pairs(stream) == Counter((str(n), b"%d" % n) for n in range(1, 301))
+    message = next(iter(stream.get_batch(seq=17, limit=1)))
+    assert message.headers["N"] == message.data.decode()
+
+
+def test_every_row_is_stored_once_although_tasks_fail_and_an_epoch_is_run_again(
+    spark: SparkSession, streams: "Streams", tmp_path: Path
+) -> None:
+    """spark.md 6.4, A: a task that dies half way, then a restart that repeats a whole epoch."""
+    count = 26_000
+    streams.fill("ORIGIN", count)
+    stream = _target(streams, "COPY")
+    options = {"servers": streams.url, "stream": "COPY"}
+
+    def fail_once(subject: str) -> str:
+        context = TaskContext.get()
+        # Behind the first chunk of a task, which is stored by then or on its way.
+        if subject.endswith("2000") and context is not None and context.attemptNumber() == 0:
+            raise RuntimeError("the first attempt of every task dies half way")
+        return subject
+
+    frame = _copied(spark, streams, "ORIGIN", "COPY")
+    failing = functions.udf(fail_once, "string", useArrow=False)
+    _run(frame.withColumn("subject", failing("subject")), tmp_path, **options)
+    (tmp_path / "commits" / "1").unlink()
+    (tmp_path / "commits" / ".1.crc").unlink(missing_ok=True)
+    _run(_copied(spark, streams, "ORIGIN", "COPY"), tmp_path, **options)
+
+    assert _pairs(stream) == Counter((str(n), b"%d" % n) for n in range(1, count + 1))
+
+
+def test_mistakes_are_one_line(spark: SparkSession, streams: "Streams", tmp_path: Path) -> None:
+    streams.fill("FROM", 10)
+    narrow = StreamConfig(name="NARROW", subjects=("NARROW.>",), duplicate_window=10**9)
+    streams.jetstream.create_stream(narrow)
+    writer = spark.range(3).write.format(FORMAT).options(servers=streams.url, stream="NARROW")
+
+    with pytest.raises(PySparkException, match="column 'id' has no place in a message"):
+        writer.mode("append").save()
+    with pytest.raises(StreamingQueryException, match="duplicate_window of 1s, less than the 1m"):
+        _run(
+            _copied(spark, streams, "FROM", "NARROW"),
+            tmp_path,
+            servers=streams.url,
+            stream="NARROW",
+        )

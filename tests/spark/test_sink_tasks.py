@@ -1,0 +1,191 @@
+"""What a task of a write does, against both servers and without a JVM (spark.md 6.3, 6.4, 6.6)."""
+
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from jetspark import sync
+from jetspark.api.stream import StreamConfig
+from jetspark.errors import BatchDuplicate, WrongLastSequence
+from jetspark.spark.sink_rows import RowRefused
+from jetspark.spark.sink_writer import RowWriter
+from jetspark.spark.source import JetStreamDataSource
+from jetspark.spark.stream_view import PlanningFailed
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import FakeTask, NatsServer
+
+SCHEMA = StructType().add("subject", "string").add("data", "string")
+WITH_IDS = StructType([*SCHEMA.fields]).add("msg_id", "string")
+
+
+def _stream(jetstream: sync.JetStream, name: str, **settings: object) -> sync.Stream:
+    return jetstream.create_stream(
+        StreamConfig(name=name, subjects=(f"{name}.>",), allow_direct=True, **settings)  # type: ignore[arg-type]
+    )
+
+
+def _writer(
+    url: str, stream: str, schema: StructType = SCHEMA, *, streaming: bool = True, **options: str
+) -> RowWriter:
+    source = JetStreamDataSource(options={"servers": url, "stream": stream, **options})
+    made = source.streamWriter(schema, False) if streaming else source.writer(schema, False)
+    rows: RowWriter = made._rows  # type: ignore[attr-defined]
+    return pickle.loads(pickle.dumps(rows))
+
+
+def _batch(stream: str, first: int, count: int, **more: object) -> Iterator[pa.RecordBatch]:
+    numbers = range(first, first + count)
+    columns = {
+        "subject": [f"{stream}.{number % 3}" for number in numbers],
+        "data": [str(number) for number in numbers],
+        **more,
+    }
+    return iter([pa.RecordBatch.from_pydict(columns)])
+
+
+def _stored(stream: sync.Stream) -> Counter[int]:
+    return Counter(int(one) for chunk in stream.scan() for one in chunk.payloads)
+
+
+@pytest.mark.usefixtures("task")
+@pytest.mark.parametrize("mode", ["fast", "async", "atomic"])
+def test_every_mode_stores_every_row_once(url: str, jetstream: sync.JetStream, mode: str) -> None:
+    name = f"MODE_{mode}"
+    stream = _stream(jetstream, name, allow_batched=True, allow_atomic=True)
+    delivery = "at-least-once" if mode == "atomic" else "exactly-once"
+
+    told = _writer(url, name, publishMode=mode, delivery=delivery).write(_batch(name, 1, 2500))
+
+    assert _stored(stream) == Counter(range(1, 2501))
+    assert (told.rows, told.last_seq, told.task.partition) == (2500, 2500, 0)
+
+
+@pytest.mark.parametrize("mode", ["fast", "async"])
+@pytest.mark.parametrize("ids", ["content", "position"])
+def test_an_epoch_that_is_run_again_stores_nothing_twice(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]", mode: str, ids: str
+) -> None:
+    name = f"AGAIN_{mode}_{ids}"
+    stream = _stream(jetstream, name, allow_batched=True)
+    _writer(url, name, publishMode=mode, idSource=ids).write(_batch(name, 1, 700))
+
+    # The first run stopped half way; the second writes all.
+    _writer(url, name, publishMode=mode, idSource=ids).write(_batch(name, 1, 1200))
+    task.epoch = "1"
+    _writer(url, name, publishMode=mode, idSource=ids).write(_batch(name, 1, 10))
+
+    assert _stored(stream) == Counter(range(1, 1201)) + Counter(range(1, 11))
+
+
+def test_a_batch_with_the_same_transaction_stores_nothing_twice(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    stream = _stream(jetstream, "TXN", allow_batched=True)
+    for version in ("1", "1", "2"):
+        writer = _writer(url, "TXN", streaming=False, txnAppId="job", txnVersion=version)
+        writer.write(_batch("TXN", 1, 50))
+
+    assert _stored(stream) == Counter(dict.fromkeys(range(1, 51), 2))
+
+
+def test_ids_of_a_column_are_used_as_they_are(url: str, jetstream: sync.JetStream) -> None:
+    stream = _stream(jetstream, "OWN")
+    rows = _batch("OWN", 1, 4, msg_id=["a", "b", "a", "c"])
+
+    _writer(url, "OWN", WITH_IDS, streaming=False).write(rows)
+
+    assert _stored(stream) == Counter([1, 2, 4])
+    assert stream.get_msg(seq=1).headers["Nats-Msg-Id"] == "a"
+    assert stream.get_msg(seq=1).headers["Nats-Expected-Stream"] == "OWN"
+
+
+def test_an_atomic_batch_of_known_ids_is_a_success_and_a_mixed_one_is_not(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    """spark.md 6.6, 10201."""
+    stream = _stream(jetstream, "KNOWN", allow_atomic=True)
+    options = {"publishMode": "atomic", "delivery": "at-least-once"}
+    writer = _writer(url, "KNOWN", WITH_IDS, streaming=False, **options)
+    writer.write(_batch("KNOWN", 1, 2, msg_id=["a", "b"]))
+
+    writer.write(_batch("KNOWN", 1, 2, msg_id=["a", "b"]))
+    with pytest.raises(BatchDuplicate) as refusal:
+        writer.write(_batch("KNOWN", 2, 2, msg_id=["b", "c"]))
+
+    assert "'c' is not stored" in "".join(refusal.value.__notes__)
+    assert _stored(stream) == Counter([1, 2])
+
+
+def test_an_expected_sequence_is_compared(url: str, jetstream: sync.JetStream) -> None:
+    stream = _stream(jetstream, "CAS", allow_batched=True)
+    schema = StructType([*SCHEMA.fields]).add("expected_last_subject_seq", "long")
+    writer = _writer(url, "CAS", schema, streaming=False, subject="CAS.one")
+
+    writer.write(_batch("CAS", 1, 2, expected_last_subject_seq=[0, 1]))
+    with pytest.raises(WrongLastSequence):
+        writer.write(_batch("CAS", 3, 1, expected_last_subject_seq=[1]))
+
+    assert _stored(stream) == Counter([1, 2])
+
+
+@pytest.mark.usefixtures("task")
+def test_a_subject_of_no_stream_is_named_before_anything_is_sent(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    stream = _stream(jetstream, "MINE", allow_batched=True)
+
+    with pytest.raises(RowRefused, match=r"subject 'ELSE\.\d' is none of stream 'MINE'"):
+        _writer(url, "MINE").write(_batch("ELSE", 1, 3))
+
+    assert stream.info().state.messages == 0
+
+
+def test_an_overwrite_removes_what_was_there_when_all_is_written(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    stream = _stream(jetstream, "OVER", allow_batched=True)
+    _writer(url, "OVER", streaming=False).write(_batch("OVER", 1, 20))
+    options = {"servers": url, "stream": "OVER", "allowPurge": "true"}
+    writer = JetStreamDataSource(options=options).writer(SCHEMA, True)
+
+    told = writer.write(_batch("OVER", 11, 20))
+    before = stream.info().state.messages
+    writer.commit([told])
+
+    assert before == 40
+    assert _stored(stream) == Counter(range(11, 31))
+
+
+def test_planning_says_what_is_missing(url: str, jetstream: sync.JetStream) -> None:
+    with pytest.raises(PlanningFailed, match="there is no stream 'NOWHERE' on"):
+        _writer(url, "NOWHERE")
+    _stream(jetstream, "SLOWLY")
+    with pytest.raises(PlanningFailed, match="allow_batched off"):
+        _writer(url, "SLOWLY", publishMode="fast")
+
+
+@pytest.mark.usefixtures("task")
+def test_a_task_goes_on_after_its_server_was_restarted(
+    start_nats: "Callable[..., NatsServer]",
+) -> None:
+    """spark.md 6.6: connect refused, stale connection: retry inside the task."""
+    server = start_nats()
+    with sync.connect(server.url) as client:
+        stream = _stream(client.jetstream(), "STAY", allow_batched=True)
+        writer = _writer(server.url, "STAY")
+        writer.write(_batch("STAY", 1, 10))
+
+        server.stop()
+        server.start()
+        writer.write(_batch("STAY", 1, 20))
+
+        assert _stored(stream) == Counter(range(1, 21))

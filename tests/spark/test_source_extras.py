@@ -1,0 +1,167 @@
+"""Push-down, ``onCommit`` and several filters, without a JVM (spark.md 6.2)."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThanOrEqual
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from jetspark.api.consumer import ConsumerConfig
+from jetspark.api.enums import AckPolicy, Retention
+from jetspark.api.stream import StreamConfig
+from jetspark.client.jetstream.scan import ScanChunk
+from jetspark.errors import ConnectionClosed
+from jetspark.spark import range_reader
+from jetspark.spark.batch_reader import PushDownBatchReader
+from jetspark.spark.option_reader import InvalidOptions
+from jetspark.spark.source import JetStreamDataSource
+from jetspark.spark.stream_view import PlanningFailed
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import Streams
+
+
+def _source(streams: "Streams", stream: str, **options: str) -> JetStreamDataSource:
+    return JetStreamDataSource(options={"servers": streams.url, "stream": stream, **options})
+
+
+def _read(reader: Any, parts: Any) -> list[int]:
+    batches = [batch for part in parts for batch in reader.read(part)]
+    return [seq for batch in batches for seq in batch.column("seq").to_pylist()]
+
+
+def _pushed(streams: "Streams", stream: str, filters: list[Filter]) -> list[int]:
+    source = _source(streams, stream, pushDown="true")
+    reader = source.reader(source.schema())
+    assert isinstance(reader, PushDownBatchReader)
+    reader.pushFilters(filters)
+    return sorted(_read(reader, reader.partitions()))
+
+
+def test_pushed_filters_make_the_read_shorter(streams: "Streams") -> None:
+    stream = streams.fill("PUSHED", 60)
+    moment = stream.get_msg(seq=31).time
+
+    by_seq = _pushed(streams, "PUSHED", [GreaterThan(("seq",), 10), LessThanOrEqual(("seq",), 20)])
+    by_subject = _pushed(streams, "PUSHED", [In(("subject",), ["PUSHED.0", "PUSHED.1"])])
+    by_time = _pushed(streams, "PUSHED", [GreaterThan(("timestamp",), moment)])
+    by_both = _pushed(streams, "PUSHED", [EqualTo(("seq",), 7), EqualTo(("subject",), "PUSHED.1")])
+
+    assert by_seq == list(range(11, 21))
+    assert by_subject == [seq for seq in range(1, 61) if seq % 3 != 2]
+    assert set(range(32, 61)) - set(by_time) == set()
+    assert min(by_time) > 1
+    assert by_both == [7]
+
+
+def test_without_the_option_a_reader_takes_no_filters(streams: "Streams") -> None:
+    """spark.md 1.3: one that does fails every read where Spark's setting is off."""
+    streams.create("PLAIN")
+    source = _source(streams, "PLAIN")
+
+    assert not isinstance(source.reader(source.schema()), PushDownBatchReader)
+
+
+def test_a_read_of_several_filters_goes_on_where_each_was(
+    streams: "Streams", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection lost between two filters loses no row and repeats none."""
+    streams.fill("SEVERAL", 90)
+    scan, calls = range_reader.RangeReader.scan, list[int]()
+
+    def dies(*arguments: Any) -> Iterator[ScanChunk]:
+        calls.append(1)
+        number = len(calls)
+        for chunk in scan(*arguments):
+            yield chunk
+            if number in {1, 3}:
+                raise ConnectionClosed("lost")
+
+    source = _source(streams, "SEVERAL", subject="SEVERAL.0,SEVERAL.1", batchSize="10")
+    reader = source.reader(source.schema())
+    parts = reader.partitions()
+    monkeypatch.setattr(range_reader.RangeReader, "scan", dies)
+    monkeypatch.setattr(range_reader, "RETRY_DELAY_S", 0.0)
+
+    assert sorted(_read(reader, parts)) == [seq for seq in range(1, 91) if seq % 3 != 2]
+
+
+def test_committed_messages_are_purged_on_request(streams: "Streams") -> None:
+    stream = streams.fill("QUEUE", 50)
+    options = {"startingOffsets": "earliest", "onCommit": "purge", "maxOffsetsPerTrigger": "20"}
+
+    def reader() -> Any:
+        source = _source(streams, "QUEUE", **options)
+        return source.streamReader(source.schema())
+
+    first = reader()
+    start = first.initialOffset()
+    end = first.latestOffset(start, first.getDefaultReadLimit())
+    assert _read(first, first.partitions(start, end)) == list(range(1, 21))
+    before = stream.info().state.first_seq
+    first.commit(end)
+    after = stream.info().state.first_seq
+    # The last batch of a run is not told of: the next run begins with it.
+    last = first.latestOffset(end, ReadAllAvailable())
+    second = reader()
+    second.latestOffset(last, ReadAllAvailable())
+
+    assert (before, after) == (1, 21)
+    assert stream.info().state.messages == 0
+
+
+def test_committed_messages_are_acknowledged_on_request(streams: "Streams") -> None:
+    """For work queues: the stream removes what its durable consumer has acknowledged."""
+    config = StreamConfig(
+        name="WORK", subjects=("WORK.>",), retention=Retention.WORKQUEUE, allow_direct=True
+    )
+    stream = streams.jetstream.create_stream(config)
+    durable = ConsumerConfig(durable_name="spark", ack_policy=AckPolicy.EXPLICIT)
+    stream.create_consumer(durable)
+    for number in range(30):
+        streams.jetstream.publish("WORK.x", b"%d" % number)
+    options = {"startingOffsets": "earliest", "onCommit": "ack:spark"}
+    source = _source(streams, "WORK", **options, maxOffsetsPerTrigger="20")
+    reader = source.streamReader(source.schema())
+
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    before = stream.info().state.messages
+    reader.commit(end)
+
+    assert before == 30
+    assert stream.info().state.first_seq == 21
+
+
+def test_a_stream_without_direct_gets_is_read_with_a_consumer(streams: "Streams") -> None:
+    stream = streams.fill("SLOWREAD", 2500, allow_direct=False)
+    options = {"batchSize": "600", "minPartitions": "2", "endingOffsets": "2401"}
+
+    def read(**more: str) -> list[int]:
+        source = _source(streams, "SLOWREAD", **options, **more)
+        reader = source.reader(source.schema())
+        return sorted(_read(reader, reader.partitions()))
+
+    assert read() == list(range(1, 2401))
+    assert read(subject="SLOWREAD.1") == list(range(1, 2401, 3))
+    assert list(stream.consumer_names()) == []
+
+
+def test_read_modes(streams: "Streams") -> None:
+    streams.fill("MODES", 10)
+    streams.fill("MODESOFF", 10, allow_direct=False)
+    through = _source(streams, "MODES", readMode="consumer")
+    reader = through.reader(through.schema())
+
+    assert _read(reader, reader.partitions()) == list(range(1, 11))
+    refused = _source(streams, "MODESOFF", readMode="direct")
+    with pytest.raises(PlanningFailed, match="allow_direct off, which readMode direct needs"):
+        refused.reader(refused.schema()).partitions()
+    for name, value in (("onCommit", "burn"), ("onCommit", "ack:"), ("readMode", "quick")):
+        wrong = _source(streams, "MODES", **{name: value})
+        with pytest.raises(InvalidOptions, match=f"{name} '{value}' is none of"):
+            wrong.streamReader(wrong.schema())

@@ -1,0 +1,61 @@
+"""Options of format ``nats_kv`` (spark.md 6.5): typed, checked all at once, none ignored."""
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from jetspark.spark.kv_options import (
+    Consistency,
+    parse_kv_feed_options,
+    parse_kv_options,
+    parse_kv_sink_options,
+)
+from jetspark.spark.option_reader import InvalidOptions
+
+NEEDED = {"servers": "nats://localhost:4222", "bucket": "PRICES"}
+
+
+def test_a_snapshot_is_strict_and_of_now() -> None:
+    options = parse_kv_options(NEEDED)
+
+    assert options.stream == "KV_PRICES"
+    assert options.consistency is Consistency.STRICT
+    assert options.version_as_of is options.timestamp_as_of_ns is None
+
+
+def test_a_feed_reads_the_stream_of_the_bucket() -> None:
+    options = parse_kv_feed_options({**NEEDED, "keys": "a.*,b", "maxOffsetsPerTrigger": "5"})
+
+    assert options.source.stream == "KV_PRICES"
+    assert options.source.subjects == ("$KV.PRICES.a.*", "$KV.PRICES.b")
+    assert options.source.from_latest
+    assert options.source.trigger is not None
+    assert options.source.trigger.max_offsets == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"bucket": "a.b"}, "is not the name of a bucket"),
+        ({"keys": "a..b"}, "is not a key or a pattern"),
+        ({"keys": "a.>,a.b"}, "overlap"),
+        ({"versionAsOf": "1", "timestampAsOf": "5"}, "exclude each other"),
+        ({"consistency": "maybe"}, "none of strict, best-effort"),
+        ({"maxOffsetsPerTrigger": "1"}, "maxOffsetsPerTrigger is for readStream"),
+    ],
+)
+def test_a_mistake_is_named(given: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidOptions, match=said):
+        parse_kv_options({**NEEDED, **given})
+
+
+def test_a_feed_has_one_beginning() -> None:
+    with pytest.raises(InvalidOptions, match="drop startingOffsets"):
+        parse_kv_feed_options({**NEEDED, "initialSnapshot": "true", "startingOffsets": "latest"})
+    with pytest.raises(InvalidOptions, match="versionAsOf is for batch reads"):
+        parse_kv_feed_options({**NEEDED, "versionAsOf": "3"})
+
+
+def test_a_write_needs_a_bucket() -> None:
+    with pytest.raises(InvalidOptions, match="bucket is missing"):
+        parse_kv_sink_options({"servers": "nats://localhost:4222"}, streaming=False)

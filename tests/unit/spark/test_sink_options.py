@@ -1,0 +1,181 @@
+"""Options, columns and promises of a write (spark.md 6.3, 6.4): refused before a task starts."""
+
+import msgspec
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql.types import ArrayType, MapType, StringType, StructType
+
+from jetspark.api.enums import PersistMode
+from jetspark.api.stream import StreamConfig, StreamSource
+from jetspark.spark.connection_options import Connection
+from jetspark.spark.option_reader import InvalidOptions
+from jetspark.spark.schema import InvalidSchema
+from jetspark.spark.sink_options import (
+    Delivery,
+    IdSource,
+    PublishMode,
+    SinkOptions,
+    parse_sink_options,
+)
+from jetspark.spark.sink_plan import (
+    MIN_DUPLICATE_WINDOW_NS,
+    SinkPlan,
+    WriteRefused,
+    check_stream,
+    choose_mode,
+    decide_delivery,
+)
+from jetspark.spark.sink_rows import check_sink_schema
+from jetspark.units import Nanoseconds
+
+NEEDED = {"servers": "nats://localhost:4222", "stream": "ORDERS"}
+CONNECTION = Connection(servers=("nats://localhost:4222",))
+PLAIN = frozenset({"subject", "data"})
+WITH_IDS = frozenset({"subject", "data", "msg_id"})
+GOOD = StreamConfig(
+    name="ORDERS", subjects=("orders.>",), duplicate_window=Nanoseconds(MIN_DUPLICATE_WINDOW_NS)
+)
+
+
+def _options(**changes: object) -> SinkOptions:
+    return SinkOptions(connection=CONNECTION, stream="ORDERS", **changes)  # type: ignore[arg-type]
+
+
+def _plan(options: SinkOptions, columns: frozenset[str] = PLAIN, **changes: object) -> SinkPlan:
+    delivery, id_source = decide_delivery(options, columns, overwrite=False)
+    given: dict[str, object] = {"mode": choose_mode(options, GOOD), **changes}
+    return SinkPlan(
+        options=options,
+        stream="ORDERS",
+        stream_subjects=("orders.>",),
+        delivery=delivery,
+        id_source=id_source,
+        **given,  # type: ignore[arg-type]
+    )
+
+
+def test_defaults_are_those_of_the_table() -> None:
+    assert parse_sink_options(NEEDED, streaming=False) == _options()
+    assert parse_sink_options(NEEDED, streaming=True) == _options(streaming=True)
+
+
+def test_sparks_own_checkpoint_option_is_no_mistake() -> None:
+    options = {**NEEDED, "checkpointlocation": "/somewhere"}
+
+    assert parse_sink_options(options, streaming=True) == _options(streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"publishMode": "quick"}, "'quick' is none of auto, fast, async, atomic"),
+        ({"txnAppId": "job"}, "txnAppId and txnVersion go together"),
+        ({"idPrefix": "x"}, "idPrefix is for writeStream"),
+        ({"subject": "a.*"}, "is not a subject without wildcards"),
+        ({"ledgerSubject": "x"}, "ledgerSubject is for publishMode atomic"),
+        ({"atomicScope": "epoch"}, "atomicScope is for publishMode atomic"),
+        (
+            {"delivery": "at-least-once", "txnAppId": "a", "txnVersion": "1"},
+            "txnAppId is for delivery exactly-once",
+        ),
+        (
+            {"delivery": "at-least-once", "idSource": "content"},
+            "idSource content is for delivery exactly-once",
+        ),
+        ({"retry": "3"}, "did you mean retries?"),
+    ],
+)
+def test_a_mistake_is_named(given: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidOptions, match=said.replace("?", r"\?")):
+        parse_sink_options({**NEEDED, **given}, streaming=False)
+
+
+def test_columns_are_checked_all_at_once() -> None:
+    schema = StructType().add("subjekt", "string").add("data", "integer").add("seq", "long")
+
+    with pytest.raises(InvalidSchema) as refusal:
+        check_sink_schema(schema, "")
+
+    assert "did you mean 'subject'?" in str(refusal.value)
+    assert "column 'data' is int, expected binary or string" in str(refusal.value)
+    assert "column 'seq' has no place" in str(refusal.value)
+    assert "no option subject" in str(refusal.value)
+
+
+def test_value_is_another_name_of_data() -> None:
+    headers = MapType(StringType(), ArrayType(StringType()))
+    schema = StructType().add("value", "string").add("headers", headers)
+
+    assert check_sink_schema(schema, "orders.new") == {"data", "headers"}
+
+
+def test_a_streaming_write_is_exactly_once_by_content() -> None:
+    decided = decide_delivery(_options(streaming=True), PLAIN, overwrite=False)
+
+    assert decided == (Delivery.EXACTLY_ONCE, IdSource.CONTENT)
+
+
+def test_a_batch_write_is_exactly_once_when_it_has_a_name_or_ids() -> None:
+    named = _options(txn_app_id="job", txn_version=1)
+
+    assert decide_delivery(_options(), PLAIN, overwrite=False) == (Delivery.AT_LEAST_ONCE, None)
+    assert decide_delivery(named, PLAIN, overwrite=False)[0] is Delivery.EXACTLY_ONCE
+    assert decide_delivery(_options(), WITH_IDS, overwrite=False) == (
+        Delivery.EXACTLY_ONCE,
+        IdSource.COLUMN,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "columns", "overwrite", "said"),
+    [
+        (_options(delivery=Delivery.EXACTLY_ONCE), PLAIN, False, "needs txnAppId and txnVersion"),
+        (_options(id_source=IdSource.COLUMN), PLAIN, False, "no column 'msg_id'"),
+        (_options(id_source=IdSource.CONTENT), WITH_IDS, False, "would be ignored"),
+        (_options(), PLAIN, True, "allowPurge"),
+        (_options(allow_purge=True), WITH_IDS, True, "publishes everything anew"),
+    ],
+)
+def test_a_promise_that_cannot_be_kept_is_refused(
+    options: SinkOptions, columns: frozenset[str], overwrite: bool, said: str
+) -> None:
+    with pytest.raises(WriteRefused, match=said):
+        decide_delivery(options, columns, overwrite=overwrite)
+
+
+@pytest.mark.parametrize(
+    ("changes", "columns", "said"),
+    [
+        ({"duplicate_window": Nanoseconds(10**9)}, PLAIN, "duplicate_window of 1s"),
+        ({"persist_mode": PersistMode.ASYNC}, PLAIN, "may be lost"),
+        ({"no_ack": True}, PLAIN, "no_ack"),
+        ({"sealed": True}, PLAIN, "sealed"),
+        ({"mirror": StreamSource(name="UP")}, PLAIN, "write to 'UP'"),
+        ({}, PLAIN | {"ttl"}, "allow_msg_ttl off"),
+        ({"subjects": ("bills.>",)}, PLAIN, "does not take the subject 'orders.new'"),
+    ],
+)
+def test_a_stream_that_cannot_keep_the_promise_is_refused(
+    changes: dict[str, object], columns: frozenset[str], said: str
+) -> None:
+    plan = _plan(_options(streaming=True, subject="orders.new"), columns)
+    config = msgspec.structs.replace(GOOD, **changes)
+
+    check_stream(_plan(_options(streaming=True)), GOOD, PLAIN)
+    with pytest.raises(WriteRefused, match=said):
+        check_stream(plan, config, columns)
+
+
+def test_modes_that_the_stream_does_not_allow_are_refused() -> None:
+    for mode, said in ((PublishMode.FAST, "allow_batched"), (PublishMode.ATOMIC, "allow_atomic")):
+        with pytest.raises(WriteRefused, match=said):
+            check_stream(_plan(_options(), mode=mode), GOOD, PLAIN)
+
+
+def test_auto_is_fast_ingest_where_the_stream_has_it() -> None:
+    batched = StreamConfig(name="ORDERS", allow_batched=True)
+
+    assert choose_mode(_options(), batched) is PublishMode.FAST
+    assert choose_mode(_options(), GOOD) is PublishMode.ASYNC

@@ -1,0 +1,161 @@
+"""Arrow batches turned into messages with ids that a replay makes again (spark.md 6.3)."""
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql.types import StructType
+
+from jetspark.headers.block import decode_headers
+from jetspark.spark.message_ids import IdMaker, WriteTask
+from jetspark.spark.sink_options import IdSource
+from jetspark.spark.sink_rows import RowDecoder, RowRefused, Rows
+from jetspark.spark.sink_writer import finished_headers, gather
+
+TASK = WriteTask("query", 7, 3)
+SCHEMA = StructType().add("subject", "string").add("data", "string")
+
+
+def _batch(**columns: object) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _decode(schema: StructType, batch: pa.RecordBatch, subject: str = "") -> Rows:
+    return RowDecoder(schema, subject).decode(batch)
+
+
+def _rows(*payloads: bytes) -> Rows:
+    count = len(payloads)
+    return Rows(["s"] * count, list(payloads), [b""] * count, None, None)
+
+
+def test_text_becomes_bytes_and_null_an_empty_payload() -> None:
+    rows = _decode(SCHEMA, _batch(subject=["a", "b"], data=["\u00e4", None]))
+
+    assert rows.subjects == ["a", "b"]
+    assert rows.payloads == ["\u00e4".encode(), b""]
+
+
+def test_the_option_subject_is_that_of_every_row() -> None:
+    rows = _decode(SCHEMA, _batch(subject=["a", "b"], data=["1", "2"]), "all")
+
+    assert rows.subjects == ["all", "all"]
+
+
+@pytest.mark.parametrize("subject", [None, ""])
+def test_a_row_without_subject_is_refused(subject: str | None) -> None:
+    batch = _batch(subject=pa.array(["a", subject], pa.string()), data=["1", "2"])
+
+    with pytest.raises(RowRefused, match="every message needs one"):
+        _decode(SCHEMA, batch)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (pa.map_(pa.string(), pa.string()), [("A", "1")], [("A", "1")]),
+        (
+            pa.map_(pa.string(), pa.list_(pa.string())),
+            [("A", ["1", "2"])],
+            [("A", "1"), ("A", "2")],
+        ),
+        (pa.binary(), b"NATS/1.0\r\nA: 1\r\n\r\n", [("A", "1")]),
+    ],
+)
+def test_headers_may_be_maps_or_blocks(
+    kind: pa.DataType, value: object, expected: list[tuple[str, str]]
+) -> None:
+    schema = StructType([*SCHEMA.fields]).add("headers", "binary")
+    batch = _batch(subject=["a", "b"], data=["", ""], headers=pa.array([value, None], kind))
+
+    rows = _decode(schema, batch)
+
+    assert list(decode_headers(rows.headers[0]).items()) == expected
+    assert rows.headers[1] == b""
+
+
+def test_headers_of_another_publish_are_left_out() -> None:
+    """A row copied from another stream must not be refused because of where it comes from."""
+    schema = StructType([*SCHEMA.fields]).add("headers", "binary")
+    block = b"NATS/1.0\r\nNats-Msg-Id: x\r\nA: 1\r\nNats-Expected-Stream: UP\r\n\r\n"
+
+    rows = _decode(schema, _batch(subject=["a"], data=[""], headers=[block]))
+
+    assert rows.headers == [b"NATS/1.0\r\nA: 1\r\n\r\n"]
+
+
+def test_a_block_that_is_none_is_refused() -> None:
+    schema = StructType([*SCHEMA.fields]).add("headers", "binary")
+
+    with pytest.raises(RowRefused, match="encode_headers"):
+        _decode(schema, _batch(subject=["a"], data=[""], headers=[b"A: 1"]))
+
+
+def test_columns_become_headers_of_the_publish() -> None:
+    schema = (
+        StructType([*SCHEMA.fields]).add("expected_last_subject_seq", "long").add("ttl", "integer")
+    )
+    batch = _batch(subject=["a", "b"], data=["", ""], seq=[5, None], ttl=[None, 60])
+
+    rows = _decode(schema, batch)
+    blocks = finished_headers("S", rows, ["id1", "id2"])
+
+    assert blocks[0] == (
+        b"NATS/1.0\r\nNats-Expected-Stream: S\r\nNats-Msg-Id: id1\r\n"
+        b"Nats-Expected-Last-Subject-Sequence: 5\r\n\r\n"
+    )
+    assert b"Nats-TTL: 60s\r\n" in blocks[1]
+
+
+@pytest.mark.parametrize("ttl", ["soon", "1ms"])
+def test_a_time_to_live_that_is_none_is_refused(ttl: str) -> None:
+    schema = StructType([*SCHEMA.fields]).add("ttl", "string")
+
+    with pytest.raises(RowRefused, match="ttl is"):
+        _decode(schema, _batch(subject=["a"], data=[""], ttl=[ttl]))
+
+
+def test_ids_by_content_do_not_depend_on_order_or_chunks() -> None:
+    together = IdMaker(IdSource.CONTENT, TASK).ids(_rows(b"x", b"y", b"x"))
+    maker = IdMaker(IdSource.CONTENT, TASK)
+
+    apart = maker.ids(_rows(b"y", b"x")) + maker.ids(_rows(b"x"))
+
+    assert len(set(together)) == 3
+    assert set(apart) == set(together)
+    assert all(one.startswith("query.7.3.") for one in together)
+
+
+def test_equal_rows_of_two_partitions_are_two_messages() -> None:
+    other = IdMaker(IdSource.CONTENT, WriteTask("query", 7, 4)).ids(_rows(b"x"))
+
+    assert other != IdMaker(IdSource.CONTENT, TASK).ids(_rows(b"x"))
+
+
+def test_a_digest_tells_where_a_subject_ends() -> None:
+    first = Rows(["ab"], [b"c"], [b""], None, None)
+    second = Rows(["a"], [b"bc"], [b""], None, None)
+
+    made = [IdMaker(IdSource.CONTENT, TASK).ids(rows) for rows in (first, second)]
+
+    assert made[0] != made[1]
+
+
+def test_ids_by_position_count_through_the_task() -> None:
+    maker = IdMaker(IdSource.POSITION, TASK)
+
+    made = maker.ids(_rows(b"x", b"x")) + maker.ids(_rows(b"x"))
+
+    assert made == ["query.7.3.0", "query.7.3.1", "query.7.3.2"]
+
+
+def test_small_batches_are_gathered() -> None:
+    batches = [_batch(subject=["a"] * 4_000, data=["x"] * 4_000) for _ in range(4)]
+    empty = _batch(subject=pa.array([], pa.string()), data=pa.array([], pa.string()))
+
+    sizes = [
+        len(rows.subjects) for rows in gather(RowDecoder(SCHEMA, ""), iter([empty, *batches]))
+    ]
+
+    assert sizes == [12_000, 4_000]

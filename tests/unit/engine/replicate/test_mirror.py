@@ -57,17 +57,27 @@ def test_lag_counts_what_is_not_durable_in_the_mirror(bench: CopyBench) -> None:
     assert bench.info("M")["mirror"]["lag"] == 0
 
 
+def batch_block(number: int, more: bytes = b"") -> bytes:
+    lines = b"Nats-Batch-Id: b\r\nNats-Batch-Sequence: %d\r\n" % number
+    return b"NATS/1.0\r\n" + lines + more + b"X: z\r\n\r\n"
+
+
 def test_expectations_and_batches_are_taken_out_of_headers(bench: CopyBench) -> None:
-    bench.make("A", subjects=["a.>"])
+    bench.make("A", subjects=["a.>"], allow_atomic=True)
     mirror = bench.make("M", mirror={"name": "A"})
 
     block = b"NATS/1.0\r\nNats-Msg-Id: i\r\nNats-Expected-Stream: A\r\nX: y\r\n\r\n"
     bench.put("A", b"a.1", headers=block)
     bench.put("A", b"a.1", headers=b"NATS/1.0\r\nNats-Expected-Last-Sequence: 1\r\n\r\n")
 
+    bench.put("A", b"a.1", headers=batch_block(1))
+    bench.put("A", b"a.2", headers=batch_block(2, b"Nats-Batch-Commit: 1\r\n"))
+
     assert [row[2] for row in rows(mirror)] == [
         b"NATS/1.0\r\nNats-Msg-Id: i\r\nX: y\r\n\r\n",
         b"",
+        b"NATS/1.0\r\nX: z\r\n\r\n",
+        b"NATS/1.0\r\nX: z\r\n\r\n",
     ]
 
 

@@ -27,7 +27,8 @@ from jetspark.store.record import CONSUMER, CONSUMER_STATE, FAST_BATCH
 if TYPE_CHECKING:
     from jetspark.store.staging import Staging
 
-NOT_A_BATCH: Final = b"\0"
+# Ends a line in headers and stands in no subject: clients cannot send it.
+NOT_A_BATCH: Final = b"\r\n"
 
 
 class ConsumerRecords:

@@ -57,7 +57,8 @@ class Copy:
         # What answers show: as far as everything is durable; and what is on its way there.
         self._shown = (0, 0)
         self._on_the_way: list[tuple[int, int, int]] = []
-        self._staged = 0
+        # Where the last step was staged; one like this that went before may be on its way too.
+        self._staged = int(stream.log.staged_position)
         self._contact_ns = 0
         self._cursor: Cursor | None = None
         pairs = [(t.src.encode() or b">", t.dest.encode()) for t in source.subject_transforms]

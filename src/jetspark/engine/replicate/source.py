@@ -58,7 +58,7 @@ class Source(Copy):
     def find_position(self, origin: Stream, budget: Budget) -> bool:
         """Find out how far the copy had come; False when that takes another turn."""
         log = self.stream.log
-        known = log.fast_batches.get(self._key)
+        known = log.staged_ledger.fast_batches.get(self._key)
         if known is not None:
             stored, self._ident = known.split(b" ")
             self._stored = int(stored)

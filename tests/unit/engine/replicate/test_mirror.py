@@ -330,3 +330,22 @@ def test_a_work_queue_is_not_copied(bench: CopyBench) -> None:
 
     assert answer["error"]["err_code"] == 10052
     assert "limits retention only" in answer["error"]["description"]
+
+
+def test_a_consumer_of_a_mirror_may_ask_for_any_subject(bench: CopyBench) -> None:
+    """As nats-server: what a mirror will hold is not known from its configuration."""
+    bench.make("A", subjects=["a.>"])
+    bench.make("M", mirror={"name": "A"})
+
+    answers = [
+        bench.ask(
+            f"CONSUMER.CREATE.M.c{n}",
+            {
+                "stream_name": "M",
+                "config": {"name": f"c{n}", "ack_policy": "explicit", "filter_subject": subject},
+            },
+        )
+        for n, subject in enumerate(["a.1", "elsewhere"])
+    ]
+
+    assert not any("error" in answer for answer in answers)

@@ -204,6 +204,22 @@ def test_a_source_that_comes_back_goes_on_where_it_was(bench: CopyBench) -> None
     assert payloads(bench, "S") == [b"0", b"1"]
 
 
+def test_a_source_that_is_back_before_the_disk_answered_copies_nothing_twice(
+    bench: CopyBench,
+) -> None:
+    origin = bench.make("A", subjects=["a"])
+    stream = bench.make("S", subjects=["s"], sources=[{"name": "A"}])
+    config = stream.config
+    bench.store(origin, b"a", b"0")
+    bench.turn()
+
+    bench.engine.update_stream(stream, msgspec.structs.replace(config, sources=()))
+    bench.engine.update_stream(stream, config)
+    bench.settle()
+
+    assert payloads(bench, "S") == [b"0"]
+
+
 def test_an_origin_made_anew_is_copied_from_its_beginning(bench: CopyBench) -> None:
     bench.make("A", subjects=["a"])
     bench.make("S", sources=[{"name": "A"}])

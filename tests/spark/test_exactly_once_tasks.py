@@ -3,7 +3,7 @@
 import pickle
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -39,9 +39,9 @@ def _stream(jetstream: sync.JetStream, name: str) -> sync.Stream:
 
 def _writer(url: str, stream: str, **options: str) -> RowWriter:
     given = {"servers": url, "stream": stream, **options}
-    made = JetStreamDataSource(options=given).streamWriter(SCHEMA, False)
-    rows: RowWriter = made._rows  # type: ignore[attr-defined]
-    return pickle.loads(pickle.dumps(rows))
+    made: Any = JetStreamDataSource(options=given).streamWriter(SCHEMA, False)
+    rows: RowWriter = pickle.loads(pickle.dumps(made._rows))
+    return rows
 
 
 def _marked(url: str, stream: str, **options: str) -> RowWriter:
@@ -125,7 +125,7 @@ def test_another_job_reads_up_to_the_last_commit(
         options = {"endingOffsets": f"committed:{query}", "ledgerBucket": "STAGES"}
         source = JetStreamDataSource(options={"servers": url, "stream": "STAGE", **options})
         reader = source.reader(source.schema())
-        parts = [reader.read(part) for part in reader.partitions()]
+        parts: list[Any] = [reader.read(part) for part in reader.partitions()]
         return [seq for part in parts for batch in part for seq in batch["seq"].to_pylist()]
 
     assert read("q1") == list(range(1, 21))

@@ -74,7 +74,8 @@ def test_without_content_nothing_is_fetched(url: str, jetstream: sync.JetStream)
     parts = reader.partitions()
     store.delete("a")
 
-    assert [b.to_pylist() for p in parts for b in reader.read(p)] == [[{"length": 5, "path": "a"}]]
+    batches: list[Any] = [batch for part in parts for batch in reader.read(part)]
+    assert [b.to_pylist() for b in batches] == [[{"length": 5, "path": "a"}]]
     whole = source.reader(source.schema())
     with pytest.raises(DataLoss, match="was deleted while"):
         list(whole.read(parts[0]))

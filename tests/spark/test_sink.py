@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
+from jetspark.units import seconds
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams
@@ -104,7 +105,7 @@ def test_every_row_is_stored_once_although_tasks_fail_and_an_epoch_is_run_again(
 
 def test_mistakes_are_one_line(spark: SparkSession, streams: "Streams", tmp_path: Path) -> None:
     streams.fill("FROM", 10)
-    narrow = StreamConfig(name="NARROW", subjects=("NARROW.>",), duplicate_window=10**9)
+    narrow = StreamConfig(name="NARROW", subjects=("NARROW.>",), duplicate_window=seconds(1))
     streams.jetstream.create_stream(narrow)
     writer = spark.range(3).write.format(FORMAT).options(servers=streams.url, stream="NARROW")
 

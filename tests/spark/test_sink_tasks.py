@@ -3,7 +3,7 @@
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -37,9 +37,9 @@ def _writer(
     url: str, stream: str, schema: StructType = SCHEMA, *, streaming: bool = True, **options: str
 ) -> RowWriter:
     source = JetStreamDataSource(options={"servers": url, "stream": stream, **options})
-    made = source.streamWriter(schema, False) if streaming else source.writer(schema, False)
-    rows: RowWriter = made._rows  # type: ignore[attr-defined]
-    return pickle.loads(pickle.dumps(rows))
+    made: Any = source.streamWriter(schema, False) if streaming else source.writer(schema, False)
+    rows: RowWriter = pickle.loads(pickle.dumps(made._rows))
+    return rows
 
 
 def _batch(stream: str, first: int, count: int, **more: object) -> Iterator[pa.RecordBatch]:

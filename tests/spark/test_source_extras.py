@@ -1,7 +1,7 @@
 """Push-down, ``onCommit`` and several filters, without a JVM (spark.md 6.2)."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -47,7 +47,9 @@ def test_pushed_filters_make_the_read_shorter(streams: "Streams") -> None:
     moment = stream.get_msg(seq=31).time
 
     by_seq = _pushed(streams, "PUSHED", [GreaterThan(("seq",), 10), LessThanOrEqual(("seq",), 20)])
-    by_subject = _pushed(streams, "PUSHED", [In(("subject",), ["PUSHED.0", "PUSHED.1"])])
+    by_subject = _pushed(
+        streams, "PUSHED", [In(("subject",), cast("Any", ["PUSHED.0", "PUSHED.1"]))]
+    )
     by_time = _pushed(streams, "PUSHED", [GreaterThan(("timestamp",), moment)])
     by_both = _pushed(streams, "PUSHED", [EqualTo(("seq",), 7), EqualTo(("subject",), "PUSHED.1")])
 

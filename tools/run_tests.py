@@ -52,7 +52,12 @@ PARTS = (
         arguments=("-n2",),
     ),
     Part("engine and store simulation", 80, ("tests/simulation",), arguments=("-n2",)),
-    Part("interop", 80, ("tests/interop", "tests/integration")),
+    Part(
+        "interop",
+        80,
+        ("tests/interop", "tests/integration"),
+        arguments=("-n2", "--dist", "loadfile"),
+    ),
     # By file: a module's cluster or server is started by one worker only.
     Part("client", 100, ("tests/client",), arguments=("-n2", "--dist", "loadfile")),
     # One JVM serves the whole part, and which of its sessions is active depends on what ran

@@ -55,8 +55,10 @@ def ours(our_url: str) -> Iterator[RawClient]:
 def test_both_servers_answer_a_script_alike(
     ours: RawClient, theirs: RawClient, script: Script
 ) -> None:
-    said = play(ours, script, "D")
-    expected = play(theirs, script, "D")
+    # A name of its own: nats-server may still route to a stream of that name that was deleted.
+    name = f"D{SCRIPTS.index(script)}"
+    said = play(ours, script, name)
+    expected = play(theirs, script, name)
 
     steps = ("create", *script.steps, "contents")
     for step, here, there in zip(steps, said, expected, strict=True):

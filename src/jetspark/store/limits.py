@@ -41,9 +41,9 @@ class Limits:
                 index.remove(index.first_seq)
 
     def enforce(self, index: StreamIndex) -> None:
-        """Take out everything that is too much."""
+        """Take out everything that is too much; in this order, as released servers do."""
+        self.evict(index, index.blank)
         if self.max_per_subject > 0:
             for entry in index.entries:
                 while entry.count > self.max_per_subject:
                     index.remove(entry.first)
-        self.evict(index, index.blank)

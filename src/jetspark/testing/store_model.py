@@ -198,7 +198,7 @@ class StreamModel:
             states = list({state.key: state for state in after}.values())
         found = [state.copy() for state in states]
         for state in found:
-            state.evict()
+            state.evict(anew=True)
         return found
 
     def certain(self) -> set[int]:

@@ -167,6 +167,7 @@ class State:
         else:
             self.limits = change
             self.holed = False
+            self.evict(anew=True)
         if not self.holed:
             self.evict()
 
@@ -196,14 +197,26 @@ class State:
             if not change.before or seq < change.before:
                 del self.messages[seq]
 
-    def evict(self) -> None:
-        """Take out what the limits do not allow."""
-        max_msgs, max_bytes, max_per_subject = self.limits
+    def evict(self, *, anew: bool = False) -> None:
+        """Take out what the limits do not allow.
+
+        A message makes room in its subject first; limits that are new look at the whole first.
+        """
+        if anew:
+            self._evict_total()
+        self._evict_subjects()
+        self._evict_total()
+
+    def _evict_subjects(self) -> None:
+        max_per_subject = self.limits[2]
         if max_per_subject:
             for subject in {message.subject for message in self.messages.values()}:
                 own = [seq for seq, m in self.messages.items() if m.subject == subject]
                 for seq in own[:-max_per_subject]:
                     del self.messages[seq]
+
+    def _evict_total(self) -> None:
+        max_msgs, max_bytes, _ = self.limits
         while (max_msgs and len(self.messages) > max_msgs) or (
             max_bytes and self.size > max_bytes
         ):

@@ -142,3 +142,23 @@ async def test_a_watcher_that_stops_reading_holds_nobody_up() -> None:
 
         writer.close()
         await client.close()
+
+
+async def test_half_an_acknowledgement_is_a_message_like_any_other() -> None:
+    """Compiled, a slice that ends before it begins is an error: none must come from a client."""
+    async with Server() as server:
+        client = await connected(server)
+        await filled(client, 1)
+        await api(client, "CONSUMER.CREATE.S.c", stream_name="S", config={"name": "c"})
+        for subject in ("$JS.FC.x", "$JS.FC.S.c", "$JS.ACK.x", "$JS.ACK.S.c", "$JS.ACK.S.c.1.2"):
+            await client.publish(subject, b"")
+        await api(client, "STREAM.UPDATE.S", name="S", subjects=["s.>"], allow_direct=True)
+        for body in (b'{"next_by_subj":"}', b'{"last_by_subj":"}', b'{"next_by_subj":"a'):
+            reply = await client.request("$JS.API.DIRECT.GET.S", body, timeout=5)
+            assert reply.headers is not None
+
+        await client.flush(timeout=5)
+
+        assert client.is_connected
+        assert client.stats["reconnects"] == 0
+        await client.close()

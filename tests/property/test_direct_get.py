@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jetspark.api.message import MsgGetRequest
@@ -40,6 +40,7 @@ def test_whole_requests_are_read_alike(
     agrees(json.dumps(fields, separators=separators, ensure_ascii=False).encode())
 
 
+@example(b'{"next_by_subj":"a","seq":3}', 17, 10, b"")
 @given(
     st.sampled_from([b'{"seq":12}', b'{"last_by_subj":"a.b"}', b'{"next_by_subj":"a","seq":3}']),
     st.integers(min_value=0, max_value=30),

@@ -70,9 +70,11 @@ class ConsumerDesk:
 
     def on_flow(self, subject: bytes) -> bool:
         """Take the answer to a question of flow control; False when nobody asked."""
-        key = subject[len(FLOW_PREFIX) : subject.rfind(b".")]
-        if key not in self.deliveries:
+        end = subject.rfind(b".")
+        # Compiled, a slice that ends before it begins is an error.
+        if end < len(FLOW_PREFIX) or subject[len(FLOW_PREFIX) : end] not in self.deliveries:
             return False
+        key = subject[len(FLOW_PREFIX) : end]
         self.confirmed(key, subject)
         return True
 

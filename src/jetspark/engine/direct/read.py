@@ -69,10 +69,14 @@ class Selection:
                 at = self.number(body, at + 6)
             elif body[at : at + 16] == b'"last_by_subj":"' and not self.last_by:
                 stop = simple_text_end(body, at + 16)
+                if stop < 0:
+                    return False
                 self.last_by = body[at + 16 : stop]
                 at = stop + 1
             elif body[at : at + 16] == b'"next_by_subj":"' and not self.next_by:
                 stop = simple_text_end(body, at + 16)
+                if stop < 0:
+                    return False
                 self.next_by = body[at + 16 : stop]
                 at = stop + 1
             else:

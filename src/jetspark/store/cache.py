@@ -19,6 +19,8 @@ class BlobCache:
         self.blobs: list[bytes] = []
         self.blob: bytes = b""
         self.blob_start: i64 = 0
+        # Where the oldest blob begins: a replay of what is older need not search.
+        self.oldest: i64 = 0
 
     def add(self, start: i64, blob: bytes) -> None:
         """Keep a blob that was written at ``start``; blobs come in ascending order."""
@@ -33,11 +35,14 @@ class BlobCache:
                 dropped += 1
             del self.starts[: int(dropped)]
             del self.blobs[: int(dropped)]
+        self.oldest = self.starts[0]
 
     def find(self, where: i64) -> bool:
         """Make ``blob`` the one that holds this offset; False when none does."""
         if self.blob_start <= where < self.blob_start + len(self.blob):
             return True
+        if where < self.oldest:
+            return False
         i: i64 = bisect_right(self.starts, int(where)) - 1
         if i < 0:
             return False

@@ -22,6 +22,7 @@ from jetspark.api.stream import StreamConfig, StreamInfo
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.consumer.message import JetStreamMessage as _JetStreamMessage
 from jetspark.client.jetstream.context import JetStream as _JetStream
+from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
 from jetspark.client.jetstream.kv.config import KeyValueConfig
@@ -31,12 +32,7 @@ from jetspark.client.jetstream.publish import AckFuture as _AckFuture
 from jetspark.client.jetstream.publish import Expect
 from jetspark.client.jetstream.publish_atomic import BATCH_MESSAGES_MAX
 from jetspark.client.jetstream.publish_atomic import AtomicBatch as _AtomicBatch
-from jetspark.client.jetstream.publish_fast import (
-    FLOW,
-    MAX_OUTSTANDING_ACKS,
-    GapCallback,
-    RefusalCallback,
-)
+from jetspark.client.jetstream.publish_fast import FLOW, MAX_OUTSTANDING_ACKS
 from jetspark.client.jetstream.publish_fast import FastPublisher as _FastPublisher
 from jetspark.client.jetstream.replica import StreamReplica as _StreamReplica
 from jetspark.client.jetstream.scan import BATCH_BYTES, BATCH_SIZE, COLUMNS, Copies, ScanChunk
@@ -152,6 +148,10 @@ class FastPublisher:
 
     Messages are stored as they come, in order; it is not all or nothing. ``acked`` says how many
     are known to be stored, ``ack`` is the final answer.
+
+    When the connection is replaced or the stream changes its leader, the server is asked what it
+    has of the batch. If nothing was lost, or ``gap`` is "ok", the batch goes on; otherwise
+    BatchIncomplete says how many messages are stored.
     """
 
     def __init__(self, portal: Portal, inner: _FastPublisher) -> None:

@@ -151,7 +151,9 @@ class FastPublisher:
 
     When the connection is replaced or the stream changes its leader, the server is asked what it
     has of the batch. If nothing was lost, or ``gap`` is "ok", the batch goes on; otherwise
-    BatchIncomplete says how many messages are stored.
+    BatchIncomplete is raised. Then, if ``is_exact``, the first ``acked`` messages are stored and
+    no others: send the rest in a new batch. Otherwise the server's last word was lost, more of
+    them may be stored, and what is sent again needs message ids. (The header dialect cannot ask.)
     """
 
     def __init__(self, portal: Portal, inner: _FastPublisher) -> None:
@@ -167,6 +169,11 @@ class FastPublisher:
     def acked(self) -> int:
         """Messages known to be settled: stored, or told of as a gap or refusal."""
         return self._inner.acked
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the server has said where the batch ended: then ``acked`` is all it stored."""
+        return self._inner.is_exact
 
     @property
     def is_closed(self) -> bool:

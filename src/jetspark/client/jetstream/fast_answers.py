@@ -56,6 +56,10 @@ class FastAnswers:
         self.unknown: Error | None = None
         self.closing = False
         self.leaderless = False
+        # Whether the server has said where the batch ended.
+        self.exact = False
+        # First and last message that a cut may have lost, until the server has said what it has.
+        self._doubt: tuple[int, int] | None = None
 
     def take(self, message: Message, subject: str) -> None:
         """Take one answer; ``subject`` is that of the messages."""
@@ -71,6 +75,8 @@ class FastAnswers:
             return
         match answer:
             case FlowAck():
+                if message.subject.endswith(".4.$FI"):
+                    self._doubt = None
                 self._window.on_ack(answer.seq, answer.msgs)
             case BatchFlowAck():
                 if answer.last_seq:
@@ -82,6 +88,16 @@ class FastAnswers:
                 self._refused(answer)
             case PubAck():
                 self._take_pub_ack(answer)
+
+    def on_cut(self) -> None:
+        """What was on its way may be lost, and so may be what the server said about it.
+
+        A gap is told of once: when that word was lost by the next cut, all that may be missing
+        is reported.
+        """
+        if self._doubt is not None:
+            self._lost(self._doubt[0], self._doubt[1] + 1)
+        self._doubt = (self._window.acked + 1, self._window.sent)
 
     def fail(self, error: Error) -> None:
         """The batch is over; the first reason stands."""
@@ -135,8 +151,10 @@ class FastAnswers:
                 )
             )
         elif self.closing and (self._gap == "ok" or ack.count == self._window.sent):
+            self.exact = True
             self.ack = ack
         else:
+            self.exact = True
             self._window.on_ack(ack.count, 0)
             self.fail(
                 BatchIncomplete(

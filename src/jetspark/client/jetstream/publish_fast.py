@@ -46,7 +46,9 @@ class FastPublisher:
 
     When the connection is replaced or the stream changes its leader, the server is asked what it
     has of the batch. If nothing was lost, or ``gap`` is "ok", the batch goes on; otherwise
-    BatchIncomplete says how many messages are stored.
+    BatchIncomplete is raised. Then, if ``is_exact``, the first ``acked`` messages are stored and
+    no others: send the rest in a new batch. Otherwise the server's last word was lost, more of
+    them may be stored, and what is sent again needs message ids. (The header dialect cannot ask.)
     """
 
     def __init__(
@@ -103,6 +105,11 @@ class FastPublisher:
     def acked(self) -> int:
         """Messages known to be settled: stored, or told of as a gap or refusal."""
         return self._answers.ack.count if self._answers.ack is not None else self._window.acked
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the server has said where the batch ended: then ``acked`` is all it stored."""
+        return self._answers.exact
 
     @property
     def is_closed(self) -> bool:
@@ -300,8 +307,10 @@ class FastPublisher:
         deadline = loop.time() + self._timeout * (PINGS + 1)
         while self._answers.leaderless and self._answers.unknown is None:
             if loop.time() >= deadline:
-                raise self._answers.incomplete(
-                    f"nobody takes {self._subject.decode()!r} since {self._timeout * 3:.1f} s"
+                raise RequestTimeout(
+                    f"fast batch: nobody takes {self._subject.decode()!r} since "
+                    f"{self._timeout * (PINGS + 1):.1f} s; at least {self.acked} of {self.sent} "
+                    "messages are stored"
                 )
             await asyncio.sleep(pause)
             pause = min(2 * pause, LEADER_PAUSE_MAX)
@@ -312,6 +321,7 @@ class FastPublisher:
     def _on_up(self) -> None:
         """The connection was replaced: what was on its way may be lost."""
         if self._dialect.can_ping:
+            self._answers.on_cut()
             with suppress(BufferFull):  # silence is asked about later
                 self._ask()
         elif self._gap == "fail":

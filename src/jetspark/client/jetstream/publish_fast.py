@@ -27,7 +27,7 @@ from jetspark.client.jetstream.fast_dialect import (
 from jetspark.client.jetstream.fast_window import FastWindow
 from jetspark.client.jetstream.publish import Expect, publish_headers
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX, Subscription
-from jetspark.errors import BufferFull, RequestTimeout
+from jetspark.errors import BufferFull, Error, RequestTimeout
 
 FLOW: Final = 500  # messages per ack that are asked for; released servers grant no more
 MAX_OUTSTANDING_ACKS: Final = 2  # as orbit.go
@@ -276,7 +276,15 @@ class FastPublisher:
         self._say(PING, self.sent)
 
     async def _hear(self) -> None:
-        """Wait for answers and take them; silence is asked about, then an error."""
+        """Wait for answers and take them; what ends the batch is raised."""
+        try:
+            await self._listen()
+        except Error:
+            await self._leave()
+            raise
+
+    async def _listen(self) -> None:
+        """Silence is asked about, then an error."""
         assert self._subscription is not None
         answers = self._answers
         for tried in range(PINGS + 1):
@@ -307,6 +315,7 @@ class FastPublisher:
         deadline = loop.time() + self._timeout * (PINGS + 1)
         while self._answers.leaderless and self._answers.unknown is None:
             if loop.time() >= deadline:
+                await self._leave()
                 raise RequestTimeout(
                     f"fast batch: nobody takes {self._subject.decode()!r} since "
                     f"{self._timeout * (PINGS + 1):.1f} s; at least {self.acked} of {self.sent} "
@@ -326,6 +335,7 @@ class FastPublisher:
                 self._ask()
         elif self._gap == "fail":
             self._answers.fail(self._answers.incomplete("the connection was lost in a fast batch"))
+            self._core.up_listeners.discard(self._on_up)
             if self._subscription is not None:
                 self._subscription.end(None)
 

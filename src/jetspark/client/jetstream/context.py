@@ -277,7 +277,7 @@ class JetStream(BucketCalls, ObjectCalls):
         """
         found = await self.stream(stream, timeout=timeout)
         plan = WatchPlan(filters=check_filters(subjects) or (">",), plain=True)
-        follow = Follow(self._api, found, "", plan, self._high_water.wanted(stream))
+        follow = Follow(found.reader, "", plan, self._high_water.wanted(stream))
         ttl_ns = found.config.max_age
         copy = LocalCopy(follow, f"stream {stream!r}", max_bytes=max_bytes, ttl_ns=ttl_ns)
         await copy.start(self._api.seconds(timeout))

@@ -162,8 +162,7 @@ class JetStreamBackend:
     def watch(self, plan: WatchPlan) -> Follow:
         """Follow subjects with an ordered consumer."""
         return Follow(
-            self._api,
-            self._stream,
+            self._stream.reader,
             self._read_prefix,
             plan,
             max(plan.min_last_revision, self._high_water.wanted(self._stream.name)),

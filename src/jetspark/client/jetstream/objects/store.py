@@ -327,7 +327,7 @@ class ObjectStore:
 
     def _follow_info(self, plan: WatchPlan, min_last_seq: int) -> Follow:
         wanted = max(min_last_seq, self._high_water.wanted(self._stream.name))
-        return Follow(self._api, self._stream, f"{self._prefix}.M.", plan, wanted)
+        return Follow(self._stream.reader, f"{self._prefix}.M.", plan, wanted)
 
     def _reader(
         self,
@@ -341,7 +341,7 @@ class ObjectStore:
         source: Follow | None = None
         if info.size:
             plan = WatchPlan(filters=(info.nuid,), start="all")
-            source = Follow(self._api, self._stream, f"{self._prefix}.C.", plan, min_last_seq)
+            source = Follow(self._stream.reader, f"{self._prefix}.C.", plan, min_last_seq)
         return ObjectReader(
             info,
             source,

@@ -617,8 +617,9 @@ class JetStream:
         A message with a ``msg_id`` that the stream has seen within its duplicate window is not
         stored again (``ack.duplicate``). ``expect`` names conditions, ``ttl`` (seconds, or
         ``"never"``) needs a stream with ``allow_msg_ttl``. Raises NoResponders when no stream
-        takes the subject, WrongLastSequence and its kin when ``expect`` does not hold, ApiError
-        for any other refusal, RequestTimeout when no ack came: then it may be stored or not.
+        takes the subject (after ``publish_retries``), WrongLastSequence and its kin when
+        ``expect`` does not hold, ApiError for any other refusal, RequestTimeout when no ack
+        came: then it may be stored or not.
         """
         return self._portal.call(
             self._inner.publish(

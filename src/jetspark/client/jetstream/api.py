@@ -15,6 +15,9 @@ from jetspark.ids import Nuid, new_inbox
 from jetspark.subjects.tokens import is_valid_literal
 
 DEFAULT_PREFIX: Final = "$JS.API"
+# As nats.go: a stream whose leader is being elected does not listen for a moment.
+PUBLISH_RETRIES: Final = 2
+PUBLISH_RETRY_WAIT: Final = 0.25  # seconds
 
 S = TypeVar("S", bound=ApiStruct)
 
@@ -36,10 +39,16 @@ def api_prefix(domain: str, prefix: str) -> str:
 class ApiClient:
     """Asks the JetStream API of one account or domain."""
 
-    def __init__(self, core: ClientCore, prefix: str, timeout: float) -> None:
+    def __init__(
+        self, core: ClientCore, prefix: str, timeout: float, publish_retries: int = PUBLISH_RETRIES
+    ) -> None:
+        if publish_retries < 0:
+            raise ValueError(f"publish_retries={publish_retries}: expected a number from 0 on")
         self.core = core
         self.prefix: Final = prefix
         self.timeout: Final = timeout
+        # How often a publish that nobody took is repeated.
+        self.publish_retries: Final = publish_retries
         self.nuid: Final = Nuid()
 
     def new_inbox(self) -> str:

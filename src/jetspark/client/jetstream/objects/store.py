@@ -35,7 +35,7 @@ from jetspark.client.jetstream.objects.info import (
 from jetspark.client.jetstream.objects.reading import ObjectReader, Progress
 from jetspark.client.jetstream.objects.watching import ObjectWatcher, info_pages
 from jetspark.client.jetstream.objects.writing import ChunkWriter
-from jetspark.client.jetstream.publish import publish_headers, read_ack
+from jetspark.client.jetstream.publish import publish_acked, publish_headers
 from jetspark.client.jetstream.streams import Stream
 from jetspark.client.pager import Pager
 from jetspark.errors import (
@@ -306,10 +306,8 @@ class ObjectStore:
 
     async def _write_info(self, info: ObjectInfo, timeout: float | None) -> ObjectInfo:
         subject = f"{self._prefix}.M.{encode_name(info.name)}"
-        reply = await self._api.core.ask(
-            self._api.core.literal(subject), ROLLUP, encode_info(info), self._api.seconds(timeout)
-        )
-        ack = read_ack(subject, reply.header_block, reply.data)
+        seconds = self._api.seconds(timeout)
+        ack = await publish_acked(self._api, subject, ROLLUP, encode_info(info), seconds)
         self._high_water.note(self._stream.name, ack.seq)
         return msgspec.structs.replace(info, seq=ack.seq)
 

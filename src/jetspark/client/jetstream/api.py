@@ -82,12 +82,17 @@ class ApiClient:
                 f"nobody answers on {subject.decode()!r}: JetStream is off on this server or for "
                 "this account (nats-server: -js), or domain/prefix is wrong",
             )
-        try:
-            answer = response.decode(reply.data)
-        except msgspec.MsgspecError as error:
-            raise ProtocolViolation(
-                f"the answer on {subject.decode()!r} cannot be read: {error}"
-            ) from error
-        if isinstance(answer, ApiErrorBody):
-            raise api_error(answer.code, answer.err_code, answer.description)
-        return answer
+        return read_answer(subject, response, reply.data)
+
+
+def read_answer(subject: bytes, response: Response[S], data: bytes) -> S:
+    """The model of an answer that came on ``subject``; an error body is raised."""
+    try:
+        answer = response.decode(data)
+    except msgspec.MsgspecError as error:
+        raise ProtocolViolation(
+            f"the answer on {subject.decode()!r} cannot be read: {error}"
+        ) from error
+    if isinstance(answer, ApiErrorBody):
+        raise api_error(answer.code, answer.err_code, answer.description)
+    return answer

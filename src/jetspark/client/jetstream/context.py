@@ -45,6 +45,7 @@ from jetspark.client.jetstream.publish_fast import (
     RefusalCallback,
 )
 from jetspark.client.jetstream.replica import StreamReplica
+from jetspark.client.jetstream.restore_calls import RestoreCalls
 from jetspark.client.jetstream.scan import check_filters
 from jetspark.client.jetstream.stream_lists import stream_name_pages, stream_pages
 from jetspark.client.jetstream.streams import Stream
@@ -61,7 +62,7 @@ from jetspark.subjects.tokens import stream_name_problem
 __all__ = ["PUBLISH_ASYNC_MAX", "JetStream"]
 
 
-class JetStream(BucketCalls, ObjectCalls):
+class JetStream(BucketCalls, ObjectCalls, RestoreCalls):
     """Streams of one account or domain. Made by ``Client.jetstream``."""
 
     def __init__(

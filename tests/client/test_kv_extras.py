@@ -387,3 +387,25 @@ async def test_typed_values(client: Connect, name: str) -> None:
         ]
         with pytest.raises(CodecFailed, match="does not hold a Settings"):
             await settings.get("bad")
+
+
+async def test_typed_values_are_watched_listed_and_deleted(client: Connect, name: str) -> None:
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name, history=3)
+        settings = kv.typed(Settings)
+        await settings.put_many({"a": Settings("x"), "b": Settings("y")})
+        async with await settings.watch() as watcher:
+            first = [await anext(watcher) for _ in range(3)]
+            await kv.put("bad", b"no json")
+            await settings.delete("b")
+            with pytest.raises(CodecFailed, match="'bad'"):
+                await anext(watcher)
+            gone = await anext(watcher)
+        await settings.purge("bad")
+
+        assert [each and each.value for each in first] == [Settings("x"), Settings("y"), None]
+        assert gone is not None
+        assert (gone.key, gone.value, gone.operation) == ("b", None, "DEL")
+        assert [key async for key in settings.keys()] == ["a"]
+        assert [each.value async for each in settings.snapshot()] == [Settings("x")]
+        assert sorted([each.key async for each in settings.snapshot(at_revision=2)]) == ["a", "b"]

@@ -22,6 +22,7 @@ from jetspark.client.jetstream.kv.lock import Election, Lock
 from jetspark.client.jetstream.kv.members import MemberChange, Members, Membership
 from jetspark.client.jetstream.kv.replica import KeyValueReplica
 from jetspark.client.jetstream.kv.transaction import Transaction
+from jetspark.client.jetstream.kv.typed import TypedEntry, TypedKeyValue, TypedWatcher
 from jetspark.client.jetstream.kv.watch import KeyWatcher
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectLink, ObjectStoreStatus
@@ -99,6 +100,9 @@ __all__ = [
     "Subscription",
     "TlsFiles",
     "Transaction",
+    "TypedEntry",
+    "TypedKeyValue",
+    "TypedWatcher",
     "ValueCodec",
     "WatchPlan",
     "WatchSource",

@@ -16,6 +16,7 @@ from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.client.jetstream.kv.encryption import AesGcmValues
 from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
 from jetspark.client.jetstream.kv.members import MemberChange
+from jetspark.client.jetstream.kv.typed import TypedEntry
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectLink, ObjectStoreStatus
 from jetspark.client.jetstream.publish import Expect
@@ -51,6 +52,8 @@ from jetspark.sync.key_value import (
     Members,
     Membership,
     Transaction,
+    TypedKeyValue,
+    TypedWatcher,
 )
 from jetspark.sync.objects import ObjectReader, ObjectStore, ObjectWatcher
 from jetspark.sync.ordered import OrderedConsumer
@@ -111,6 +114,9 @@ __all__ = [
     "Subscription",
     "TlsFiles",
     "Transaction",
+    "TypedEntry",
+    "TypedKeyValue",
+    "TypedWatcher",
     "ValueCodec",
     "client_options",
     "connect",

@@ -9,6 +9,7 @@ import pytest
 from jetspark.api.enums import Compression, Discard, Storage
 from jetspark.api.stream import Republish, StreamConfig, StreamSource
 from jetspark.client import Client, JetStream, KeyValue, KeyValueConfig, Operation
+from jetspark.client.jetstream.kv.jetstream_backend import JetStreamBackend
 from jetspark.errors import (
     BadName,
     BucketExists,
@@ -461,6 +462,35 @@ async def test_purge_deletes_removes_markers(client: Connect, name: str) -> None
             ("b", Operation.PURGE),
         ]
         assert [each.key for each in old] == ["c"]
+
+
+async def test_purge_deletes_spares_what_is_written_meanwhile(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key that gets a value between the listing and the removal keeps it."""
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name, history=5)
+        await kv.delete("first")
+        for key in ("a", "b"):
+            await kv.put(key, b"old")
+            await kv.delete(key)
+        erase = JetStreamBackend.erase
+
+        async def late(self: JetStreamBackend, key: str, **options: Any) -> None:
+            await kv.put(key, b"new")
+            await erase(self, key, **options)
+
+        assert await kv.purge_deletes(older_than=3600) == 3
+        kept = await kv.history(">")
+        monkeypatch.setattr(JetStreamBackend, "erase", late)
+        await kv.purge_deletes(older_than=0)
+
+        assert [(each.key, each.operation) for each in kept] == [
+            ("first", Operation.DEL),
+            ("a", Operation.DEL),
+            ("b", Operation.DEL),
+        ]
+        assert [each.value for each in await kv.history(">")] == [b"new"] * 3
 
 
 # Read after write.

@@ -406,6 +406,6 @@ async def test_typed_values_are_watched_listed_and_deleted(client: Connect, name
         assert [each and each.value for each in first] == [Settings("x"), Settings("y"), None]
         assert gone is not None
         assert (gone.key, gone.value, gone.operation) == ("b", None, "DEL")
-        assert [key async for key in settings.keys()] == ["a"]
+        assert [key async for key in settings.keys("*")] == ["a"]
         assert [each.value async for each in settings.snapshot()] == [Settings("x")]
         assert sorted([each.key async for each in settings.snapshot(at_revision=2)]) == ["a", "b"]

@@ -174,17 +174,17 @@ class Lock:
         """
         return self._portal.call(self._inner.acquire(timeout=timeout))
 
-    def try_acquire(self) -> bool:
+    def try_acquire(self, *, timeout: float | None = None) -> bool:
         """Take the lock if it is free now."""
-        return self._portal.call(self._inner.try_acquire())
+        return self._portal.call(self._inner.try_acquire(timeout=timeout))
 
     def wait_lost(self, *, timeout: float | None = None) -> bool:
         """Wait until the lock is lost; False when ``timeout`` seconds passed without."""
         return self._portal.call(self._inner.wait_lost(timeout=timeout))
 
-    def release(self) -> None:
+    def release(self, *, timeout: float | None = None) -> None:
         """Give it up; does nothing when it is not held."""
-        self._portal.call(self._inner.release())
+        self._portal.call(self._inner.release(timeout=timeout))
 
     def __enter__(self) -> Self:
         self._portal.call(self._inner.__aenter__())
@@ -235,9 +235,9 @@ class Election:
         """
         return self._portal.call(self._inner.campaign(timeout=timeout))
 
-    def resign(self) -> None:
+    def resign(self, *, timeout: float | None = None) -> None:
         """Let others lead."""
-        self._portal.call(self._inner.resign())
+        self._portal.call(self._inner.resign(timeout=timeout))
 
     def wait_deposed(self, *, timeout: float | None = None) -> bool:
         """Wait until the leadership is lost; False when ``timeout`` seconds passed without."""
@@ -267,13 +267,13 @@ class Membership:
         self._portal = portal
         self._inner = inner
 
-    def announce(self, data: bytes | None = None) -> None:
+    def announce(self, data: bytes | None = None, *, timeout: float | None = None) -> None:
         """Announce now, with new ``data`` if given."""
-        self._portal.call(self._inner.announce(data))
+        self._portal.call(self._inner.announce(data, timeout=timeout))
 
-    def leave(self) -> None:
+    def leave(self, *, timeout: float | None = None) -> None:
         """Stop announcing and tell the others."""
-        self._portal.call(self._inner.leave())
+        self._portal.call(self._inner.leave(timeout=timeout))
 
     def __enter__(self) -> Self:
         self._portal.call(self._inner.__aenter__())
@@ -295,9 +295,11 @@ class Members:
         self._portal = portal
         self._inner = inner
 
-    def join(self, member: str, data: bytes = b"") -> Membership:
+    def join(self, member: str, data: bytes = b"", *, timeout: float | None = None) -> Membership:
         """Become a member; ``data`` says where to find it, or whatever else others need."""
-        return Membership(self._portal, self._portal.call(self._inner.join(member, data)))
+        return Membership(
+            self._portal, self._portal.call(self._inner.join(member, data, timeout=timeout))
+        )
 
     def list(self, *, timeout: float | None = None) -> dict[str, bytes]:
         """Who is there now, and what they announce."""
@@ -513,6 +515,7 @@ class TypedKeyValue(Generic[T]):
         ignore_deletes: bool = False,
         updates_only: bool = False,
         resume_from: int = 0,
+        timeout: float | None = None,
     ) -> TypedWatcher[T]:
         """Follow keys: first their latest values, then None, then every change."""
         return TypedWatcher(
@@ -524,6 +527,7 @@ class TypedKeyValue(Generic[T]):
                     ignore_deletes=ignore_deletes,
                     updates_only=updates_only,
                     resume_from=resume_from,
+                    timeout=timeout,
                 )
             ),
         )
@@ -649,13 +653,14 @@ class KeyValue:
         updates_only: bool = False,
         resume_from: int = 0,
         min_last_revision: int = 0,
+        timeout: float | None = None,
     ) -> KeyWatcher:
         """Follow keys: first their latest values, then None, then every change.
 
         ``filters`` are keys or patterns; none, or ``>``, is the whole bucket.
         ``include_history`` starts with all values that are there, ``updates_only`` with none,
         ``resume_from`` with that revision. ``ignore_deletes`` leaves out deletions, ``meta_only``
-        the values.
+        the values. ``timeout`` bounds the start only.
         """
         return KeyWatcher(
             self._portal,
@@ -668,6 +673,7 @@ class KeyValue:
                     updates_only=updates_only,
                     resume_from=resume_from,
                     min_last_revision=min_last_revision,
+                    timeout=timeout,
                 )
             ),
         )

@@ -81,7 +81,7 @@ class LastByConsumer:
     async def _read(self, plan: WatchPlan, take: Callable[[Stored], bool]) -> None:
         """Hand over what is stored, in order, until that is all or ``take`` has enough."""
         follow = Follow(self._reader, "", plan, self._min_last_seq)
-        await follow.start()
+        await follow.start(timeout=self._timeout)
         try:
             while not follow.initial_done:
                 try:

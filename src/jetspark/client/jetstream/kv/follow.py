@@ -56,19 +56,18 @@ class Follow:
         """Whether everything that was there when the watch began has been handed out."""
         return self._initial_done
 
-    async def start(self) -> None:
+    async def start(self, *, timeout: float | None = None) -> None:
         """Make the consumer and count what is due."""
+        seconds = self._api.seconds(timeout)
         held = self._min_last_seq
         if held:
             # Before the consumer is made: its counts are to contain what was asked for.
-            await self._stream.wait_for_leader(
-                held, self._api.core.loop.time() + self._api.timeout
-            )
+            await self._stream.wait_for_leader(held, self._api.core.loop.time() + seconds)
         self._reader = self._ordered(self._config())
-        info = await self._reader.start()
+        info = await self._reader.start(timeout=seconds)
         if info.config.min_last_seq < held:
             # decisions.md: an answer that does not echo the sequence proves nothing.
-            await self._hold_back()
+            await self._hold_back(seconds)
         self._due = info.num_pending + info.delivered.consumer_seq
         if self._plan.start == "new" or not self._due:
             self._initial_done = not self._wanted_seq
@@ -185,14 +184,14 @@ class Follow:
             min_last_seq=self._min_last_seq if self._stream.server_has_min_last_seq else 0,
         )
 
-    async def _hold_back(self) -> None:
+    async def _hold_back(self, seconds: float) -> None:
         """Find out what the initial data must contain at least: what the leader has now."""
         if self._plan.start == "new":
             return
         for subject in self._subjects:
             try:
                 found = await self._stream.get_from_leader(
-                    MsgGetRequest(last_by_subj=subject), self._api.timeout
+                    MsgGetRequest(last_by_subj=subject), seconds
                 )
             except MessageNotFound:
                 continue

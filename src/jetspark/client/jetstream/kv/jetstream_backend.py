@@ -163,11 +163,11 @@ class JetStreamBackend:
             max(plan.min_last_revision, self._high_water.wanted(self._stream.name)),
         )
 
-    async def erase(self, key: str, *, keep: int, timeout: float | None) -> None:
+    async def erase(self, key: str, *, below: int, timeout: float | None) -> None:
         """Purge the subject; deny_delete forbids only the deletion of single messages."""
         await self._api.call(
             f"STREAM.PURGE.{self._stream.name}",
-            PurgeRequest(filter=self._read_prefix + key, keep=keep),
+            PurgeRequest(filter=self._read_prefix + key, seq=below),
             STREAM_PURGE,
             timeout=timeout,
         )

@@ -158,6 +158,7 @@ class TypedKeyValue(Generic[T]):
         ignore_deletes: bool = False,
         updates_only: bool = False,
         resume_from: int = 0,
+        timeout: float | None = None,
     ) -> "TypedWatcher[T]":
         """Follow keys: first their latest values, then None, then every change."""
         watcher = await self._bucket.watch(
@@ -166,6 +167,7 @@ class TypedKeyValue(Generic[T]):
             ignore_deletes=ignore_deletes,
             updates_only=updates_only,
             resume_from=resume_from,
+            timeout=timeout,
         )
         return TypedWatcher(watcher, self.decode)
 

@@ -256,13 +256,14 @@ class ObjectStore:
         ignore_deletes: bool = False,
         updates_only: bool = False,
         min_last_seq: int = 0,
+        timeout: float | None = None,
     ) -> ObjectWatcher:
         """Follow the objects: first what is there, then None, then every change."""
         if updates_only and include_history:
             raise ValueError("updates_only starts now: leave out include_history")
         start = "new" if updates_only else "all" if include_history else "last"
         follow = self._follow_info(msgspec.convert({"start": start}, WatchPlan), min_last_seq)
-        await follow.start()
+        await follow.start(timeout=timeout)
         return ObjectWatcher(follow, ignore_deletes=ignore_deletes)
 
     async def status(self, *, timeout: float | None = None) -> ObjectStoreStatus:

@@ -111,6 +111,7 @@ SKIP = {
     "KeyWatcher": {"next_chunk"},
     "TypedWatcher": {"next_chunk"},
     "ObjectReader": {"next_chunk"},
+    "ObjectStore": {"buckets", "reader_of"},
     "ObjectWatcher": {"next_chunk"},
     "MessageIterator": {"next_chunk"},
     "PushSubscription": {"next_chunk"},

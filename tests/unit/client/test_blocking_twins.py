@@ -18,6 +18,7 @@ INSIDE = {
     "AtomicBatch": {"add_block"},
     "Consumer": {"check_exists", "label", "next_subject"},
     "KeyValue": {"check_writable", "seconds"},
+    "ObjectStore": {"buckets", "reader_of"},
     "Stream": {"reader"},
     "Subscription": {
         "callback_task",

@@ -561,9 +561,7 @@ async def test_a_mirror_reads_its_own_and_writes_to_its_origin(client: Connect, 
         mirror = await made(js, f"{name}-m", mirror=StreamSource(name=name))
         opened = await js.key_value(f"{name}-m")
         revision = await opened.put("b", b"2")
-        stream = await js.stream(f"KV_{name}-m")
-        while (await stream.info()).state.last_seq < revision:
-            pass
+        await opened.get("b", min_last_revision=revision)
 
         assert (await origin.get("b")).value == b"2"
         assert (await mirror.get("a")).value == b"1"
@@ -583,9 +581,7 @@ async def test_sources_appear_under_the_buckets_own_keys(client: Connect, name: 
             name,
             sources=(StreamSource(name=f"{name}-1"), StreamSource(name=f"KV_{name}-2")),
         )
-        stream = await js.stream(f"KV_{name}")
-        while (await stream.info()).state.messages < 2:
-            pass
+        await both.get("k1", min_last_revision=2)
 
         assert sorted(await keys_of(both)) == ["k1", "k2"]
         assert (await both.get("k2")).value == b"2"

@@ -120,6 +120,18 @@ class AtomicBatch:
             ttl=ttl,
         )
 
+    def extend(
+        self,
+        subjects: Sequence[str],
+        payloads: Sequence[bytes],
+        headers: Sequence[bytes] | None = None,
+    ) -> None:
+        """Add columns of messages: ``headers`` are whole blocks, empty for none.
+
+        Raises BatchTooLarge, and adds nothing, when they do not all fit.
+        """
+        self._portal.run(self._inner.extend, subjects, payloads, headers)
+
     def abort(self) -> None:
         """Forget everything; nothing was sent."""
         self._portal.run(self._inner.abort)

@@ -67,7 +67,8 @@ def nats_server(tmp_path: Path) -> Iterator[Callable[..., ServerProcess]]:
     def start(config: str) -> ServerProcess:
         file = tmp_path / f"server{len(started)}.conf"
         file.write_text(config)
-        running = ServerProcess("nats-server", tmp_path / "store", "-c", str(file))
+        store = tmp_path / f"store{len(started)}"
+        running = ServerProcess("nats-server", store, "-c", str(file))
         started.append(running)
         return running
 

@@ -111,3 +111,40 @@ async def test_objects_wait_for_their_sequence(client: Connect, name: str) -> No
         # A chunk and the meta message each.
         assert await not_before(listed(), lambda: store.put("a", b"1")) == ["a"]
         assert await not_before(got(), lambda: store.put("b", b"2")) == b"2"
+
+
+async def test_what_a_watch_tells_can_be_read_with_its_sequence(
+    client: Connect, name: str
+) -> None:
+    """ADR-53, Object Store, the example."""
+    async with client() as nc, client() as other:
+        store = await nc.jetstream().create_object_store(ObjectStoreConfig(bucket=name))
+        theirs = await other.jetstream().object_store(name)
+        async with await theirs.watch() as watcher:
+            assert await anext(watcher) is None
+            put = await store.put("file", b"data")
+            info = await anext(watcher)
+            assert info is not None
+
+            assert info.seq == put.seq
+            assert await theirs.get(info.name, min_last_seq=info.seq) == b"data"
+
+
+async def test_requests_are_those_of_the_document(client: Connect, name: str) -> None:
+    """ADR-53, "Message read requests": the two requests of the example."""
+    async with client() as nc, client() as watcher:
+        js = nc.jetstream()
+        stream = await js.create_stream(
+            StreamConfig(name=name, subjects=(f"{name}.foo",), allow_direct=True)
+        )
+        ack = await js.publish(f"{name}.foo")
+        seen = await watcher.subscribe(f"$JS.API.DIRECT.GET.{name}.>")
+        plain = await watcher.subscribe(f"$JS.API.DIRECT.GET.{name}")
+        await watcher.flush()
+        await stream.get_msg(seq=ack.seq, min_last_seq=ack.seq)
+        await stream.get_msg(last_by_subject=f"{name}.foo", min_last_seq=ack.seq)
+        by_seq, last = await plain.next_msg(), await seen.next_msg()
+
+        assert by_seq.data == b'{"seq":1,"min_last_seq":1}'
+        assert last.subject == f"$JS.API.DIRECT.GET.{name}.{name}.foo"
+        assert last.data == b'{"min_last_seq":1}'

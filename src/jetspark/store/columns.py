@@ -33,12 +33,15 @@ class Times:
 
 @mypyc_attr(acyclic=True)  # there may be a million: nothing for the garbage collector to visit
 class SubjectEntry:
-    """One subject of a stream."""
+    """One subject of a stream, in 64 bytes: ``number`` and ``count`` share a word.
 
-    def __init__(self, subject: bytes, number: i64) -> None:
+    Neither goes past 31 bits: the rows of that many messages are 40 GB of memory.
+    """
+
+    def __init__(self, subject: bytes, number: i32) -> None:
         self.subject: bytes = subject
-        self.number: i64 = number
-        self.count: i64 = 0
+        self.number: i32 = number
+        self.count: i32 = 0
         self.first: i64 = 0
         self.last: i64 = 0
         self.staged_last: i64 = 0
@@ -78,10 +81,10 @@ class Columns:
             self.nexts = append(self.nexts, i64(0))
             count -= 1
 
-    def add(self, offset: i64, subject_number: i64, size: i64) -> None:
+    def add(self, offset: i64, subject_number: i32, size: i64) -> None:
         """Append the next message."""
         self.offsets = append(self.offsets, offset | (size << OFFSET_BITS))
-        self.subjects = append(self.subjects, i32(subject_number))
+        self.subjects = append(self.subjects, subject_number)
         self.nexts = append(self.nexts, i64(0))
         self.live += 1
         self.weight += size

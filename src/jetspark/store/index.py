@@ -12,7 +12,7 @@ stays, so that the chain of its subject still leads across it.
 from typing import Final
 
 from librt.vecs import append, vec
-from mypy_extensions import i32, i64
+from mypy_extensions import i64
 
 from jetspark.store.columns import HOLES_MAX, NOWHERE, Columns, Search, SubjectEntry, Times
 
@@ -51,7 +51,7 @@ class StreamIndex(Search):
         found = self.subjects.get(subject)
         if found is None:
             if self.free:
-                number: i64 = self.free.pop()
+                number = self.free.pop()
                 found = SubjectEntry(subject, number)
                 self.entries[number] = found
             else:
@@ -150,7 +150,7 @@ class StreamIndex(Search):
         entry = self.entries[i64(columns.subjects[i])]
         if self.tracking:
             self.removed_seqs = append(self.removed_seqs, seq)
-            self.removed_subjects = append(self.removed_subjects, entry.number)
+            self.removed_subjects = append(self.removed_subjects, i64(entry.number))
         self.messages -= 1
         self.bytes -= size
         entry.count -= 1
@@ -214,7 +214,7 @@ class StreamIndex(Search):
 
     def search_from(self, seq: i64, entry: SubjectEntry) -> i64:
         """The first message of a subject at or after ``seq``, by looking at every row; 0: none."""
-        number = i32(entry.number)
+        number = entry.number
         n: i64 = max(i64(0), self.segment_at(seq))
         while n < len(self.segments) and seq <= entry.last:
             columns = self.segments[n]
@@ -246,7 +246,7 @@ class StreamIndex(Search):
         if entry.count <= 1 or seq <= entry.first:
             return entry.first if entry.first < seq else 0
         n: i64 = self.segment_at(seq - 1)
-        number = i32(entry.number)
+        number = entry.number
         while n >= 0:
             columns = self.segments[n]
             i: i64 = min(seq - 1 - columns.base, i64(len(columns.offsets)) - 1)

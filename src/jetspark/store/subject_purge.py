@@ -24,7 +24,7 @@ def rare_entry(index: StreamIndex, pattern: bytes) -> SubjectEntry | None:
     if not pattern or not is_literal(pattern):
         return None
     entry = index.subjects.get(pattern)
-    if entry is None or entry.count * RARE > index.messages:
+    if entry is None or int(entry.count) * RARE > index.messages:
         return None
     return entry
 

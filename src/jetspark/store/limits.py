@@ -7,8 +7,8 @@ without messages are gone.
 
 from mypy_extensions import i64
 
-from jetspark.store.columns import SubjectEntry
 from jetspark.store.index import StreamIndex
+from jetspark.store.subject_table import SubjectEntry
 
 
 class Limits:

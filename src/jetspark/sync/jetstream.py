@@ -9,6 +9,7 @@ jetspark.client.jetstream.replica,
 jetspark.client.jetstream.streams.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -20,6 +21,7 @@ from jetspark.api.enums import AckPolicy
 from jetspark.api.message import PubAck
 from jetspark.api.stream import StreamConfig, StreamInfo
 from jetspark.client.header_input import HeaderInput
+from jetspark.client.jetstream.backup import CHUNK_BYTES, BackupProgress, StreamBackup
 from jetspark.client.jetstream.consumer.message import JetStreamMessage as _JetStreamMessage
 from jetspark.client.jetstream.context import JetStream as _JetStream
 from jetspark.client.jetstream.fast_dialect import Gap
@@ -477,6 +479,47 @@ class Stream:
             self._portal, self._portal.run(self._inner.ordered_consumer, config, push=push)
         )
 
+    def backup(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        consumers: bool = True,
+        check: bool = False,
+        chunk_bytes: int = CHUNK_BYTES,
+        progress: BackupProgress | None = None,
+        timeout: float | None = None,
+    ) -> StreamBackup:
+        """Write the whole stream into ``folder``, as of now; ``restore`` reads it.
+
+        With ``consumers`` their state is in it too; with ``check`` the server verifies the
+        messages first. ``progress`` hears the bytes written so far. A backup that fails or is
+        cancelled leaves no archive behind. ``timeout`` bounds the wait for each part. Raises
+        BackupFailed when the folder holds a backup already.
+        """
+        return self._portal.call(
+            self._inner.backup(
+                folder,
+                consumers=consumers,
+                check=check,
+                chunk_bytes=chunk_bytes,
+                progress=progress,
+                timeout=timeout,
+            )
+        )
+
+    def restore(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        progress: BackupProgress | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Bring this stream back from a backup, after it was deleted.
+
+        Raises StreamExists while it is there: delete it first. As ``JetStream.restore_stream``.
+        """
+        self._portal.call(self._inner.restore(folder, progress=progress, timeout=timeout))
+
 
 class StreamReplica:
     """The newest message of every subject, in this process. Made by ``JetStream.replica``.
@@ -617,8 +660,9 @@ class JetStream:
         A message with a ``msg_id`` that the stream has seen within its duplicate window is not
         stored again (``ack.duplicate``). ``expect`` names conditions, ``ttl`` (seconds, or
         ``"never"``) needs a stream with ``allow_msg_ttl``. Raises NoResponders when no stream
-        takes the subject, WrongLastSequence and its kin when ``expect`` does not hold, ApiError
-        for any other refusal, RequestTimeout when no ack came: then it may be stored or not.
+        takes the subject (after ``publish_retries``), WrongLastSequence and its kin when
+        ``expect`` does not hold, ApiError for any other refusal, RequestTimeout when no ack
+        came: then it may be stored or not.
         """
         return self._portal.call(
             self._inner.publish(
@@ -924,3 +968,28 @@ class JetStream:
     def delete_object_store(self, bucket: str, *, timeout: float | None = None) -> None:
         """Delete an object store with everything in it; BucketNotFound when there is none."""
         self._portal.call(self._inner.delete_object_store(bucket, timeout=timeout))
+
+    def restore_stream(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        config: StreamConfig | None = None,
+        progress: BackupProgress | None = None,
+        timeout: float | None = None,
+    ) -> Stream:
+        """Make a stream from a backup that ``Stream.backup`` or the nats CLI wrote.
+
+        ``config`` replaces the configuration of the backup, its name included (``read_backup``
+        gives that to start from). ``progress`` hears the bytes sent so far. Raises StreamExists
+        when the name is taken, BackupFailed when the folder has no whole backup, ApiError when
+        the server cannot read the archive: those of nats-server go into nats-server, ours into
+        ours.
+        """
+        return Stream(
+            self._portal,
+            self._portal.call(
+                self._inner.restore_stream(
+                    folder, config=config, progress=progress, timeout=timeout
+                )
+            ),
+        )

@@ -164,13 +164,14 @@ class KeyValue(CoordinationCalls):
         updates_only: bool = False,
         resume_from: int = 0,
         min_last_revision: int = 0,
+        timeout: float | None = None,
     ) -> KeyWatcher:
         """Follow keys: first their latest values, then None, then every change.
 
         ``filters`` are keys or patterns; none, or ``>``, is the whole bucket.
         ``include_history`` starts with all values that are there, ``updates_only`` with none,
         ``resume_from`` with that revision. ``ignore_deletes`` leaves out deletions, ``meta_only``
-        the values.
+        the values. ``timeout`` bounds the start only.
         """
         if updates_only and (include_history or resume_from):
             raise ValueError("updates_only starts now: leave out include_history and resume_from")
@@ -184,7 +185,7 @@ class KeyValue(CoordinationCalls):
             min_last_revision=min_last_revision,
         )
         source = self._backend.watch(plan)
-        await source.start()
+        await source.start(timeout=timeout)
         watcher = KeyWatcher(
             source, self._coding.entry, self._watchers.discard, ignore_deletes=ignore_deletes
         )

@@ -36,11 +36,10 @@ class Chunk:
     """Messages of one remote stream in the order of their sequences, as columns.
 
     ``through``: nothing up to this sequence will come any more; at least the last sequence, more
-    when messages behind it are deleted. ``pending`` is what was to come after the last one.
+    when messages behind it are deleted.
     """
 
-    __slots__ = ("headers", "payloads", "pending", "sequences", "size", "subjects", "through",
-                 "times")  # fmt: skip
+    __slots__ = ("headers", "payloads", "sequences", "subjects", "through", "times")
 
     def __init__(self) -> None:
         self.sequences: list[int] = []
@@ -49,26 +48,38 @@ class Chunk:
         self.headers: list[bytes] = []
         self.payloads: list[bytes] = []
         self.through = 0
-        self.pending = 0
-        self.size = 0
 
     def __len__(self) -> int:
         return len(self.sequences)
 
+    def extend(self, other: Chunk) -> None:
+        """Add the messages that come next."""
+        self.sequences += other.sequences
+        self.times += other.times
+        self.subjects += other.subjects
+        self.headers += other.headers
+        self.payloads += other.payloads
+        self.through = max(self.through, other.through)
+
 
 class Feed(Protocol):
-    """One remote stream as one copy reads it.
+    """One remote stream as one copy reads it."""
 
-    ``origin`` is None until the remote told of the stream, and while there is none of that name.
-    ``error`` is the body of an error (errors/bodies.py) while something is wrong, else empty.
-    ``heard_ns`` is when the remote last said anything about the stream, in engine time; 0: never.
-    ``lag`` is what the remote has and ``take`` has not given out, as far as is known.
-    """
+    @property
+    def origin(self) -> OriginState | None:
+        """What it is; None until the remote told of it, and while there is none of that name."""
 
-    origin: OriginState | None
-    error: bytes
-    heard_ns: int
-    lag: int
+    @property
+    def error(self) -> bytes:
+        """What is wrong, as the body of an error (errors/bodies.py); empty: nothing."""
+
+    @property
+    def heard_ns(self) -> int:
+        """When the remote last said anything about the stream, in engine time; 0: never."""
+
+    @property
+    def lag(self) -> int:
+        """What the remote has and ``take`` has not given out, as far as is known."""
 
     def start(self, seq: int, time_ns: int = 0) -> None:
         """Read from a sequence on, or from a time when that is not 0; forget what was read.

@@ -15,6 +15,7 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.headers.names import STREAM_SOURCE
+from jetspark.ids import name_hash
 from jetspark.store.ledger import NOT_A_BATCH
 from jetspark.store.record import headers_end, subject_end
 
@@ -27,7 +28,10 @@ class Source(Copy):
         dests = [t.dest.encode() or b">" for t in source.subject_transforms]
         # As in released servers: filters and destinations, each joined by form feeds.
         self._which = b"%b %b" % (b"\f".join(self.filters) or b">", b"\f".join(dests) or b">")
-        self._name = source.name.encode()
+        # Streams of one name may come from several servers: labels tell them apart as released
+        # servers do.
+        where = f":{name_hash(source.external.api)}" if source.external is not None else ""
+        self._name = f"{source.name}{where}".encode()
         self._key = NOT_A_BATCH + xxh3_128_hexdigest(self._name + b" " + self._which).encode()
         # Where a label is looked for next, downwards.
         self._search = -1

@@ -13,6 +13,7 @@ from jetspark.api.stream import StreamConfig
 from jetspark.engine.batch.limits import BatchLimits
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Entry, Outbox, Outlet
+from jetspark.engine.replicate.adoption import copies_first
 from jetspark.engine.replicate.upstream import Upstreams
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.config import prepared
@@ -69,7 +70,7 @@ class Bench:
             batch_limits=self.batch_limits,
             upstreams=self.upstreams,
         )
-        for log in self.file_store.open(lambda _identity, _recovery: None):
+        for log in copies_first(self.file_store.open(lambda _identity, _recovery: None)):
             engine.adopt(log, self.now)
         engine.outlet_for = lambda _subject: self.outlet
         return engine

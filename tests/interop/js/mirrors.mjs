@@ -28,7 +28,9 @@ await run({
 
   bucket: () =>
     on(async (nc) => {
-      const kv = await new Kvm(nc).open("copy");
+      // open() of 3.4 does not look for a mirror; create() does, and finds the bucket there.
+      const mirror = { name: "KV_cfg", external: { api: "$JS.hub.API", deliver: "" } };
+      const kv = await new Kvm(nc).create("copy", { history: 5, mirror });
       const entry = await kv.get("a");
       const keys = [];
       for await (const key of await kv.keys()) keys.push(key);

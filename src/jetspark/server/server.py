@@ -152,6 +152,7 @@ class Server:
             self.runtime.open(
                 [(self.accounts[name], granted[name]) for name in granted], self.flush
             )
+        self.before_listening()
         try:
             self._listener = await asyncio.get_running_loop().create_server(
                 self._accept, self.settings.host, max(self.settings.port, 0), backlog=BACKLOG
@@ -163,6 +164,9 @@ class Server:
             raise
         log.info("Listening for client connections on %s:%d", self.settings.host, self.port)
         log.info("Server is ready")
+
+    def before_listening(self) -> None:
+        """For servers that are more than this one: the store is open, no client is there yet."""
 
     async def _start_monitor(self) -> None:
         """Open the monitoring ports that are asked for; only then is that code loaded."""

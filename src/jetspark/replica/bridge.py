@@ -61,6 +61,12 @@ class Bridge(ClientCore):
         self._waker = ChunkEnd(flush)
 
     @property
+    def label(self) -> str:
+        """``host:port`` of the server that is connected; empty without one."""
+        connection = self.link.connection
+        return connection.address.label if connection is not None else ""
+
+    @property
     def up(self) -> bool:
         """Whether the leader can be reached."""
         return self.connected and not self.blocked
@@ -231,9 +237,9 @@ class UpstreamSink(Sink):
 
         The one that it is for is the most exact: whoever listens to everything did not ask.
         """
-        found = self._router.sublist.match_once(subject).plain
+        found = self._router.route(subject).subscribers
         asked = max(found, key=lambda member: len(member.subject), default=None)
-        if isinstance(asked, Subscription) and asked.receiver.connection.client.no_responders:
+        if asked is not None and asked.receiver.connection.client.no_responders:
             self._router.give(asked, None, subject, b"", headers, b"")
 
 
@@ -248,4 +254,3 @@ class ChunkEnd(Sink):
         """The chunk is at its end."""
         self.listed = False
         self._flush()
-

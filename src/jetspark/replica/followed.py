@@ -62,7 +62,9 @@ def problem(config: StreamConfig) -> str:
     return ""
 
 
-def copy_config(origin: StreamConfig, remote: str, created: Timestamp, *, whole: bool) -> StreamConfig:
+def copy_config(
+    origin: StreamConfig, remote: str, created: Timestamp, *, whole: bool
+) -> StreamConfig:
     """The configuration of a copy.
 
     What removes messages at the origin by rules that look at messages alone removes them here as

@@ -37,7 +37,6 @@ from jetspark.units import parse_rfc3339
 log = logging.getLogger("jetspark.replica")
 
 ADVISORIES: Final = "$JS.EVENT.ADVISORY.STREAM.*.>"
-POLL_SECONDS: Final = 2.0
 # How often a copy that is not whole yet is looked at.
 WHOLE_SECONDS: Final = 0.02
 
@@ -53,7 +52,7 @@ class Following:
         patterns: tuple[str, ...],
         no_reads: tuple[str, ...],
         on_streams: Callable[[Iterable[StreamConfig]], None],
-        poll: float = POLL_SECONDS,
+        poll: float,
     ) -> None:
         self._bridge = bridge
         self._local = local
@@ -135,11 +134,7 @@ class Following:
     async def _follow(self) -> None:
         self._looks += 1
         try:
-            infos = [
-                info
-                async for page in stream_pages(self._api, "", None)
-                for info in page
-            ]
+            infos = [info async for page in stream_pages(self._api, "", None) for info in page]
             for info in self._take(infos):
                 await self._follow_deletions(info)
         except Error as error:
@@ -217,9 +212,7 @@ class Following:
         stream = self._local.find(followed.name)
         if stream is None:
             return
-        config = copy_config(
-            followed.config, self._remote, followed.created, whole=followed.whole
-        )
+        config = copy_config(followed.config, self._remote, followed.created, whole=followed.whole)
         if copied_settings(config) != copied_settings(stream.config):
             config = msgspec.structs.replace(
                 config, duplicate_window=stream.config.duplicate_window

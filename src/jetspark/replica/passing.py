@@ -197,7 +197,15 @@ class PassedRead(ReplySink):
         self._moved = False
 
     def on_reply(
-        self, data: bytes, ss: int, se: int, rs: int, re: int, hs: int, ps: int, pe: int
+        self,
+        data: bytes,
+        ss: int,  # noqa: ARG002 - the client has a reply subject of its own
+        se: int,  # noqa: ARG002
+        rs: int,  # noqa: ARG002 - answers have none
+        re: int,  # noqa: ARG002
+        hs: int,
+        ps: int,
+        pe: int,
     ) -> bool:
         """Pass one message of the answer on; True when it was the last."""
         self._moved = True
@@ -212,7 +220,7 @@ class PassedRead(ReplySink):
             self.deadline = now + self._owner.wait + GRACE_SECONDS
         return moved
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:  # noqa: ARG002 - whatever it was
         """There is no answer, or not all of it."""
         self._owner.refuse(self._read)
 

@@ -1,4 +1,4 @@
-"""What becomes of what a client of a replica does: answered here, refused, or passed to the leader.
+"""What becomes of what clients of a replica do: answered here, refused, or passed on.
 
 Reads of copied streams are answered here when the copy is new enough (reads.py). Everything else
 is the leader's: messages, requests, subscriptions, acknowledgements. While the leader cannot be
@@ -109,5 +109,3 @@ class ReplicaRelay:
             return False
         bridge.confirm(client)
         return True
-
-

@@ -10,29 +10,34 @@ replica's own credentials. Clients authenticate here, as the replica's configura
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import msgspec
 
 from jetspark.api.stream import StreamConfig
 from jetspark.client.options import ClientOptions
+from jetspark.clock import Clock
+from jetspark.engine.replicate.upstream import Upstream
 from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
 from jetspark.replica.bridge import Bridge
 from jetspark.replica.followed import Followed
-from jetspark.replica.following import POLL_SECONDS, Following
+from jetspark.replica.following import Following
 from jetspark.replica.leader import leader_remote, with_replica
 from jetspark.replica.local import LocalStreams
 from jetspark.replica.passing import PassedReads
 from jetspark.replica.read_only import WriteGuard
 from jetspark.replica.reads import Reads
 from jetspark.replica.relay import ReplicaRelay
-from jetspark.replica.upstream import bridge_options, connect_remote
+from jetspark.replica.times import DEFAULT_TIMES, ReplicaTimes
+from jetspark.replica.upstream import connect_remote, remote_options
 from jetspark.server.accounts import Account
+from jetspark.server.arguments import OurSettings, combined
 from jetspark.server.client import ClientHandler
 from jetspark.server.config import ConfigProblem, ConfigRefused
+from jetspark.server.config.jetspark import Remote
 from jetspark.server.config.settings import Settings
 from jetspark.server.connection import Connection
 from jetspark.server.router import Router
@@ -40,7 +45,7 @@ from jetspark.server.server import Server
 from jetspark.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from starlette.types import ASGIApp
 
 log = logging.getLogger("jetspark.replica")
 
@@ -75,21 +80,41 @@ class ReplicaServer(Server):
         streams: Sequence[str] | None = None,
         no_reads: Sequence[str] | None = None,
         read_only: bool | None = None,
+        host: str | None = None,
+        port: int | None = None,
+        store_dir: str | Path | None = None,
+        server_name: str | None = None,
+        http_port: int | None = None,
         config: str | Path | Settings | None = None,
-        poll_seconds: float = POLL_SECONDS,
-        **arguments: Any,
+        mounts: "Mapping[str, ASGIApp] | None" = None,
+        times: ReplicaTimes = DEFAULT_TIMES,
+        **ours: Unpack[OurSettings],
     ) -> None:
-        super().__init__(config=config, upstreams=connect_remote, **arguments)
-        self.settings = with_replica(
-            self.settings,
+        settings = combined(
+            config,
+            http_port=http_port,
+            host=host,
+            port=port,
+            store_dir=store_dir,
+            jetstream=True,
+            name=server_name,
+            ours=ours,
+        )
+        settings = with_replica(
+            settings,
             of=(of,) if isinstance(of, str) else tuple(of),
             streams=streams,
             no_reads=no_reads,
             read_only=read_only,
         )
+        self._times = times
+
+        def upstream(remote: Remote, clock: Clock) -> Upstream:
+            return connect_remote(remote, clock, times.copying)
+
+        super().__init__(config=settings, mounts=mounts, upstreams=upstream)
         assert self.settings.jetspark.replica is not None
         self.replica: Final = self.settings.jetspark.replica
-        self._poll = poll_seconds
         self._leader_info: ServerInfo | None = None
         self._path: tuple[str, ...] = ()
         self._own_bridges: dict[ClientHandler, Bridge] = {}
@@ -97,8 +122,8 @@ class ReplicaServer(Server):
 
     # Life --------------------------------------------------------------------------------------
 
-    def before_listening(self) -> None:
-        """Take over the copies that are there, and begin to look for the leader."""
+    async def before_listening(self) -> None:
+        """Take over the copies that are there, and look for the leader: once now, then on."""
         account = self._account()
         assert account.driver is not None
         router = account.router
@@ -117,14 +142,14 @@ class ReplicaServer(Server):
             self.replica.streams,
             self.replica.no_reads,
             follow_subjects,
-            self._poll,
+            self._times.poll,
         )
         following.adopt()
         passed = PassedReads(router, bridge, self.settings.jetspark.min_last_seq_wait / 1e9)
         reads = Reads(router, bridge, following.find, passed)
         router.relay = ReplicaRelay(bridge, reads, guard, self._own_bridge, following.suspect)
         self._parts = Parts(bridge, following, passed, reads, router)
-        self.run(self._open(bridge))
+        await bridge.open()
         self.run(following.run())
 
     def _account(self) -> Account:
@@ -159,12 +184,15 @@ class ReplicaServer(Server):
             await bridge.close()
         await super().close()
 
+    def reload(self, settings: Settings) -> None:
+        """Take over new settings; who the leader is cannot change."""
+        super().reload(with_replica(settings, of=(), streams=None, no_reads=None, read_only=None))
+
     # The leader --------------------------------------------------------------------------------
 
-    def _bridge(
-        self, router: Router, on_change: "Callable[[], None]", *, patient: bool
-    ) -> Bridge:
-        options = bridge_options(leader_remote(self.settings), f"replica {self.server_name}")
+    def _bridge(self, router: Router, on_change: Callable[[], None], *, patient: bool) -> Bridge:
+        name = f"jetspark replica {self.server_name}"
+        options = remote_options(leader_remote(self.settings), self._times.bridge, name)
         options = msgspec.structs.replace(
             options,
             reconnect_buffer_bytes=OWN_BUFFER if patient else 0,
@@ -175,7 +203,7 @@ class ReplicaServer(Server):
         return self._made(options, router, on_change)
 
     def _made(
-        self, options: ClientOptions, router: Router, on_change: "Callable[[], None]"
+        self, options: ClientOptions, router: Router, on_change: Callable[[], None]
     ) -> Bridge:
         return Bridge(options, router, lambda: self.flush(router), on_change)
 
@@ -223,7 +251,7 @@ class ReplicaServer(Server):
             path += theirs[: theirs.index(self.server_id)] if looped else theirs
             self._leader_info = info
         if bridge.up:
-            log.info("Replica of %s (%s)", info.server_name, bridge.connected_label)
+            log.info("Replica of %s (%s)", info.server_name, bridge.label)
             if bridge.lost:
                 log.warning("%d messages were lost while it could not be reached", bridge.lost)
                 bridge.lost = 0

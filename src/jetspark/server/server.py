@@ -31,6 +31,7 @@ from jetspark.server.connection import Connection
 from jetspark.server.jetstream import JetStreamRuntime
 from jetspark.server.keepalive import Keepalive
 from jetspark.server.receiver import Pending, Receiver
+from jetspark.server.remotes import Remotes, UpstreamFactory
 from jetspark.server.router import Router
 from jetspark.server.tls import TlsRuntime, tls_runtime
 from jetspark.units import Nanoseconds, seconds
@@ -58,6 +59,7 @@ class Server:
     which ``mounts`` are served too, ASGI applications by path. ``config`` is a configuration file
     in nats-server's language, or `Settings`; what is given here as an argument wins over it.
     ``ours`` are the settings of the ``jetspark`` block, such as ``commit_delay="2ms"``.
+    ``upstreams`` connects to the ``remotes`` of that block: ``jetspark.replica.connect_remote``.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Server:
         http_port: int | None = None,
         config: str | Path | Settings | None = None,
         mounts: "Mapping[str, ASGIApp] | None" = None,
+        upstreams: UpstreamFactory | None = None,
         **ours: Unpack[OurSettings],
     ) -> None:
         self.mounts = dict(mounts or {})
@@ -85,6 +88,7 @@ class Server:
             ours=ours,
         )
         self.clock = SystemClock()
+        self._remotes = Remotes(self.settings.jetspark.remotes, upstreams, self.clock)
         self.pending = Pending()
         self.connections: set[Connection] = set()
         self.read_buffer = memoryview(bytearray(READ_BUFFER))
@@ -147,12 +151,12 @@ class Server:
         """Recover the store and listen."""
         raise_open_files_limit()
         if self.settings.jetstream.enabled:
-            self.runtime = JetStreamRuntime(self.settings, self.clock, self.server_name)
             granted = self._granted()
-            self.runtime.open(
-                [(self.accounts[name], granted[name]) for name in granted], self.flush
-            )
-        self.before_listening()
+            accounts = [(self.accounts[name], granted[name]) for name in granted]
+            name = self.server_name
+            self.runtime = JetStreamRuntime(self.settings, self.clock, name, self._remotes)
+            self.runtime.open(accounts, self.flush)
+        await self.before_listening()
         try:
             self._listener = await asyncio.get_running_loop().create_server(
                 self._accept, self.settings.host, max(self.settings.port, 0), backlog=BACKLOG
@@ -165,7 +169,7 @@ class Server:
         log.info("Listening for client connections on %s:%d", self.settings.host, self.port)
         log.info("Server is ready")
 
-    def before_listening(self) -> None:
+    async def before_listening(self) -> None:
         """For servers that are more than this one: the store is open, no client is there yet."""
 
     async def _start_monitor(self) -> None:
@@ -209,6 +213,7 @@ class Server:
         """Stop listening, put everything staged on disk, say goodbye, close the store."""
         self.stop_listening()
         self.keepalive.stop()
+        await self._remotes.close()
         if self.runtime is not None:
             await self.runtime.settle()
         if self._monitor is not None:
@@ -318,9 +323,9 @@ class Server:
             auth_timeout_ns=self.authorization_timeout,
             write_deadline_ns=settings.write_deadline,
         )
-        for connection in self.connections:
-            connection.client.parser.max_payload = settings.max_payload
-            connection.client.parser.max_control_line = settings.max_control_line
+        for parser in (connection.client.parser for connection in self.connections):
+            parser.max_payload = settings.max_payload
+            parser.max_control_line = settings.max_control_line
         self._tell_everybody()
 
     def _change_directory(self, directory: Directory, before: Settings) -> None:

@@ -10,6 +10,7 @@ from typing import Self, Unpack
 
 from jetspark.server.arguments import OurSettings
 from jetspark.server.config import Settings
+from jetspark.server.remotes import UpstreamFactory
 from jetspark.server.server import Server as _Server
 from jetspark.sync.portal import Portal
 
@@ -27,6 +28,7 @@ class Server:
         server_name: str | None = None,
         http_port: int | None = None,
         config: str | Path | Settings | None = None,
+        upstreams: UpstreamFactory | None = None,
         **ours: Unpack[OurSettings],
     ) -> None:
         self._inner = _Server(
@@ -37,6 +39,7 @@ class Server:
             server_name=server_name,
             http_port=http_port,
             config=config,
+            upstreams=upstreams,
             **ours,
         )
         self._portal: Portal | None = None

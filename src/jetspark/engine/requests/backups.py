@@ -11,6 +11,7 @@ from jetspark.api.stream import (
 )
 from jetspark.engine.engine import Engine
 from jetspark.engine.refusal import Refusal
+from jetspark.engine.replicate.remotes import check_remotes
 from jetspark.engine.requests.request import Request
 from jetspark.engine.restore import PREFIX, Restore, marked
 from jetspark.engine.snapshot import Snapshot
@@ -53,6 +54,7 @@ def restore(engine: Engine, request: Request) -> bytes:
         window_max=engine.settings.duplicate_window_max,
     )
     check_supported(config, engine.find)
+    check_remotes(config, engine.upstreams)
     engine.transfers.check_room()
     engine.ledger.admit(config)
     engine.ledger.check_room(config.storage, wanted.state.bytes)

@@ -29,6 +29,7 @@ from jetspark.api.stream import (
 from jetspark.engine.engine import Engine
 from jetspark.engine.limits import LIST_PAGE, NAMES_PAGE, SUBJECTS_PAGE
 from jetspark.engine.refusal import Refusal
+from jetspark.engine.replicate.remotes import check_remotes
 from jetspark.engine.requests.request import READ_ONLY, Request
 from jetspark.engine.stream.config import check_supported, checked, invalid
 from jetspark.engine.stream.state import stream_info, stream_info_with
@@ -46,6 +47,7 @@ def create(engine: Engine, request: Request) -> bytes:
     """
     config = wanted_config(engine, request)
     check_supported(config, engine.find)
+    check_remotes(config, engine.upstreams)
     existing = engine.streams.get(request.name)
     if existing is not None:
         if existing.config != config:
@@ -101,6 +103,7 @@ def update(engine: Engine, request: Request) -> bytes | None:
     stream = request.stream(engine)
     config = updated(stream.config, config)
     check_supported(config, engine.find)
+    check_remotes(config, engine.upstreams)
     _check_consumers(stream, config)
     engine.ledger.admit(config, stream.config)
     if engine.overlapping(config) is not None:

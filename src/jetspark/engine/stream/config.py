@@ -88,12 +88,7 @@ def check_supported(config: StreamConfig, find: Find = _nobody) -> None:
     for what, source in copied:
         if source is None:
             continue
-        if source.external is not None:
-            raise invalid(
-                f"{what} {source.name} has external.api {source.external.api}: this version of "
-                "jetspark copies streams of the same account only, leave external out"
-            )
-        origin = find(source.name)
+        origin = find(source.name) if source.external is None else None
         if origin is not None and origin.retention != "limits":
             raise invalid(
                 f"{what} {source.name} has {origin.retention} retention: this version of jetspark "

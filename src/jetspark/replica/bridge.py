@@ -9,8 +9,9 @@ of one subject share one at the leader; members of a queue have their own, so th
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
-from typing import Final
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from jetspark.client.core import ClientCore
 from jetspark.client.options import ClientOptions
@@ -27,6 +28,13 @@ log = logging.getLogger("jetspark.replica")
 
 # The leader has this long to confirm that it has seen what a client sent before its PING.
 PONG_SECONDS: Final = 1.0
+# How acknowledgements of publishes begin, and what STREAM.INFO says: ours, and nats-server's.
+_INFO_START: Final = b'{"type":"io.nats.jetstream.api.v1.stream_info_response"'
+_INFO_NAME: Final = re.compile(rb'"config":{"name":"([^"]+)"')
+_INFO_SEQUENCE: Final = re.compile(rb'"last_seq":(\d{1,19})')
+_ACK_START: Final = b'{"stream":"'
+_ACK_SEQUENCE: Final = re.compile(rb'"seq": ?(\d{1,19})')
+_ACK_PART: Final = 200
 _NO_RESPONDERS_START: Final = status_block(NO_RESPONDERS, b"")[:12]
 
 
@@ -34,7 +42,7 @@ class Bridge(ClientCore):
     """A client of the leader that carries the traffic of many.
 
     ``flush`` writes what was queued for clients; ``on_change`` hears of a connection that came,
-    went, or brought another INFO.
+    went, or brought another INFO; ``on_shown`` of sequences that clients learn.
     """
 
     def __init__(
@@ -43,7 +51,9 @@ class Bridge(ClientCore):
         router: Router,
         flush: Callable[[], object],
         on_change: Callable[[], None],
+        on_shown: Callable[[str, int], None],
     ) -> None:
+        self.on_shown = on_shown
         self._subscribed: dict[Subscription, UpstreamSink] = {}
         self._shared: dict[bytes, UpstreamSink] = {}
         self._sinks: dict[int, UpstreamSink] = {}
@@ -51,6 +61,8 @@ class Bridge(ClientCore):
         self._router = router
         self._flush = flush
         self._pings: set[asyncio.Task[None]] = set()
+        self._leaving: list[tuple[UpstreamSink, Subscription]] = []
+        self._ending = False
         self.connected = False
         # Why the leader must not be used although it is connected: it is a replica of ours.
         self.blocked = ""
@@ -95,18 +107,44 @@ class Bridge(ClientCore):
             self.send_frame(encode_unsub(sink.sid, sink.delivered + left))
 
     def remove(self, subscription: Subscription) -> None:
-        """A subscription is over."""
+        """A subscription is over.
+
+        What the leader sent before it heard of that still belongs to it (a client that drains
+        waits for it), unless it had all it wanted or its client is gone.
+        """
         sink = self._subscribed.pop(subscription, None)
         if sink is None:
             return
         del sink.members[subscription]
+        full = 0 < subscription.max_msgs <= subscription.delivered
+        lingers = self.up and not full and not subscription.receiver.connection.client.closing
         if not sink.members:
             del self._sinks[sink.sid]
-            self._receiver.sinks.pop(sink.sid, None)
             if not sink.queue:
                 del self._shared[sink.subject]
             if not self.is_closed:
                 self.send_frame(encode_unsub(sink.sid, 0))
+            if not lingers and not sink.leaving:
+                self._receiver.sinks.pop(sink.sid, None)
+        if lingers:
+            sink.leaving[subscription] = None
+            self._leaving.append((sink, subscription))
+            if len(self._leaving) == 1 and not self._ending:
+                self._start(self._end_leaving())
+
+    async def _end_leaving(self) -> None:
+        """Forget subscriptions that ended, when the leader has seen that."""
+        self._ending = True
+        while self._leaving:
+            batch, self._leaving = self._leaving, []
+            with contextlib.suppress(TimeoutError, Error):
+                async with asyncio.timeout(PONG_SECONDS):
+                    await self.link.ping()
+            for sink, subscription in batch:
+                sink.leaving.pop(subscription, None)
+                if not sink.members and not sink.leaving:
+                    self._receiver.sinks.pop(sink.sid, None)
+        self._ending = False
 
     # Messages of clients -----------------------------------------------------------------------
 
@@ -136,7 +174,10 @@ class Bridge(ClientCore):
 
     def confirm(self, client: ClientHandler) -> None:
         """Answer a client's PING when the leader has seen what came before it."""
-        task = self._loop.create_task(self._confirm(client))
+        self._start(self._confirm(client))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
         self._pings.add(task)
         task.add_done_callback(self._pings.discard)
 
@@ -166,6 +207,7 @@ class Bridge(ClientCore):
         frames = super().resume_frames()
         for sink in self._sinks.values():
             sink.delivered = 0
+            sink.leaving.clear()
             frames.append(sink.frame())
             frames.extend(
                 encode_unsub(sink.sid, int(member.max_msgs - member.delivered))
@@ -212,6 +254,8 @@ class UpstreamSink(Sink):
         self.queue = subscription.queue
         self.delivered = 0
         self.members: dict[Subscription, None] = {}
+        # Ended by their clients; the leader may not know yet.
+        self.leaving: dict[Subscription, None] = {}
 
     def frame(self) -> bytes:
         """The SUB for it."""
@@ -224,12 +268,17 @@ class UpstreamSink(Sink):
         self.delivered += 1
         give = self._router.give
         subject, reply, headers, payload = data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
+        if payload.startswith((_ACK_START, _INFO_START)):
+            self._bridge.on_shown(*shown(payload))
         if ps == pe and headers.startswith(_NO_RESPONDERS_START):
             self._tell_requester(subject, headers)
         else:
             # A copy: the last message that a member wanted ends it.
             for member in list(self.members):
                 give(member, None, subject, reply, headers, payload)
+            for member in self.leaving:
+                if not member.receiver.connection.client.closing:
+                    self._router.write(member, subject, reply, headers, payload)
         self._bridge.wake_at_chunk_end()
 
     def _tell_requester(self, subject: bytes, headers: bytes) -> None:
@@ -241,6 +290,18 @@ class UpstreamSink(Sink):
         asked = max(found, key=lambda member: len(member.subject), default=None)
         if asked is not None and asked.receiver.connection.client.no_responders:
             self._router.give(asked, None, subject, b"", headers, b"")
+
+
+def shown(payload: bytes) -> tuple[str, int]:
+    """The stream and the sequence of an acknowledgement or of STREAM.INFO; 0: it is neither."""
+    if payload.startswith(_ACK_START):
+        name, _, rest = payload[len(_ACK_START) :].partition(b'"')
+        found = _ACK_SEQUENCE.search(rest, 0, _ACK_PART)
+    else:
+        named = _INFO_NAME.search(payload)
+        name = named[1] if named is not None else b""
+        found = _INFO_SEQUENCE.search(payload)
+    return name.decode(errors="replace"), int(found[1]) if found is not None else 0
 
 
 class ChunkEnd(Sink):

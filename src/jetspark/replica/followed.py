@@ -33,6 +33,9 @@ class Followed:
     find: Callable[[str], Stream | None]
     reads: bool = True
     whole: bool = False
+    # The highest sequence that clients of this replica were shown, by acknowledgements of what
+    # they wrote and by the leader's answers to what they read.
+    shown: int = 0
     # Rounds in which the copy had more, or fewer, messages than the leader.
     surplus: int = 0
     lacking: int = 0

@@ -75,6 +75,12 @@ class Following:
         """A copied stream whose copy may be asked."""
         return None if name in self._suspects else self.streams.get(name)
 
+    def note_shown(self, name: str, seq: int) -> None:
+        """Clients were shown a sequence of a stream: the copy does not answer from before it."""
+        followed = self.streams.get(name)
+        if followed is not None and seq > followed.shown:
+            followed.shown = seq
+
     def suspect(self, name: str) -> None:
         """A client asks the leader to change a stream: its copy answers when that is followed."""
         if wanted(name, self._patterns):

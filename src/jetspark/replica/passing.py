@@ -18,13 +18,15 @@ from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
 from jetspark.client.inbox import ReplySink
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
 from jetspark.client.jetstream.direct_get import without_min_last_seq
+from jetspark.client.jetstream.pages import parse_count
+from jetspark.client.jetstream.stored import own_lines
 from jetspark.engine.direct.gets import stale_refusal
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, Target
 from jetspark.errors import ApiError, Error
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
-from jetspark.headers.block import append_lines
+from jetspark.headers.block import append_lines, find_value
 from jetspark.headers.names import (
     FORWARDED,
     MIN_LAST_SEQUENCE,
@@ -92,7 +94,7 @@ class PassedReads:
         """Ask the leader."""
         self.count += 1
         info = self._bridge.server_info.jetspark
-        if info is not None and info.min_last_seq:
+        if not read.request.min_last_seq or (info is not None and info.min_last_seq):
             self._pass_on(read)
         elif read.single:
             task = asyncio.get_running_loop().create_task(self._ask_without_field(read))
@@ -115,6 +117,7 @@ class PassedReads:
 
     def refuse(self, read: Read) -> None:
         """The leader did not answer in time: answer here if that can be done now, else refuse."""
+        # Without ``min_last_seq`` any copy may answer (ADR-31), when there is no better one.
         if read.stream.dropped or read.request.min_last_seq <= read.stream.log.index.last_seq:
             self.answer_here(read)
         else:
@@ -210,7 +213,12 @@ class PassedRead(ReplySink):
         """Pass one message of the answer on; True when it was the last."""
         self._moved = True
         headers = data[hs:ps]
-        self._owner.deliver(self._read, headers, data[ps:pe])
+        read = self._read
+        self._owner.deliver(read, headers, data[ps:pe])
+        lines = own_lines(headers)
+        if lines:
+            seq = parse_count(find_value(lines, SEQUENCE))
+            read.followed.shown = max(read.followed.shown, seq)
         return self._read.single or (ps == pe and parse_status(headers)[0] != 0)
 
     def renew(self, now: float) -> bool:

@@ -1,7 +1,8 @@
 """Reads at a replica: answered here when the copy is new enough, else by the leader (ADR-53).
 
 *New enough* is, for a request with ``min_last_seq``, a copy that has reached it; for a direct get
-without, any copy that has once been whole, as with any follower (ADR-31). MSG.GET without it is
+without, one that has reached what clients of this replica were shown already: the sequences of
+their own writes, and of what the leader read for them. MSG.GET without it is
 what clients ask when they want the leader's word, so the leader answers it; only when it cannot
 be reached does the copy, if it had everything the leader was known to have.
 
@@ -70,19 +71,20 @@ class Reads:
             return self._message_get(client, followed, stream, subject, reply, headers, body)
         if not followed.config.allow_direct:
             return False
-        if not headers and self._router.reader.quick(
-            stream, appended, body, reply, self._router.outbox
-        ):
-            self.answered += 1
-            return True
+        last = stream.log.index.last_seq
+        alone = again or not self._bridge.up
+        if not headers and (last >= followed.shown or alone):
+            outbox = self._router.outbox
+            if self._router.reader.quick(stream, appended, body, reply, outbox):
+                self.answered += 1
+                return True
         target = Target(DIRECT_GET, stream, appended)
         request = parse_request(body, appended.decode(errors="replace"))
         if (
             isinstance(request, bytes)
-            or request.min_last_seq <= stream.log.index.last_seq
-            or again
+            or alone
+            or last >= (request.min_last_seq or followed.shown)
             or needs_newer(headers)
-            or not self._bridge.up
         ):
             self._answer(client, target, reply, headers, body)
         else:

@@ -205,7 +205,7 @@ class ReplicaServer(Server):
     def _made(
         self, options: ClientOptions, router: Router, on_change: Callable[[], None]
     ) -> Bridge:
-        return Bridge(options, router, lambda: self.flush(router), on_change)
+        return Bridge(options, router, lambda: self.flush(router), on_change, self._on_shown)
 
     def _own_bridge(self, client: ClientHandler) -> Bridge:
         """The connection of a client that wants no echo of what it publishes."""
@@ -216,6 +216,11 @@ class ReplicaServer(Server):
             self._own_bridges[client] = bridge
             self.run(self._open(bridge))
         return bridge
+
+    def _on_shown(self, stream: str, seq: int) -> None:
+        """A client was told of a sequence: it must not read from before it here."""
+        if self._parts is not None:
+            self._parts.following.note_shown(stream, seq)
 
     def _on_lost(self, error: Exception) -> None:
         log.warning(

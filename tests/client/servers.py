@@ -54,6 +54,10 @@ class ServerProcess:
         self.process.stderr.close()
 
 
+# What replicas copy.
+COPIED = os.environ.get("JETSPARK_COPIED", "*")
+
+
 class ReplicaProcess(ServerProcess):
     """A read replica of ours in front of a leader of its own (docs/replicas.md).
 
@@ -62,7 +66,7 @@ class ReplicaProcess(ServerProcess):
 
     def __init__(self, leader: str, folder: Path) -> None:
         self.leader = ServerProcess(leader, folder / "leader", "-js")
-        flags = ("--replica-of", self.leader.url, "--streams", "*")
+        flags = ("--replica-of", self.leader.url, "--streams", COPIED)
         super().__init__("jetspark", folder / "replica", *flags)
         if leader != "jetspark":
             self.kind = leader

@@ -163,6 +163,28 @@ async def test_copies_of_an_earlier_run_answer_before_the_leader_does(tmp_path: 
         assert not replica.leader_is_up
 
 
+async def test_clients_find_the_replicas_of_a_stream_the_nearest_first() -> None:
+    """ADR-8 1.2, replica auto discovery: it names the feature, the wire form is ours."""
+    async with pair() as at, replica_of(at.leader.client_url, streams=["X"], read_only=True):
+        await at.js.create_key_value(KeyValueConfig(bucket="b"))
+        await copied(at.replica, "KV_b", 0)
+
+        everybody = await at.at_replica.replicas(timeout=1)
+        found = await at.at_leader.replicas("KV_b", timeout=1)
+
+        assert sorted(replica.read_only for replica in everybody) == [False, True]
+        assert [replica.url for replica in found] == [at.replica.client_url]
+        assert found[0].streams == ("KV_b",)
+        async with await jetspark.connect(found[0].url) as near:
+            kv = await near.jetstream().key_value("b")
+            await kv.put("k", b"1")
+
+
+async def test_a_deployment_without_replicas_has_none() -> None:
+    async with jetspark.Server() as leader, await jetspark.connect(leader.client_url) as client:
+        assert await client.replicas(timeout=1) == []
+
+
 async def test_it_says_what_it_waits_for_and_what_it_cannot_copy(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -22,6 +22,7 @@ from jetspark.client.options import ClientOptions
 from jetspark.clock import Clock
 from jetspark.engine.replicate.upstream import Upstream
 from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
+from jetspark.replica.announce import Announcer, announced_url
 from jetspark.replica.bridge import Bridge
 from jetspark.replica.followed import Followed
 from jetspark.replica.following import Following
@@ -170,6 +171,19 @@ class ReplicaServer(Server):
                 ),
             ))  # fmt: skip
         return used[0] if used else self.default_account
+
+    async def start(self) -> None:
+        """Recover the copies, listen, and say that we are there."""
+        await super().start()
+        assert self._parts is not None
+        Announcer(
+            self._parts.bridge,
+            self._parts.following,
+            self.server_id,
+            self.server_name,
+            announced_url(self.settings, self.port),
+            read_only=self.replica.read_only,
+        ).start()
 
     async def _open(self, bridge: Bridge) -> None:
         await bridge.open()

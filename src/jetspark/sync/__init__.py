@@ -21,6 +21,7 @@ from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.message import Message
 from jetspark.client.options import ClientOptions
+from jetspark.client.replicas import ReplicaAddress
 from jetspark.client.stats import ClientStats
 from jetspark.client.tls import TlsFiles
 from jetspark.sync.client import Client, Subscription, connect, connect_with
@@ -97,6 +98,7 @@ __all__ = [
     "PullGroup",
     "PullSubscription",
     "PushSubscription",
+    "ReplicaAddress",
     "ScanChunk",
     "Server",
     "Stream",

@@ -169,7 +169,7 @@ async def test_a_handle_reads_its_own_writes_on_three_copies(cluster: Cluster, n
 
 
 async def test_read_after_write_with_a_paused_follower(cluster: Cluster, name: str) -> None:
-    """It is asked while it sleeps. (A copy that is certainly behind: test_late_follower.)"""
+    """It is asked while it sleeps; test_late_follower has a copy that is certainly behind."""
     async with await opened(cluster) as nc:
         js = nc.jetstream(timeout=10.0)
         config = KeyValueConfig(bucket=name, replicas=3, history=1)

@@ -342,8 +342,7 @@ class Engine(Consumers):
         # A configuration that was staged is not the stream's.
         durable = decode_config(bytes(stream.log.identity.config))
         if durable != stream.config:
-            log = stream.log
-            log.set_limits(*evicting(durable))
+            stream.log.set_limits(*evicting(durable))
             self._configure(stream, durable)
         self.consumers_failed(stream)
         self.copies.failed(stream)

@@ -15,8 +15,9 @@ from jetspark.headers.status import (
     TOO_LARGE,
     TOO_MANY_RESULTS_TEXT,
 )
-from jetspark.store.columns import NOWHERE, SubjectEntry
+from jetspark.store.columns import NOWHERE
 from jetspark.store.index import StreamIndex
+from jetspark.store.subject_table import SubjectEntry
 from jetspark.subjects.match import literal_head
 from jetspark.subjects.sublist import Sublist
 from jetspark.subjects.tokens import is_literal

@@ -41,6 +41,7 @@ from jetspark.client.jetstream.subscribe.push_subscription import PushSubscripti
 from jetspark.client.message import Message
 from jetspark.client.options import ClientOptions
 from jetspark.client.pager import Pager
+from jetspark.client.replicas import ReplicaAddress
 from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import Subscription
 from jetspark.client.tls import TlsFiles
@@ -91,6 +92,7 @@ __all__ = [
     "PullGroup",
     "PullSubscription",
     "PushSubscription",
+    "ReplicaAddress",
     "ScanChunk",
     "Stored",
     "Stream",

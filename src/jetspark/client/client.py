@@ -15,6 +15,7 @@ from jetspark.client.jetstream.context import PUBLISH_ASYNC_MAX, JetStream
 from jetspark.client.message import Message
 from jetspark.client.options import ClientOptions, check_options
 from jetspark.client.pager import Pager
+from jetspark.client.replicas import ReplicaAddress, find_replicas
 from jetspark.client.requests import ManyReplies
 from jetspark.client.server_pool import DEFAULT_URL
 from jetspark.client.stats import ClientStats
@@ -224,6 +225,16 @@ class Client:
     async def rtt(self, *, timeout: float | None = None) -> float:
         """Seconds from a PING to its PONG."""
         return await self._core.rtt(timeout=timeout)
+
+    async def replicas(
+        self, stream: str = "", *, timeout: float | None = None
+    ) -> list[ReplicaAddress]:
+        """Read replicas of this deployment that answer reads of ``stream``, the nearest first.
+
+        Connect to the URL of one to read from there; what it does not have it passes on. Those
+        that cannot be connected to from here are left out.
+        """
+        return await find_replicas(self._core, stream, self._core.seconds(timeout))
 
     async def drain(self, *, timeout: float | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close.

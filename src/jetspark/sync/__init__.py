@@ -24,6 +24,7 @@ from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.message import Message
 from jetspark.client.options import ClientOptions
+from jetspark.client.replicas import ReplicaAddress
 from jetspark.client.stats import ClientStats
 from jetspark.client.tls import TlsFiles
 from jetspark.sync.client import Client, Subscription, connect, connect_with
@@ -105,6 +106,7 @@ __all__ = [
     "PullGroup",
     "PullSubscription",
     "PushSubscription",
+    "ReplicaAddress",
     "ScanChunk",
     "Server",
     "Stream",

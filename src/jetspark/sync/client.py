@@ -18,6 +18,7 @@ from jetspark.client.jetstream.api import PUBLISH_RETRIES
 from jetspark.client.jetstream.context import PUBLISH_ASYNC_MAX
 from jetspark.client.message import Message
 from jetspark.client.options import ClientOptions
+from jetspark.client.replicas import ReplicaAddress
 from jetspark.client.server_pool import DEFAULT_URL
 from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
@@ -287,6 +288,14 @@ class Client:
     def rtt(self, *, timeout: float | None = None) -> float:
         """Seconds from a PING to its PONG."""
         return self._portal.call(self._inner.rtt(timeout=timeout))
+
+    def replicas(self, stream: str = "", *, timeout: float | None = None) -> list[ReplicaAddress]:
+        """Read replicas of this deployment that answer reads of ``stream``, the nearest first.
+
+        Connect to the URL of one to read from there; what it does not have it passes on. Those
+        that cannot be connected to from here are left out.
+        """
+        return self._portal.call(self._inner.replicas(stream, timeout=timeout))
 
     def drain(self, *, timeout: float | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close.

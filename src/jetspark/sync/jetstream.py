@@ -24,6 +24,7 @@ from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.backup import CHUNK_BYTES, BackupProgress, StreamBackup
 from jetspark.client.jetstream.consumer.message import JetStreamMessage as _JetStreamMessage
 from jetspark.client.jetstream.context import JetStream as _JetStream
+from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
 from jetspark.client.jetstream.kv.config import KeyValueConfig
@@ -33,12 +34,7 @@ from jetspark.client.jetstream.publish import AckFuture as _AckFuture
 from jetspark.client.jetstream.publish import Expect
 from jetspark.client.jetstream.publish_atomic import BATCH_MESSAGES_MAX
 from jetspark.client.jetstream.publish_atomic import AtomicBatch as _AtomicBatch
-from jetspark.client.jetstream.publish_fast import (
-    FLOW,
-    MAX_OUTSTANDING_ACKS,
-    GapCallback,
-    RefusalCallback,
-)
+from jetspark.client.jetstream.publish_fast import FLOW, MAX_OUTSTANDING_ACKS
 from jetspark.client.jetstream.publish_fast import FastPublisher as _FastPublisher
 from jetspark.client.jetstream.replica import StreamReplica as _StreamReplica
 from jetspark.client.jetstream.scan import BATCH_BYTES, BATCH_SIZE, COLUMNS, Copies, ScanChunk
@@ -124,6 +120,18 @@ class AtomicBatch:
             ttl=ttl,
         )
 
+    def extend(
+        self,
+        subjects: Sequence[str],
+        payloads: Sequence[bytes],
+        headers: Sequence[bytes] | None = None,
+    ) -> None:
+        """Add columns of messages: ``headers`` are whole blocks, empty for none.
+
+        Raises BatchTooLarge, and adds nothing, when they do not all fit.
+        """
+        self._portal.run(self._inner.extend, subjects, payloads, headers)
+
     def abort(self) -> None:
         """Forget everything; nothing was sent."""
         self._portal.run(self._inner.abort)
@@ -154,6 +162,12 @@ class FastPublisher:
 
     Messages are stored as they come, in order; it is not all or nothing. ``acked`` says how many
     are known to be stored, ``ack`` is the final answer.
+
+    When the connection is replaced or the stream changes its leader, the server is asked what it
+    has of the batch. If nothing was lost, or ``gap`` is "ok", the batch goes on; otherwise
+    BatchIncomplete is raised. Then, if ``is_exact``, the first ``acked`` messages are stored and
+    no others: send the rest in a new batch. Otherwise the server's last word was lost, more of
+    them may be stored, and what is sent again needs message ids. (The header dialect cannot ask.)
     """
 
     def __init__(self, portal: Portal, inner: _FastPublisher) -> None:
@@ -169,6 +183,11 @@ class FastPublisher:
     def acked(self) -> int:
         """Messages known to be settled: stored, or told of as a gap or refusal."""
         return self._inner.acked
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the server has said where the batch ended: then ``acked`` is all it stored."""
+        return self._inner.is_exact
 
     @property
     def is_closed(self) -> bool:

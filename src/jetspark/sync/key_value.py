@@ -723,12 +723,13 @@ class KeyValue:
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
         return self._portal.call(self._inner.update(key, value, last, ttl=ttl, timeout=timeout))
 
-    def delete(self, key: str, *, last: int | None = None, timeout: float | None = None) -> None:
-        """Delete ``key`` (wildcards allowed), keeping its history.
+    def delete(self, key: str, *, last: int | None = None, timeout: float | None = None) -> int:
+        """Delete ``key`` (wildcards allowed), keeping its history; returns the marker's revision.
 
-        With ``last`` only if that is its latest revision; WrongLastSequence otherwise.
+        With ``last`` only if that is its latest revision; WrongLastSequence otherwise. Of a
+        pattern it is the highest revision, 0 when no key matched.
         """
-        self._portal.call(self._inner.delete(key, last=last, timeout=timeout))
+        return self._portal.call(self._inner.delete(key, last=last, timeout=timeout))
 
     def purge(
         self,
@@ -737,9 +738,12 @@ class KeyValue:
         last: int | None = None,
         ttl: TimeToLive = None,
         timeout: float | None = None,
-    ) -> None:
-        """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``."""
-        self._portal.call(self._inner.purge(key, last=last, ttl=ttl, timeout=timeout))
+    ) -> int:
+        """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``.
+
+        Returns the marker's revision; of a pattern the highest one, 0 when no key matched.
+        """
+        return self._portal.call(self._inner.purge(key, last=last, ttl=ttl, timeout=timeout))
 
     def purge_deletes(
         self, *, older_than: float = OLDER_THAN, timeout: float | None = None

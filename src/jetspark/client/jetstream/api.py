@@ -50,6 +50,8 @@ class ApiClient:
         # How often a publish that nobody took is repeated.
         self.publish_retries: Final = publish_retries
         self.nuid: Final = Nuid()
+        # Subjects of atomic batches that were committed: their streams take such batches.
+        self.atomic_subjects: Final[set[bytes]] = set()
 
     def new_inbox(self) -> str:
         """A subject that nobody else listens on."""

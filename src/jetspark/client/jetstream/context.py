@@ -21,6 +21,7 @@ from jetspark.client.core import ClientCore
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient, api_prefix
 from jetspark.client.jetstream.consumer.consume import MessageCallback
+from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import WatchPlan
@@ -41,8 +42,6 @@ from jetspark.client.jetstream.publish_fast import (
     FLOW,
     MAX_OUTSTANDING_ACKS,
     FastPublisher,
-    GapCallback,
-    RefusalCallback,
 )
 from jetspark.client.jetstream.replica import StreamReplica
 from jetspark.client.jetstream.restore_calls import RestoreCalls

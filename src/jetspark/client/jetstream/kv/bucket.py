@@ -265,12 +265,13 @@ class KeyValue(CoordinationCalls):
 
     async def delete(
         self, key: str, *, last: int | None = None, timeout: float | None = None
-    ) -> None:
-        """Delete ``key`` (wildcards allowed), keeping its history.
+    ) -> int:
+        """Delete ``key`` (wildcards allowed), keeping its history; returns the marker's revision.
 
-        With ``last`` only if that is its latest revision; WrongLastSequence otherwise.
+        With ``last`` only if that is its latest revision; WrongLastSequence otherwise. Of a
+        pattern it is the highest revision, 0 when no key matched.
         """
-        await self._remove(key, Operation.DEL, last, None, timeout)
+        return await self._remove(key, Operation.DEL, last, None, timeout)
 
     async def purge(
         self,
@@ -279,9 +280,12 @@ class KeyValue(CoordinationCalls):
         last: int | None = None,
         ttl: TimeToLive = None,
         timeout: float | None = None,
-    ) -> None:
-        """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``."""
-        await self._remove(key, Operation.PURGE, last, ttl, timeout)
+    ) -> int:
+        """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``.
+
+        Returns the marker's revision; of a pattern the highest one, 0 when no key matched.
+        """
+        return await self._remove(key, Operation.PURGE, last, ttl, timeout)
 
     async def purge_deletes(
         self, *, older_than: float = OLDER_THAN, timeout: float | None = None
@@ -368,15 +372,15 @@ class KeyValue(CoordinationCalls):
         last: int | None,
         ttl: TimeToLive,
         timeout: float | None,
-    ) -> None:
+    ) -> int:
         if not is_pattern(key):
-            await self._write(key, b"", operation, last, ttl, timeout)
-            return
+            return await self._write(key, b"", operation, last, ttl, timeout)
         self.check_writable()
         if last is not None:
             raise ValueError(f"last={last} is about one key, {key!r} is a pattern")
         found = await stored_keys(self._backend, self._coding.filters((key,)), timeout)
-        await self._backend.put_many([(each, b"") for each in found], operation, ttl, timeout)
+        entries = [(each, b"") for each in found]
+        return max(await self._backend.put_many(entries, operation, ttl, timeout), default=0)
 
     def check_writable(self) -> None:
         """Raise ReadOnly when this handle is for reading."""

@@ -19,6 +19,7 @@ from jetspark.client.jetstream.consumer.create import consumer_info
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.client.jetstream.consumer.ordered import OrderedReader
 from jetspark.client.jetstream.direct_get import StreamReader
+from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import Stored, WatchPlan
 from jetspark.client.jetstream.kv.entry import Operation, read_operation, read_size
 from jetspark.errors import ConsumerNotFound, MessageNotFound
@@ -35,13 +36,15 @@ class Follow:
         prefix: str,
         plan: WatchPlan,
         min_last_seq: int,
+        high_water: HighWater,
     ) -> None:
         self._api = stream.api
         self._stream = stream
         self._skip = len(prefix)
         self._plan = plan
         self._subjects = tuple(prefix + each for each in plan.filters)
-        self._min_last_seq = min_last_seq
+        self._high_water = high_water
+        self._min_last_seq = max(min_last_seq, high_water.wanted(stream.stream))
         self._reader = self._ordered(ConsumerConfig())
         self._due = 0
         self._received = 0
@@ -156,6 +159,7 @@ class Follow:
             )
         self._received += len(chunk)
         self._last_seq = entries[-1].revision
+        self._high_water.note(self._stream.stream, self._last_seq)
         if not self._initial_done:
             self._check_end(sequences(chunk[-1].reply)[2])
         return entries

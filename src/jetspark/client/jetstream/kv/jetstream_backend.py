@@ -164,7 +164,8 @@ class JetStreamBackend:
             self._stream.reader,
             self._read_prefix,
             plan,
-            max(plan.min_last_revision, self._high_water.wanted(self._stream.name)),
+            plan.min_last_revision,
+            self._high_water,
         )
 
     async def erase(self, key: str, *, below: int, timeout: float | None) -> None:

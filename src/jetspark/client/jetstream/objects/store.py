@@ -328,8 +328,8 @@ class ObjectStore:
         return await self._meta.write(info, timeout=timeout)
 
     def _follow_info(self, plan: WatchPlan, min_last_seq: int) -> Follow:
-        wanted = self._meta.wanted(min_last_seq)
-        return Follow(self._stream.reader, f"{self._prefix}.M.", plan, wanted)
+        prefix = f"{self._prefix}.M."
+        return Follow(self._stream.reader, prefix, plan, min_last_seq, self._high_water)
 
     def reader_of(
         self,
@@ -344,12 +344,12 @@ class ObjectStore:
         source: Follow | None = None
         if info.size:
             plan = WatchPlan(filters=(info.nuid,), start="all")
-            wanted = self._meta.wanted(min_last_seq)
             config = self._info.config
             if config.num_replicas > 1 or config.mirror is not None:
                 # ADR-53: the meta message may be newer than the copy that serves the chunks.
-                wanted = max(wanted, info.seq)
-            source = Follow(self._stream.reader, f"{self._prefix}.C.", plan, wanted)
+                min_last_seq = max(min_last_seq, info.seq)
+            prefix = f"{self._prefix}.C."
+            source = Follow(self._stream.reader, prefix, plan, min_last_seq, self._high_water)
         return ObjectReader(
             info,
             source,

@@ -670,6 +670,24 @@ async def test_explain_says_why(client: Connect, name: str) -> None:
         assert "everything was delivered" in str(await consumer.explain())
 
 
+async def test_explain_knows_single_messages_on_our_server(client: Connect, name: str) -> None:
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 3)
+        consumer = await made(stream, max_deliver=1, ack_wait=milliseconds(100))
+        _, second, _ = await consumer.fetch(3)
+        await second.ack_sync()
+        ours = nc.server_info.jetspark is not None
+        # One that was delivered as often as it may be is given up when its time is over.
+        assert await consumer.fetch(1, timeout=0.3) == []
+        given_up = await consumer.explain(1)
+        acknowledged = await consumer.explain(2)
+
+        # CONSUMER.INFO alone cannot tell them apart.
+        assert given_up.reason is (Reason.MAX_DELIVER if ours else Reason.ACK_PENDING)
+        assert acknowledged.reason is (Reason.ACKNOWLEDGED if ours else Reason.ACK_PENDING)
+        assert "sequence 2" in str(acknowledged)
+
+
 async def test_a_consumer_of_new_messages_starts_there(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()

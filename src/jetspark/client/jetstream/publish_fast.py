@@ -71,6 +71,7 @@ class FastPublisher:
         if flow_bytes and dialect == "reply":
             raise ValueError('flow_bytes needs dialect="headers": released servers count messages')
         self._core = api.core
+        self._high_water = api.high_water
         self._timeout = ack_timeout
         self._gap: Gap = gap
         self._id = api.nuid.next()
@@ -209,6 +210,8 @@ class FastPublisher:
                 if (ack := answers.final()) is not None:
                     return ack
         finally:
+            if answers.ack is not None:
+                self._high_water.note(answers.ack.stream, answers.ack.seq)
             await self._leave()
         raise RequestTimeout(f"fast batch: its end did not arrive in {COMMITS} attempts")
 

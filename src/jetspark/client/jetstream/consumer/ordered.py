@@ -16,11 +16,10 @@ import msgspec
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.api.enums import AckPolicy, ConsumerAction, DeliverPolicy
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.consumer.ack_subject import sequences
 from jetspark.client.jetstream.consumer.create import create_consumer, forget_consumer
 from jetspark.client.jetstream.consumer.endless import EndlessPull
 from jetspark.client.jetstream.consumer.handle import Consumer
-from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
+from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage, numbers_of
 from jetspark.client.jetstream.consumer.push import PushSource
 from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
@@ -207,7 +206,7 @@ class OrderedReader:
         """The messages up to the first one that is missing; the rest comes again."""
         seen = self._last_seq
         for index, message in enumerate(chunk):
-            stream_seq, consumer_seq, _ = sequences(message.reply)
+            stream_seq, consumer_seq, _, _ = numbers_of(message)
             if consumer_seq != self._expected:
                 chunk = chunk[:index]
                 break

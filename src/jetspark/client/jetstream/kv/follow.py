@@ -14,9 +14,8 @@ from typing import Final
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.api.enums import DeliverPolicy
 from jetspark.api.message import MsgGetRequest
-from jetspark.client.jetstream.consumer.ack_subject import sequences
 from jetspark.client.jetstream.consumer.create import consumer_info
-from jetspark.client.jetstream.consumer.message import JetStreamMessage
+from jetspark.client.jetstream.consumer.message import JetStreamMessage, numbers_of
 from jetspark.client.jetstream.consumer.ordered import OrderedReader
 from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.jetstream.high_water import HighWater
@@ -136,9 +135,7 @@ class Follow:
         skip, entries = self._skip, []
         for message in chunk:
             block = message.header_block
-            tokens = message.reply.split(".")
-            first = 5 if len(tokens) == 9 else 7
-            revision, pending = int(tokens[first]), int(tokens[first + 3])
+            revision, _, time_ns, pending = numbers_of(message)
             if block and not self._plan.plain:
                 operation, reason = read_operation(block)
                 size = read_size(block, message.data)
@@ -149,7 +146,7 @@ class Follow:
                     message.subject[skip:],
                     message.data,
                     revision,
-                    int(tokens[first + 2]),
+                    time_ns,
                     operation,
                     reason,
                     size,
@@ -161,7 +158,7 @@ class Follow:
         self._last_seq = entries[-1].revision
         self._high_water.note(self._stream.stream, self._last_seq)
         if not self._initial_done:
-            self._check_end(sequences(chunk[-1].reply)[2])
+            self._check_end(numbers_of(chunk[-1])[3])
         return entries
 
     def _check_end(self, pending: int) -> None:

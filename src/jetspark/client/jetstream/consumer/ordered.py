@@ -214,7 +214,7 @@ class OrderedReader:
             self._last_seq = max(self._last_seq, stream_seq)
         if not self.begin_as_before or not self.restarts:
             return chunk
-        return [message for message in chunk if sequences(message.reply)[0] > seen]
+        return [message for message in chunk if numbers_of(message)[0] > seen]
 
     async def _restart(self, _reason: Error | None) -> None:
         """Give up this consumer; the next one is made when messages are asked for again."""

@@ -21,6 +21,7 @@ from jetspark.errors import (
     ConsumerNotFound,
     Error,
     NoResponders,
+    PinIdMismatch,
     PullRefused,
     RequestTimeout,
     SubscribeRefused,
@@ -280,6 +281,27 @@ async def test_a_pinned_client_keeps_its_place(client: Connect, name: str) -> No
             with pytest.raises(TimeoutError):
                 # An iterator is a reader of its own, and not the pinned one.
                 await asyncio.wait_for(anext(messages), 0.3)
+
+
+async def test_an_unpinned_client_leaves_its_place_to_another(client: Connect, name: str) -> None:
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 3)
+        consumer = await made(
+            stream,
+            durable_name="d",
+            priority_groups=("g",),
+            priority_policy=PriorityPolicy.PINNED_CLIENT,
+            priority_timeout=seconds(60),
+        )
+        other = await stream.consumer("d")
+        group = PullGroup(name="g")
+        assert numbers(await consumer.fetch(1, group=group)) == [1]
+        await consumer.unpin("g")
+
+        assert numbers(await other.fetch(1, group=group)) == [2]
+        with pytest.raises(PinIdMismatch):
+            await consumer.fetch(1, group=group, timeout=1)
+        assert numbers(await other.fetch(1, group=group)) == [3]
 
 
 # Acknowledgements.

@@ -123,6 +123,12 @@ async def test_keys_and_patterns_are_watched(client: Connect, name: str) -> None
         assert await keys("auth.username") == ["auth.username"]
         assert await keys("auth.>") == ["auth.username", "auth.x.y"]
         assert await keys("auth.*", "other") == ["auth.username", "other"]
+        # A consumer takes no filters that overlap; those within another one are left out.
+        assert await keys("auth.>", "auth.*", "other", "other") == [
+            "auth.username",
+            "auth.x.y",
+            "other",
+        ]
         with pytest.raises(BadName):
             await kv.watch("a b")
 

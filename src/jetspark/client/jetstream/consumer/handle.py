@@ -12,12 +12,14 @@ from jetspark.api.consumer import (
     CONSUMER_INFO,
     CONSUMER_PAUSE,
     CONSUMER_RESET,
+    CONSUMER_UNPIN,
     ConsumerConfig,
     ConsumerInfo,
     ExplainRequest,
     PauseRequest,
     PauseResponse,
     ResetRequest,
+    UnpinRequest,
 )
 from jetspark.api.enums import AckPolicy
 from jetspark.api.message import MsgGetRequest
@@ -231,6 +233,15 @@ class Consumer:
         """End a pause now."""
         return await self._api.call(
             f"CONSUMER.PAUSE.{self._verb}", None, CONSUMER_PAUSE, timeout=timeout
+        )
+
+    async def unpin(self, group: str, *, timeout: float | None = None) -> None:
+        """Let another client be pinned to a priority group (policy pinned client)."""
+        await self._api.call(
+            f"CONSUMER.UNPIN.{self._verb}",
+            UnpinRequest(group=group),
+            CONSUMER_UNPIN,
+            timeout=timeout,
         )
 
     async def reset(self, seq: int = 0, *, timeout: float | None = None) -> int:

@@ -48,7 +48,7 @@ PAGES = (
         names(
             "jetspark.client",
             "connect", "ConnectArguments", "Client", "Subscription", "Message", "Pager",
-            "ClientStats", "ClientOptions", "TlsFiles",
+            "ClientStats", "ClientOptions", "TlsFiles", "ReplicaAddress",
         ),
     ),
     Page(
@@ -136,7 +136,7 @@ PAGES = (
         "The server in this process. The guide: [running the server](../server.md).",
         names("jetspark", "Server"),
         {"Server": ("client_url", "monitor_url", "port", "listening", "store_folder", "start",
-                    "close", "reload")},
+                    "close", "connect", "reload")},
     ),
     Page(
         "sync",
@@ -157,6 +157,8 @@ PAGES = (
         names(
             "jetspark.spark",
             "session", "configure", "register", "encode_headers", "parse_headers", "with_msg_id",
+            "encode_json", "decode_json", "encode_msgpack", "decode_msgpack", "encode_avro",
+            "decode_avro",
         ),
     ),
 )  # fmt: skip
@@ -215,10 +217,9 @@ def main() -> int:
             stale.append(path)
             if not check:
                 path.write_text(text, encoding="utf-8")
+    state = "stale, run tools/gen_reference.py" if check else "written"
     for path in stale:
-        print(
-            f"docs/reference/{path.name}: {'stale, run tools/gen_reference.py' if check else 'ok'}"
-        )
+        print(f"docs/reference/{path.name}: {state}")
     return 1 if check and stale else 0
 
 

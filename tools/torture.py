@@ -21,6 +21,8 @@ sys.path.insert(0, str(ROOT))
 
 from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
+from tests.campaigns.kv_fights import fight  # noqa: E402
+from tests.campaigns.served import Served  # noqa: E402
 
 from jetspark.testing.batch_crashes import run_batch_crashes  # noqa: E402 - needs the path above
 from jetspark.testing.store_crashes import run_crashes  # noqa: E402
@@ -117,8 +119,20 @@ def rewrites(deadline: float, seed: int) -> str:
     return f"{total} lives of rewritten segments, always exactly what was there"
 
 
+def kv_histories(deadline: float, seed: int) -> str:
+    """Clients that fight over keys: every history is linearizable."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        server = Served(Path(folder, "store"), "-js", "-p", "-1")
+        try:
+            total = asyncio.run(fight(server.url, deadline, seed))
+        finally:
+            server.end()
+    return f"{total} operations, every history linearizable"
+
+
 CAMPAIGNS: tuple[Campaign, ...] = (
     kills,
+    kv_histories,
     consumer_kills,
     crashes,
     batches,

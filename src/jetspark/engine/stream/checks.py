@@ -14,13 +14,13 @@ from jetspark.engine.stream.counters import (
     Counters,
     Value,
     format_integer,
-    is_integer,
     parse_integer,
 )
 from jetspark.engine.stream.dedupe import DuplicateWindow
 from jetspark.engine.stream.expectations import expected_sequence, staged_last, staged_last_of
 from jetspark.engine.stream.headers import PublishHeaders
 from jetspark.engine.stream.quota import Quota
+from jetspark.engine.stream.rare_headers import increment_problem, rollup_problem
 from jetspark.engine.stream.room import Room
 from jetspark.engine.stream.rules import Rules
 from jetspark.engine.stream.schedules import schedule_problem
@@ -35,6 +35,12 @@ from jetspark.store.record import SUBJECT_MAX, headers_end, record_time, subject
 
 ALLOWED: Final = b""
 SUBJECT_TOO_LONG: Final = f"subject exceeds maximum of {int(SUBJECT_MAX)} bytes"
+# The headers of a message that has an id and nothing else: how they begin and end.
+ID_BLOCK: Final = b"NATS/1.0\r\nNats-Msg-Id:"
+BLOCK_END: Final = b"\r\n\r\n"
+ID_BLOCK_MAX: Final[i64] = 1024
+BLANK: Final[i64] = 0x20
+CR: Final[i64] = 0x0D
 # Not an error: the message belongs to a batch, and the batch decides (engine/batch).
 BATCHED: Final = b"batched"
 
@@ -106,6 +112,34 @@ class Checks:
             if len(error) > 0:
                 return error
         return self.judge_end(subject)
+
+    def take_id(self, data: bytes, hs: i64, ps: i64, now: i64) -> bool:
+        """Take the id of a message that has no other header, and is to be stored next.
+
+        False, with nothing taken, when that is not all there is to it: ``judge`` decides then.
+        """
+        start = hs + len(ID_BLOCK)
+        end = ps - 4
+        if (
+            not self.window_loaded
+            or self.rules.window <= 0
+            or start >= end
+            or end - hs > ID_BLOCK_MAX
+            or data[hs:start] != ID_BLOCK
+        ):
+            return False
+        while start < end and data[start] == BLANK:
+            start += 1
+        at = start
+        while at < end and data[at] != CR:
+            at += 1
+        if at < end or at == start or data[end:ps] != BLOCK_END:
+            return False
+        msg_id = data[start:end]
+        if not self.window.enter(msg_id, int(self.log.staged_seq + 1), now):
+            return False
+        self.last_id = msg_id
+        return True
 
     def judge_sizes(self, subject: bytes) -> bytes:
         """What is about to be stored is not larger than stream, account and server allow."""
@@ -187,7 +221,7 @@ class Checks:
         ):
             return BATCHED
         if len(headers.incr) > 0:
-            error = self.judge_increment(body_length)
+            error = increment_problem(headers, rules, int(body_length))
             if len(error) > 0:
                 return error
         if len(headers.expected_stream) > 0 and headers.expected_stream != rules.name:
@@ -220,20 +254,7 @@ class Checks:
             last = self.last_id.decode(errors="replace")
             return error_body(ErrCode.WRONG_LAST_MSG_ID, id=last)
         if len(headers.rollup) > 0:
-            return self.judge_rollup()
-        return ALLOWED
-
-    def judge_increment(self, body_length: i64) -> bytes:
-        """Counters: a valid number, a stream that counts, no body, no expectation."""
-        headers = self.headers
-        if not is_integer(headers.incr):
-            return error_body(ErrCode.COUNTER_INCREMENT_INVALID)
-        if not self.rules.allow_counter:
-            return error_body(ErrCode.COUNTER_DISABLED)
-        if body_length > 0:
-            return error_body(ErrCode.COUNTER_HAS_PAYLOAD)
-        if len(headers.rollup) > 0 or headers.expects_anything():
-            return error_body(ErrCode.COUNTER_INCREMENT_INVALID)
+            return rollup_problem(headers, rules)
         return ALLOWED
 
     def judge_sequences(self, subject: bytes) -> bytes:
@@ -254,16 +275,6 @@ class Checks:
             if expected_sequence(headers.expected_last_seq) != actual:
                 self.on_state = True
                 return error_body(ErrCode.WRONG_LAST_SEQUENCE, seq=int(actual))
-        return ALLOWED
-
-    def judge_rollup(self) -> bytes:
-        """Rollups: allowed by the stream, and one of the two words."""
-        if not self.rules.allow_rollup:
-            return error_body(ErrCode.ROLLUP_FAILED, err="rollup not permitted")
-        word = self.headers.rollup.lower()
-        if word not in {b"sub", b"all"}:
-            text = word.decode(errors="replace")
-            return error_body(ErrCode.ROLLUP_FAILED, err=f'rollup value invalid: "{text}"')
         return ALLOWED
 
     # What is remembered ------------------------------------------------------------------------

@@ -179,11 +179,6 @@ class Server:
         return self._listener is not None and self._listener.is_serving()
 
     @property
-    def store_folder(self) -> Path | None:
-        """Where streams are kept; None without JetStream."""
-        return self.runtime.folder if self.runtime is not None else None
-
-    @property
     def monitor_url(self) -> str:
         """Where monitoring is; empty when it is off."""
         return self._monitor.url if self._monitor is not None else ""

@@ -77,7 +77,7 @@ def code(answer: Any) -> int:
 # Duplicates ------------------------------------------------------------------------------------
 
 
-# An id alone, which goes a shorter way, and the same id in company or written oddly.
+# An id that goes a shorter way, and the same id in company or written oddly.
 ID_FORMS = [
     b"NATS/1.0\r\nNats-Msg-Id: one\r\n\r\n",
     b"NATS/1.0\r\nNats-Msg-Id:one\r\n\r\n",
@@ -86,6 +86,9 @@ ID_FORMS = [
     b"NATS/1.0\r\nA: b\r\nNats-Msg-Id: one\r\n\r\n",
     b"NATS/1.0\r\nNats-Msg-Id: one\r\nNats-Msg-Id: two\r\n\r\n",
     b"NATS/1.0 100 status\r\nNats-Msg-Id: one\r\n\r\n",
+    b"NATS/1.0\r\nNats-Expected-Stream: S\r\nNats-Msg-Id: one\r\n\r\n",
+    b"NATS/1.0\r\nNats-Msg-Id: one\r\n",
+    b"NATS/1.0\r\nNats-Msg-Id: one\r\n\r\n\r\n",
 ]
 OTHER_IDS = [
     b"NATS/1.0\r\nNats-Msg-Id: one \r\n\r\n",
@@ -95,6 +98,15 @@ OTHER_IDS = [
     b"NATS/1.0\r\nnats-msg-id: one\r\n\r\n",
     b"NATS/1.0\r\nNats-Msg-Idd: one\r\n\r\n",
     b"NATS/1.0\r\nNats-Msg-Id: " + b"x" * 2_000 + b"\r\n\r\n",
+    b"NATS/1.0\r\nNats-Msg-Id\r\n\r\n",
+    b"NATS/1.0\r\nNats-\r\n\r\n",
+    b"NATS/1.0\r\nN\r\n\r\n",
+    b"NATS/1.0\r\nA: Nats-Msg-Id: one\r\n\r\n",
+    b"NATS/1.0\r\n\r\n",
+    b"NATS/1.0\r\n",
+    b"NATS/1.0\r",
+    b"N",
+    b"\r\n",
 ]
 
 

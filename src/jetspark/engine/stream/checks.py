@@ -35,12 +35,15 @@ from jetspark.store.record import SUBJECT_MAX, headers_end, record_time, subject
 
 ALLOWED: Final = b""
 SUBJECT_TOO_LONG: Final = f"subject exceeds maximum of {int(SUBJECT_MAX)} bytes"
-# The headers of a message that has an id and nothing else: how they begin and end.
-ID_BLOCK: Final = b"NATS/1.0\r\nNats-Msg-Id:"
-BLOCK_END: Final = b"\r\n\r\n"
-ID_BLOCK_MAX: Final[i64] = 1024
+# What the short way looks for in headers (``take_headers``).
+VERSION_LINE: Final = b"NATS/1.0\r\n"
+NATS: Final = b"Nats-"
+ID_NAME: Final = b"Nats-Msg-Id:"
+CRLF: Final = b"\r\n"
+UPPER_N: Final[i64] = 0x4E
 BLANK: Final[i64] = 0x20
 CR: Final[i64] = 0x0D
+LF: Final[i64] = 0x0A
 # Not an error: the message belongs to a batch, and the batch decides (engine/batch).
 BATCHED: Final = b"batched"
 
@@ -113,30 +116,38 @@ class Checks:
                 return error
         return self.judge_end(subject)
 
-    def take_id(self, data: bytes, hs: i64, ps: i64, now: i64) -> bool:
-        """Take the id of a message that has no other header, and is to be stored next.
+    def take_headers(self, data: bytes, hs: i64, ps: i64, now: i64) -> bool:
+        """Take the headers of a message that no rule concerns and that is stored next as it came.
 
-        False, with nothing taken, when that is not all there is to it: ``judge`` decides then.
+        At most an id in them means something to a stream. False, with nothing taken, when that
+        is not all there is to it: ``judge`` decides then.
         """
-        start = hs + len(ID_BLOCK)
-        end = ps - 4
-        if (
-            not self.window_loaded
-            or self.rules.window <= 0
-            or start >= end
-            or end - hs > ID_BLOCK_MAX
-            or data[hs:start] != ID_BLOCK
+        at = hs + len(VERSION_LINE)
+        end = ps - 2
+        if ps - hs > MESSAGE_HEADERS_MAX or end <= at or data[hs:at] != VERSION_LINE:
+            return False
+        first: i64 = 0
+        last: i64 = 0
+        while at < end:
+            line = at
+            while at < end and (data[at] != CR or data[at + 1] != LF):
+                at += 1
+            if data[line] == UPPER_N and data[line : line + 5] == NATS:
+                first = line + len(ID_NAME)
+                if last > 0 or first > at or data[line:first] != ID_NAME:
+                    return False
+                while first < at and data[first] == BLANK:
+                    first += 1
+                last = at
+            at += 2
+        if at != end or data[end:ps] != CRLF or (last > 0 and first == last):
+            return False
+        msg_id = data[first:last]
+        if last > 0 and not (
+            self.window_loaded
+            and self.rules.window > 0
+            and self.window.enter(msg_id, int(self.log.staged_seq + 1), now)
         ):
-            return False
-        while start < end and data[start] == BLANK:
-            start += 1
-        at = start
-        while at < end and data[at] != CR:
-            at += 1
-        if at < end or at == start or data[end:ps] != BLOCK_END:
-            return False
-        msg_id = data[start:end]
-        if not self.window.enter(msg_id, int(self.log.staged_seq + 1), now):
             return False
         self.last_id = msg_id
         return True

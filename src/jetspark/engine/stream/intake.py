@@ -112,7 +112,7 @@ class Intake:
             or self.log.read_only
             or self.log.full
             or (re > rs and data[re - 1] == _UPPER_I)
-            or (ps > hs and not self.checks.take_id(data, hs, ps, now))
+            or (ps > hs and not self.checks.take_headers(data, hs, ps, now))
         ):
             if (
                 self.appending

@@ -163,6 +163,8 @@ class Server:
             raise
         log.info("Listening for client connections on %s:%d", self.settings.host, self.port)
         log.info("Server is ready")
+        if self.runtime is not None:
+            self.runtime.keep_house()
 
     async def _start_monitor(self) -> None:
         """Open the monitoring ports that are asked for; only then is that code loaded."""

@@ -45,6 +45,7 @@ log = logging.getLogger("jetspark.replica")
 
 # What may wait to be taken: more is not asked for.
 WAITING_CHUNKS: Final = 8
+WAITING_BYTES: Final = 8 * 1024 * 1024
 
 
 class RemoteFeed:
@@ -70,6 +71,7 @@ class RemoteFeed:
         self._clock = clock
         self._times = times
         self._waiting: deque[Chunk] = deque()
+        self._bytes = 0
         self._pending = 0
         # From where the copy reads; None until it said so. ``_read`` is what came so far.
         self._start: tuple[int, int] | None = None
@@ -94,7 +96,7 @@ class RemoteFeed:
 
     def start(self, seq: int, time_ns: int = 0) -> None:
         """Read from a sequence on, or from a time; forget what was read."""
-        self._waiting.clear()
+        self._forget()
         self._start = (seq, time_ns)
         self._read = seq - 1
         self._started_ns = self.origin.created_ns if self.origin is not None else 0
@@ -107,7 +109,9 @@ class RemoteFeed:
         if not self._waiting:
             return None
         self._room.set()
-        return self._waiting.popleft()
+        chunk = self._waiting.popleft()
+        self._bytes -= chunk.size
+        return chunk
 
     def stored(self, seq: int) -> None:
         """Streams that keep what somebody needs are not copied from remotes (copy.py)."""
@@ -202,7 +206,7 @@ class RemoteFeed:
             if chunk is not None:
                 self._pause = self._times.retry_first
                 self._put(chunk, reading)
-            while len(self._waiting) >= WAITING_CHUNKS:
+            while len(self._waiting) >= WAITING_CHUNKS or self._bytes >= WAITING_BYTES:
                 self._room.clear()
                 await self._room.wait()
             chunk = await reading.next_chunk()
@@ -217,8 +221,13 @@ class RemoteFeed:
             last.extend(chunk)
         else:
             self._waiting.append(chunk)
+        self._bytes += chunk.size
         self._read = max(self._read, chunk.through)
         self._woken()
+
+    def _forget(self) -> None:
+        self._waiting.clear()
+        self._bytes = 0
 
     async def _look(self, api: ApiClient) -> None:
         """Ask the leader about the stream; one made anew is read when the copy says from where."""
@@ -233,8 +242,12 @@ class RemoteFeed:
         )
         self._heard()
         self.error = b""
+        if self._reading is None and not self._filters:
+            # A guess, until a consumer counts.
+            behind = max(self._read, info.state.first_seq - 1)
+            self._pending = max(info.state.last_seq - behind, 0)
         if self._started.is_set() and created_ns != self._started_ns:
-            self._waiting.clear()
+            self._forget()
             self._start = None
             self._started.clear()
         elif self._started.is_set() and info.state.last_seq < self._read:

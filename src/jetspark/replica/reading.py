@@ -169,6 +169,7 @@ class Reading:
         if not sequences:
             raise ConsumerGap(expected, int(words[first + 1]))
         chunk.through = self.position = sequences[-1]
+        chunk.size = sum(map(len, payloads)) + sum(map(len, headers))
         return chunk
 
     async def look_behind(self, origin: OriginState | None) -> Chunk | None:

@@ -166,11 +166,10 @@ SAMPLES: Final[list[tuple[str, str, str, Any]]] = [
     ("jetspark.remotes", "jetspark { remotes { hub { url: 'nats://a:4222', credentials: c } } }",
      "jetspark.remotes", (Remote(name="hub", url=("nats://a:4222",), credentials="c"),)),
     ("jetspark.remotes",
-     "jetspark { remotes { h { urls: ['tls://a', 'tls://b'], user: u, pass: p,"
-     " tls { insecure: true } } } }",
+     "jetspark { remotes { h { urls: ['tls://a','tls://b'], user: u, pass: p, tls {} } } }",
      "jetspark.remotes",
      (Remote(name="h", url=("tls://a", "tls://b"), user="u", password=Secret("p"),
-             tls=Tls(insecure=True)),)),
+             tls=Tls()),)),
     ("jetspark.remotes", "jetspark { remotes { h { url: 'nats://a', token: t } } }",
      "jetspark.remotes", (Remote(name="h", url=("nats://a",), token=Secret("t")),)),
     ("jetspark.remotes", "jetspark { remotes { h { url: 'nats://a', nkey: f } } }",

@@ -96,10 +96,12 @@ class Copy:
     def advance(self, budget: Budget, now: int) -> int:
         """Copy some messages: DONE, MORE to do, or STALLED until later."""
         origin = self.origin
-        self.error = self._why_not(origin)
-        if origin is not None:
-            self._heard_ns = origin.heard_ns(now) or self._heard_ns
-        if origin is None or self.error or not origin.ident:
+        self.error = b""
+        if origin is None:
+            self.error = self.unreachable or error_body(ErrCode.STREAM_NOT_FOUND)
+            return DONE
+        self._heard_ns = origin.heard_ns(now) or self._heard_ns
+        if not origin.ident:
             return DONE
         log = self.stream.log
         if log.read_only or log.full or self.stream.rules.sealed:
@@ -123,12 +125,6 @@ class Copy:
         if log.staged_position > staged:
             self._staged = int(log.staged_position)
         return result
-
-    def _why_not(self, origin: Origin | None) -> bytes:
-        """What keeps the stream from being copied, as the body of an error."""
-        if origin is None:
-            return self.unreachable or error_body(ErrCode.STREAM_NOT_FOUND)
-        return origin.refusal
 
     def _find(self, origin: Origin, budget: Budget) -> bool:
         """Find out from where to read on; False when that takes another turn."""

@@ -63,6 +63,11 @@ class Chunk:
         self.through = max(self.through, other.through)
         self.size += other.size
 
+    def drop_first(self, count: int) -> None:
+        """Leave out messages that are not wanted."""
+        for column in (self.sequences, self.times, self.subjects, self.headers, self.payloads):
+            del column[:count]
+
 
 class Feed(Protocol):
     """One remote stream as one copy reads it."""

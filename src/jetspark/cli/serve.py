@@ -99,7 +99,7 @@ def _run(settings: Settings, flags: tuple[str, ...]) -> None:
 
 
 async def _serve(settings: Settings, flags: tuple[str, ...]) -> None:
-    server = Server(config=settings, upstreams=_upstreams(settings))
+    server = _server(settings)
     stop = asyncio.Event()
     _on_signals(server, stop, flags)
     log.info("Starting jetspark (%s)", "compiled" if COMPILED else "interpreted")
@@ -117,6 +117,15 @@ async def _serve(settings: Settings, flags: tuple[str, ...]) -> None:
         await stop.wait()
         log.info("Initiating Shutdown...")
     log.info("Server Exiting..")
+
+
+def _server(settings: Settings) -> Server:
+    """The server that was asked for: a replica of another, or one that has streams itself."""
+    if settings.jetspark.replica is None:
+        return Server(config=settings, upstreams=_upstreams(settings))
+    from jetspark.replica import ReplicaServer
+
+    return ReplicaServer(config=settings)
 
 
 def _upstreams(settings: Settings) -> UpstreamFactory | None:

@@ -16,3 +16,18 @@ class LinkTimes(msgspec.Struct, frozen=True, kw_only=True):
     ping: float = 10.0  # two of these without an answer: the connection counts as lost
     reconnect_first: float = 0.2
     reconnect_max: float = 10.0
+
+
+class ReplicaTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """How patient a read replica is.
+
+    ``poll`` is how often the leader's list of streams is read without a reason; ``bridge`` is for
+    the connection that carries clients' traffic, ``copying`` for the one that copies.
+    """
+
+    poll: float = 2.0
+    bridge: LinkTimes = LinkTimes(connect=2.0, ping=2.0, reconnect_first=0.1, reconnect_max=2.0)
+    copying: LinkTimes = LinkTimes(ping=2.0, retry_first=0.2, retry_max=2.0, reconnect_max=2.0)
+
+
+DEFAULT_TIMES = ReplicaTimes()

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from jetspark.client.auth import check_credentials
 from jetspark.client.connect_arguments import client_options
 from jetspark.client.core import ClientCore
@@ -126,27 +128,34 @@ class RemoteUpstream:
         log.debug("Remote %r: %s", self._remote.name, error)
 
     def _options(self) -> ClientOptions:
-        remote, times = self._remote, self._times
-        return client_options(
-            remote.url,
-            name=f"jetspark copies ({remote.name})",
-            user=remote.user,
-            password=remote.password.value,
-            token=remote.token.value,
-            nkey_seed=Path(remote.nkey).read_text().strip() if remote.nkey else "",
-            credentials=remote.credentials,
-            tls=_context(remote.tls) if remote.tls is not None else None,
-            tls_first=remote.tls is not None and remote.tls.handshake_first,
-            connect_timeout=times.connect,
-            timeout=times.request,
-            ping_interval=times.ping,
-            max_reconnects=-1,
-            reconnect_wait=times.reconnect_first,
-            reconnect_wait_max=times.reconnect_max,
-            retry_on_failed_connect=True,
-            disconnected_callback=self._on_lost,
-            error_callback=self._on_error,
+        options = remote_options(
+            self._remote, self._times, f"jetspark copies ({self._remote.name})"
         )
+        return msgspec.structs.replace(
+            options, disconnected_callback=self._on_lost, error_callback=self._on_error
+        )
+
+
+def remote_options(remote: Remote, times: LinkTimes, name: str) -> ClientOptions:
+    """How to connect to a remote: for ever, whatever happens."""
+    return client_options(
+        remote.url,
+        name=name,
+        user=remote.user,
+        password=remote.password.value,
+        token=remote.token.value,
+        nkey_seed=Path(remote.nkey).read_text().strip() if remote.nkey else "",
+        credentials=remote.credentials,
+        tls=_context(remote.tls) if remote.tls is not None else None,
+        tls_first=remote.tls is not None and remote.tls.handshake_first,
+        connect_timeout=times.connect,
+        timeout=times.request,
+        ping_interval=times.ping,
+        max_reconnects=-1,
+        reconnect_wait=times.reconnect_first,
+        reconnect_wait_max=times.reconnect_max,
+        retry_on_failed_connect=True,
+    )
 
 
 def _context(tls: Tls) -> ssl.SSLContext:

@@ -15,9 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from jetspark.clock import SystemClock
-from jetspark.engine.stream.config import API_LEVEL
 from jetspark.ids import Nuid
-from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
+from jetspark.protocol.handshake import ServerInfo
 from jetspark.server.accounts import Account
 from jetspark.server.arguments import OurSettings, combined, raise_open_files_limit, users_by_name
 from jetspark.server.auth.authenticator import Authenticator
@@ -28,6 +27,7 @@ from jetspark.server.config import ConfigProblem, ConfigRefused, plan_reload
 from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
 from jetspark.server.connection import Connection
+from jetspark.server.greeting import greeting
 from jetspark.server.jetstream import JetStreamRuntime
 from jetspark.server.keepalive import Keepalive
 from jetspark.server.receiver import Pending, Receiver
@@ -35,7 +35,6 @@ from jetspark.server.remotes import Remotes, UpstreamFactory
 from jetspark.server.router import Router
 from jetspark.server.tls import TlsRuntime, tls_runtime
 from jetspark.units import Nanoseconds, seconds
-from jetspark.version import NATS_VERSION, VERSION
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -52,14 +51,9 @@ _T = TypeVar("_T")
 
 
 class Server:
-    """A NATS server with JetStream in this process.
+    """A NATS server with JetStream in this process; `jetspark.Server` has its arguments.
 
-    ``port`` -1 takes any free port. ``store_dir`` None keeps the store in a private folder that is
-    removed when the server closes. ``http_port`` opens the monitoring port (-1: any free one), on
-    which ``mounts`` are served too, ASGI applications by path. ``config`` is a configuration file
-    in nats-server's language, or `Settings`; what is given here as an argument wins over it.
-    ``ours`` are the settings of the ``jetspark`` block, such as ``commit_delay="2ms"``.
-    ``upstreams`` connects to the ``remotes`` of that block: ``jetspark.replica.connect_remote``.
+    This one knows neither the client nor remote servers: ``upstreams`` connects to those.
     """
 
     def __init__(
@@ -156,6 +150,7 @@ class Server:
             name = self.server_name
             self.runtime = JetStreamRuntime(self.settings, self.clock, name, self._remotes)
             self.runtime.open(accounts, self.flush)
+        await self.before_listening()
         try:
             self._listener = await asyncio.get_running_loop().create_server(
                 self._accept, self.settings.host, max(self.settings.port, 0), backlog=BACKLOG
@@ -167,6 +162,9 @@ class Server:
             raise
         log.info("Listening for client connections on %s:%d", self.settings.host, self.port)
         log.info("Server is ready")
+
+    async def before_listening(self) -> None:
+        """For servers that are more than this one: the store is open, no client is there yet."""
 
     async def _start_monitor(self) -> None:
         """Open the monitoring ports that are asked for; only then is that code loaded."""
@@ -344,29 +342,7 @@ class Server:
 
     def info(self, client_id: int, client_ip: str, account: str) -> ServerInfo:
         """INFO for a client; ``account`` once it is known."""
-        tls = self.tls
-        return ServerInfo(
-            server_id=self.server_id,
-            server_name=self.server_name,
-            version=NATS_VERSION,
-            proto=1,
-            host=self.settings.client_advertise.rpartition(":")[0] or self.settings.host,
-            port=int(self.settings.client_advertise.rpartition(":")[2] or self.port),
-            headers=self.headers,
-            auth_required=self.authenticator.announced,
-            tls_required=tls is not None,
-            tls_verify=tls is not None and tls.verify,
-            max_payload=self.settings.max_payload,
-            jetstream=self.runtime is not None,
-            client_id=client_id,
-            client_ip=client_ip,
-            connect_info=bool(account),
-            remote_account=account,
-            ldm=self.lame_duck,
-            domain=self.settings.jetstream.domain,
-            api_lvl=API_LEVEL,
-            jetspark=JetsparkInfo(version=VERSION, min_last_seq=self.runtime is not None),
-        )
+        return greeting(self, client_id, client_ip, account)
 
     def flush(self, router: Router | None = None) -> bool:
         """Write what was queued; True if somebody cannot keep up with what they get."""

@@ -8,6 +8,7 @@ import msgspec
 
 from jetspark.server.config.blocks import ANY, Field, Setting, read_block, read_whole_block
 from jetspark.server.config.jetstream import AtomicLimits, Durability
+from jetspark.server.config.replica import Replica, read_replica
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.tls import Tls, read_remote_tls
 from jetspark.server.config.values import (
@@ -88,6 +89,7 @@ class Jetspark(msgspec.Struct, frozen=True, kw_only=True):
     monitor_token: Secret = Secret()
     dashboard: Dashboard = Dashboard()
     remotes: tuple[Remote, ...] = ()
+    replica: Replica | None = None
 
 
 def read_jetspark(setting: Setting) -> Jetspark:
@@ -192,4 +194,5 @@ _FIELDS: Final = {
     "monitor_token": Field(secret),
     "dashboard": Field(_dashboard),
     "remotes": Field(_remotes),
+    "replica": Field(read_replica),
 }

@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
+from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
 
 from jetspark.testing.batch_crashes import run_batch_crashes  # noqa: E402 - needs the path above
 from jetspark.testing.store_crashes import run_crashes  # noqa: E402
@@ -54,6 +55,21 @@ def consumer_kills(deadline: float, seed: int) -> str:
         f"{campaign.lives} kills, {len(campaign.delivered)} delivered, "
         f"{len(campaign.confirmed)} acknowledgements answered, 0 lost, 0 invented"
     )
+
+
+def remote_copies(deadline: float, seed: int) -> str:
+    """A mirror and a source of another server, while both servers and the way there break."""
+    told = []
+    for kind in ("jetspark", "nats-server"):
+        half = time.monotonic() + (deadline - time.monotonic()) / (2 if kind == "jetspark" else 1)
+        with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+            campaign = RemoteCopies(Path(folder), kind, seed)
+            try:
+                asyncio.run(campaign.run(half))
+            finally:
+                campaign.close()
+        told.append(f"{kind}: {campaign.broken} breaks, {campaign.published} messages")
+    return f"{'; '.join(told)}; 0 skipped, 0 doubled"
 
 
 def fuzz_protocol(deadline: float, seed: int) -> str:
@@ -120,6 +136,7 @@ def rewrites(deadline: float, seed: int) -> str:
 CAMPAIGNS: tuple[Campaign, ...] = (
     kills,
     consumer_kills,
+    remote_copies,
     crashes,
     batches,
     flips,

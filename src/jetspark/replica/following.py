@@ -18,6 +18,7 @@ from jetspark.api.base import Timestamp
 from jetspark.api.stream import StreamConfig, StreamInfo
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
 from jetspark.client.jetstream.stream_lists import stream_pages
+from jetspark.client.message import Message
 from jetspark.engine.stream.state import stream_state
 from jetspark.errors import Error
 from jetspark.replica.bridge import Bridge
@@ -32,6 +33,7 @@ from jetspark.replica.followed import (
     wanted,
 )
 from jetspark.replica.local import LocalStreams
+from jetspark.server.config import ConfigProblem, ConfigRefused
 from jetspark.units import parse_rfc3339
 
 log = logging.getLogger("jetspark.replica")
@@ -73,7 +75,9 @@ class Following:
 
     def find(self, name: str) -> Followed | None:
         """A copied stream whose copy may be asked."""
-        return None if name in self._suspects else self.streams.get(name)
+        if name in self._suspects and self._bridge.up:
+            return None
+        return self.streams.get(name)
 
     def note_shown(self, name: str, seq: int) -> None:
         """Clients were shown a sequence of a stream: the copy does not answer from before it."""
@@ -94,7 +98,15 @@ class Following:
             assert stream is not None
             config, metadata = stream.config, stream.config.metadata
             created = metadata.get(CREATED_KEY)
-            if created is None or not wanted(name, self._patterns):
+            if created is None:
+                raise ConfigRefused((
+                    ConfigProblem(
+                        "", 0,
+                        f"the store has a stream {name} that is no copy: a replica needs a store "
+                        "of its own, give it another folder (-sd)",
+                    ),
+                ))  # fmt: skip
+            if not wanted(name, self._patterns):
                 log.info("Stream %s is no copy that is asked for any more: dropped", name)
                 self._local.drop(name)
                 continue
@@ -109,9 +121,8 @@ class Following:
     async def run(self) -> None:
         """Follow the leader until cancelled."""
         subscription = self._bridge.add_subscription(
-            ADVISORIES, "", pending_msgs=1000, pending_bytes=1 << 20,
-            callback=lambda _message: self._look.set(),
-        )  # fmt: skip
+            ADVISORIES, "", pending_msgs=1000, pending_bytes=1 << 20, callback=self._on_advisory
+        )
         try:
             while True:
                 self._look.clear()
@@ -120,6 +131,14 @@ class Following:
                 await self._pause()
         finally:
             subscription.end(None)
+
+    def _on_advisory(self, message: Message) -> None:
+        """A stream came, went or changed; one made anew is not read from its old copy."""
+        self._look.set()
+        _, _, kind_and_name = message.subject.partition(".STREAM.")
+        kind, _, name = kind_and_name.partition(".")
+        if kind in {"CREATED", "DELETED"} and name in self.streams:
+            self.suspect(name)
 
     async def _pause(self) -> None:
         """Wait for the next look; copies that are not whole yet are watched meanwhile."""

@@ -20,6 +20,7 @@ import msgspec
 from jetspark.api.stream import StreamConfig
 from jetspark.client.options import ClientOptions
 from jetspark.clock import Clock
+from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.replicate.upstream import Upstream
 from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
 from jetspark.replica.announce import Announcer, announced_url
@@ -146,7 +147,9 @@ class ReplicaServer(Server):
             self._times.poll,
         )
         following.adopt()
-        passed = PassedReads(router, bridge, self.settings.jetspark.min_last_seq_wait / 1e9)
+        ours = self.settings.jetspark
+        held = HeldReads(ours.held_reads_max)
+        passed = PassedReads(router, bridge, ours.min_last_seq_wait / 1e9, held)
         reads = Reads(router, bridge, following.find, passed)
         router.relay = ReplicaRelay(bridge, reads, guard, self._own_bridge, following.suspect)
         self._parts = Parts(bridge, following, passed, reads, router)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.client.cluster import Cluster
+from tests.integration.remotes import HUB, as_copied, caught_up, copying, make, rows, until
 
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import AckPolicy
@@ -114,6 +115,38 @@ async def test_reading_goes_on_over_a_step_down_and_a_killed_node(
 
         assert sorted(seen) == list(range(1, 61))
         assert kind == "pull" or seen == list(range(1, 61))
+
+
+async def test_a_remote_mirror_of_three_copies_misses_nothing(cluster: Cluster, name: str) -> None:
+    """Issue 9: the leader steps down, then the node that the copy reads from is killed."""
+    killed: int | None = None
+    async with await opened(cluster) as nc, copying(",".join(cluster.urls)) as server:
+        js = nc.jetstream(timeout=10.0)
+        config = StreamConfig(name=name, subjects=(name,), num_replicas=3, allow_direct=True)
+        await js.create_stream(config, timeout=20)
+        try:
+            async with await connect(server.client_url) as here:
+                await make(here, "M", mirror={"name": name, "external": HUB})
+                await make(here, "S", sources=[{"name": name, "external": HUB}])
+                for n in range(1, 91):
+                    await published(js, name, n)
+                    if n == 30:
+                        await step_down(nc, name)
+                    if n == 60:
+                        killed = 0  # the first of the URLs
+                        await asyncio.to_thread(cluster.kill, killed)
+                last = (await (await js.stream(name)).info(timeout=10)).state.last_seq
+                await caught_up(here, "M", last)
+                await until(here, "S", lambda found: found["sources"][0]["lag"] == 0)
+
+                theirs = await rows(nc, name)
+                assert [row[4] for row in theirs] == [b"%d" % n for n in range(1, 91)]
+                assert await rows(here, "M") == as_copied(theirs)
+                assert [row[4] for row in await rows(here, "S")] == [row[4] for row in theirs]
+        finally:
+            if killed is not None:
+                await asyncio.to_thread(cluster.start, killed)
+                await cluster.wait_ready()
 
 
 async def test_a_handle_reads_its_own_writes_on_three_copies(cluster: Cluster, name: str) -> None:

@@ -82,7 +82,9 @@ class Engine(Consumers):
         self.transfers = Transfers(self)
         self.purges = Purges(self.mark_dirty)
         self.upstreams: Upstreams = upstreams or NoUpstreams()
-        self.copies = Copies(self.streams, self.mark_dirty, self.hub.agenda, self.upstreams)
+        interest = self.look_for_interest
+        agenda = self.hub.agenda
+        self.copies = Copies(self.streams, self.mark_dirty, agenda, self.upstreams, interest)
         # `$JS.API` answers so far, and those that were errors; direct gets are none.
         self.api_total = 0
         self.api_errors = 0
@@ -251,11 +253,8 @@ class Engine(Consumers):
 
     def wants_inboxes(self) -> bool:
         """Say whether a stream has subjects that begin with an underscore, as inboxes do."""
-        return any(
-            subject[0] in "_*>"
-            for stream in self.streams.values()
-            for subject in stream.config.subjects
-        )
+        wanted = (stream.config.subjects for stream in self.streams.values())
+        return any(subject[0] in "_*>" for subjects in wanted for subject in subjects)
 
     def mark_dirty(self, stream: Stream) -> None:
         """A stream has staged something that the committer should get."""

@@ -26,6 +26,9 @@ from jetspark.clock import Clock
 from jetspark.engine.replicate.upstream import Chunk, OriginState
 from jetspark.errors import (
     ApiError,
+    ConsumerDeleted,
+    ConsumerGap,
+    ConsumerNotFound,
     Error,
     StreamNotFound,
 )
@@ -139,6 +142,13 @@ class RemoteFeed:
             self._again.clear()
             try:
                 await self._read_on()
+            except (ConsumerDeleted, ConsumerGap, ConsumerNotFound) as error:
+                # Another consumer will do; at once, unless the last one came to nothing.
+                if self._pause > self._times.retry_first:
+                    self._note(error)
+                else:
+                    self._again.set()
+                    self._pause = min(self._pause * 2, self._times.retry_max)
             except (Error, OSError) as error:
                 self._note(error)
             except Exception as error:  # a feed that died silently would be a copy that lies

@@ -15,6 +15,7 @@ from jetspark.engine.batch.limits import STAGED_BYTES, BatchLimits
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.engine import Engine
 from jetspark.engine.ledger import NO_LIMIT, AccountLedger, ServerLedger
+from jetspark.engine.replicate.adoption import copies_first
 from jetspark.engine.replicate.upstream import Upstreams
 from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.stream import Stream
@@ -97,7 +98,7 @@ class JetStreamRuntime:
         drivers = {
             account.name: self.serve(account, granted, flush) for account, granted in accounts
         }
-        for stream_log in self._store.open(report_recovery, self._cannot_open):
+        for stream_log in copies_first(self._store.open(report_recovery, self._cannot_open)):
             owner = drivers.get(stream_log.identity.account)
             if owner is not None and stream_log.identity.name in owner.engine.streams:
                 log.error(

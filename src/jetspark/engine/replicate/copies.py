@@ -28,11 +28,13 @@ class Copies:
         mark_dirty: Callable[[Stream], None],
         agenda: Agenda,
         upstreams: Upstreams,
+        interest_changed: Callable[[Stream, int], None],
     ) -> None:
         self._streams = streams
         self._mark_dirty = mark_dirty
         self._agenda = agenda
         self._remotes = RemoteCopies(upstreams)
+        self._interest_changed = interest_changed
         self._followers: dict[str, list[Copy]] = {}
         self._ready: list[Copy] = []
         self._stalled: list[Copy] = []
@@ -43,13 +45,16 @@ class Copies:
         """A stream is there now: it may copy others, and others may copy it."""
         stream.followers = self._followers.setdefault(stream.config.name, [])
         for copy in stream.followers:
-            copy.meet(LocalOrigin(stream, copy.filters))
+            copy.meet(self._origin(stream, copy))
         self.changed(stream)
         self._list(stream.followers)
 
     def changed(self, stream: Stream) -> None:
-        """A stream may copy others than before."""
+        """A stream may copy others than before, or keep what it gets in another way."""
         config = stream.config
+        for follower in stream.followers:
+            follower.origin.keep(self._agenda)
+            follower.tell_stored()
         wanted = [config.mirror] if config.mirror is not None else list(config.sources)
         if not wanted and not stream.copies:
             return
@@ -82,7 +87,12 @@ class Copies:
             return
         self._followers.setdefault(source.name, []).append(copy)
         origin = self._streams.get(source.name)
-        copy.meet(LocalOrigin(origin, copy.filters) if origin is not None else None)
+        copy.meet(self._origin(origin, copy) if origin is not None else None)
+
+    def _origin(self, stream: Stream, copy: Copy) -> LocalOrigin:
+        origin = LocalOrigin(stream, copy.filters, self._mark_dirty)
+        origin.keep(self._agenda)
+        return origin
 
     def _end(self, copy: Copy) -> None:
         copy.over = True
@@ -90,8 +100,12 @@ class Copies:
             self._stalled.remove(copy)
         if copy.source.external is not None:
             self._remotes.end(copy)
-        else:
-            self._followers[copy.source.name].remove(copy)
+            return
+        self._followers[copy.source.name].remove(copy)
+        origin = copy.origin
+        if isinstance(origin, LocalOrigin) and origin.keeper is not None:
+            origin.close(for_good=True)
+            self._interest_changed(origin.stream, 0)
 
     def committed(self, stream: Stream) -> None:
         """Something became durable in a stream: what there is to copy, or room for more."""

@@ -12,10 +12,11 @@ from librt.random import Random
 from xxhash import xxh3_64_intdigest
 
 from jetspark.api.base import ApiErrorBody, decoder, encode
-from jetspark.api.enums import Retention
-from jetspark.api.stream import StreamConfig, StreamSource, StreamSourceInfo
+from jetspark.api.stream import StreamSource, StreamSourceInfo
 from jetspark.engine.outbox import Budget
+from jetspark.engine.replicate.counting import counted
 from jetspark.engine.replicate.origin import Origin, Row
+from jetspark.engine.stream.counters import CounterBroken
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.stream.ttl import INVALID, NO_TTL, parse_ttl
 from jetspark.errors.bodies import error_body
@@ -57,6 +58,8 @@ class Copy:
         self.error = b""
         # Why its remote cannot be asked, as the body of an error.
         self.unreachable = b""
+        # What stands for the origin in headers.
+        self.label = source.name.encode()
         # Which stream of that name is being read.
         self.ident = b""
         # What answers show: as far as everything is durable; and what is on its way there.
@@ -124,10 +127,7 @@ class Copy:
         """What keeps the stream from being copied, as the body of an error."""
         if origin is None:
             return self.unreachable or error_body(ErrCode.STREAM_NOT_FOUND)
-        config = origin.config
-        if config is not None and config.retention != Retention.LIMITS:
-            return error_body(ErrCode.STREAM_INVALID_CONFIG, err=no_retention(config))
-        return b""
+        return origin.refusal
 
     def _find(self, origin: Origin, budget: Budget) -> bool:
         """Find out from where to read on; False when that takes another turn."""
@@ -158,10 +158,21 @@ class Copy:
 
     def _copy_one(self, row: Row, now: int) -> bool:
         """Stage one message; False when the stream cannot take it now."""
-        block = self.labelled(stripped(row.headers), row.seq, row.subject)
+        block, body = self.labelled(stripped(row.headers), row.seq, row.subject), row.body
         renamed = self.renamed(row.subject)
-        if not self._admit(renamed, block, row.body):
+        value = None
+        if self.stream.rules.allow_counter:
+            try:
+                sum_up = counted(self.stream.checks.counters, self.label, row, block, renamed)
+            except CounterBroken:
+                self.error = error_body(ErrCode.COUNTER_BROKEN)
+                return False
+            if sum_up is None:
+                return True
+            value, block, body = sum_up
+        if not self._admit(renamed, block, body):
             return False
+        self.stream.checks.count = value
         self.prepare(row.seq)
         if not self.is_duplicate(now):
             self.stream.store(renamed, b"", self.time_for(row.time_ns, now))
@@ -215,6 +226,11 @@ class Copy:
             self._copied = 0
             self.landed()
 
+    def tell_stored(self) -> None:
+        """Let the origin know how far this is."""
+        if self.origin is not None:
+            self.origin.stored(self._shown[0])
+
     def landed(self) -> None:
         """Something became durable in the stream."""
         durable = self.stream.log.durable_position
@@ -222,8 +238,8 @@ class Copy:
         while self._on_the_way and self._on_the_way[0][0] <= durable:
             _, position, stored, _ = self._on_the_way.pop(0)
             self._shown = position, stored
-        if self._shown != shown and self.origin is not None:
-            self.origin.stored(self._shown[0])
+        if self._shown != shown:
+            self.tell_stored()
 
     def info(self, now: int) -> StreamSourceInfo:
         """How far it has come."""
@@ -296,11 +312,3 @@ def stripped(block: bytes) -> bytes:
         for start in _NOT_COPIED:
             block = remove_headers_starting(block, start)
     return block
-
-
-def no_retention(config: StreamConfig) -> str:
-    """Why a stream cannot be copied."""
-    return (
-        f"stream {config.name} has {config.retention.value} retention, and this "
-        "version of jetspark copies streams with limits retention only"
-    )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from xxhash import xxh3_64_intdigest
 
-from jetspark.api.stream import StreamConfig
+from jetspark.api.enums import Retention
+from jetspark.engine.consumer.agenda import Agenda
 from jetspark.engine.consumer.cursor import Cursor
+from jetspark.engine.replicate.keeper import Keeper
 from jetspark.engine.replicate.upstream import Chunk, Feed
 from jetspark.engine.stream.stream import Stream
+from jetspark.errors.bodies import error_body
+from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import CorruptRecord
 from jetspark.ids import short_id
 from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
@@ -33,12 +38,12 @@ class Origin(Protocol):
         """Empty while there is no such stream, or none is known."""
 
     @property
-    def config(self) -> StreamConfig | None:
-        """Its configuration, if that is known."""
-
-    @property
     def error(self) -> bytes:
         """What is wrong with reaching it, as the body of an error."""
+
+    @property
+    def refusal(self) -> bytes:
+        """Why it cannot be copied, as the body of an error."""
 
     def begin(self, position: int, start_time_ns: int) -> int:
         """Read what comes behind a sequence, or from a time on when that is not 0.
@@ -73,16 +78,17 @@ class LocalOrigin:
     """A stream of the same account."""
 
     error: Final = b""
+    refusal: Final = b""
 
-    def __init__(self, stream: Stream, filters: list[bytes]) -> None:
+    def __init__(
+        self, stream: Stream, filters: list[bytes], released: Callable[[Stream], None]
+    ) -> None:
         self.stream = stream
+        self.keeper: Keeper | None = None
+        self._filters = filters
+        self._released = released
         self._cursor = Cursor(stream.log.index, filters)
         self.ident: Final = short_id(stream.log.identity.stream_id).encode()
-
-    @property
-    def config(self) -> StreamConfig:
-        """Its configuration."""
-        return self.stream.config
 
     def begin(self, position: int, start_time_ns: int) -> int:
         """Read what comes behind a sequence, or from a time on."""
@@ -123,11 +129,25 @@ class LocalOrigin:
         """A stream of the same server is always heard of."""
         return now
 
+    def keep(self, agenda: Agenda) -> None:
+        """Have the stream keep what is not copied yet, if it would let go of it."""
+        lasting = self.stream.config.retention == Retention.LIMITS
+        if lasting and self.keeper is not None:
+            self.keeper.end()
+            self.keeper = None
+        elif not lasting and self.keeper is None:
+            self.keeper = Keeper(self.stream, self._filters, agenda)
+
     def stored(self, position: int) -> None:
         """Everything up to a sequence is durable in the copy."""
+        if self.keeper is not None and self.keeper.stored(position):
+            self._released(self.stream)
 
-    def close(self, *, for_good: bool) -> None:
-        """Nothing was opened."""
+    def close(self, *, for_good: bool) -> None:  # noqa: ARG002 - nothing stays either way
+        """Read no more."""
+        if self.keeper is not None:
+            self.keeper.end()
+            self.keeper = None
 
 
 class RemoteOrigin:
@@ -153,21 +173,22 @@ class RemoteOrigin:
         return short_id(xxh3_64_intdigest(known)).encode()
 
     @property
-    def config(self) -> StreamConfig | None:
-        """Its configuration, as it was last heard."""
+    def refusal(self) -> bytes:
+        """Remote streams that let go of messages are not copied: they would be lost on the way."""
         origin = self._feed.origin
-        return origin.config if origin is not None else None
+        if origin is None or origin.config.retention == Retention.LIMITS:
+            return b""
+        return error_body(
+            ErrCode.STREAM_INVALID_CONFIG,
+            err=f"stream {origin.config.name} of the remote has {origin.config.retention.value} "
+            "retention: this version of jetspark copies such streams on the same server only; "
+            "copy it there into a stream with limits retention, and copy that",
+        )
 
     @property
     def error(self) -> bytes:
         """What is wrong with reaching it."""
         return self._feed.error
-
-    @property
-    def last_seq(self) -> int:
-        """Its last sequence, as it was last heard."""
-        origin = self._feed.origin
-        return origin.last_seq if origin is not None else 0
 
     def begin(self, position: int, start_time_ns: int) -> int:
         """Read what comes behind a sequence, or from a time on."""

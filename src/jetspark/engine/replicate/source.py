@@ -15,6 +15,7 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.headers.names import STREAM_SOURCE
+from jetspark.ids import name_hash
 from jetspark.store.ledger import NOT_A_BATCH
 from jetspark.store.record import headers_end, subject_end
 
@@ -27,8 +28,11 @@ class Source(Copy):
         dests = [t.dest.encode() or b">" for t in source.subject_transforms]
         # As in released servers: filters and destinations, each joined by form feeds.
         self._which = b"%b %b" % (b"\f".join(self.filters) or b">", b"\f".join(dests) or b">")
-        self._name = source.name.encode()
-        self._key = NOT_A_BATCH + xxh3_128_hexdigest(self._name + b" " + self._which).encode()
+        # Streams of one name may come from several servers: labels tell them apart as released
+        # servers do.
+        where = f":{name_hash(source.external.api)}" if source.external is not None else ""
+        self.label = f"{source.name}{where}".encode()
+        self._key = NOT_A_BATCH + xxh3_128_hexdigest(self.label + b" " + self._which).encode()
         # Where a label is looked for next, downwards.
         self._search = -1
         # The last message of the origin that was stored, and what the log says of that.
@@ -60,7 +64,7 @@ class Source(Copy):
             budget.spend(len(label) + 1)
             self._search -= 1
             words = label.split(b" ")
-            if len(words) >= 5 and words[0] == self._name and b" ".join(words[2:4]) == self._which:
+            if len(words) >= 5 and words[0] == self.label and b" ".join(words[2:4]) == self._which:
                 self._stored = int(words[1])
                 ident = words[5] if len(words) > 5 else b""
                 break
@@ -92,7 +96,7 @@ class Source(Copy):
         if block:
             block = remove_header(block, STREAM_SOURCE)
         label = b"%b: %b %d %b %b %b\r\n" % (
-            STREAM_SOURCE, self._name, seq, self._which, subject, self.ident
+            STREAM_SOURCE, self.label, seq, self._which, subject, self.ident
         )  # fmt: skip
         return append_lines(block, label)
 

@@ -65,17 +65,19 @@ class Following:
         self._poll = poll
         self._api = ApiClient(bridge, DEFAULT_PREFIX, 5.0)
         self._deletions = Deletions(self._api, local)
+        # Told when a copy may no longer be what it was.
+        self.on_change: Callable[[], None] = lambda: None
         self._look = asyncio.Event()
         self._complained: dict[str, str] = {}
         self.streams: dict[str, Followed] = {}
         # Streams that something was done to through this replica: to be looked at before the
         # copy answers again.
-        self._suspects: dict[str, int] = {}
+        self.suspects: dict[str, int] = {}
         self._looks = 0
 
     def find(self, name: str) -> Followed | None:
         """A copied stream whose copy may be asked."""
-        if name in self._suspects and self._bridge.up:
+        if name in self.suspects and self._bridge.up:
             return None
         return self.streams.get(name)
 
@@ -88,7 +90,8 @@ class Following:
     def suspect(self, name: str) -> None:
         """A client asks the leader to change a stream: its copy answers when that is followed."""
         if wanted(name, self._patterns):
-            self._suspects[name] = self._looks + 2
+            self.suspects[name] = self._looks + 2
+            self.on_change()
             self._look.set()
 
     def adopt(self) -> None:
@@ -148,12 +151,12 @@ class Following:
             behind = [followed for followed in self.streams.values() if not followed.whole]
             for followed in behind:
                 self._note_whole(followed)
-            seconds = WHOLE_SECONDS if behind or self._suspects else until - loop.time()
+            seconds = WHOLE_SECONDS if behind or self.suspects else until - loop.time()
             try:
                 async with asyncio.timeout(max(seconds, 0.001)):
                     await self._look.wait()
             except TimeoutError:
-                if self._suspects:
+                if self.suspects:
                     return
 
     async def _follow(self) -> None:
@@ -166,14 +169,14 @@ class Following:
             self._complain("", f"cannot read the list of streams: {error}")
             return
         self._complained.pop("", None)
-        done = [name for name, at in self._suspects.items() if at <= self._looks]
+        done = [name for name, at in self.suspects.items() if at <= self._looks]
         for name in done:
-            del self._suspects[name]
+            del self.suspects[name]
 
     async def _follow_deletions(self, info: StreamInfo) -> None:
         name = info.config.name
         followed = self.streams[name]
-        hurry = name in self._suspects
+        hurry = name in self.suspects
         if not await self._deletions.follow(followed, info, now=hurry):
             self._drop(name)
             self._begin(info)
@@ -211,6 +214,8 @@ class Following:
             followed = self._begin(info)
             if followed is None:
                 return False
+        if followed.config.allow_direct != info.config.allow_direct:
+            self.on_change()
         followed.config, followed.state = info.config, info.state
         followed.reads = name not in self._no_reads
         if not followed.whole:
@@ -257,6 +262,7 @@ class Following:
             self._follow_config(followed)
 
     def _drop(self, name: str) -> None:
+        self.on_change()
         self.streams.pop(name, None)
         refusal = self._local.drop(name) if self._local.find(name) is not None else ""
         if refusal:

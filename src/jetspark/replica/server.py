@@ -150,7 +150,7 @@ class ReplicaServer(Server):
         ours = self.settings.jetspark
         held = HeldReads(ours.held_reads_max)
         passed = PassedReads(router, bridge, ours.min_last_seq_wait / 1e9, held)
-        reads = Reads(router, bridge, following.find, passed)
+        reads = Reads(router, bridge, following, passed)
         router.relay = ReplicaRelay(bridge, reads, guard, self._own_bridge, following.suspect)
         self._parts = Parts(bridge, following, passed, reads, router)
         await bridge.open()

@@ -27,7 +27,7 @@ async def test_a_client_finds_a_near_replica_as_the_page_says() -> None:
     example = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     lines = "\n".join(f"    {line}" for line in example[0].splitlines())
     names: dict[str, object] = {"jetspark": jetspark}
-    exec(f"async def run(client):\n{lines}\n    return near, reader\n", names)  # noqa: S102
+    exec(f"async def run(client):\n{lines}\n    return near, reader\n", names)
     async with (
         jetspark.Server() as leader,
         ReplicaServer(leader.client_url, streams=["KV_*"]) as replica,

@@ -6,15 +6,13 @@ workers do and how they are judged is in tests/campaigns/replica_histories.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+import asyncio
 from pathlib import Path
 
 import pytest
 from tests.campaigns.replica_histories import Stopped, history, stalling
-from tests.client.cluster import Cluster
 from tests.client.servers import ServerProcess
-from tests.integration.replicas import Stall, copied, replica_of
+from tests.integration.replicas import Stall, copied, leading, replica_of
 
 import jetspark
 
@@ -36,34 +34,21 @@ async def test_a_copy_that_stalls_inside_breaks_no_promise(seed: int) -> None:
         await copied(replica, "KV_h", 1)
 
 
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    """Ends what a test started."""
-    with ExitStack() as started:
-        yield started
-
-
 @pytest.mark.parametrize("leader", ["jetspark", "nats-server", "cluster"])
 async def test_a_replica_that_is_stopped_and_goes_on_breaks_no_promise(
-    leader: str, tmp_path: Path, stack: ExitStack
+    leader: str, tmp_path: Path
 ) -> None:
-    if leader == "cluster":
-        cluster = Cluster(tmp_path)
-        stack.callback(cluster.close)
-        await cluster.wait_ready()
-        urls = cluster.urls
-    else:
-        running = ServerProcess(leader, tmp_path / "leader", "-js")
-        stack.callback(running.kill)
-        urls = [running.url]
-    flags = ("--replica-of", ",".join(urls), "--streams", "KV_*")
-    replica = ServerProcess("jetspark", tmp_path / "replica", *flags)
-    stack.callback(replica.kill)
-    async with (
-        await jetspark.connect(urls) as at_leader,
-        await jetspark.connect(replica.url) as at_replica,
-        await jetspark.connect(replica.url) as another,
-        stalling(Stopped(replica.process.pid), 3),
-    ):
-        copies = 3 if leader == "cluster" else 1
-        await history([at_leader, at_replica, another], 3, 400, copies)
+    async with leading(leader, tmp_path) as urls:
+        flags = ("--replica-of", ",".join(urls), "--streams", "KV_*")
+        replica = await asyncio.to_thread(ServerProcess, "jetspark", tmp_path / "replica", *flags)
+        try:
+            async with (
+                await jetspark.connect(urls) as at_leader,
+                await jetspark.connect(replica.url) as at_replica,
+                await jetspark.connect(replica.url) as another,
+                stalling(Stopped(replica.process.pid), 3),
+            ):
+                copies = 3 if leader == "cluster" else 1
+                await history([at_leader, at_replica, another], 3, 320, copies)
+        finally:
+            replica.kill()

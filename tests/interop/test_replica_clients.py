@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import nats
@@ -10,24 +9,19 @@ import nats.errors
 import pytest
 from nats.js.api import KeyValueConfig
 from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
-from tests.client.servers import ServerProcess
+from tests.integration.replicas import leading
 from tests.interop.nats_js_script import started
 
 from jetspark.replica import ReplicaServer
 
-
-@pytest.fixture(scope="module", params=["nats-server", "jetspark"])
-def leader(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    running = ServerProcess(request.param, tmp_path_factory.mktemp("leader"), "-js")
-    yield running.url
-    running.kill()
+LEADERS = pytest.mark.parametrize("kind", ["nats-server", "jetspark"])
 
 
-async def test_nats_js_uses_a_bucket(leader: str, tmp_path: Path) -> None:
+@LEADERS
+async def test_nats_js_uses_a_bucket(kind: str, tmp_path: Path) -> None:
     async with (
-        ReplicaServer(leader, streams=["KV_*"], store_dir=tmp_path) as replica,
+        leading(kind, tmp_path / "leader") as leader,
+        ReplicaServer(leader, streams=["KV_*"], store_dir=tmp_path / "replica") as replica,
         started("replica.mjs", {"replica": replica.client_url}) as script,
     ):
         results = await script.results()
@@ -41,8 +35,12 @@ async def test_nats_js_uses_a_bucket(leader: str, tmp_path: Path) -> None:
         }
 
 
-async def test_nats_py_uses_a_bucket(leader: str, tmp_path: Path) -> None:
-    async with ReplicaServer(leader, streams=["KV_*"], store_dir=tmp_path) as replica:
+@LEADERS
+async def test_nats_py_uses_a_bucket(kind: str, tmp_path: Path) -> None:
+    async with (
+        leading(kind, tmp_path / "leader") as leader,
+        ReplicaServer(leader, streams=["KV_*"], store_dir=tmp_path / "replica") as replica,
+    ):
         client = await nats.connect(replica.client_url)
         js = client.jetstream()
         kv = await js.create_key_value(KeyValueConfig(bucket="py", history=5))
@@ -51,7 +49,7 @@ async def test_nats_py_uses_a_bucket(leader: str, tmp_path: Path) -> None:
         with pytest.raises(KeyWrongLastSequenceError):
             await kv.update("a", b"3", revision)
         watcher = await kv.watchall()
-        first = await watcher.updates()
+        first = await watcher.updates()  # type: ignore[no-untyped-call]
         read, keys = await kv.get("a"), await kv.keys()
         await kv.delete("a")
 

@@ -39,6 +39,8 @@ from jetspark.units import parse_rfc3339
 log = logging.getLogger("jetspark.replica")
 
 ADVISORIES: Final = "$JS.EVENT.ADVISORY.STREAM.*.>"
+# Listing takes no more than one part in so many of the time.
+LIST_SHARE: Final = 20
 # How often a copy that is not whole yet is looked at.
 WHOLE_SECONDS: Final = 0.02
 
@@ -126,12 +128,15 @@ class Following:
         subscription = self._bridge.add_subscription(
             ADVISORIES, "", pending_msgs=1000, pending_bytes=1 << 20, callback=self._on_advisory
         )
+        loop = asyncio.get_running_loop()
         try:
             while True:
                 self._look.clear()
+                began = loop.time()
                 if self._bridge.up:
                     await self._follow()
-                await self._pause()
+                # Who has very many streams is not kept busy listing them.
+                await self._pause(max(self._poll, LIST_SHARE * (loop.time() - began)))
         finally:
             subscription.end(None)
 
@@ -143,10 +148,10 @@ class Following:
         if kind in {"CREATED", "DELETED"} and name in self.streams:
             self.suspect(name)
 
-    async def _pause(self) -> None:
+    async def _pause(self, pause: float) -> None:
         """Wait for the next look; copies that are not whole yet are watched meanwhile."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._poll
+        until = loop.time() + pause
         while not self._look.is_set() and loop.time() < until:
             behind = [followed for followed in self.streams.values() if not followed.whole]
             for followed in behind:
@@ -218,10 +223,22 @@ class Following:
             self.on_change()
         followed.config, followed.state = info.config, info.state
         followed.reads = name not in self._no_reads
+        # So a copy that does not go on is read from for a few seconds at most.
+        followed.shown = max(followed.shown, info.state.last_seq)
         if not followed.whole:
             self._note_whole(followed)
         self._follow_config(followed)
+        self._note_trouble(name)
         return followed.whole
+
+    def _note_trouble(self, name: str) -> None:
+        stream = self._local.find(name)
+        error = stream.copies[0].error if stream is not None and stream.copies else b""
+        if error:
+            text = error.decode(errors="replace")
+            self._complain(f"{name} copy", f"the copy of {name} does not go on: {text}")
+        else:
+            self._complained.pop(f"{name} copy", None)
 
     def _begin(self, info: StreamInfo) -> Followed | None:
         name = info.config.name

@@ -38,6 +38,7 @@ from jetspark.headers.names import (
 )
 from jetspark.headers.status import (
     MESSAGE_NOT_FOUND_TEXT,
+    NO_RESPONDERS,
     NOT_FOUND,
     parse_status,
     status_block,
@@ -131,7 +132,9 @@ class PassedReads:
     def refuse(self, read: Read) -> None:
         """The leader did not answer in time: answer here if that can be done now, else refuse."""
         # Without ``min_last_seq`` any copy may answer (ADR-31), when there is no better one.
-        if read.stream.dropped or read.request.min_last_seq <= read.stream.log.index.last_seq:
+        if read.stream.dropped and read.direct:
+            self._router.outbox.reply_status(read.reply, status_block(NO_RESPONDERS, b""))
+        elif read.stream.dropped or read.request.min_last_seq <= read.stream.log.index.last_seq:
             self.answer_here(read)
         else:
             outbox = self._router.outbox

@@ -119,6 +119,7 @@ class ReplicaServer(Server):
         self.replica: Final = self.settings.jetspark.replica
         self._leader_info: ServerInfo | None = None
         self._path: tuple[str, ...] = ()
+        self._was_up = False
         self._own_bridges: dict[ClientHandler, Bridge] = {}
         self._parts: Parts | None = None
 
@@ -151,7 +152,9 @@ class ReplicaServer(Server):
         held = HeldReads(ours.held_reads_max)
         passed = PassedReads(router, bridge, ours.min_last_seq_wait / 1e9, held)
         reads = Reads(router, bridge, following, passed)
-        router.relay = ReplicaRelay(bridge, reads, guard, self._own_bridge, following.suspect)
+        router.relay = ReplicaRelay(
+            bridge, reads, guard, self._own_bridges, self._make_own, following.suspect
+        )
         self._parts = Parts(bridge, following, passed, reads, router)
         await bridge.open()
         self.run(following.run())
@@ -224,14 +227,11 @@ class ReplicaServer(Server):
     ) -> Bridge:
         return Bridge(options, router, lambda: self.flush(router), on_change, self._on_shown)
 
-    def _own_bridge(self, client: ClientHandler) -> Bridge:
+    def _make_own(self, client: ClientHandler) -> Bridge:
         """The connection of a client that wants no echo of what it publishes."""
-        bridge = self._own_bridges.get(client)
-        if bridge is None:
-            assert self._parts is not None
-            bridge = self._bridge(self._parts.router, lambda: None, patient=True)
-            self._own_bridges[client] = bridge
-            self.run(self._open(bridge))
+        bridge = self._bridge(client.router, lambda: None, patient=True)
+        self._own_bridges[client] = bridge
+        self.run(self._open(bridge))
         return bridge
 
     def _on_shown(self, stream: str, seq: int) -> None:
@@ -272,11 +272,12 @@ class ReplicaServer(Server):
             bridge.blocked = "a replica of this server" if looped else ""
             path += theirs[: theirs.index(self.server_id)] if looped else theirs
             self._leader_info = info
-        if bridge.up:
+        if bridge.up and not self._was_up:
             log.info("Replica of %s (%s)", info.server_name, bridge.label)
             if bridge.lost:
                 log.warning("%d messages were lost while it could not be reached", bridge.lost)
                 bridge.lost = 0
+        self._was_up = bridge.up
         if path != self._path:
             self._path = path
             self._limit_payloads()
@@ -291,7 +292,9 @@ class ReplicaServer(Server):
         """What clients may send: no more than the leader takes."""
         own = self.settings.max_payload
         theirs = self._leader_info.max_payload if self._leader_info is not None else 0
-        return min(own, theirs) if theirs > 0 and own > 0 else own
+        if theirs <= 0:
+            return own
+        return min(own, theirs) if own > 0 else theirs
 
     # Clients -----------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import clients, consumer_cases, copies, interactive, replica, restart, start
+from bench import clients, consumer_cases, copies, interactive, replica, restart, spark, start
 from bench.cases import CASES, Case
 from bench.servers import OURS, PEER, running
 from bench.stream_cases import CASES as STREAM_CASES
@@ -92,6 +92,7 @@ def main() -> None:
     if arguments.only in "memory per idle consumer":
         consumer_cases.report(arguments.rounds)
     clients.report(arguments.rounds, only=arguments.only)
+    spark.report(arguments.rounds, only=arguments.only, scale=arguments.scale)
 
 
 if __name__ == "__main__":

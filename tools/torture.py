@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
+from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
 from tests.campaigns.replica_histories import replica_histories  # noqa: E402
 
 from jetspark.testing.batch_crashes import run_batch_crashes  # noqa: E402 - needs the path above
@@ -64,6 +65,21 @@ def replicas(deadline: float, seed: int) -> str:
         operations += replica_histories(seed + runs)
         runs += 1
     return f"{2 * runs} histories of {operations} operations, all linearizable"
+
+
+def remote_copies(deadline: float, seed: int) -> str:
+    """A mirror and a source of another server, while both servers and the way there break."""
+    told = []
+    for kind in ("jetspark", "nats-server"):
+        half = time.monotonic() + (deadline - time.monotonic()) / (2 if kind == "jetspark" else 1)
+        with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+            campaign = RemoteCopies(Path(folder), kind, seed)
+            try:
+                asyncio.run(campaign.run(half))
+            finally:
+                campaign.close()
+        told.append(f"{kind}: {campaign.broken} breaks, {campaign.published} messages")
+    return f"{'; '.join(told)}; 0 skipped, 0 doubled"
 
 
 def fuzz_protocol(deadline: float, seed: int) -> str:
@@ -130,6 +146,7 @@ def rewrites(deadline: float, seed: int) -> str:
 CAMPAIGNS: tuple[Campaign, ...] = (
     kills,
     consumer_kills,
+    remote_copies,
     replicas,
     crashes,
     batches,

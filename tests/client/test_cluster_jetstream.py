@@ -1,6 +1,7 @@
 """Consumers, watches and read-after-write on a real cluster of three (issue 7, Proof)."""
 
 import asyncio
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -158,12 +159,53 @@ async def test_a_handle_reads_its_own_writes_on_three_copies(cluster: Cluster, n
         for n in range(200):
             await kv.put("k", b"%d" % n)
             assert (await kv.get("k")).value == b"%d" % n
-        await kv.put_many({f"m.{n}": b"%d" % n for n in range(300)})
-        found = await kv.get_many([f"m.{n}" for n in range(300)])
+        many = {f"m.{n}": b"%d" % n for n in range(300)}
+        await kv.put_many(many)
+        found = await kv.get_many(list(many))
         keys = [key async for key in kv.keys("m.*")]
 
-        assert len(found) == 300
-        assert len(keys) == 300
+        assert {key: entry.value for key, entry in found.items()} == many
+        assert sorted(keys) == sorted(many)
+
+
+async def test_read_after_write_with_a_paused_follower(cluster: Cluster, name: str) -> None:
+    """It is asked while it sleeps; test_late_follower has a copy that is certainly behind."""
+    async with await opened(cluster) as nc:
+        js = nc.jetstream(timeout=10.0)
+        config = KeyValueConfig(bucket=name, replicas=3, history=1)
+        kv = await js.create_key_value(config, timeout=20)
+        await kv.put("k", b"old")
+        info = await (await js.stream(f"KV_{name}")).info()
+        assert info.cluster is not None
+        mine, leader = cluster.node_of(nc.connected_server), int(info.cluster.leader[1:])
+        follower = next(node for node in range(3) if node not in {mine, leader})
+        behind = await connect(cluster.urls[follower], ignore_discovered=True, timeout=20.0)
+        async with behind:
+            copy = await behind.jetstream(timeout=20.0).key_value(name)
+            assert (await copy.get("k")).value == b"old"
+            for turn in range(3):
+                cluster.pause(follower)
+                try:
+                    many = {f"m.{n}": b"%d.%d" % (turn, n) for n in range(200)}
+                    await kv.put_many(many)
+                    last = await put_again(kv, "k", b"%d" % turn)
+                    asked = [
+                        asyncio.ensure_future(copy.get("k", min_last_revision=last))
+                        for _ in range(20)
+                    ]
+                    all_of_them = asyncio.ensure_future(
+                        copy.get_many(list(many), min_last_revision=last)
+                    )
+                    await asyncio.sleep(0.05)  # the requests are with the sleeper
+                finally:
+                    cluster.resume(follower)
+                answers = await asyncio.gather(*asked)
+                found = await all_of_them
+
+                assert {(entry.revision, entry.value) for entry in answers} == {
+                    (last, b"%d" % turn)
+                }
+                assert {key: entry.value for key, entry in found.items()} == many
 
 
 async def test_a_watch_misses_nothing_over_step_downs(cluster: Cluster, name: str) -> None:
@@ -205,8 +247,12 @@ async def test_a_transaction_and_an_object_on_three_copies(cluster: Cluster, nam
         async with kv.transaction() as tx:
             for n in range(50):
                 tx.create(f"k.{n}", b"%d" % n)
-        info = await store.put("a", bytes(1_000_000))
+        data = random.Random(1).randbytes(1_000_000)
+        info = await store.put("a", data)
 
         highest = max(tx.revisions.values())
-        assert len(await kv.get_many(list(tx.revisions), min_last_revision=highest)) == 50
-        assert await store.get("a", min_last_seq=info.seq) == bytes(1_000_000)
+        found = await kv.get_many(list(tx.revisions), min_last_revision=highest)
+        assert {key: (entry.revision, entry.value) for key, entry in found.items()} == {
+            f"k.{n}": (tx.revisions[f"k.{n}"], b"%d" % n) for n in range(50)
+        }
+        assert await store.get("a", min_last_seq=info.seq) == data

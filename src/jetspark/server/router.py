@@ -66,12 +66,18 @@ class Router:
             assert isinstance(found, Route)
             if found.generation == self.generation:
                 return found
+            if found.shared is match:
+                # Some of its subjects may belong elsewhere by now.
+                match = self.sublist.match_anew(subject)
         target = None if once else self.resolve(subject)
         if target is not None and target.kind == PUBLISH and not match.plain and not match.groups:
-            # Nothing in it depends on the subject: a stream with a million of them has one route.
+            # Nothing in it depends on the subject: a stream with a million of them has one route,
+            # and those of its subjects that the cache keeps have one result.
             made = self._stream_route(target, match)
-        else:
-            made = Route(subject, match, target, self.generation, not once)
+            if made.shared is not None:
+                self.sublist.share(subject, made.shared)
+            return made
+        made = Route(subject, match, target, self.generation, not once)
         match.route = made
         return made
 
@@ -83,6 +89,8 @@ class Router:
             if found.generation == self.generation:
                 return found
         made = Route(b"", match, target, self.generation, True)
+        made.shared = match
+        match.route = made
         target.route = made
         return made
 

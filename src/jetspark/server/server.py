@@ -51,14 +51,9 @@ _T = TypeVar("_T")
 
 
 class Server:
-    """A NATS server with JetStream in this process.
+    """A NATS server with JetStream in this process; `jetspark.Server` has its arguments.
 
-    ``port`` -1 takes any free port. ``store_dir`` None keeps the store in a private folder that is
-    removed when the server closes. ``http_port`` opens the monitoring port (-1: any free one), on
-    which ``mounts`` are served too, ASGI applications by path. ``config`` is a configuration file
-    in nats-server's language, or `Settings`; what is given here as an argument wins over it.
-    ``ours`` are the settings of the ``jetspark`` block, such as ``commit_delay="2ms"``.
-    ``upstreams`` connects to the ``remotes`` of that block: ``jetspark.replica.connect_remote``.
+    This one knows neither the client nor remote servers: ``upstreams`` connects to those.
     """
 
     def __init__(

@@ -8,10 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
+from jetspark.client.connect_arguments import ConnectArguments
 from jetspark.server.arguments import OurSettings
 from jetspark.server.config import Settings
 from jetspark.server.remotes import UpstreamFactory
 from jetspark.server.server import Server as _Server
+from jetspark.sync.client import Client, connect
 from jetspark.sync.portal import Portal
 
 
@@ -58,6 +60,10 @@ class Server:
     def monitor_url(self) -> str:
         """Where monitoring is; empty when it is off."""
         return self._inner.monitor_url
+
+    def connect(self, **options: Unpack[ConnectArguments]) -> Client:
+        """Connect a client to this server; the options are those of `jetspark.sync.connect`."""
+        return connect(self.client_url, **options)
 
     def start(self) -> None:
         """Recover the store and listen."""

@@ -109,13 +109,11 @@ class Gets:
     def _read_multi(
         self, stream: Stream, request: MsgGetRequest, reply: bytes, proof: bytes, outbox: Outbox
     ) -> None:
-        index = stream.log.index
-        # Never beyond what is there: the next page asks for the same point in time again.
-        up_to = min(request.up_to_seq or index.last_seq, index.last_seq)
+        up_to = request.up_to_seq
         if request.up_to_time is not None:
             # Inclusive (ADR-31, decisions.md): up to the last one that is not newer.
             up_to = stream.log.first_at(request.up_to_time + 1) - 1
-            if up_to < max(index.first_seq, 1):
+            if up_to < max(stream.log.index.first_seq, 1):
                 outbox.reply_status(reply, status_block(NOT_FOUND, NO_RESULTS_TEXT, proof))
                 return
         outlet = self.outlet_for(reply)

@@ -168,6 +168,8 @@ class Copies:
         """When ``expire`` has something to do."""
         if self._untold:
             return 1
+        if not self._stalled:
+            return None
         return min((copy.retry_at for copy in self._stalled), default=None)
 
     def expire(self, now: int) -> None:

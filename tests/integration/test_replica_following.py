@@ -238,3 +238,6 @@ async def test_wrong_use_is_refused_before_anything_is_started(tmp_path: Path) -
     )
     with pytest.raises(ConfigRefused, match=r"one account.*A, B"):
         await ReplicaServer("nats://127.0.0.1:1", config=file, port=-1).start()
+    file.write_text("accounts { A { users [{user: a, password: a}] } }\n")
+    with pytest.raises(ConfigRefused, match="account A has no JetStream"):
+        await ReplicaServer("nats://127.0.0.1:1", config=file, port=-1, store_dir=tmp_path).start()

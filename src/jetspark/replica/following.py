@@ -32,8 +32,8 @@ from jetspark.replica.followed import (
     problem,
     wanted,
 )
+from jetspark.replica.leader import refused
 from jetspark.replica.local import LocalStreams
-from jetspark.server.config import ConfigProblem, ConfigRefused
 from jetspark.units import parse_rfc3339
 
 log = logging.getLogger("jetspark.replica")
@@ -104,13 +104,10 @@ class Following:
             config, metadata = stream.config, stream.config.metadata
             created = metadata.get(CREATED_KEY)
             if created is None:
-                raise ConfigRefused((
-                    ConfigProblem(
-                        "", 0,
-                        f"the store has a stream {name} that is no copy: a replica needs a store "
-                        "of its own, give it another folder (-sd)",
-                    ),
-                ))  # fmt: skip
+                raise refused(
+                    f"the store has a stream {name} that is no copy: a replica needs a store of "
+                    "its own, give it another folder (-sd)"
+                )
             if not wanted(name, self._patterns):
                 log.info("Stream %s is no copy that is asked for any more: dropped", name)
                 self._local.drop(name)
@@ -134,7 +131,11 @@ class Following:
                 self._look.clear()
                 began = loop.time()
                 if self._bridge.up:
-                    await self._follow()
+                    try:
+                        await self._follow()
+                    except Exception:
+                        # A replica that follows no more would show old streams for ever.
+                        log.exception("Following the leader's streams failed; trying again")
                 # Who has very many streams is not kept busy listing them.
                 await self._pause(max(self._poll, LIST_SHARE * (loop.time() - began)))
         finally:

@@ -27,7 +27,7 @@ from jetspark.replica.announce import Announcer, announced_url
 from jetspark.replica.bridge import Bridge
 from jetspark.replica.followed import Followed
 from jetspark.replica.following import Following
-from jetspark.replica.leader import leader_remote, with_replica
+from jetspark.replica.leader import leader_remote, refused, with_replica
 from jetspark.replica.local import LocalStreams
 from jetspark.replica.passing import PassedReads
 from jetspark.replica.read_only import WriteGuard
@@ -38,7 +38,6 @@ from jetspark.replica.upstream import connect_remote, remote_options
 from jetspark.server.accounts import Account
 from jetspark.server.arguments import OurSettings, combined
 from jetspark.server.client import ClientHandler
-from jetspark.server.config import ConfigProblem, ConfigRefused
 from jetspark.server.config.jetspark import Remote
 from jetspark.server.config.settings import Settings
 from jetspark.server.connection import Connection
@@ -128,10 +127,10 @@ class ReplicaServer(Server):
     async def before_listening(self) -> None:
         """Take over the copies that are there, and look for the leader: once now, then on."""
         account = self._account()
-        assert account.driver is not None
-        router = account.router
+        driver, router = account.driver, account.router
+        assert driver is not None
         bridge = self._bridge(router, self._on_change, patient=False)
-        local = LocalStreams(account.driver, self.clock)
+        local = LocalStreams(driver, self.clock)
         guard = WriteGuard(router) if self.replica.read_only else None
 
         def follow_subjects(configs: Iterable[StreamConfig]) -> None:
@@ -169,14 +168,17 @@ class ReplicaServer(Server):
         used = [account for account in served if self.directory.accounts[account.name].users]
         if len(used) > 1:
             names = ", ".join(sorted(account.name for account in used))
-            raise ConfigRefused((
-                ConfigProblem(
-                    "", 0,
-                    f"a replica has one account, that of its user at the leader; this "
-                    f"configuration has {names}: run one replica for each",
-                ),
-            ))  # fmt: skip
-        return used[0] if used else self.default_account
+            raise refused(
+                f"a replica has one account, that of its user at the leader; this configuration "
+                f"has {names}: run one replica for each"
+            )
+        account = used[0] if used else self.default_account
+        if account.driver is None:
+            raise refused(
+                f"account {account.name} has no JetStream, where copies are kept: add "
+                "'jetstream: enabled' to it"
+            )
+        return account
 
     async def start(self) -> None:
         """Recover the copies, listen, and say that we are there."""

@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT))
 from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
 from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
+from tests.campaigns.replica_histories import replica_histories  # noqa: E402
 
 from jetspark.testing.batch_crashes import run_batch_crashes  # noqa: E402 - needs the path above
 from jetspark.testing.store_crashes import run_crashes  # noqa: E402
@@ -55,6 +56,15 @@ def consumer_kills(deadline: float, seed: int) -> str:
         f"{campaign.lives} kills, {len(campaign.delivered)} delivered, "
         f"{len(campaign.confirmed)} acknowledgements answered, 0 lost, 0 invented"
     )
+
+
+def replicas(deadline: float, seed: int) -> str:
+    """Reads and writes at a leader and its replica, both stopped now and then, linearizable."""
+    runs = operations = 0
+    while time.monotonic() < deadline or runs == 0:
+        operations += replica_histories(seed + runs)
+        runs += 1
+    return f"{2 * runs} histories of {operations} operations, all linearizable"
 
 
 def remote_copies(deadline: float, seed: int) -> str:
@@ -137,6 +147,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     kills,
     consumer_kills,
     remote_copies,
+    replicas,
     crashes,
     batches,
     flips,

@@ -150,14 +150,14 @@ class Server:
             name = self.server_name
             self.runtime = JetStreamRuntime(self.settings, self.clock, name, self._remotes)
             self.runtime.open(accounts, self.flush)
-        await self.before_listening()
         try:
+            await self.before_listening()
             self._listener = await asyncio.get_running_loop().create_server(
                 self._accept, self.settings.host, max(self.settings.port, 0), backlog=BACKLOG
             )
             self._port = int(self._listener.sockets[0].getsockname()[1])
             await self._start_monitor()
-        except OSError:
+        except (OSError, ConfigRefused):
             await self.close()
             raise
         log.info("Listening for client connections on %s:%d", self.settings.host, self.port)

@@ -7,6 +7,7 @@ subjects that match it. ADR-53 on servers without it: decisions.md, "multi_last"
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Final
 
 import msgspec
@@ -72,20 +73,25 @@ class LastMany:
 
     async def pages(self, filters: Sequence[str]) -> AsyncGenerator[list[StreamMessage], None]:
         """Yield the messages, in order of sequence within one request."""
+        async with aclosing(self.chunks(filters)) as chunks:
+            async for chunk in chunks:
+                yield to_messages(self._reader.stream, chunk)
+
+    async def chunks(self, filters: Sequence[str]) -> AsyncGenerator[ScanChunk, None]:
+        """Yield the messages as columns, for bulk readers."""
         waiting = [tuple(filters)]
         if len(filters) > SPLIT_SUBJECTS:
             await self._fix_point()
-            starts = range(0, len(filters), SPLIT_SUBJECTS)
-            waiting = [tuple(filters[at : at + SPLIT_SUBJECTS]) for at in reversed(starts)]
+            waiting = parts_of(filters)[::-1]
         while waiting:
             some = waiting.pop()
             if self._reader.direct_refused:
-                async for page in self._from_leader(some):
-                    yield page
+                async for chunk in self._from_leader(some):
+                    yield chunk
                 continue
             try:
                 async for chunk in self._follow(some):
-                    yield to_messages(self._reader.stream, chunk)
+                    yield chunk
             except TooManyResults:
                 await self._fix_point()
                 waiting.extend(reversed(await self._split(some)))
@@ -95,6 +101,7 @@ class LastMany:
     async def _follow(self, filters: tuple[str, ...]) -> AsyncGenerator[ScanChunk, None]:
         """The pages of one request; the first one fixes the point in time of all."""
         cursor = 0
+        self._deadline = self._loop.time() + self._timeout
         while True:
             page = await self._ask(filters, cursor)
             if page.status == NO_RESPONDERS:
@@ -133,6 +140,7 @@ class LastMany:
         if await self._has_one_copy() and not page.foreign:
             await self._reader.wait_for_leader(self._proof, self._deadline)
             self._proof = 0
+            return False  # the only copy has reached it by now: ask at once
         return await self._again()
 
     @property
@@ -220,19 +228,7 @@ class LastMany:
         if len(filters) > 1:
             middle = len(filters) // 2
             return [filters[:middle], filters[middle:]]
-        subjects = await self._subjects(filters[0])
-        parts: list[tuple[str, ...]] = []
-        part: list[str] = []
-        size = 0
-        for subject in subjects:
-            if len(part) == SPLIT_SUBJECTS or size + len(subject) > SPLIT_BYTES:
-                parts.append(tuple(part))
-                part, size = [], 0
-            part.append(subject)
-            size += len(subject)
-        if part:
-            parts.append(tuple(part))
-        return parts
+        return parts_of(await self._subjects(filters[0]))
 
     async def _subjects(self, pattern: str) -> list[str]:
         """The subjects that the stream has for a filter, all pages of them."""
@@ -248,9 +244,7 @@ class LastMany:
             if not page or len(found) >= total:
                 return sorted(found)
 
-    async def _from_leader(
-        self, filters: tuple[str, ...]
-    ) -> AsyncGenerator[list[StreamMessage], None]:
+    async def _from_leader(self, filters: tuple[str, ...]) -> AsyncGenerator[ScanChunk, None]:
         """Ask the leader for each subject: streams without ``allow_direct``."""
         if self._fixed_by_caller:
             raise NotSupported(
@@ -267,17 +261,38 @@ class LastMany:
                     continue
                 seen.add(subject)
                 try:
-                    yield [
-                        await self._reader.get_from_leader(
-                            MsgGetRequest(last_by_subj=subject), self._timeout
-                        )
-                    ]
+                    found = await self._reader.get_from_leader(
+                        MsgGetRequest(last_by_subj=subject), self._timeout
+                    )
                 except MessageNotFound:
                     continue
+                yield ScanChunk(
+                    [found.seq],
+                    [found.time_ns],
+                    [found.subject],
+                    [found.data],
+                    [found.header_block],
+                )
 
 
 class _NoDirect(Exception):
     """Nobody answers direct gets of this stream."""
+
+
+def parts_of(subjects: Sequence[str]) -> list[tuple[str, ...]]:
+    """The subjects in parts that one request can ask for."""
+    parts: list[tuple[str, ...]] = []
+    part: list[str] = []
+    size = 0
+    for subject in subjects:
+        if part and (len(part) == SPLIT_SUBJECTS or size + len(subject) > SPLIT_BYTES):
+            parts.append(tuple(part))
+            part, size = [], 0
+        part.append(subject)
+        size += len(subject)
+    if part:
+        parts.append(tuple(part))
+    return parts
 
 
 def check_last_many(

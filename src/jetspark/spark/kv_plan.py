@@ -6,6 +6,7 @@ asked for by name. Where direct gets are off, or several copies answer and do no
 are up to date (decisions.md, "ADR-53 on servers that do not have it"), one task reads everything.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Final
 
@@ -87,7 +88,7 @@ class SnapshotPlanner:
         if not info.config.allow_direct:
             return [WholePartition(patterns, at)]
         points, proven = count_points(stream, [1], patterns, min_last_seq=info.state.last_seq)
-        if not points[0].count and proven:
+        if not points[0].behind and proven:
             return []
         if not proven and info.config.num_replicas > 1:
             return [WholePartition(patterns, at)]
@@ -139,8 +140,8 @@ class SnapshotPlanner:
             if self._strict:
                 edges = [part.first for part in parts] + [at + 1]
                 points, _ = count_points(stream, edges, patterns, min_last_seq=state.last_seq)
-                counts = [point.count for point in points]
-                expected = [one - two for one, two in zip(counts, counts[1:], strict=False)]
+                counts = [point.behind for point in points]
+                expected = [one - two for one, two in itertools.pairwise(counts)]
             info = stream.info()
             if not self._strict or _same(state, info.state):
                 return [

@@ -4,6 +4,7 @@ A filter, or holes, leave the messages of a stream unevenly spread: equal ranges
 task all the work. Probes count what lies behind some sequences; the cuts are put between them.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -21,7 +22,7 @@ class CountPoint(NamedTuple):
     """How many messages lie at or behind a sequence."""
 
     seq: int
-    count: int
+    behind: int
 
 
 def probe_places(whole: SequenceRange, parts: int, *, filters: int) -> list[int]:
@@ -45,7 +46,7 @@ def plan_by_count(
     if first >= end:
         return []
     falling = _falling(points)
-    total = falling[0].count - falling[-1].count
+    total = falling[0].behind - falling[-1].behind
     parts = max(1, min(max(min_partitions, -(-total // max_records)), total, end - first))
     if parts > PARTITIONS_MAX:
         raise ValueError(
@@ -55,16 +56,16 @@ def plan_by_count(
     edges = [first]
     at = 0
     for cut in range(1, parts):
-        wanted = falling[0].count - total * cut // parts
-        while falling[at + 1].count > wanted:
+        wanted = falling[0].behind - total * cut // parts
+        while falling[at + 1].behind > wanted:
             at += 1
         low, high = falling[at], falling[at + 1]
-        share = (low.count - wanted) / max(1, low.count - high.count)
+        share = (low.behind - wanted) / max(1, low.behind - high.behind)
         edge = low.seq + round((high.seq - low.seq) * share)
         if edges[-1] < edge < end:
             edges.append(edge)
     edges.append(end)
-    return [SequenceRange(low, high) for low, high in zip(edges, edges[1:], strict=False)]
+    return [SequenceRange(low, high) for low, high in itertools.pairwise(edges)]
 
 
 def count_points(
@@ -84,8 +85,8 @@ def count_points(
 def _falling(points: Sequence[CountPoint]) -> list[CountPoint]:
     """Return the points with counts that never rise, as they would be at one moment."""
     made: list[CountPoint] = []
-    lowest = points[0].count
+    lowest = points[0].behind
     for point in points:
-        lowest = min(lowest, point.count)
+        lowest = min(lowest, point.behind)
         made.append(CountPoint(point.seq, lowest))
     return made

@@ -1,5 +1,7 @@
 """Splitting a range by counts (spark.md 6.2): pure decisions."""
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,14 +9,14 @@ from jetspark.spark.planner import SequenceRange
 from jetspark.spark.splitting import CountPoint, plan_by_count, probe_places
 
 
-def _points(present: set[int], whole: SequenceRange, places: list[int]) -> list[CountPoint]:
+def _points(present: set[int], places: list[int]) -> list[CountPoint]:
     return [CountPoint(seq, sum(one >= seq for one in present)) for seq in places]
 
 
 def test_the_parts_of_a_stream_that_is_dense_at_its_end_have_equal_counts() -> None:
     whole = SequenceRange(1, 100_001)
     present = set(range(90_001, 100_001))
-    points = _points(present, whole, probe_places(whole, 4, filters=1))
+    points = _points(present, probe_places(whole, 4, filters=1))
 
     parts = plan_by_count(points, min_partitions=4, max_records=250_000)
 
@@ -25,7 +27,7 @@ def test_the_parts_of_a_stream_that_is_dense_at_its_end_have_equal_counts() -> N
 
 def test_few_matches_make_few_parts() -> None:
     whole = SequenceRange(1, 100_001)
-    points = _points({500, 70_000}, whole, probe_places(whole, 8, filters=1))
+    points = _points({500, 70_000}, probe_places(whole, 8, filters=1))
 
     parts = plan_by_count(points, min_partitions=8, max_records=250_000)
 
@@ -66,5 +68,5 @@ def test_every_sequence_is_in_one_part_whatever_the_counts_say(
 
     assert ranges[0].first == 1
     assert ranges[-1].end == points[-1].seq
-    assert all(one.end == two.first for one, two in zip(ranges, ranges[1:], strict=False))
+    assert all(one.end == two.first for one, two in itertools.pairwise(ranges))
     assert all(one.first < one.end for one in ranges)

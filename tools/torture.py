@@ -21,7 +21,9 @@ sys.path.insert(0, str(ROOT))
 
 from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
+from tests.campaigns.spark_kills import campaign as run_spark_kills  # noqa: E402
 
+from jetspark import sync  # noqa: E402
 from jetspark.testing.batch_crashes import run_batch_crashes  # noqa: E402 - needs the path above
 from jetspark.testing.store_crashes import run_crashes  # noqa: E402
 from jetspark.testing.store_damage import run_flips  # noqa: E402
@@ -117,6 +119,17 @@ def rewrites(deadline: float, seed: int) -> str:
     return f"{total} lives of rewritten segments, always exactly what was there"
 
 
+def spark_kills(deadline: float, seed: int) -> str:
+    """SIGKILL of Spark's executors and drivers while they write, in three strengths."""
+    with (
+        tempfile.TemporaryDirectory(dir=Path.cwd()) as folder,
+        sync.Server(store_dir=f"{folder}/store") as server,
+    ):
+        return run_spark_kills(
+            server.client_url, Path(folder), seed=seed, lives=2, deadline=deadline
+        )
+
+
 CAMPAIGNS: tuple[Campaign, ...] = (
     kills,
     consumer_kills,
@@ -126,6 +139,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     mutations,
     rewrites,
     fuzz_protocol,
+    spark_kills,
 )
 
 

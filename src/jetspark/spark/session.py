@@ -34,6 +34,8 @@ SPARK_SETTINGS: Final[Mapping[str, str]] = {
 LOG_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*(?:\*|\d+))?\])?")
+# Executors, cores of each, memory of each: processes of their own, on this machine.
+_LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]")
 
 _LOG4J = """\
 # Written by jetspark: Spark's own layout, from the first line on at one level.
@@ -160,6 +162,9 @@ def prepare_environment(
 
 def task_slots(master: str) -> int | None:
     """Return how many tasks a local ``master`` runs at once; None when it is not local."""
+    cluster = _LOCAL_CLUSTER.fullmatch(master)
+    if cluster is not None:
+        return int(cluster[1]) * int(cluster[2])
     parsed = _LOCAL_MASTER.fullmatch(master)
     if parsed is None:
         return None

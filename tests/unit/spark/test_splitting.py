@@ -2,7 +2,7 @@
 
 import itertools
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jetspark.spark.planner import SequenceRange
@@ -52,6 +52,7 @@ def test_probes_are_bounded() -> None:
     assert probe_places(SequenceRange(5, 7), 4, filters=0) == [5, 6, 7]
 
 
+@settings(deadline=None)
 @given(
     counts=st.lists(st.integers(0, 50), min_size=2, max_size=20),
     step=st.integers(1, 1000),

@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
+from tests.campaigns.spark_connect import connect_server, copy_stream, standalone  # noqa: E402
 from tests.campaigns.spark_kills import campaign as run_spark_kills  # noqa: E402
 
 from jetspark import sync  # noqa: E402
@@ -130,6 +131,15 @@ def spark_kills(deadline: float, seed: int) -> str:
         )
 
 
+def spark_standalone(_deadline: float, _seed: int) -> str:
+    """A Connect server on a standalone master and worker, once: it takes what it takes."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
+        folder = Path(name)
+        with standalone(folder) as master, connect_server(folder, master) as remote:
+            copy_stream(folder, remote)
+    return "a client copied a stream through Connect and standalone, every row once"
+
+
 CAMPAIGNS: tuple[Campaign, ...] = (
     kills,
     consumer_kills,
@@ -140,6 +150,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     rewrites,
     fuzz_protocol,
     spark_kills,
+    spark_standalone,
 )
 
 

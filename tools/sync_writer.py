@@ -150,8 +150,14 @@ class Writer:
         parts = [(module, node), *bases_of(module, node)]
         methods = [item for item in node.body if isinstance(item, Method)]
         iterator = next((item for item in methods if item.name == "__anext__"), None)
-        text = f"class {name}:\n{docstring(node, 1)}\n"
-        text += f"    def __init__(self, portal: Portal, inner: _{name}) -> None:\n"
+        generic = generic_base(node)
+        if generic is not None:
+            self.imports.add("from typing import Generic")
+            self.need(module, generic)
+        parameters = f"[{ast.unparse(generic.slice)}]" if generic is not None else ""
+        base = f"({ast.unparse(generic)})" if generic is not None else ""
+        text = f"class {name}{base}:\n{docstring(node, 1)}\n"
+        text += f"    def __init__(self, portal: Portal, inner: _{name}{parameters}) -> None:\n"
         text += "        self._portal = portal\n        self._inner = inner\n"
         if iterator is not None:
             text += "        self._items = portal.items(inner)\n"
@@ -206,8 +212,9 @@ class Writer:
     def wrapped(self, expression: str, returns: ast.expr) -> str:
         """``expression`` with what it gives replaced by twins where there are some."""
         result = ast.unparse(returns)
-        if result in self.rules.twins:
-            return f"{result}(self._portal, {expression})"
+        made = ast.unparse(returns.value) if isinstance(returns, ast.Subscript) else result
+        if made in self.rules.twins:
+            return f"{made}(self._portal, {expression})"
         if isinstance(returns, ast.Subscript) and ast.unparse(returns.value) == "list":
             item = ast.unparse(returns.slice)
             if item in self.rules.twins:
@@ -316,6 +323,14 @@ def bases_of(module: Module, node: ast.ClassDef) -> Iterator[tuple[Module, ast.C
             part = home.find(name)
             assert isinstance(part, ast.ClassDef)
             yield home, part
+
+
+def generic_base(node: ast.ClassDef) -> ast.Subscript | None:
+    """``Generic[...]`` among the bases of a class."""
+    for base in node.bases:
+        if isinstance(base, ast.Subscript) and ast.unparse(base.value) == "Generic":
+            return base
+    return None
 
 
 def annotation(node: Method) -> ast.expr:

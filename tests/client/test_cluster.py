@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.client.cluster import Cluster
+from tests.client.fast_ingest import Ingest
 
 from jetspark.api.stream import StreamConfig
 from jetspark.client import JetStream, Stream, connect
@@ -115,6 +116,58 @@ async def leader_of(stream: Stream) -> str:
             if placed is not None and placed.leader:
                 return placed.leader
             await asyncio.sleep(0.05)
+
+
+async def ingested(js: JetStream, name: str, count: int) -> tuple[Stream, Ingest]:
+    """A stream on three nodes and an ingest for it."""
+    config = StreamConfig(
+        name=name, subjects=(name,), num_replicas=3, allow_batched=True, allow_direct=True
+    )
+    stream = await js.create_stream(config, timeout=20)
+    return stream, Ingest(js, stream, name, count)
+
+
+@pytest.mark.parametrize("gap", ["fail", "ok"])
+async def test_fast_ingest_over_leader_changes(cluster: Cluster, name: str, gap: str) -> None:
+    """ADR-50: with gaps allowed the batch survives; otherwise it says where it ended."""
+    await cluster.wait_ready()
+    async with await connect(cluster.urls, **QUICK) as nc:
+        js = nc.jetstream(timeout=5.0)
+        stream, ingest = await ingested(js, name, 6000)
+        before = await leader_of(stream)
+        going_on = asyncio.ensure_future(ingest.run(gap))
+        await ingest.well_begun.wait()
+        await nc.request(f"$JS.API.STREAM.LEADER.STEPDOWN.{name}", timeout=20)
+        await going_on
+
+        assert await leader_of(stream) != before
+        assert ingest.lost if gap == "ok" else ingest.batches > 1
+        assert not ingest.looked_up
+        await ingest.check()
+
+
+async def test_fast_ingest_while_a_node_is_killed(cluster: Cluster, name: str) -> None:
+    """Two batches at once, one of each kind; the node leads one of the streams, or is ours."""
+    await cluster.wait_ready()
+    async with await connect(cluster.urls, **QUICK) as nc:
+        js = nc.jetstream(timeout=5.0)
+        stream, ingest = await ingested(js, name, 6000)
+        _, lossy = await ingested(js, f"{name}-ok", 6000)
+        node = int((await leader_of(stream)).removeprefix("n"))
+        both = asyncio.gather(ingest.run("fail"), lossy.run("ok"))
+        await ingest.well_begun.wait()
+        await lossy.well_begun.wait()
+        await asyncio.to_thread(cluster.kill, node)
+        try:
+            await both
+        finally:
+            await asyncio.to_thread(cluster.start, node)
+            await cluster.wait_ready()
+
+        assert ingest.batches > 1
+        assert not ingest.looked_up
+        await ingest.check()
+        await lossy.check()
 
 
 async def test_a_lame_duck_is_announced_and_left(cluster: Cluster, name: str) -> None:

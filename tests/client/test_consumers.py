@@ -15,6 +15,7 @@ from jetspark.client import Client, Consumer, JetStream, JetStreamMessage, PullG
 from jetspark.client.jetstream.consumer.explain import Reason
 from jetspark.errors import (
     BadName,
+    ConnectionClosed,
     ConsumerDeleted,
     ConsumerExists,
     ConsumerNotFound,
@@ -302,6 +303,49 @@ async def test_acks_are_taken(client: Connect, name: str) -> None:
         assert second.is_settled
         assert third.is_settled
         assert not fourth.is_settled
+
+
+async def test_acks_are_published_to_the_reply_subject_as_it_is(
+    client: Connect, name: str
+) -> None:
+    """ADR-15: the JSAck without modification; the bytes of the ack types."""
+    async with client() as nc, client() as watcher:
+        stream = await filled(nc.jetstream(), name, 6)
+        consumer = await made(stream)
+        seen = await watcher.subscribe(f"$JS.ACK.{name}.>")
+        await watcher.flush()
+        messages = await consumer.fetch(6)
+        messages[0].ack()
+        messages[1].nak()
+        messages[2].nak(delay=1.5)
+        messages[3].term()
+        messages[4].term(reason="no")
+        messages[5].in_progress()
+        heard = [await seen.next_msg() for _ in range(6)]
+
+        assert [each.subject for each in heard] == [message.reply for message in messages]
+        assert [each.data for each in heard] == [
+            b"+ACK",
+            b"-NAK",
+            b'-NAK {"delay":1500000000}',
+            b"+TERM",
+            b"+TERM no",
+            b"+WPI",
+        ]
+
+
+async def test_an_ack_that_could_not_be_published_is_raised_and_can_be_repeated(
+    client: Connect, name: str
+) -> None:
+    """ADR-15: no error unless the publishing has one; marked *after* the successful publish."""
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 1)
+        (message,) = await (await made(stream)).fetch(1)
+
+    for _ in range(2):
+        with pytest.raises(ConnectionClosed):
+            message.ack()
+    assert not message.is_settled
 
 
 async def test_nak_delivers_again_at_once_or_later(client: Connect, name: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jetspark.api.consumer import ConsumerConfig
 from jetspark.client import (
     Client,
     Entry,
@@ -16,6 +17,8 @@ from jetspark.client import (
     KeyWatcher,
     Operation,
 )
+from jetspark.client.jetstream.consumer.ordered import OrderedReader
+from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.errors import BadName
 from jetspark.units import seconds
 
@@ -202,7 +205,16 @@ async def test_a_limit_marker_is_seen_as_a_purge(client: Connect, name: str) -> 
         await kv.create("a", b"2")
 
 
-async def test_a_watch_survives_the_loss_of_its_consumer(client: Connect, name: str) -> None:
+async def test_a_watch_survives_the_loss_of_its_consumer(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def impatient(follow: Follow, config: ConsumerConfig) -> OrderedReader:
+        reader = follow._stream
+        return OrderedReader(
+            reader.api, reader.stream, config, push=True, prefetch=1, heartbeat=0.1
+        )
+
+    monkeypatch.setattr(Follow, "_ordered", impatient)
     async with client() as nc:
         js = nc.jetstream()
         kv = await made(js, name)
@@ -211,7 +223,6 @@ async def test_a_watch_survives_the_loss_of_its_consumer(client: Connect, name: 
         async with await kv.watch() as watcher:
             await take(watcher, 2)
             reader: Any = watcher._source._reader  # type: ignore[attr-defined]
-            reader._source._monitor._alarm_ns = 300_000_000
             await stream.delete_consumer(reader.info.name)
             await kv.put("b", b"2")
             async with asyncio.timeout(20):

@@ -2,12 +2,13 @@
 
 import threading
 
+import msgspec
 import pytest
 from tests.client.servers import ServerProcess
 
 import jetspark.sync
 from jetspark.api.stream import StreamConfig
-from jetspark.errors import KeyNotFound, WrongLastSequence
+from jetspark.errors import CodecFailed, KeyNotFound, WrongLastSequence
 from jetspark.sync import KeyValueConfig, Operation
 
 
@@ -92,3 +93,27 @@ def test_objects_are_put_and_read(server: ServerProcess, name: str) -> None:
         assert [info.name for info in store.list()] == ["a"]
         assert first is not None
         assert (first.name, end) == ("a", None)
+
+
+class Point(msgspec.Struct):
+    x: int
+
+
+def test_typed_values(server: ServerProcess, name: str) -> None:
+    with jetspark.sync.connect(server.url) as nc:
+        kv = nc.jetstream().create_key_value(KeyValueConfig(bucket=name, history=5))
+        points = kv.typed(Point)
+        revision = points.put("a", Point(1))
+        points.update("a", Point(2), revision)
+        points.create("b", Point(3))
+        with points.watch() as watcher:
+            seen = [next(watcher) for _ in range(3)]
+
+        assert points.get("a").value == Point(2)
+        assert [each.value for each in points.history("a")] == [Point(1), Point(2)]
+        assert {each.key for each in points.snapshot()} == set(points.keys()) == {"a", "b"}
+        assert [each and each.value for each in seen] == [Point(2), Point(3), None]
+        assert points.decode(kv.get("b")).value == Point(3)
+        kv.put("a", b"no point")
+        with pytest.raises(CodecFailed, match="does not hold a Point"):
+            points.get("a")

@@ -20,6 +20,11 @@ _COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
         "Check, repair and export a store that no server uses.",
     ),
     "serve": ("jetspark.cli.serve", "serve", "Run a NATS server with durable JetStream."),
+    "stream": (
+        "jetspark.cli.stream",
+        "stream",
+        "Export and import streams of any server, jetspark or nats-server.",
+    ),
 }
 
 

@@ -49,15 +49,11 @@ class RevisionPartition(SequencePartition):
 class KeyPartition(InputPartition):
     """Some keys of a bucket as of a revision, with how many values of each there are now."""
 
-    def __init__(
-        self, subjects: Sequence[str], counts: Sequence[int], revision: int, min_last_seq: int
-    ) -> None:
+    def __init__(self, subjects: Sequence[str], counts: Sequence[int], revision: int) -> None:
         super().__init__(revision)
         self.subjects = subjects
         self.counts = counts
         self.revision = revision
-        self.min_last_seq = min_last_seq
-        """What an answer has to prove; 0 where the one copy there is has it already."""
 
 
 class WholePartition(InputPartition):
@@ -87,9 +83,7 @@ class SnapshotPlanner:
         patterns = [prefix + key for key in self._options.keys] or [""]
         if not info.config.allow_direct:
             return [WholePartition(patterns, at)]
-        points, proven = count_points(stream, [1], patterns, min_last_seq=info.state.last_seq)
-        if not points[0].behind and proven:
-            return []
+        _, proven = count_points(stream, [1], patterns, min_last_seq=info.state.last_seq)
         if not proven and info.config.num_replicas > 1:
             return [WholePartition(patterns, at)]
         if info.config.max_msgs_per_subject == 1 and at < info.state.last_seq:
@@ -97,7 +91,7 @@ class SnapshotPlanner:
         by_revision = self._by_revision(stream, info, patterns, at, fixed=revision is not None)
         if by_revision is not None:
             return by_revision
-        return self._by_key(stream, patterns, at if revision or self._past else None, proven)
+        return self._by_key(stream, patterns, at if revision or self._past else None)
 
     @property
     def _past(self) -> bool:
@@ -138,9 +132,10 @@ class SnapshotPlanner:
             parts = self._ranges(stream, patterns, SequenceRange(max(1, state.first_seq), at + 1))
             expected: list[int] | None = None
             if self._strict:
-                edges = [part.first for part in parts] + [at + 1]
+                edges = [part.first for part in parts]
                 points, _ = count_points(stream, edges, patterns, min_last_seq=state.last_seq)
-                counts = [point.behind for point in points]
+                # Nothing lies behind the revision, or the read would have been refused.
+                counts = [point.behind for point in points] + [0]
                 expected = [one - two for one, two in itertools.pairwise(counts)]
             info = stream.info()
             if not self._strict or _same(state, info.state):
@@ -149,7 +144,6 @@ class SnapshotPlanner:
                         stream.name, part, patterns, at, expected[number] if expected else None
                     )
                     for number, part in enumerate(parts)
-                    if expected is None or expected[number]
                 ]
         return None
 
@@ -167,7 +161,7 @@ class SnapshotPlanner:
         )
 
     def _by_key(
-        self, stream: sync.Stream, patterns: Sequence[str], revision: int | None, proven: bool
+        self, stream: sync.Stream, patterns: Sequence[str], revision: int | None
     ) -> list[InputPartition]:
         """List the keys and split them."""
         found: dict[str, int] = {}
@@ -186,7 +180,6 @@ class SnapshotPlanner:
                 subjects[part.first : part.end],
                 [found[subject] for subject in subjects[part.first : part.end]],
                 at,
-                at if proven else 0,
             )
             for part in parts
         ]

@@ -117,9 +117,7 @@ class KvSnapshotReader(DataSourceReader):
             subjects = partition.subjects[at : at + KEYS_AT_ONCE]
 
             def read(stream: sync.Stream, subjects: Sequence[str] = subjects) -> ScanChunk:
-                found = last_columns(
-                    stream, subjects, up_to_seq=revision, min_last_seq=partition.min_last_seq
-                )
+                found = last_columns(stream, subjects, up_to_seq=revision, min_last_seq=revision)
                 if len(found) < len(subjects) and not self._skip_missing:
                     seen = set(found.subjects)
                     missing = [subject for subject in subjects if subject not in seen]

@@ -83,7 +83,7 @@ def last_columns(
     """
     inner = stream._inner
 
-    async def part(some: Sequence[str]) -> list[ScanChunk]:
+    async def read() -> ScanChunk:
         reader = LastMany(
             inner.reader,
             up_to_seq=up_to_seq,
@@ -94,11 +94,16 @@ def last_columns(
             copies="stream",
             timeout=inner.reader.api.timeout,
         )
-        return [chunk async for chunk in reader.chunks(some)]
 
-    async def read() -> ScanChunk:
+        async def part(some: Sequence[str]) -> list[ScanChunk]:
+            return [chunk async for chunk in reader.chunks(some)]
+
+        # The first one finds out whom to trust; the others go together.
+        parts = parts_of(subjects)
+        told = [await part(parts[0])] if parts else []
+        told += await asyncio.gather(*(part(some) for some in parts[1:]))
         whole = ScanChunk([], [], [], [], [])
-        for chunks in await asyncio.gather(*(part(some) for some in parts_of(subjects))):
+        for chunks in told:
             for chunk in chunks:
                 whole.sequences += chunk.sequences
                 whole.times += chunk.times

@@ -238,6 +238,7 @@ class ObjectStore:
         ignore_deletes: bool = False,
         updates_only: bool = False,
         min_last_seq: int = 0,
+        timeout: float | None = None,
     ) -> ObjectWatcher:
         """Follow the objects: first what is there, then None, then every change."""
         return ObjectWatcher(
@@ -248,6 +249,7 @@ class ObjectStore:
                     ignore_deletes=ignore_deletes,
                     updates_only=updates_only,
                     min_last_seq=min_last_seq,
+                    timeout=timeout,
                 )
             ),
         )

@@ -15,7 +15,7 @@ from jetspark.api.message import MsgGetRequest
 from jetspark.client.jetstream.direct_get import StreamReader, behind
 from jetspark.client.jetstream.pages import Page
 from jetspark.client.jetstream.scan import NO_END
-from jetspark.errors import ProtocolViolation, RequestTimeout, status_error
+from jetspark.errors import MessageNotFound, ProtocolViolation, RequestTimeout, status_error
 from jetspark.headers.status import END_OF_BATCH, NO_RESPONDERS, NOT_FOUND, PRECONDITION_FAILED
 
 IN_FLIGHT: Final = 16  # probes on their way at once; each may make the server count for a while
@@ -44,8 +44,9 @@ async def count_from(
     """Count the messages of ``subject`` (empty: all) from each of ``sequences`` on.
 
     Answers of mirrors are not taken. Without proof an answer may be that of a copy which is
-    behind: good enough to split work, not to tell what is complete. Raises NoResponders when
-    nobody answers direct gets of the stream.
+    behind: good enough to split work, not to tell what is complete. With ``min_last_seq`` a
+    "none" is proven, or asked of the leader: it does not say whose answer it is. Raises
+    NoResponders when nobody answers direct gets of the stream.
     """
     limit = asyncio.Semaphore(IN_FLIGHT)
 
@@ -62,18 +63,30 @@ async def _probe(
     deadline = reader.api.core.loop.time() + timeout
     while True:
         page = await _ask(reader, seq, subject, min_last_seq, timeout)
-        late = page.status == PRECONDITION_FAILED and page.status_text == b"Min Last Sequence"
-        if late or (page.foreign and not page.proof):
+        proven = bool(page.proof) and page.proof >= min_last_seq
+        again = page.status == PRECONDITION_FAILED and page.status_text == b"Min Last Sequence"
+        again = again or (page.foreign and not page.proof)
+        if page.status == NOT_FOUND and min_last_seq and not proven:
+            again = await _is_there(reader, seq, subject, timeout)
+        if again:
             if reader.api.core.loop.time() + RETRY_PAUSE >= deadline:
                 raise behind(reader.stream, min_last_seq)
             await asyncio.sleep(RETRY_PAUSE)
             continue
-        proven = bool(page.proof) and page.proof >= min_last_seq
         if page.status == NOT_FOUND:
             return Counted(0, 0, proven)
         if page.status != END_OF_BATCH:
             raise status_error(page.status, page.status_text.decode("utf-8", "replace"))
         return Counted(page.last_seq, page.pending + len(page.sequences), proven)
+
+
+async def _is_there(reader: StreamReader, seq: int, subject: str, timeout: float) -> bool:
+    """Ask the leader whether there is a message from ``seq`` on."""
+    try:
+        await reader.get_from_leader(MsgGetRequest(seq=seq, next_by_subj=subject or ">"), timeout)
+    except MessageNotFound:
+        return False
+    return True
 
 
 async def _ask(

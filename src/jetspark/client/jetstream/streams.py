@@ -22,6 +22,7 @@ from jetspark.api.stream import (
     StreamInfoRequest,
 )
 from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.backup_calls import BackupCalls
 from jetspark.client.jetstream.consumer.create import (
     check_consumer_name,
     consumer_info,
@@ -54,7 +55,7 @@ from jetspark.client.pager import Pager
 GET_BATCH_SIZE: Final = 1000  # messages per page of get_batch
 
 
-class Stream:
+class Stream(BackupCalls):
     """A handle to one stream. Made by ``JetStream.stream`` and ``create_stream``."""
 
     def __init__(self, api: ApiClient, info: StreamInfo, high_water: HighWater) -> None:

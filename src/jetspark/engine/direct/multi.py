@@ -15,17 +15,19 @@ from jetspark.headers.status import (
     TOO_LARGE,
     TOO_MANY_RESULTS_TEXT,
 )
-from jetspark.store.columns import NOWHERE, SubjectEntry
+from jetspark.store.columns import NOWHERE
 from jetspark.store.index import StreamIndex
+from jetspark.store.subject_table import SubjectEntry
 from jetspark.subjects.match import literal_head
 from jetspark.subjects.sublist import Sublist
 from jetspark.subjects.tokens import is_literal
 
 SUBJECTS_MAX: Final = 1024  # ADR-31, multi-subject requests
+ATOMIC_BYTES: Final = 1024 * 1024  # that one request may read in one turn
 
 
 class MultiRead(Run):
-    """A multi_last get under way. ``batch`` 0 or less sends all there is."""
+    """A multi_last get under way. ``batch`` 0 or less sends all there is; ``up_to`` 0 is now."""
 
     def __init__(
         self,
@@ -42,22 +44,48 @@ class MultiRead(Run):
     ) -> None:
         super().__init__(reader, stream, outlet, to, max_bytes, proof)
         self.up_to: i64 = up_to
-        index = stream.log.index
-        found = entries_of(index, patterns, up_to)
-        self.too_many: bool = len(found) > SUBJECTS_MAX
+        self.first: i64 = first
+        self.patterns: list[bytes] = patterns
+        self.begun: bool = False
+        self.too_many: bool = False
         self.sequences: list[int] = []
-        if not self.too_many:
-            self.sequences = last_sequences(index, found, up_to)
-        self.none: bool = len(self.sequences) == 0
-        # ``seq`` in a request is the cursor: what lies before it was on an earlier page.
         self.at: i64 = 0
-        while self.at < len(self.sequences) and self.sequences[self.at] < first:
-            self.at += 1
-        self.pending = len(self.sequences) - self.at
         self.left: i64 = batch if batch > 0 else SUBJECTS_MAX
 
+    def begin(self) -> None:
+        """Look up what the subjects have now."""
+        self.begun = True
+        index = self.stream.log.index
+        # Never beyond what is there: the next page asks for the same point in time again.
+        if self.up_to <= 0 or self.up_to > index.last_seq:
+            self.up_to = index.last_seq
+        found = entries_of(index, self.patterns, self.up_to)
+        self.too_many = len(found) > SUBJECTS_MAX
+        if not self.too_many:
+            self.sequences = last_sequences(index, found, self.up_to)
+        # ``seq`` in a request is the cursor: what lies before it was on an earlier page.
+        while self.at < len(self.sequences) and self.sequences[self.at] < self.first:
+            self.at += 1
+        self.pending = len(self.sequences) - self.at
+
     def step(self, budget: Budget) -> bool:
-        """Send as much as this turn allows; True when the run is over."""
+        """Send as much as this turn allows; True when the run is over.
+
+        What is looked up is read in the same turn if it is not too much, whatever the turn has
+        left: later some of it may have been replaced, and a subject that always had a message
+        would be missing.
+        """
+        if not self.begun:
+            self.begin()
+            own = Budget(SUBJECTS_MAX, ATOMIC_BYTES)
+            over = self.advance(own)
+            budget.records -= SUBJECTS_MAX - own.records
+            budget.size -= ATOMIC_BYTES - own.size
+            return over
+        return self.advance(budget)
+
+    def advance(self, budget: Budget) -> bool:
+        """Send what the budget allows; True when the run is over."""
         while True:
             if self.outlet.gone() or self.stream.dropped:
                 return True
@@ -78,7 +106,7 @@ class MultiRead(Run):
         """Say that the run is over, and at which point in time it was taken."""
         if self.too_many:
             self.status(TOO_LARGE, TOO_MANY_RESULTS_TEXT, self.proof)
-        elif self.none:
+        elif not self.sequences:
             self.status(NOT_FOUND, NO_RESULTS_TEXT, self.proof)
         else:
             lines = b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\nNats-UpTo-Sequence: %d\r\n"

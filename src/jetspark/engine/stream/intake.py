@@ -259,7 +259,7 @@ class Intake:
             everything
             or before > index.last_seq
             or entry is None
-            or entry.count > ROLLUP_BY_NAME_MAX
+            or i64(entry.count) > ROLLUP_BY_NAME_MAX
         ):
             self.log.stage_purge(seq, b"" if everything else subject, 0)
             return

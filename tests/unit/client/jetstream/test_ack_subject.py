@@ -57,3 +57,5 @@ def test_anything_else_is_an_error(reply: str) -> None:
     """ADR-15: not $JS.ACK, not 9 tokens, not 11 or more, or tokens of the wrong type."""
     with pytest.raises(NotJetStreamMessage):
         parse_ack_subject(reply)
+    with pytest.raises(NotJetStreamMessage):
+        sequences(reply)

@@ -85,14 +85,19 @@ def parse_ack_subject(reply: str) -> MessageMetadata:
 def sequences(reply: str) -> tuple[int, int, int]:
     """Stream sequence, consumer sequence and pending: what readers need of every message."""
     tokens = reply.split(".")
-    if len(tokens) == _V1_TOKENS:
+    if not reply.startswith("$JS.ACK."):
+        first = 0
+    elif len(tokens) == _V1_TOKENS:
         first = 5
     elif len(tokens) >= _V2_TOKENS:
         first = 7
     else:
         first = 0
     try:
-        return int(tokens[first]), int(tokens[first + 1]), int(tokens[first + 3])
+        found = int(tokens[first]), int(tokens[first + 1]), int(tokens[first + 3])
     except (ValueError, IndexError):
         parse_ack_subject(reply)  # raises, and says why
         raise
+    if min(found) < 0:
+        parse_ack_subject(reply)  # raises: a number has no sign
+    return found

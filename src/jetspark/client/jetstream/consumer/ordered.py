@@ -22,6 +22,7 @@ from jetspark.client.jetstream.consumer.endless import EndlessPull
 from jetspark.client.jetstream.consumer.handle import Consumer
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
 from jetspark.client.jetstream.consumer.push import PushSource
+from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.errors import (
     ApiError,
@@ -88,6 +89,11 @@ class OrderedReader:
         loop = self._api.core.loop
         deadline = loop.time() + self._api.seconds(timeout)
         patience = CREATE_PATIENCE
+        wanted, reader = self._config.min_last_seq, StreamReader(self._api, self._stream)
+        if wanted and not reader.server_has_min_last_seq:
+            # decisions.md, ADR-53 on servers without it: the leader says when it is there.
+            await reader.wait_for_leader(wanted, deadline)
+            self._config = msgspec.structs.replace(self._config, min_last_seq=0)
         while True:
             left = max(deadline - loop.time(), 0.0) if not self.restarts else patience
             try:

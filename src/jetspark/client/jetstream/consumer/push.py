@@ -101,7 +101,7 @@ class PushSource:
                 self._on_status(message)
                 continue
             rest.popleft()
-            if self._check_gaps and not self._in_order(message):
+            if not self._in_order(message):
                 continue
             taken.append(
                 JetStreamMessage(message.subject, message.data, message.reply, block, link)
@@ -115,6 +115,8 @@ class PushSource:
         except NotJetStreamMessage as error:
             self._core.report(error)
             return False
+        if not self._check_gaps:
+            return True
         gap = self._monitor.on_message(consumer_seq)
         if gap is not None:
             self._on_gap(gap)

@@ -85,7 +85,7 @@ def read_info(stored: Stored) -> ObjectInfo:
 
 async def info_pages(follow: Follow, timeout: float) -> AsyncGenerator[list[ObjectInfo], None]:
     """What is there now, without deleted objects; ``timeout`` bounds the wait for each part."""
-    await follow.start()
+    await follow.start(timeout=timeout)
     try:
         while not follow.initial_done:
             try:

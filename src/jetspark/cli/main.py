@@ -19,6 +19,11 @@ _COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
         "doctor",
         "Check, repair and export a store that no server uses.",
     ),
+    "pipeline": (
+        "jetspark.cli.pipeline",
+        "pipeline",
+        "Make, check, run and watch Spark pipelines over streams.",
+    ),
     "serve": ("jetspark.cli.serve", "serve", "Run a NATS server with durable JetStream."),
 }
 

@@ -10,7 +10,7 @@ _RAISED: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)+([A-Z]\w*): (.+)$", re.MULTILI
 # Ends of Spark's own messages that say nothing about the mistake.
 _TAIL: Final = re.compile(
     r"( SQLSTATE: \w+)|(\s*\n=== Streaming Query ===.*)|(;?\s*\n\s*['~+!]\w.*)"
-    r"|(\s*JVM stacktrace:.*)",
+    r"|(\s*JVM stacktrace:.*)|(\s*Trace:\s*py4j.*)",
     re.DOTALL,
 )
 _QUERY: Final = re.compile(

@@ -181,10 +181,7 @@ class _Registry(GraphElementRegistry):
         statements = context.splitSqlFileIntoQueries(session, sql_text, str(file_path))
         settings: dict[str, str] = {}
         for at in range(statements.size()):
-            text = statements.apply(at).queryStatement()
-            self._statement(
-                session.sessionState().sqlParser().parsePlan(text), settings, file_path
-            )
+            self._statement(statements.apply(at).plan(), settings, file_path)
 
     def _statement(self, plan: Any, settings: dict[str, str], file: Path) -> None:
         kind = plan.nodeName()

@@ -23,6 +23,8 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress", ta
     batch_seconds: float
     lag: int | None = None
     """Messages that wait in the streams this flow reads; None where that cannot be told."""
+    next: dict[str, int] = {}
+    """Of each stream it reads: the first sequence that this micro-batch did not take."""
 
 
 class FlowStarted(msgspec.Struct, frozen=True, kw_only=True, tag="started", tag_field="event"):
@@ -66,6 +68,9 @@ def progress_of(flow: str, report: Mapping[str, Any]) -> FlowProgress:
     rows = int(report.get("numInputRows") or 0)
     lags = [lag_of(source) for source in report.get("sources") or ()]
     known = [lag for lag in lags if lag is not None]
+    taken: dict[str, int] = {}
+    for source in report.get("sources") or ():
+        taken |= offsets_of(source.get("endOffset"))
     return FlowProgress(
         flow=flow,
         time=str(report.get("timestamp", "")),
@@ -74,6 +79,7 @@ def progress_of(flow: str, report: Mapping[str, Any]) -> FlowProgress:
         rows_per_second=rows / seconds if seconds else 0.0,
         batch_seconds=seconds,
         lag=sum(known) if known else None,
+        next=taken,
     )
 
 

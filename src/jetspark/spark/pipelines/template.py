@@ -7,7 +7,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
 
-from jetspark.spark.pipelines.project import PipelineRefused
+from jetspark.spark.pipelines.project import SPEC_NAMES, PipelineRefused
 
 # The name is a folder, stands in YAML and in Spark's tables of runs.
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -24,20 +24,26 @@ def write_project(name: str, parent: Path) -> Path:
             "a letter first"
         )
     root = parent.resolve() / name
+    if root.exists():
+        raise PipelineRefused(f"{root} is there already: choose another name")
     try:
-        root.mkdir(parents=True)
-    except FileExistsError:
-        raise PipelineRefused(f"{root} is there already: choose another name") from None
+        write_files(__package__, "template", root, name)
     except OSError as error:
-        raise PipelineRefused(f"{root} cannot be made: {error.strerror}") from error
-    filled = {"{{ name }}": name, "{{ storage }}": (root / "storage").as_uri()}
-    for place, content in _template_files(files(__package__) / "template", Path()):
+        raise PipelineRefused(f"{root} cannot be written: {error.strerror}") from error
+    return root
+
+
+def write_files(package: str, folder: str, root: Path, name: str) -> Path:
+    """Write the project that lies in ``folder`` of ``package`` to ``root``; return its spec."""
+    root.mkdir(parents=True)
+    filled = {"{{ name }}": name, "{{ storage }}": (root.resolve() / "storage").as_uri()}
+    for place, content in _template_files(files(package) / folder, Path()):
         for mark, value in filled.items():
             content = content.replace(mark, value)  # noqa: PLW2901
         path = root / place.parent / _HIDDEN.get(place.name, place.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")
-    return root
+    return root.resolve() / SPEC_NAMES[0]
 
 
 def _template_files(folder: Traversable, place: Path) -> Iterator[tuple[Path, str]]:

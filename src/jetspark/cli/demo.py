@@ -136,9 +136,6 @@ def _show(console: Console, story: "Story", account: "Account") -> None:
         "cleaned per second of micro-batches",
         f"{story.rows.get('events', 0) / busy:,.0f}" if busy else "",
     )
-    table.add_row(
-        "rows that Spark read again", f"{story.rows.get('events', 0) - account.events:,}"
-    )
     table.add_row("largest lag, in events", f"{story.max_lag:,}")
     dead = story.back_at - story.killed_at
     table.add_row("seconds without a driver", f"{dead:.1f}")

@@ -30,7 +30,12 @@ class Driver:
     """A running pipeline; what it tells is passed on line by line, from a thread."""
 
     def __init__(
-        self, project: Path, server: str, errors: Path, take: Callable[[dict[str, Any]], None]
+        self,
+        project: Path,
+        server: str,
+        errors: Path,
+        batch: int,
+        take: Callable[[dict[str, Any]], None],
     ) -> None:
         self._take = take
         self._errors = errors
@@ -38,7 +43,7 @@ class Driver:
         command = [
             *(sys.executable, "-m", "jetspark", "pipeline", "run", "--continuous", "--json"),
             *("--project", str(project), "--server", server, "--master", "local[2]"),
-            *("--trigger", "1s"),
+            *("--trigger", "1s", "--conf", f"spark.jetspark.demo.batch={batch}"),
         ]
         with errors.open("ab") as stderr:
             self._process = subprocess.Popen(  # noqa: S603 - this very program

@@ -21,8 +21,10 @@ FLOWS: Final = ("events", "keep_totals", "publish_alerts")
 CHUNK: Final = 5_000
 # The publisher takes this long, so that Spark works while events come in.
 PUBLISH_SECONDS: Final = 30.0
-# Killed when so much has been cleaned.
+# Killed when so much has been cleaned; a micro-batch takes at most an eighth, so that it falls
+# into the middle of the work.
 KILL_AT: Final = 0.4
+BATCHES: Final = 8
 # Events are there and Spark does nothing: something is wrong.
 STALL_S: Final = 120.0
 SAMPLE_S: Final = 0.5
@@ -43,7 +45,6 @@ class Story:
     """When the first flow found nothing for the first time after its last rows."""
     epochs: dict[str, int] = field(default_factory=dict)
     next_seq: int = 1
-    max_lag: int = 0
     batch_seconds: list[float] = field(default_factory=list)
     samples: list[tuple[float, int, int]] = field(default_factory=list)
     """(seconds, published, cleaned): what the plot shows."""
@@ -53,6 +54,11 @@ class Story:
     revision: int = 0
     """Of the bucket, when the driver was dead."""
     totals_then: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def max_lag(self) -> int:
+        """The most events that were in the stream and not yet in the table."""
+        return max((came - done for _, came, done in self.samples), default=0)
 
     def now(self) -> float:
         """Seconds since the beginning."""
@@ -74,8 +80,6 @@ class Story:
             self.idle[flow] = event["time"]
             if flow == "events" and not self.done:
                 self.done = event["time"]
-        if flow == "events" and event.get("lag") is not None:
-            self.max_lag = max(self.max_lag, event["lag"])
         self.next_seq = max(self.next_seq, event["next"].get("EVENTS", 1))
 
 
@@ -92,13 +96,13 @@ def run_pipeline(
         ensure_resources(js, project)
         bars = _Bars(progress, events)
         with console.status("Starting Spark and the pipeline"):
-            driver = Driver(root, url, errors, story.take)
+            driver = Driver(root, url, errors, events // BATCHES, story.take)
             driver.await_flows(len(FLOWS))
         story.begun = time.monotonic()
         publisher = threading.Thread(target=_publish, args=(url, story, events), daemon=True)
         with driver:
             publisher.start()
-            _follow(story, driver, bars, until=lambda: story.next_seq - 1 >= events * KILL_AT)
+            _follow(story, driver, bars, until=lambda: _worth_killing(story, events))
             driver.kill()
         story.killed_at = story.now()
         _note_totals(js, story)
@@ -106,7 +110,7 @@ def run_pipeline(
             f"SIGKILL: the Spark driver is gone, with {story.next_seq - 1:,} events committed; "
             "starting it again"
         )
-        with Driver(root, url, errors, story.take) as driver:
+        with Driver(root, url, errors, events // BATCHES, story.take) as driver:
             _follow(story, driver, bars, until=lambda: len(driver.flows) == len(FLOWS))
             story.back_at = story.now()
             _follow(story, driver, bars, until=lambda: _caught_up(story, events))
@@ -158,6 +162,11 @@ def _follow(story: Story, driver: Driver, bars: _Bars, *, until: Callable[[], bo
         bars.show(story)
         time.sleep(0.1)
     story.samples.append((story.now(), story.published, story.next_seq - 1))
+
+
+def _worth_killing(story: Story, events: int) -> bool:
+    """Whether the driver is in the middle of its work, and the bucket has seen some of it."""
+    return story.next_seq - 1 >= events * KILL_AT and story.rows.get("keep_totals", 0) > 0
 
 
 def _caught_up(story: Story, events: int) -> bool:

@@ -1,5 +1,6 @@
 """`jetspark pipeline run --continuous`: start the flows, show them, stop them when told to."""
 
+import logging
 import signal
 import sys
 import threading
@@ -65,6 +66,8 @@ def run_continuous(
             stack.callback(page.close)
             show.say(f"Metrics are on http://127.0.0.1:{page.port}/metrics.")
         settings = spark_settings(project, servers, extra)
+        # It prints every error of the analyser with both stacks, also those that are expected.
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         show.say(f"Starting Spark {master}.")
         spark = session(project.name, master=master, config=settings, log_level="OFF")
         stack.callback(spark.stop)

@@ -229,17 +229,20 @@ def _make_targets(spark: "SparkSession", project: Project, graph: Graph) -> None
     waiting = [flow for flow in graph.flows if graph.targets[flow.target].kind is not Kind.SINK]
     while waiting:
         later: list[FlowPlan] = []
-        reason: AnalysisException | None = None
+        reasons: list[AnalysisException] = []
         for flow in waiting:
             try:
                 _make_target(spark, project, graph.targets[flow.target], flow)
             except AnalysisException as error:
                 # It may read what is made after it; whether it does, the next round tells.
                 later.append(flow)
-                reason = error
+                reasons.append(error)
         if len(later) == len(waiting):
-            assert reason is not None
-            raise PipelineRefused(f"flow {later[0].name!r}: {one_line(reason)}") from reason
+            told = "; ".join(
+                f"flow {flow.name!r}: {one_line(reason)}"
+                for flow, reason in zip(later, reasons, strict=True)
+            )
+            raise PipelineRefused(told) from reasons[0]
         waiting = later
 
 

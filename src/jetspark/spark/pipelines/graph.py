@@ -181,9 +181,14 @@ class _Registry(GraphElementRegistry):
         statements = context.splitSqlFileIntoQueries(session, sql_text, str(file_path))
         settings: dict[str, str] = {}
         for at in range(statements.size()):
-            self._statement(statements.apply(at).plan(), settings, file_path)
+            text = statements.apply(at).queryOrigin().sqlText().get()
+            self._statement(text, settings, file_path)
 
-    def _statement(self, plan: Any, settings: dict[str, str], file: Path) -> None:
+    def _parse(self, text: str) -> Any:
+        return self._spark._jsparkSession.sessionState().sqlParser().parsePlan(text)  # noqa: SLF001
+
+    def _statement(self, text: str, settings: dict[str, str], file: Path) -> None:
+        plan = self._parse(text)
         kind = plan.nodeName()
         if kind == "SetCommand" and plan.kv().isDefined():
             pair = plan.kv().get()
@@ -193,23 +198,26 @@ class _Registry(GraphElementRegistry):
         if kind in {"CreateMaterializedViewAsSelect", "CreateStreamingTableAsSelect"}:
             name = _identifier(plan.name())
             self._graph.add_target(_sql_table(plan, name, materialized="View" in kind))
-            self._add(name, name, plan.query(), settings)
+            self._add(name, name, lambda: self._parse(text).query(), settings)
         elif kind == "CreateStreamingTable":
             self._graph.add_target(_sql_table(plan, _identifier(plan.name()), materialized=False))
         elif kind == "CreateViewCommand" and plan.viewType().toString() == "LocalTempView":
             name = plan.name().table()
             self._graph.add_target(Target(name, Kind.TEMPORARY))
-            self._add(name, name, plan.plan(), settings)
+            self._add(name, name, lambda: self._parse(text).plan(), settings)
         elif kind == "CreateFlowCommand" and plan.flowOperation().nodeName() == (
             "InsertIntoStatement"
         ):
-            insert = plan.flowOperation()
-            target = ".".join(_strings(insert.table().multipartIdentifier()))
-            self._add(_identifier(plan.name()), target, insert.query(), settings)
+            target = ".".join(_strings(plan.flowOperation().table().multipartIdentifier()))
+            name = _identifier(plan.name())
+            self._add(name, target, lambda: self._parse(text).flowOperation().query(), settings)
         else:
             raise PipelineRefused(f"{file}: {kind} is no statement that a continuous run knows")
 
-    def _add(self, name: str, target: str, plan: Any, settings: dict[str, str]) -> None:
+    def _add(
+        self, name: str, target: str, plan: Callable[[], Any], settings: dict[str, str]
+    ) -> None:
+        """Take a flow; its plan is parsed anew each time, for Spark changes plans it looks at."""
         from pyspark.sql import DataFrame
 
         spark = self._spark
@@ -218,7 +226,7 @@ class _Registry(GraphElementRegistry):
             jvm = spark._jvm  # noqa: SLF001
             assert jvm is not None
             dataset = jvm.org.apache.spark.sql.classic.Dataset
-            return DataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)  # noqa: SLF001
+            return DataFrame(dataset.ofRows(spark._jsparkSession, plan()), spark)  # noqa: SLF001
 
         self._graph.flows.append(FlowPlan(name, target, query, dict(settings)))
 

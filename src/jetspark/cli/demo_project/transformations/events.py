@@ -14,6 +14,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 spark = SparkSession.active()
 SERVERS = spark.conf.get("spark.jetspark.servers") or ""
 LEDGER = spark.conf.get("spark.jetspark.ledger") or ""
+BATCH = spark.conf.get("spark.jetspark.demo.batch") or "100000"
 
 EVENT = (
     StructType()
@@ -35,7 +36,7 @@ def events() -> DataFrame:
     messages = (
         spark.readStream.format("jetstream")
         .options(servers=SERVERS, stream="EVENTS", startingOffsets="earliest")
-        .option("maxOffsetsPerTrigger", "150000")
+        .option("maxOffsetsPerTrigger", BATCH)
         .schema("seq long, timestamp timestamp, data binary")
         .load()
     )

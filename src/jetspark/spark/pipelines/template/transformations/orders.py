@@ -23,14 +23,21 @@ LEDGER = spark.conf.get("spark.jetspark.ledger", "LEDGER")
 assert SERVERS is not None
 assert LEDGER is not None
 
-ORDER = StructType().add("id", LongType()).add("region", StringType()).add("amount", DoubleType())
+ORDER = (
+    StructType()
+    .add("id", LongType())
+    .add("region", StringType())
+    .add("amount", DoubleType())
+    .add("broken", StringType())  # the text of what is no JSON, or not of these types
+)
+WHOLE = "broken IS NULL AND id IS NOT NULL AND region IS NOT NULL AND amount >= 0"
 SALE = StructType().add("region", StringType()).add("amount", DoubleType())
 TOTAL = StructType().add("orders", LongType()).add("amount", DoubleType())
 ENTRY = StructType().add("key", StringType()).add("value", StringType())
 
 
 def read_orders() -> DataFrame:
-    """Read the stream; every row keeps its sequence, and `id` is NULL in what is no order."""
+    """Read the stream; every row keeps its sequence, and what is no order its text."""
     messages = (
         spark.readStream.format("jetstream")
         .option("servers", SERVERS)
@@ -38,7 +45,8 @@ def read_orders() -> DataFrame:
         .option("startingOffsets", "earliest")
         .load()
     )
-    order = f.from_json(f.col("data").cast("string"), ORDER)
+    options = {"columnNameOfCorruptRecord": "broken"}
+    order = f.from_json(f.col("data").cast("string"), ORDER, options)
     return messages.select("seq", "timestamp", "data", order.alias("order")).select(
         "seq", "timestamp", "data", "order.*"
     )
@@ -46,8 +54,12 @@ def read_orders() -> DataFrame:
 
 def clean_orders() -> DataFrame:
     """Keep orders that are whole, each once, also when it was published again within a minute."""
-    whole = read_orders().where("id IS NOT NULL AND region IS NOT NULL AND amount >= 0")
-    once = whole.withWatermark("timestamp", "1 minute").dropDuplicatesWithinWatermark(["id"])
+    once = (
+        read_orders()
+        .where(WHOLE)
+        .withWatermark("timestamp", "1 minute")
+        .dropDuplicatesWithinWatermark(["id"])
+    )
     return once.select("seq", "timestamp", "id", "region", "amount")
 
 
@@ -58,8 +70,7 @@ def orders() -> DataFrame:
 
 @dp.table(comment="What came in and is no order, as it came.")
 def refused() -> DataFrame:
-    whole = "id IS NOT NULL AND region IS NOT NULL AND amount >= 0"
-    return read_orders().where(f"NOT coalesce({whole}, false)").select("seq", "timestamp", "data")
+    return read_orders().where(f"NOT coalesce({WHOLE}, false)").select("seq", "timestamp", "data")
 
 
 dp.create_sink("totals", "nats_kv", {"servers": SERVERS, "bucket": "TOTALS"})

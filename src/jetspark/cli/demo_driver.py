@@ -43,7 +43,7 @@ class Driver:
         command = [
             *(sys.executable, "-m", "jetspark", "pipeline", "run", "--continuous", "--json"),
             *("--project", str(project), "--server", server, "--master", "local[2]"),
-            *("--trigger", "1s", "--conf", f"spark.jetspark.demo.batch={batch}"),
+            *("--trigger", "500ms", "--conf", f"spark.jetspark.demo.batch={batch}"),
         ]
         with errors.open("ab") as stderr:
             self._process = subprocess.Popen(  # noqa: S603 - this very program

@@ -19,8 +19,8 @@ from jetspark.spark.pipelines.template import write_files
 
 FLOWS: Final = ("events", "keep_totals", "publish_alerts")
 CHUNK: Final = 5_000
-# The publisher takes this long, so that Spark works while events come in.
-PUBLISH_SECONDS: Final = 30.0
+# No faster than this per second, so that Spark works while events come in.
+PACE: Final = 33_000
 # Killed when so much has been cleaned; a micro-batch takes at most an eighth, so that it falls
 # into the middle of the work.
 KILL_AT: Final = 0.4
@@ -187,7 +187,7 @@ def _publish(url: str, story: Story, events: int) -> None:
             with js.fast_publisher() as publisher:
                 publisher.extend(subjects, payloads)
             story.published = min(first + CHUNK, events)
-            due = begun + PUBLISH_SECONDS * story.published / events
+            due = begun + story.published / PACE
             time.sleep(max(0.0, due - time.monotonic()))
     story.publish_seconds = time.monotonic() - begun
 

@@ -9,7 +9,12 @@ from rich.table import Table
 
 from jetspark.spark.pipelines.project import PipelineRefused, find_project, load_project
 from jetspark.spark.pipelines.resources import reach
-from jetspark.spark.pipelines.status import FlowStatus, flow_states, with_server
+from jetspark.spark.pipelines.status import (
+    FlowStatus,
+    SourceStatus,
+    flow_states,
+    with_server,
+)
 
 
 def show_status(*, place: Path, server: str, as_json: bool) -> None:
@@ -36,6 +41,14 @@ def show_status(*, place: Path, server: str, as_json: bool) -> None:
         raise SystemExit(1)
 
 
+def _lag(source: SourceStatus | None) -> str:
+    if source is None:
+        return ""
+    if source.recreated:
+        return "made anew"
+    return "" if source.lag is None else f"{source.lag:,}"
+
+
 def _print(states: list[FlowStatus]) -> None:
     table = Table()
     table.add_column("flow")
@@ -58,7 +71,7 @@ def _print(states: list[FlowStatus]) -> None:
                 epoch,
                 source.stream if source else "a table",
                 f"{source.next_seq:,}" if source else "",
-                f"{source.lag:,}" if source and source.lag is not None else "",
+                _lag(source),
                 ledger,
             )
     Console().print(table)

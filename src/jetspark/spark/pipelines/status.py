@@ -16,6 +16,7 @@ from jetspark.errors import BucketNotFound, StreamNotFound
 from jetspark.spark.ledger import read_entry
 from jetspark.spark.pipelines.progress import offsets_of
 from jetspark.spark.pipelines.project import Project
+from jetspark.spark.stream_view import StreamView, view_of
 
 
 class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +28,10 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     last_seq: int | None = None
     """The last one of the stream; None: there is no such stream, or no server."""
     lag: int | None = None
+    created: str = ""
+    """When the stream was made, as the checkpoint has it."""
+    recreated: bool = False
+    """Whether the stream of that name is another one now: the flow will refuse to go on."""
 
 
 class LedgerStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,11 +70,11 @@ def with_server(
     states: list[FlowStatus], jetstream: sync.JetStream, ledger: str
 ) -> list[FlowStatus]:
     """Add what the server knows: the ends of the streams, and the ledger."""
-    ends: dict[str, int | None] = {}
+    ends: dict[str, StreamView | None] = {}
     for state in states:
         for source in state.sources:
             if source.stream not in ends:
-                ends[source.stream] = _last_seq(jetstream, source.stream)
+                ends[source.stream] = _view(jetstream, source.stream)
     return [
         msgspec.structs.replace(
             state,
@@ -88,7 +93,11 @@ def _flow_state(project: Project, folder: Path, query: str) -> FlowStatus:
     if committed is not None:
         for offset in _offsets(folder / "offsets" / str(committed)):
             sources += [
-                SourceStatus(stream=stream, next_seq=seq)
+                SourceStatus(
+                    stream=stream,
+                    next_seq=seq,
+                    created=str(offset["streams"][stream].get("created", "")),
+                )
                 for stream, seq in offsets_of(offset).items()
             ]
     return FlowStatus(
@@ -115,16 +124,19 @@ def _offsets(path: Path) -> Iterator[Any]:
             continue
 
 
-def _last_seq(jetstream: sync.JetStream, stream: str) -> int | None:
+def _view(jetstream: sync.JetStream, stream: str) -> StreamView | None:
     try:
-        return jetstream.stream(stream).cached_info.state.last_seq
+        return view_of(jetstream.stream(stream).cached_info)
     except StreamNotFound:
         return None
 
 
-def _with_end(source: SourceStatus, last: int | None) -> SourceStatus:
-    if last is None:
+def _with_end(source: SourceStatus, view: StreamView | None) -> SourceStatus:
+    if view is None:
         return source
+    if source.created and source.created != view.created:
+        return msgspec.structs.replace(source, recreated=True)
+    last = view.bounds.last_seq
     lag = max(0, last + 1 - source.next_seq)
     return msgspec.structs.replace(source, last_seq=last, lag=lag)
 

@@ -51,7 +51,7 @@ wheel: # a stale build/ would put modules into the wheel that no longer exist
 	@rm -rf build
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
 
-demo: env ## write a stream, kill the server meanwhile, lose nothing, count it from Spark
+demo: env ## a million events through Spark; server and driver are killed meanwhile; nothing is lost
 	@$(BIN)/jetspark demo
 
 test: env ## everything: static checks, compiled tests, the lower layers interpreted

@@ -12,7 +12,7 @@ _COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "demo": (
         "jetspark.cli.demo",
         "demo",
-        "Write a durable stream, kill the server, lose nothing, and count it from Spark.",
+        "Kill a server, then a Spark driver, in the middle of their work, and lose nothing.",
     ),
     "doctor": (
         "jetspark.cli.doctor",

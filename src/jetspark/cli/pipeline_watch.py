@@ -69,7 +69,7 @@ def run_continuous(
         # It prints every error of the analyser with both stacks, also those that are expected.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         show.say(f"Starting Spark {master}.")
-        spark = session(project.name, master=master, config=settings, log_level="OFF")
+        spark = session(project.name, master=master, config=settings, log_level=None)
         stack.callback(spark.stop)
         stop = _on_signals()
         # Imported here: it needs pyspark[pipelines], whose absence is said in one line.

@@ -67,7 +67,7 @@ def _start_session(project: Project, settings: Mapping[str, str], master: str) -
         "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
     }
     config = {**local, **settings}
-    classic = session(project.name, master=master, config=config, log_level="OFF")
+    classic = session(project.name, master=master, config=config, log_level=None)
     jvm = classic._jvm  # noqa: SLF001
     assert jvm is not None
     # The object of Scala's that py4j finds under this name only.

@@ -13,14 +13,24 @@ _COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "demo": (
         "jetspark.cli.demo",
         "demo",
-        "Write a durable stream, kill the server, lose nothing, and count it from Spark.",
+        "Kill a server, then a Spark driver, in the middle of their work, and lose nothing.",
     ),
     "doctor": (
         "jetspark.cli.doctor",
         "doctor",
         "Check, repair and export a store that no server uses.",
     ),
+    "pipeline": (
+        "jetspark.cli.pipeline",
+        "pipeline",
+        "Make, check, run and watch Spark pipelines over streams.",
+    ),
     "serve": ("jetspark.cli.serve", "serve", "Run a NATS server with durable JetStream."),
+    "stream": (
+        "jetspark.cli.stream",
+        "stream",
+        "Export and import streams of any server, jetspark or nats-server.",
+    ),
 }
 
 

@@ -24,6 +24,7 @@ from jetspark.engine.ledger import AccountLedger
 from jetspark.engine.outbox import Entry, Outbox
 from jetspark.engine.purges import Purges
 from jetspark.engine.replicate.copies import Copies, level_of
+from jetspark.engine.replicate.upstream import NoUpstreams, Upstreams
 from jetspark.engine.restore import is_marked
 from jetspark.engine.settings import EngineSettings, ceilings_of
 from jetspark.engine.stream.config import decode_config, evicting
@@ -61,6 +62,7 @@ class Engine(Consumers):
         next_id: Callable[[], str] | None = None,
         ledger: AccountLedger | None = None,
         batch_limits: BatchLimits | None = None,
+        upstreams: Upstreams | None = None,
     ) -> None:
         self.settings = settings or EngineSettings()
         self.next_id = next_id or Nuid().next
@@ -78,7 +80,10 @@ class Engine(Consumers):
         self.advisories = Advisories(self.publish_own, self.next_id, server=leader)
         self.transfers = Transfers(self)
         self.purges = Purges(self.mark_dirty)
-        self.copies = Copies(self.streams, self.mark_dirty, self.hub.agenda)
+        self.upstreams: Upstreams = upstreams or NoUpstreams()
+        interest = self.look_for_interest
+        agenda = self.hub.agenda
+        self.copies = Copies(self.streams, self.mark_dirty, agenda, self.upstreams, interest)
         # `$JS.API` answers so far, and those that were errors; direct gets are none.
         self.api_total = 0
         self.api_errors = 0
@@ -228,11 +233,8 @@ class Engine(Consumers):
         """What the engine does with a subject, if anything; good until ``generation`` moves."""
         if subject.startswith(DIRECT_PREFIX):
             name, _, appended = subject[len(DIRECT_PREFIX) :].partition(b".")
-            known = name.decode(errors="replace")
-            stream = self.streams.get(known) or self.copies.stand_in(known)
-            if stream is None or (stream.config.name == known and not stream.allow_direct):
-                return None
-            return Target(DIRECT_GET, stream, appended)
+            stream = self.copies.answering(name.decode(errors="replace"))
+            return Target(DIRECT_GET, stream, appended) if stream is not None else None
         if subject.startswith(TRANSFER_PREFIX) and self.transfers.knows(subject):
             return Target(TRANSFER, None, subject)
         if subject.startswith(NEXT_PREFIX):
@@ -249,11 +251,8 @@ class Engine(Consumers):
 
     def wants_inboxes(self) -> bool:
         """Say whether a stream has subjects that begin with an underscore, as inboxes do."""
-        return any(
-            subject[0] in "_*>"
-            for stream in self.streams.values()
-            for subject in stream.config.subjects
-        )
+        wanted = (stream.config.subjects for stream in self.streams.values())
+        return any(subject[0] in "_*>" for subjects in wanted for subject in subjects)
 
     def mark_dirty(self, stream: Stream) -> None:
         """A stream has staged something that the committer should get."""
@@ -341,8 +340,7 @@ class Engine(Consumers):
         # A configuration that was staged is not the stream's.
         durable = decode_config(bytes(stream.log.identity.config))
         if durable != stream.config:
-            log = stream.log
-            log.set_limits(*evicting(durable))
+            stream.log.set_limits(*evicting(durable))
             self._configure(stream, durable)
         self.consumers_failed(stream)
         self.copies.failed(stream)

@@ -21,6 +21,7 @@ from jetspark.headers.numbers import digits, write_number
 from jetspark.protocol.encoder import write_hmsg, write_msg
 from jetspark.server.desk import ConsumerDesk
 from jetspark.server.receiver import Receiver, Subscription, Traffic
+from jetspark.server.relay import Relay
 from jetspark.server.route import Route, is_compact
 from jetspark.subjects.sublist import Match, Sublist
 
@@ -50,6 +51,8 @@ class Router:
         # A client whose output was too much has room again.
         self.resumed: Callable[[], None] = no_runs
         self.desk: ConsumerDesk = ConsumerDesk()
+        # Who carries what clients do to another server instead; None: they are served here.
+        self.relay: Relay | None = None
         # A stream wants subjects that begin with an underscore: then inboxes are no exception.
         self.stores_inboxes: bool = False
 

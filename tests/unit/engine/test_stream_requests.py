@@ -62,10 +62,14 @@ def test_a_different_configuration_for_the_same_name_is_refused(bench: Bench) ->
     assert err_code(create(bench, b'{"name":"S","subjects":["t.>"]}')) == 10058
 
 
-def test_a_setting_of_later_versions_is_refused_by_name(bench: Bench) -> None:
-    answer = create(bench, b'{"name":"S","sources":[{"name":"X","external":{"api":"$JS.h.API"}}]}')
+@pytest.mark.parametrize("what", ['"mirror":{%s}', '"sources":[{%s}]'])
+def test_a_remote_that_is_not_configured_is_refused_by_name(bench: Bench, what: str) -> None:
+    external = '"name":"X","external":{"api":"$JS.h.API"}'
+    answer = create(bench, b'{"name":"S",%b}' % (what % external).encode())
 
-    assert "source X has external.api $JS.h.API" in str(answer["error"])
+    assert err_code(answer) == 10052
+    assert "X has external.api '$JS.h.API'" in str(answer["error"])
+    assert "it knows none" in str(answer["error"])
 
 
 def test_a_deleted_stream_is_gone_also_after_a_restart(bench: Bench) -> None:

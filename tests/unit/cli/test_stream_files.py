@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jetspark.cli.main import main
@@ -57,6 +57,7 @@ def rows_of(messages: list[tuple[int, int, str, bytes, bytes]]) -> Rows:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@settings(deadline=None)  # the first example imports pyarrow, and each one syncs a file
 @given(messages=MESSAGES)
 def test_every_byte_comes_back(
     tmp_path_factory: pytest.TempPathFactory,

@@ -36,10 +36,14 @@ log = logging.getLogger("jetspark.replica")
 # The leader has this long to confirm that it has seen what a client sent before its PING.
 PONG_SECONDS: Final = 1.0
 # How acknowledgements of publishes begin, and what STREAM.INFO says: ours, and nats-server's.
-_INFO_START: Final = b'{"type":"io.nats.jetstream.api.v1.stream_info_response"'
+_INFO_STARTS: Final = tuple(
+    b'{"type":"io.nats.jetstream.api.v1.stream_%b_response"' % verb
+    for verb in (b"info", b"create", b"update")
+)
 _INFO_NAME: Final = re.compile(rb'"config":{"name":"([^"]+)"')
 _INFO_SEQUENCE: Final = re.compile(rb'"last_seq":(\d{1,19})')
 _ACK_START: Final = b'{"stream":"'
+_SHOWING: Final = (_ACK_START, *_INFO_STARTS)
 _ACK_SEQUENCE: Final = re.compile(rb'"seq": ?(\d{1,19})')
 _ACK_PART: Final = 200
 _NO_RESPONDERS_START: Final = status_block(NO_RESPONDERS, b"")[:12]
@@ -287,7 +291,7 @@ class UpstreamSink(Sink):
         self.delivered += 1
         give = self._router.give
         subject, reply, headers, payload = data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
-        if payload.startswith((_ACK_START, _INFO_START)):
+        if payload.startswith(_SHOWING):
             self._bridge.on_shown(*shown(payload))
         if ps == pe and headers.startswith(_NO_RESPONDERS_START):
             self._tell_requester(subject, headers)

@@ -77,8 +77,9 @@ class Bridge(ClientCore):
         self.connected = False
         # Why the leader must not be used although it is connected: it is a replica of ours.
         self.blocked = ""
-        # Messages that were lost because the leader could not be reached.
+        # Messages that were lost, without anybody hearing of it, for lack of a leader.
         self.lost = 0
+        self._choked = False
         super().__init__(options)
         self.link.pool.forgives = True
         self._waker = ChunkEnd(flush)
@@ -165,11 +166,13 @@ class Bridge(ClientCore):
         if self.up or (not self.connected and self.options.reconnect_buffer_bytes):
             try:
                 self._outgoing.send(frame)
-            except BufferFull:
-                log.warning("The leader does not take messages as fast as they come: one is lost")
+            except BufferFull as error:
+                if not self._choked:
+                    log.warning("Messages for the leader are lost: %s", error)
+                self._choked = True
             else:
+                self._choked = False
                 return True
-        self.lost += 1
         return False
 
     def pass_message(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> bool:

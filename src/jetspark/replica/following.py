@@ -167,9 +167,11 @@ class Following:
 
     async def _follow(self) -> None:
         self._looks += 1
+        shown = {name: followed.shown for name, followed in self.streams.items()}
         try:
             infos = [info async for page in stream_pages(self._api, "", None) for info in page]
             for info in self._take(infos):
+                self._forget_invented(info, shown.get(info.config.name, 0))
                 await self._follow_deletions(info)
         except Error as error:
             self._complain("", f"cannot read the list of streams: {error}")
@@ -178,6 +180,16 @@ class Following:
         done = [name for name, at in self.suspects.items() if at <= self._looks]
         for name in done:
             del self.suspects[name]
+
+    def _forget_invented(self, info: StreamInfo, before: int) -> None:
+        """No stream has a sequence that it had not reached afterwards: that one was made up.
+
+        Anybody can send a client what looks like an acknowledgement; the copy would be read no
+        more.
+        """
+        followed = self.streams[info.config.name]
+        if followed.shown == before > info.state.last_seq:
+            followed.shown = info.state.last_seq
 
     async def _follow_deletions(self, info: StreamInfo) -> None:
         name = info.config.name

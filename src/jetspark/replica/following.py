@@ -65,7 +65,7 @@ class Following:
         self._no_reads = no_reads
         self._on_streams = on_streams
         self._poll = poll
-        self._api = ApiClient(bridge, DEFAULT_PREFIX, 5.0)
+        self._api = ApiClient(bridge, DEFAULT_PREFIX, bridge.options.timeout)
         self._deletions = Deletions(self._api, local)
         # Told when a copy may no longer be what it was.
         self.on_change: Callable[[], None] = lambda: None
@@ -131,15 +131,31 @@ class Following:
                 self._look.clear()
                 began = loop.time()
                 if self._bridge.up:
-                    try:
-                        await self._follow()
-                    except Exception:
-                        # A replica that follows no more would show old streams for ever.
-                        log.exception("Following the leader's streams failed; trying again")
+                    await self._look_once()
                 # Who has very many streams is not kept busy listing them.
                 await self._pause(max(self._poll, LIST_SHARE * (loop.time() - began)))
         finally:
             subscription.end(None)
+
+    async def _look_once(self) -> None:
+        """Look at the leader's streams; given up when the connection is lost meanwhile."""
+        looking = asyncio.ensure_future(self._follow())
+
+        def give_up() -> None:
+            looking.cancel()
+
+        self._bridge.down_listeners.add(give_up)
+        try:
+            await asyncio.wait({looking})
+            if not looking.cancelled() and looking.exception() is not None:
+                # A replica that follows no more would show old streams for ever.
+                log.error(
+                    "Following the leader's streams failed; trying again",
+                    exc_info=looking.exception(),
+                )
+        finally:
+            looking.cancel()
+            self._bridge.down_listeners.discard(give_up)
 
     def _on_advisory(self, message: Message) -> None:
         """A stream came, went or changed; one made anew is not read from its old copy."""

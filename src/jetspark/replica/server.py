@@ -153,6 +153,7 @@ class ReplicaServer(Server):
         router.relay = ReplicaRelay(
             bridge, reads, guard, self._own_bridges, self._make_own, following.suspect
         )
+        router.relayed = True
         self._parts = Parts(bridge, following, passed, reads, router)
         await bridge.open()
         self.run(following.run())

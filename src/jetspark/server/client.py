@@ -110,7 +110,7 @@ class ClientHandler(ServerOps):
         if router.relayed:
             router.relay.on_pub(self, subject, data, se, rs, re, hs, ps, pe)
             return
-        if data[ss] == _DOLLAR and self.on_consumer(subject, data, ss, se, rs, re, hs, ps, pe):
+        if data[ss] == _DOLLAR and self.on_consumer(data, ss, se, rs, re, hs, ps, pe):
             return
         route = router.route(subject)
         delivered = False
@@ -160,22 +160,14 @@ class ClientHandler(ServerOps):
             router.request(target, data[rs:re], data[hs:ps], data[ps:pe])
 
     def on_consumer(
-        self,
-        subject: bytes,
-        data: bytes,
-        ss: i64,
-        se: i64,
-        rs: i64,
-        re: i64,
-        hs: i64,
-        ps: i64,
-        pe: i64,
+        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
     ) -> bool:
         """Take an acknowledgement or an answer to flow control; False when it is neither."""
         router = self.router
         desk = router.desk
         if not desk.deliveries:
             return False
+        subject = router.last_subject  # that is the one at hand
         if subject.startswith(ACK_PREFIX):
             if not desk.on_ack(data, ss, se, rs, re, ps, pe, router.now):
                 return False

@@ -170,9 +170,7 @@ class Router:
         for subscription in route.subscribers:
             if self.give(subscription, origin, subject, reply, headers, payload):
                 delivered = True
-        if route.groups and self.to_groups(route.groups, origin, subject, reply, headers, payload):
-            delivered = True
-        return delivered
+        return self.to_groups(route.groups, origin, subject, reply, headers, payload) or delivered
 
     def to_groups(
         self,

@@ -24,7 +24,10 @@ from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
 from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
 from tests.campaigns.replica_histories import replica_histories  # noqa: E402
+from tests.campaigns.spark_connect import connect_server, copy_stream, standalone  # noqa: E402
+from tests.campaigns.spark_kills import campaign as run_spark_kills  # noqa: E402
 
+from jetspark import sync  # noqa: E402
 from jetspark.testing.batch_crashes import run_batch_crashes  # noqa: E402 - needs the path above
 from jetspark.testing.store_crashes import run_crashes  # noqa: E402
 from jetspark.testing.store_damage import run_flips  # noqa: E402
@@ -155,6 +158,26 @@ def rewrites(deadline: float, seed: int) -> str:
     return f"{total} lives of rewritten segments, always exactly what was there"
 
 
+def spark_kills(deadline: float, seed: int) -> str:
+    """SIGKILL of Spark's executors and drivers while they write, in three strengths."""
+    with (
+        tempfile.TemporaryDirectory(dir=Path.cwd()) as folder,
+        sync.Server(store_dir=f"{folder}/store") as server,
+    ):
+        return run_spark_kills(
+            server.client_url, Path(folder), seed=seed, lives=2, deadline=deadline
+        )
+
+
+def spark_standalone(_deadline: float, _seed: int) -> str:
+    """A Connect server on a standalone master and worker, once: it takes what it takes."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
+        folder = Path(name)
+        with standalone(folder) as master, connect_server(folder, master) as remote:
+            copy_stream(folder, remote)
+    return "a client copied a stream through Connect and standalone, every row once"
+
+
 CAMPAIGNS: tuple[Campaign, ...] = (
     kills,
     consumer_kills,
@@ -167,6 +190,8 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     mutations,
     rewrites,
     fuzz_protocol,
+    spark_kills,
+    spark_standalone,
 )
 
 

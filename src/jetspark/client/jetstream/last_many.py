@@ -7,6 +7,7 @@ subjects that match it. ADR-53 on servers without it: decisions.md, "multi_last"
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
 from typing import Final
 
 import msgspec
@@ -19,7 +20,7 @@ from jetspark.client.jetstream.last_by_consumer import LastByConsumer
 from jetspark.client.jetstream.pages import Page
 from jetspark.client.jetstream.scan import NO_END, Copies, ScanChunk, take
 from jetspark.client.jetstream.stored import StreamMessage
-from jetspark.client.jetstream.stored_pages import to_messages
+from jetspark.client.jetstream.stored_pages import to_chunk, to_messages
 from jetspark.errors import (
     MessageNotFound,
     NotSupported,
@@ -74,20 +75,25 @@ class LastMany:
 
     async def pages(self, filters: Sequence[str]) -> AsyncGenerator[list[StreamMessage], None]:
         """Yield the messages, in order of sequence within one request."""
+        async with aclosing(self.chunks(filters)) as chunks:
+            async for chunk in chunks:
+                yield to_messages(self._reader.stream, chunk)
+
+    async def chunks(self, filters: Sequence[str]) -> AsyncGenerator[ScanChunk, None]:
+        """Yield the messages as columns, for bulk readers."""
         waiting = [tuple(filters)]
         if len(filters) > SPLIT_SUBJECTS:
             await self._fix_point()
-            starts = range(0, len(filters), SPLIT_SUBJECTS)
-            waiting = [tuple(filters[at : at + SPLIT_SUBJECTS]) for at in reversed(starts)]
+            waiting = parts_of(filters)[::-1]
         while waiting:
             some = waiting.pop()
             if self._reader.direct_refused:
-                async for page in self._from_leader(some):
-                    yield page
+                async for messages in self._from_leader(some):
+                    yield to_chunk(messages)
                 continue
             try:
                 async for chunk in self._follow(some):
-                    yield to_messages(self._reader.stream, chunk)
+                    yield chunk
             except TooManyResults:
                 await self._fix_point()
                 waiting.extend(reversed(await self._split(some)))
@@ -95,11 +101,12 @@ class LastMany:
                 waiting.append(some)
             except _Unproven as unproven:
                 for messages in await self._from_consumer(some, unproven.first):
-                    yield messages
+                    yield to_chunk(messages)
 
     async def _follow(self, filters: tuple[str, ...]) -> AsyncGenerator[ScanChunk, None]:
         """The pages of one request; the first one fixes the point in time of all."""
         cursor = 0
+        self._deadline = self._loop.time() + self._timeout
         while True:
             page = await self._ask(filters, cursor)
             if page.status == NO_RESPONDERS:
@@ -231,19 +238,7 @@ class LastMany:
         if len(filters) > 1:
             middle = len(filters) // 2
             return [filters[:middle], filters[middle:]]
-        subjects = await self._subjects(filters[0])
-        parts: list[tuple[str, ...]] = []
-        part: list[str] = []
-        size = 0
-        for subject in subjects:
-            if len(part) == SPLIT_SUBJECTS or size + len(subject) > SPLIT_BYTES:
-                parts.append(tuple(part))
-                part, size = [], 0
-            part.append(subject)
-            size += len(subject)
-        if part:
-            parts.append(tuple(part))
-        return parts
+        return parts_of(await self._subjects(filters[0]))
 
     async def _subjects(self, pattern: str) -> list[str]:
         """The subjects that the stream has for a filter, all pages of them."""
@@ -315,6 +310,22 @@ class _Unproven(Exception):
     def __init__(self, first: int) -> None:
         super().__init__()
         self.first = first
+
+
+def parts_of(subjects: Sequence[str]) -> list[tuple[str, ...]]:
+    """The subjects in parts that one request can ask for."""
+    parts: list[tuple[str, ...]] = []
+    part: list[str] = []
+    size = 0
+    for subject in subjects:
+        if part and (len(part) == SPLIT_SUBJECTS or size + len(subject) > SPLIT_BYTES):
+            parts.append(tuple(part))
+            part, size = [], 0
+        part.append(subject)
+        size += len(subject)
+    if part:
+        parts.append(tuple(part))
+    return parts
 
 
 def check_last_many(

@@ -34,7 +34,7 @@ $(DEPS):
 	@rm -f $(VENV)/deps-* $(VENV)/built-*
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	@JETSPARK_BUILD=interpreted $(MAKE) --no-print-directory wheel
-	@$(BIN)/python -m pip install --quiet "$$(ls build/wheel/jetspark-*.whl)[spark,avro,dev]"
+	@$(BIN)/python -m pip install --quiet "$$(ls build/wheel/jetspark-*.whl)[spark,avro,pipelines,demo,dev]"
 	@$(BIN)/python tools/npm.py ci --prefix $(JS_TESTS) --no-audit --no-fund --silent
 	@touch $@
 
@@ -51,7 +51,7 @@ wheel: # a stale build/ would put modules into the wheel that no longer exist
 	@rm -rf build
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
 
-demo: env ## write a stream, kill the server meanwhile, lose nothing, count it from Spark
+demo: env ## a million events through Spark; server and driver are killed meanwhile; nothing is lost
 	@$(BIN)/jetspark demo
 
 test: env ## everything: static checks, compiled tests, the lower layers interpreted

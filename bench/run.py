@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import clients, consumer_cases, copies, interactive, restart, spark, start
+from bench import clients, consumer_cases, copies, interactive, replica, restart, spark, start
 from bench.cases import CASES, Case
 from bench.servers import OURS, PEER, running
 from bench.stream_cases import CASES as STREAM_CASES
@@ -83,6 +83,7 @@ def main() -> None:
         if arguments.only in case.name:
             compare(case, arguments.rounds, max(1, int(case.count * arguments.scale)))
     copies.report(arguments.rounds, arguments.scale, only=arguments.only)
+    replica.report(arguments.rounds, arguments.scale, only=arguments.only)
     if arguments.only in "start memory":
         start.report(arguments.rounds)
     interactive.report(only=arguments.only)

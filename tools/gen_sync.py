@@ -108,11 +108,11 @@ SKIP = {
     "Stream": {"reader"},
     "AtomicBatch": {"add_block"},
     "KeyValue": {"seconds", "check_writable"},
-    "KeyWatcher": {"next_chunk"},
+    "KeyWatcher": {"next_chunk", "call"},
     "TypedWatcher": {"next_chunk"},
     "ObjectReader": {"next_chunk"},
     "ObjectStore": {"buckets", "reader_of"},
-    "ObjectWatcher": {"next_chunk"},
+    "ObjectWatcher": {"next_chunk", "call"},
     "MessageIterator": {"next_chunk"},
     "PushSubscription": {"next_chunk"},
 }

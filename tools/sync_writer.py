@@ -15,7 +15,12 @@ Made from {sources}.
 """
 '''
 # Types of callbacks, and what they are called with. In the twin they are plain functions.
-CALLBACKS = {"Callback": "Message", "MessageCallback": "JetStreamMessage"}
+CALLBACKS = {
+    "Callback": "Message",
+    "MessageCallback": "JetStreamMessage",
+    "EntryCallback": "Entry | None",
+    "ObjectCallback": "ObjectInfo | None",
+}
 
 
 @dataclass(frozen=True)
@@ -253,7 +258,7 @@ class Writer:
         else:
             expression = f"self._portal.run({call}{comma(given)})"
         if any(item.arg == "callback" for item in [*node.args.args, *node.args.kwonlyargs]):
-            expression = self.in_thread(node, expression)
+            expression = self.in_thread(module, node, expression)
         lines = []
         if f"{owner}.{name}" in self.rules.after_items:
             lines += [
@@ -266,7 +271,7 @@ class Writer:
         # Inside its own body a class is not defined yet.
         return method_text(node, f'"{result}"' if result == owner else result, lines)
 
-    def in_thread(self, node: "Method", expression: str) -> str:
+    def in_thread(self, module: Module, node: "Method", expression: str) -> str:
         """A callback must not run on the loop's thread, where it could not block."""
         self.imports |= {
             "from collections.abc import Callable",
@@ -281,7 +286,12 @@ class Writer:
             function = f"lambda one: callback({message}(self._portal, one))"
             made = f"ThreadCallback[{inner}]({function})"
         else:
-            self.imports.add(f"from jetspark.client.message import {message}")
+            for name in message.split(" | "):
+                known = module.imports.get(name)
+                if known is not None:
+                    self.imports.add(known)
+                elif name == "Message":
+                    self.imports.add("from jetspark.client.message import Message")
             made = "ThreadCallback(callback)"
         made += " if callback else None" if optional else ""
         if "callback=callback" in expression:

@@ -21,6 +21,8 @@ sys.path.insert(0, str(ROOT))
 
 from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
+from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
+from tests.campaigns.replica_histories import replica_histories  # noqa: E402
 from tests.campaigns.spark_connect import connect_server, copy_stream, standalone  # noqa: E402
 from tests.campaigns.spark_kills import campaign as run_spark_kills  # noqa: E402
 
@@ -57,6 +59,30 @@ def consumer_kills(deadline: float, seed: int) -> str:
         f"{campaign.lives} kills, {len(campaign.delivered)} delivered, "
         f"{len(campaign.confirmed)} acknowledgements answered, 0 lost, 0 invented"
     )
+
+
+def replicas(deadline: float, seed: int) -> str:
+    """Reads and writes at a leader and its replica, both stopped now and then, linearizable."""
+    runs = operations = 0
+    while time.monotonic() < deadline or runs == 0:
+        operations += replica_histories(seed + runs)
+        runs += 1
+    return f"{2 * runs} histories of {operations} operations, all linearizable"
+
+
+def remote_copies(deadline: float, seed: int) -> str:
+    """A mirror and a source of another server, while both servers and the way there break."""
+    told = []
+    for kind in ("jetspark", "nats-server"):
+        half = time.monotonic() + (deadline - time.monotonic()) / (2 if kind == "jetspark" else 1)
+        with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+            campaign = RemoteCopies(Path(folder), kind, seed)
+            try:
+                asyncio.run(campaign.run(half))
+            finally:
+                campaign.close()
+        told.append(f"{kind}: {campaign.broken} breaks, {campaign.published} messages")
+    return f"{'; '.join(told)}; 0 skipped, 0 doubled"
 
 
 def fuzz_protocol(deadline: float, seed: int) -> str:
@@ -143,6 +169,8 @@ def spark_standalone(_deadline: float, _seed: int) -> str:
 CAMPAIGNS: tuple[Campaign, ...] = (
     kills,
     consumer_kills,
+    remote_copies,
+    replicas,
     crashes,
     batches,
     flips,

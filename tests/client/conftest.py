@@ -51,14 +51,27 @@ def started(kind: str, folder: Path) -> ServerProcess:
     return ServerProcess(kind, folder, "-js") if leader == kind else ReplicaProcess(leader, folder)
 
 
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], ServerProcess]]:
+    """One server of each kind for the whole run, whichever parameter comes next."""
+    running: dict[str, ServerProcess] = {}
+
+    def start(kind: str) -> ServerProcess:
+        if kind not in running:
+            running[kind] = started(kind, tmp_path_factory.mktemp("store"))
+        return running[kind]
+
+    yield start
+    for each in running.values():
+        each.kill()
+
+
 @pytest.fixture(scope="session", params=KINDS)
 def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ServerProcess]:
-    """One server of each kind for the whole run; tests use names of their own."""
-    running = started(request.param, tmp_path_factory.mktemp("store"))
-    yield running
-    running.kill()
+    request: pytest.FixtureRequest, servers: Callable[[str], ServerProcess]
+) -> ServerProcess:
+    """A server that all tests share; they use names of their own."""
+    return servers(request.param)
 
 
 @pytest.fixture(params=KINDS)

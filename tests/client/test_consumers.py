@@ -21,6 +21,7 @@ from jetspark.errors import (
     ConsumerNotFound,
     Error,
     NoResponders,
+    PinIdMismatch,
     PullRefused,
     RequestTimeout,
     SubscribeRefused,
@@ -280,6 +281,27 @@ async def test_a_pinned_client_keeps_its_place(client: Connect, name: str) -> No
             with pytest.raises(TimeoutError):
                 # An iterator is a reader of its own, and not the pinned one.
                 await asyncio.wait_for(anext(messages), 0.3)
+
+
+async def test_an_unpinned_client_leaves_its_place_to_another(client: Connect, name: str) -> None:
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 3)
+        consumer = await made(
+            stream,
+            durable_name="d",
+            priority_groups=("g",),
+            priority_policy=PriorityPolicy.PINNED_CLIENT,
+            priority_timeout=seconds(60),
+        )
+        other = await stream.consumer("d")
+        group = PullGroup(name="g")
+        assert numbers(await consumer.fetch(1, group=group)) == [1]
+        await consumer.unpin("g")
+
+        assert numbers(await other.fetch(1, group=group)) == [2]
+        with pytest.raises(PinIdMismatch):
+            await consumer.fetch(1, group=group, timeout=1)
+        assert numbers(await other.fetch(1, group=group)) == [3]
 
 
 # Acknowledgements.
@@ -668,6 +690,24 @@ async def test_explain_says_why(client: Connect, name: str) -> None:
         await second.ack_sync()
         assert await reason() is Reason.NOTHING_PENDING
         assert "everything was delivered" in str(await consumer.explain())
+
+
+async def test_explain_knows_single_messages_on_our_server(client: Connect, name: str) -> None:
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 3)
+        consumer = await made(stream, max_deliver=1, ack_wait=milliseconds(100))
+        _, second, _ = await consumer.fetch(3)
+        await second.ack_sync()
+        ours = nc.server_info.jetspark is not None
+        # One that was delivered as often as it may be is given up when its time is over.
+        assert await consumer.fetch(1, timeout=0.3) == []
+        given_up = await consumer.explain(1)
+        acknowledged = await consumer.explain(2)
+
+        # CONSUMER.INFO alone cannot tell them apart.
+        assert given_up.reason is (Reason.MAX_DELIVER if ours else Reason.ACK_PENDING)
+        assert acknowledged.reason is (Reason.ACKNOWLEDGED if ours else Reason.ACK_PENDING)
+        assert "sequence 2" in str(acknowledged)
 
 
 async def test_a_consumer_of_new_messages_starts_there(client: Connect, name: str) -> None:

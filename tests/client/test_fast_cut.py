@@ -149,7 +149,7 @@ async def test_a_stream_that_goes_away_ends_the_batch(client: Connect, name: str
                 await asyncio.sleep(0)
 
         with pytest.raises(RequestTimeout, match=r"at least 0 of \d+ messages are stored"):
-            await asyncio.wait_for(go_on(), 5)
+            await asyncio.wait_for(go_on(), 30)
 
 
 @pytest.mark.parametrize("kind", ["nats-server", "jetspark"])

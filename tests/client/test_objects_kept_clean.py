@@ -56,7 +56,7 @@ async def test_a_put_whose_connection_is_cut_leaves_nothing(
         js = nc.jetstream()
         await made(js, name)
         async with await connect(proxy.url, reconnect_wait=0.01) as cut:
-            store = await cut.jetstream(timeout=2).object_store(name)
+            store = await cut.jetstream(timeout=0.7).object_store(name)
             if not fast:
                 store._info = await without_batches(js, name)
 

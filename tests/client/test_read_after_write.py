@@ -10,11 +10,13 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 import pytest
+from tests.client.chaos_proxy import ChaosProxy
+from tests.client.servers import ServerProcess
 
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import AckPolicy
 from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, JetStream, KeyValueConfig, ObjectStoreConfig, Stream
+from jetspark.client import Client, JetStream, KeyValueConfig, ObjectStoreConfig, Stream, connect
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 T = TypeVar("T")
@@ -148,3 +150,91 @@ async def test_requests_are_those_of_the_document(client: Connect, name: str) ->
         assert by_seq.data == b'{"seq":1,"min_last_seq":1}'
         assert last.subject == f"$JS.API.DIRECT.GET.{name}.{name}.foo"
         assert last.data == b'{"min_last_seq":1}'
+
+
+async def test_what_a_handle_wrote_or_saw_is_asked_for(client: Connect, name: str) -> None:
+    """design.md: it remembers the highest sequence it wrote or saw, however that was."""
+    async with client() as nc, client() as other:
+        theirs = other.jetstream()
+        await theirs.create_stream(
+            StreamConfig(
+                name=name,
+                subjects=(f"{name}.>",),
+                allow_direct=True,
+                allow_atomic=True,
+                allow_batched=True,
+            )
+        )
+        js = nc.jetstream(read_after_write=True)
+        mine = await js.stream(name)
+        known: list[int] = []
+
+        def note() -> None:
+            known.append(js._high_water.wanted(name))
+
+        await js.publish(f"{name}.a")
+        note()
+        async with js.atomic_batch() as batch:
+            batch.add(f"{name}.a")
+            batch.add(f"{name}.b")
+        note()
+        async with js.fast_publisher() as fast:
+            await fast.publish(f"{name}.a")
+        note()
+        await (await js.publish_async(f"{name}.a"))
+        note()
+        await theirs.publish(f"{name}.a")
+        assert [m.seq async for m in mine.get_last_many([f"{name}.a"])] == [6]
+        note()
+        await theirs.publish(f"{name}.a")
+        async for _ in mine.scan():
+            note()
+        await theirs.publish(f"{name}.a")
+        assert len([m async for m in mine.get_batch()]) == 8
+        note()
+
+        assert known == [1, 3, 4, 5, 6, 7, 8]
+        await js.delete_stream(name)
+        assert js._high_water.wanted(name) == 0
+
+
+async def test_what_a_watch_saw_is_asked_for(client: Connect, name: str) -> None:
+    """ADR-53, "Monotonic reads"."""
+    async with client() as nc, client() as other:
+        js = nc.jetstream(read_after_write=True)
+        kv = await js.create_key_value(KeyValueConfig(bucket=name))
+        theirs = await other.jetstream().key_value(name)
+        seen = await other.subscribe(f"$JS.API.DIRECT.GET.KV_{name}.>")
+        async with await kv.watch() as watcher:
+            assert await anext(watcher) is None
+            revision = await theirs.put("a", b"1")
+            assert await anext(watcher) is not None
+        await kv.get("a")
+        asked = await seen.next_msg()
+        await js.delete_key_value(name)
+        again = await js.create_key_value(KeyValueConfig(bucket=name))
+
+        assert asked.data == b'{"min_last_seq":%d}' % revision
+        # A bucket made anew begins at 1 again.
+        assert await again.put("a", b"2") == 1
+        assert (await again.get("a")).value == b"2"
+
+
+async def test_a_handle_is_monotonic_over_reconnects(
+    server: ServerProcess, client: Connect, name: str
+) -> None:
+    async with client() as watching, ChaosProxy(server.address) as proxy:
+        back = asyncio.Event()
+        async with await connect(
+            proxy.url, reconnect_wait=0.01, reconnected_callback=lambda _: back.set()
+        ) as nc:
+            js = nc.jetstream(read_after_write=True)
+            kv = await js.create_key_value(KeyValueConfig(bucket=name))
+            revision = await kv.put("a", b"1")
+            seen = await watching.subscribe(f"$JS.API.DIRECT.GET.KV_{name}.>")
+            await watching.flush()
+            proxy.cut()
+            await asyncio.wait_for(back.wait(), 10)
+            await kv.get("a")
+
+            assert (await seen.next_msg()).data == b'{"min_last_seq":%d}' % revision

@@ -9,7 +9,7 @@ from tests.client.servers import ServerProcess
 import jetspark.sync
 from jetspark.api.stream import StreamConfig
 from jetspark.errors import CodecFailed, KeyNotFound, WrongLastSequence
-from jetspark.sync import KeyValueConfig, Operation
+from jetspark.sync import Entry, KeyValueConfig, ObjectInfo, ObjectStoreConfig, Operation
 
 
 def test_a_bucket_is_used_without_asyncio(server: ServerProcess, name: str) -> None:
@@ -93,6 +93,33 @@ def test_objects_are_put_and_read(server: ServerProcess, name: str) -> None:
         assert [info.name for info in store.list()] == ["a"]
         assert first is not None
         assert (first.name, end) == ("a", None)
+
+
+def test_a_watch_with_a_callback_may_block_and_call_back(server: ServerProcess, name: str) -> None:
+    with jetspark.sync.connect(server.url) as nc:
+        js = nc.jetstream()
+        kv = js.create_key_value(KeyValueConfig(bucket=name))
+        store = js.create_object_store(ObjectStoreConfig(bucket=name))
+        kv.put("a", b"1")
+        store.put("o", b"2")
+        values: list[bytes | None] = []
+        objects: list[str | None] = []
+        both = threading.Barrier(3)
+
+        def on_entry(entry: Entry | None) -> None:
+            values.append(None if entry is None else kv.get(entry.key).value)
+            if entry is None:
+                both.wait(10)
+
+        def on_object(info: ObjectInfo | None) -> None:
+            objects.append(None if info is None else info.name)
+            if info is None:
+                both.wait(10)
+
+        with kv.watch(callback=on_entry), store.watch(callback=on_object):
+            both.wait(10)
+
+        assert (values, objects) == ([b"1", None], ["o", None])
 
 
 class Point(msgspec.Struct):

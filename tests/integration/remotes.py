@@ -56,9 +56,10 @@ async def info(nc: Client, name: str) -> dict[str, Any]:
 async def fill(nc: Client, count: int, subject: str = "a.{}", first: int = 0) -> None:
     """Publish messages, with headers now and then, and wait for all acknowledgements."""
     js = nc.jetstream()
+    stream = subject[0].upper()  # stream A has the subjects a.>
     waiting = []
     for n in range(first, first + count):
-        headers = {"X": str(n), "Nats-Expected-Stream": "A"} if n % 7 == 0 else None
+        headers = {"X": str(n), "Nats-Expected-Stream": stream} if n % 7 == 0 else None
         waiting.append(await js.publish_async(subject.format(n % 5), b"%d" % n, headers=headers))
     await asyncio.gather(*waiting)
 

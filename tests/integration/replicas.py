@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
 from typing import Any
 
+from tests.client.cluster import Cluster
+from tests.client.servers import ServerProcess
+
+import jetspark
 from jetspark.client.client import Client
 from jetspark.client.header_input import header_block
 from jetspark.client.message import Message
@@ -95,3 +101,21 @@ async def ask_many(client: Client, subject: str, body: bytes) -> list[tuple[byte
             break
     await subscription.unsubscribe()
     return replies
+
+
+@asynccontextmanager
+async def leading(kind: str, folder: Path) -> AsyncIterator[list[str]]:
+    """A leader of a kind, by its URLs."""
+    if kind == "jetspark":
+        async with jetspark.Server() as server:
+            yield [server.client_url]
+    elif kind == "cluster":
+        with closing(Cluster(folder)) as cluster:
+            await cluster.wait_ready()
+            yield cluster.urls
+    else:
+        running = ServerProcess(kind, folder, "-js")
+        try:
+            yield [running.url]
+        finally:
+            running.kill()

@@ -6,24 +6,25 @@ from pathlib import Path
 
 from rich.console import Console
 
-from jetspark.cli import demo
+from jetspark.cli import demo_crash as crash
+from jetspark.cli.demo_report import Steps, bars
 from jetspark.cli.demo_server import ServerProcess
 from jetspark.client.client import connect
 
 
 async def test_a_killed_server_lost_nothing_that_it_acknowledged(tmp_path: Path) -> None:
-    ledger = demo.Ledger()
+    steps = Steps()
     acknowledged: dict[int, int] = {}
-    with demo._progress(Console(quiet=True)) as progress:
+    with bars(Console(quiet=True)) as progress:
         async with ServerProcess(tmp_path) as server:
-            await demo._write_until_killed(server, acknowledged, ledger, progress, 2000)
+            await crash.write_until_killed(server, acknowledged, steps, progress, 2000)
 
         async with ServerProcess(tmp_path) as server, await connect(server.url) as client:
-            stream = await client.jetstream().stream(demo.STREAM)
-            kept = await demo._read(stream, ledger, progress, "after the crash")
-            await demo._write_rest(client.jetstream(), acknowledged, ledger, progress, 2000)
-            whole = await demo._read(stream, ledger, progress, "everything")
+            stream = await client.jetstream().stream(crash.STREAM)
+            kept = await crash.read(stream, steps, progress, "after the crash")
+            await crash.write_rest(client.jetstream(), acknowledged, steps, progress, 2000)
+            whole = await crash.read(stream, steps, progress, "everything")
 
     assert len(acknowledged) >= 1000
-    assert all(kept[seq] == demo._payload(n) for n, seq in acknowledged.items())
-    assert sorted(whole.values()) == sorted(demo._payload(n) for n in range(2000))
+    assert all(kept[seq] == crash.payload_of(n) for n, seq in acknowledged.items())
+    assert sorted(whole.values()) == sorted(crash.payload_of(n) for n in range(2000))

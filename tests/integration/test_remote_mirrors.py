@@ -183,6 +183,36 @@ async def test_a_purge_and_a_new_stream_of_the_name(hub: ServerProcess) -> None:
         ]
 
 
+@pytest.mark.parametrize("retention", ["interest", "workqueue"])
+async def test_a_stream_that_lets_go_keeps_what_is_not_on_disk_here(
+    hub: ServerProcess, retention: str
+) -> None:
+    async with ChaosProxy(hub.address) as proxy, both(hub.url, proxy.url) as (there, here):
+        await make(there, "B", subjects=["b.>"], retention=retention)
+        mirror = {"name": "B", "external": HUB}
+        await make(here, "M", mirror=mirror)
+        await until(here, "M", lambda found: found["mirror"]["active"] >= 0)
+        await until(there, "B", lambda found: found["state"]["consumer_count"] == 1)
+        for cut in range(4):
+            await fill(there, 300, "b.{}", first=cut * 300)
+            proxy.cut()
+        await caught_up(here, "M", 1200)
+        copied = [(row[0], row[4]) for row in await rows(here, "M")]
+        await until(there, "B", lambda found: found["state"]["messages"] == 0)
+
+        proxy.refusing = True
+        proxy.cut()
+        await fill(there, 10, "b.{}", first=1200)
+        held = (await info(there, "B"))["state"]
+        proxy.calm()
+        await caught_up(here, "M", 1210)
+        await api(here, "STREAM.DELETE.M")
+        await until(there, "B", lambda found: found["state"]["consumer_count"] == 0)
+
+        assert copied == [(n + 1, b"%d" % n) for n in range(1200)]
+        assert (held["messages"], held["consumer_count"]) == (10, 1)
+
+
 async def test_cuts_and_slow_ways_lose_nothing_and_double_nothing(hub: ServerProcess) -> None:
     async with ChaosProxy(hub.address) as proxy, both(hub.url, proxy.url) as (there, here):
         await make(here, "M", mirror=MIRROR)

@@ -211,6 +211,22 @@ async def test_a_leader_that_is_not_there_is_looked_for_and_named(
             await until(lambda: replica.leader_is_up)
 
 
+async def test_a_store_with_streams_of_its_own_is_left_alone(tmp_path: Path) -> None:
+    async with (
+        jetspark.Server(store_dir=tmp_path) as server,
+        await jetspark.connect(server.client_url) as client,
+    ):
+        await client.jetstream().create_stream(StreamConfig(name="MINE", subjects=("mine",)))
+
+    with pytest.raises(ConfigRefused, match="MINE that is no copy"):
+        await replica_of("nats://127.0.0.1:1", store_dir=tmp_path).start()
+    async with (
+        jetspark.Server(store_dir=tmp_path) as server,
+        await jetspark.connect(server.client_url) as client,
+    ):
+        assert [name async for name in client.jetstream().stream_names()] == ["MINE"]
+
+
 async def test_wrong_use_is_refused_before_anything_is_started(tmp_path: Path) -> None:
     with pytest.raises(ConfigRefused, match="whose replica"):
         ReplicaServer()
@@ -222,3 +238,6 @@ async def test_wrong_use_is_refused_before_anything_is_started(tmp_path: Path) -
     )
     with pytest.raises(ConfigRefused, match=r"one account.*A, B"):
         await ReplicaServer("nats://127.0.0.1:1", config=file, port=-1).start()
+    file.write_text("accounts { A { users [{user: a, password: a}] } }\n")
+    with pytest.raises(ConfigRefused, match="account A has no JetStream"):
+        await ReplicaServer("nats://127.0.0.1:1", config=file, port=-1, store_dir=tmp_path).start()

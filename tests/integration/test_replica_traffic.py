@@ -227,6 +227,25 @@ async def test_clients_authenticate_at_the_replica_and_the_replica_at_the_leader
                     await client.request("secret", timeout=1)
 
 
+async def test_what_the_leader_forbids_the_replica_its_clients_hear(tmp_path: Path) -> None:
+    file = tmp_path / "leader.conf"
+    file.write_text(
+        "port: -1\nhost: 127.0.0.1\nauthorization { users [ { user: r, password: r, "
+        'permissions { publish: ">", subscribe: { deny: "secret" } } } ] }\n'
+        f'jetstream {{ store_dir: "{tmp_path}/l" }}'
+    )
+    errors: list[Exception] = []
+    async with (
+        jetspark.Server(config=file) as leader,
+        replica_of(leader.client_url.replace("//", "//r:r@")) as replica,
+        await jetspark.connect(replica.client_url, error_callback=errors.append) as client,
+    ):
+        subscription = await client.subscribe("secret")
+        await until(lambda: subscription.is_closed)
+
+        assert "secret" in str(errors[0])
+
+
 async def test_no_message_is_larger_than_the_leader_takes(tmp_path: Path) -> None:
     file = tmp_path / "leader.conf"
     file.write_text("port: -1\nhost: 127.0.0.1\nmax_payload: 1000\n")

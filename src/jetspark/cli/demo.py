@@ -1,227 +1,206 @@
-"""`jetspark demo`: the whole product in one minute, on this machine, leaving nothing behind."""
+"""`jetspark demo`: the whole product in two minutes, on this machine."""
 
 import asyncio
+import json
+import shutil
+import signal
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import FrameType
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from jetspark.api.stream import StreamConfig
-from jetspark.cli.demo_server import ServerProcess
+from jetspark import sync
+from jetspark.cli.demo_report import Steps, bars
 from jetspark.cli.main import version_text
-from jetspark.client.client import connect
 from jetspark.errors import Error
 
 if TYPE_CHECKING:
-    from jetspark.client.jetstream.context import JetStream
-    from jetspark.client.jetstream.streams import Stream
+    from jetspark.cli.demo_check import Account
+    from jetspark.cli.demo_pipeline import Story
 
-STREAM: Final = "ORDERS"
-REGIONS: Final = ("north", "east", "south", "west")
-
-
-@dataclass
-class Ledger:
-    """What each step did: a row of the table at the end."""
-
-    rows: list[tuple[str, int, float]] = field(default_factory=list)
-
-    def add(self, what: str, count: int, begun: float) -> None:
-        """Note one step."""
-        self.rows.append((what, count, time.monotonic() - begun))
-
-    def note(self, what: str, count: int) -> None:
-        """Note a number that took no time of its own."""
-        self.rows.append((what, count, 0.0))
+MARKER: Final = ".jetspark-demo"
+CRASH_MESSAGES: Final = 20_000
 
 
 @click.command()
 @click.option(
-    "--messages",
-    default=20_000,
+    "--events",
+    default=1_000_000,
     show_default=True,
-    type=click.IntRange(10, 10_000_000),
-    help="How many messages to write, read back and count.",
+    type=click.IntRange(2_000, 100_000_000),
+    help="How many events go through the pipeline.",
 )
-def demo(*, messages: int) -> None:
-    """Write a durable stream, kill the server, lose nothing, and count it from Spark.
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default="demo-output",
+    show_default=True,
+    help="Where the tables, the plot and the report are left.",
+)
+def demo(*, events: int, output: Path) -> None:
+    """Kill a server, then a Spark driver, in the middle of their work, and lose nothing.
 
-    Starts a server on a free port with a private store and publishes messages. In the middle of
-    that the server is killed with SIGKILL and started again: every message that was acknowledged
-    is read back and compared. The rest is published again, each message with its own id, so that
-    none is stored twice. Spark `local[2]` counts the stream through the `jetstream` format.
-    Nothing is left behind.
+    First a server is killed with SIGKILL while it takes messages: what it acknowledged is there
+    when it starts again. Then a million orders and clicks, some of them broken or sent twice, are
+    published while a Spark pipeline cleans them into Parquet, keeps totals in a key-value bucket
+    and publishes alerts to another stream. Its driver is killed meanwhile and starts again from
+    its checkpoints. In the end every event is accounted for by its sequence, and the bucket is
+    read as it was at the moment of the kill.
 
     \b
     Examples:
       jetspark demo
-      jetspark demo --messages 200000
+      jetspark demo --events 100000 --output /tmp/demo
     """
     console = Console()
-    ledger = Ledger()
+    signal.signal(signal.SIGTERM, _terminated)
+    begun = time.monotonic()
     try:
+        _check_packages()
+        _make_output(output)
         with tempfile.TemporaryDirectory(prefix="jetspark-demo-") as folder:
-            problems = asyncio.run(_run(console, ledger, Path(folder), messages))
-    except ImportError as error:
-        raise click.ClickException(
-            f"{error}; the demo needs Spark: pip install 'jetspark[spark]'"
-        ) from error
-    _show(console, ledger)
+            problems = _run(console, Path(folder), output, events)
+    except KeyboardInterrupt:
+        click.echo("stopped; everything that was started has ended", err=True)
+        sys.exit(130)
+    except Error as error:
+        raise click.ClickException(str(error)) from error
     if problems:
         console.print(f"[red]{'; '.join(problems)}[/red]")
         sys.exit(1)
     console.print(
-        f"[green]Nothing that was acknowledged is lost, and all {messages:,} messages are "
-        "there once.[/green]"
+        f"[green]Every event is accounted for, none is there twice[/green] "
+        f"({time.monotonic() - begun:.0f} s; see {output}/plot.png)"
     )
 
 
-async def _run(console: Console, ledger: Ledger, folder: Path, messages: int) -> list[str]:
-    """Go through the steps; what was not as it should be."""
-    console.print(f"[bold]{version_text()}[/bold], store in {folder}")
-    acknowledged: dict[int, int] = {}
-    problems: list[str] = []
-    with _progress(console) as progress:
-        async with ServerProcess(folder) as server:
-            await _write_until_killed(server, acknowledged, ledger, progress, messages)
-        begun = time.monotonic()
-        async with ServerProcess(folder) as server:
-            ledger.add("started again, streams recovered", len(acknowledged), begun)
-            async with await connect(server.url, name="jetspark demo") as client:
-                stream = await client.jetstream().stream(STREAM)
-                kept = await _read(stream, ledger, progress, "Read back after the crash")
-                lost = [n for n, seq in acknowledged.items() if kept.get(seq) != _payload(n)]
-                ledger.note("acknowledged and lost", len(lost))
-                if lost:
-                    problems.append(f"{len(lost)} acknowledged messages are lost")
-                await _write_rest(client.jetstream(), acknowledged, ledger, progress, messages)
-                whole = await _read(stream, ledger, progress, "Read back everything")
-                if sorted(whole.values()) != sorted(_payload(n) for n in range(messages)):
-                    problems.append(f"{len(whole)} of {messages} messages are in the stream")
-            with console.status("Starting Spark local[2]"):
-                counted = await asyncio.to_thread(_count, server.url, ledger, console)
-            if counted != messages:
-                problems.append(f"Spark counted {counted} of {messages} messages")
-    return problems
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description:<34}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-    )
-
-
-async def _write_until_killed(
-    server: ServerProcess,
-    acknowledged: dict[int, int],
-    ledger: Ledger,
-    progress: Progress,
-    messages: int,
-) -> None:
-    """Publish, and kill the server in the middle; note what it acknowledged until then."""
-    task = progress.add_task("Publish; killed in the middle", total=messages)
-    begun = time.monotonic()
-    client = await connect(server.url, name="jetspark demo", allow_reconnect=False)
-    js = client.jetstream(publish_async_max=500)
-    await js.create_stream(StreamConfig(name=STREAM, subjects=("orders.>",), allow_direct=True))
-
-    acks = []
-    try:
-        for n in range(messages):
-            acks.append(await js.publish_async(_subject(n), _payload(n), msg_id=str(n), timeout=2))
-            if n - js.publish_async_pending >= messages // 2:
-                await server.kill()
-    except Error:
-        pass  # the connection broke, as it should
-    await client.close()
-    for n, ack in enumerate(acks):
-        if ack.done() and ack.exception() is None:
-            acknowledged[n] = ack.result().seq
-    progress.update(task, completed=len(acknowledged))
-    progress.stop_task(task)
-    ledger.add("acknowledged on disk, then SIGKILL", len(acknowledged), begun)
-
-
-async def _write_rest(
-    js: "JetStream",
-    acknowledged: dict[int, int],
-    ledger: Ledger,
-    progress: Progress,
-    messages: int,
-) -> None:
-    """Publish what nobody acknowledged; what was stored all the same is found by its id."""
-    rest = [n for n in range(messages) if n not in acknowledged]
-    task = progress.add_task("Publish the rest", total=len(rest))
-    begun = time.monotonic()
-    acks = [await js.publish_async(_subject(n), _payload(n), msg_id=str(n)) for n in rest]
-    await js.publish_async_complete()
-    progress.update(task, completed=len(rest))
-    ledger.add("published again, acknowledged on disk", len(acks), begun)
-    again = sum(ack.result().duplicate for ack in acks)
-    ledger.note("stored before the crash, not twice", again)
-
-
-async def _read(
-    stream: "Stream", ledger: Ledger, progress: Progress, what: str
-) -> dict[int, bytes]:
-    """Everything in the stream, by its sequence."""
-    last = (await stream.info()).state.last_seq
-    task = progress.add_task(what, total=last)
-    begun = time.monotonic()
-    found: dict[int, bytes] = {}
-    async for message in stream.get_batch(seq=1):
-        found[message.seq] = message.data
-        if message.seq % 1000 == 0:
-            progress.update(task, completed=message.seq)
-    progress.update(task, completed=last)
-    ledger.add(what.lower(), len(found), begun)
-    return found
-
-
-def _subject(n: int) -> str:
-    return f"orders.{REGIONS[n % len(REGIONS)]}"
-
-
-def _payload(n: int) -> bytes:
-    return b'{"order":%d,"amount":%d}' % (n, n * 7 % 1000)
-
-
-def _count(url: str, ledger: Ledger, console: Console) -> int:
+def _run(console: Console, folder: Path, output: Path, events: int) -> list[str]:
+    """Go through the parts; return what was not as it should be."""
+    from jetspark.cli.demo_check import account_for
+    from jetspark.cli.demo_crash import crash_server
+    from jetspark.cli.demo_pipeline import run_pipeline
+    from jetspark.cli.demo_plot import save_plot
     from jetspark.spark import session
 
-    begun = time.monotonic()
-    spark = session("jetspark demo", master="local[2]", log_level="ERROR")
-    console.print(f"Spark {spark.version} started in {time.monotonic() - begun:.1f} s")
-    try:
-        orders = (
-            spark.read.format("jetstream").option("servers", url).option("stream", STREAM).load()
+    console.print(f"[bold]{version_text()}[/bold], results in {output}")
+    console.rule("1. A server is killed while it takes messages", align="left")
+    steps = Steps()
+    with bars(console) as progress:
+        problems = asyncio.run(
+            crash_server(folder / "crash", steps, progress, min(CRASH_MESSAGES, events))
         )
-        begun = time.monotonic()
-        total = sum(int(row["count"]) for row in orders.groupBy("subject").count().collect())
-        ledger.add("counted by Spark local[2]", total, begun)
-    finally:
-        spark.stop()
-    return total
+    steps.show(console, "What was acknowledged is on disk")
+    console.rule("2. A Spark driver is killed while it cleans events", align="left")
+    with sync.Server(store_dir=folder / "store") as server:
+        with bars(console) as progress:
+            story = run_pipeline(server.client_url, output, events, console, progress)
+        console.rule("3. Is every event accounted for?", align="left")
+        with console.status("Comparing every row with its origin (Spark)"):
+            spark = session("jetspark demo", master="local[2]", log_level="OFF")
+            try:
+                warehouse = output / "pipeline" / "warehouse"
+                account = account_for(
+                    spark, server.client_url, warehouse, story.revision, story.totals_then
+                )
+            finally:
+                spark.stop()
+    save_plot(story, output / "plot.png")
+    _write_report(output / "report.json", story, account)
+    _show(console, story, account)
+    _show_past(console, story, account)
+    return problems + account.problems
 
 
-def _show(console: Console, ledger: Ledger) -> None:
-    table = Table(title="What happened")
-    table.add_column("step")
-    table.add_column("messages", justify="right")
-    table.add_column("seconds", justify="right")
-    table.add_column("per second", justify="right")
-    for what, count, seconds in ledger.rows:
-        rate = f"{count / seconds:,.0f}" if seconds else ""
-        table.add_row(what, f"{count:,}", f"{seconds:.2f}" if seconds else "", rate)
+def _show(console: Console, story: "Story", account: "Account") -> None:
+    table = Table(title="Events in = events accounted for", show_header=False)
+    table.add_column("what")
+    table.add_column("number", justify="right")
+    table.add_row("events in the stream", f"{account.events:,}")
+    table.add_row("  in the table, each once", f"{account.kept:,}")
+    table.add_row("  broken, kept apart", f"{account.refused:,}")
+    table.add_row("  copies, left out", f"{account.copies:,}")
+    rest = account.events - account.kept - account.refused - account.copies
+    table.add_row("  not accounted for, or twice", f"{rest + len(account.problems):,}")
+    table.add_row("alerts published, each once", f"{account.alerts:,}")
+    table.add_row("totals in the bucket", f"{account.areas:,}", end_section=True)
+    rate = account.events / story.publish_seconds
+    table.add_row("published per second (paced)", f"{rate:,.0f}")
+    busy = sum(story.batch_seconds)
+    table.add_row(
+        "cleaned per second of micro-batches",
+        f"{story.rows.get('events', 0) / busy:,.0f}" if busy else "",
+    )
+    table.add_row("largest lag, in events", f"{story.max_lag:,}")
+    dead = story.back_at - story.killed_at
+    table.add_row("seconds without a driver", f"{dead:.1f}")
+    table.add_row("seconds until all was done", f"{story.caught_up_at:.1f}")
     console.print(table)
+
+
+def _show_past(console: Console, story: "Story", account: "Account") -> None:
+    table = Table(title=f"The bucket now, and as of revision {story.revision} (the kill)")
+    table.add_column("key")
+    for name in ("events then", "now", "money then", "now"):
+        table.add_column(name, justify="right")
+    for key, now in account.totals_now.items():
+        then = account.totals_then.get(key, {"events": 0, "cents": 0})
+        if key.endswith(".order"):
+            table.add_row(
+                key,
+                f"{then['events']:,}",
+                f"{now['events']:,}",
+                f"{then['cents'] / 100:,.2f}",
+                f"{now['cents'] / 100:,.2f}",
+            )
+    console.print(table)
+
+
+def _write_report(path: Path, story: "Story", account: "Account") -> None:
+    report = {
+        "events": account.events,
+        "kept": account.kept,
+        "refused": account.refused,
+        "copies": account.copies,
+        "alerts": account.alerts,
+        "problems": account.problems,
+        "published_per_second": account.events / story.publish_seconds,
+        "largest_lag": story.max_lag,
+        "killed_at_s": story.killed_at,
+        "back_at_s": story.back_at,
+        "caught_up_at_s": story.caught_up_at,
+        "totals": account.totals_now,
+        "totals_at_kill": {"revision": story.revision, "totals": account.totals_then},
+    }
+    path.write_text(json.dumps(report, indent=2) + "\n")
+
+
+def _check_packages() -> None:
+    """Say in one line what is missing, before anything is started."""
+    from importlib.util import find_spec
+
+    needed = ("pyspark", "pyarrow", "pandas", "grpc", "yaml", "matplotlib")
+    missing = [name for name in needed if find_spec(name) is None]
+    if missing:
+        raise click.ClickException(
+            f"not installed: {', '.join(missing)}: pip install 'jetspark[spark,pipelines,demo]'"
+        )
+
+
+def _make_output(output: Path) -> None:
+    """Make an empty folder; one that this command did not make is left alone."""
+    if output.exists() and any(output.iterdir()):
+        if not (output / MARKER).exists():
+            raise click.ClickException(f"{output} is there and no demo's: choose another --output")
+        shutil.rmtree(output)
+    output.mkdir(parents=True, exist_ok=True)
+    (output / MARKER).write_text("written by jetspark demo, which removes it when it runs again\n")
+
+
+def _terminated(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
+    raise KeyboardInterrupt

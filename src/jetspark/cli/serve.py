@@ -53,6 +53,8 @@ def serve(flags: tuple[str, ...]) -> None:
         return
     set_up_log(told)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    # Nothing that is made before the server is ready is garbage, streams of many subjects least.
+    gc.disable()
     if told.pid_file:
         Path(told.pid_file).write_text(f"{os.getpid()}\n")
     try:
@@ -114,6 +116,7 @@ async def _serve(settings: Settings, flags: tuple[str, ...]) -> None:
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLD)
+        gc.enable()
         await stop.wait()
         log.info("Initiating Shutdown...")
     log.info("Server Exiting..")

@@ -7,7 +7,6 @@ groups of dirty streams once per loop turn, and reports what became of them. ``n
 
 import errno
 from collections.abc import Callable
-from contextlib import suppress
 
 import msgspec
 
@@ -108,7 +107,7 @@ class Engine(Consumers):
         What grew too old while the server was down is not shown once more.
         """
         if is_marked(bytes(log.identity.config)):
-            self._store.drop(log)
+            self._store.discard(log)
             return False
         config = decode_config(bytes(log.identity.config))
         stream = Stream(config, log.identity.created_ns, log, self._batch_limits)
@@ -151,9 +150,7 @@ class Engine(Consumers):
     def discard(self, stream: Stream) -> None:
         """Remove a stream that nobody has seen."""
         stream.dropped = True
-        with suppress(OSError):
-            # What cannot be removed now carries its mark, and is removed by the next start.
-            self._store.drop(stream.log)
+        self._store.discard(stream.log)
 
     def update_stream(self, stream: Stream, config: StreamConfig) -> None:
         """Decide that a stream has another configuration; raises StoreReadOnly."""
@@ -196,7 +193,8 @@ class Engine(Consumers):
         return None if stream is None else stream.config
 
     def drop_stream(self, stream: Stream, outbox: Outbox) -> None:
-        """Remove a stream and all its messages, durably; what waits for it hears that."""
+        """Remove a stream, durably; what waits for it hears that. OSError: it is what it was."""
+        self._store.condemn(stream.log)
         for subject in stream.config.subjects:
             self._subjects.remove(subject.encode(), b"", stream)
         del self.streams[stream.config.name]
@@ -207,7 +205,7 @@ class Engine(Consumers):
         self.drop_consumers(stream)
         self.copies.dropped(stream)
         self.generation += 1
-        self._store.drop(stream.log)
+        self._store.bury(stream.log)
         stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
         self.purges.end(stream)
         self.refuse_dropped(stream, outbox)

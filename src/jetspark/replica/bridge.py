@@ -16,9 +16,16 @@ from typing import Any, Final
 from jetspark.client.core import ClientCore
 from jetspark.client.options import ClientOptions
 from jetspark.client.receive import Sink
+from jetspark.client.server_errors import denied_subject
 from jetspark.errors import BufferFull, Error
 from jetspark.headers.status import NO_RESPONDERS, status_block
-from jetspark.protocol.encoder import encode_hpub, encode_pub, encode_sub, encode_unsub
+from jetspark.protocol.encoder import (
+    encode_err,
+    encode_hpub,
+    encode_pub,
+    encode_sub,
+    encode_unsub,
+)
 from jetspark.protocol.handshake import ServerInfo
 from jetspark.server.client import ClientHandler
 from jetspark.server.receiver import Subscription
@@ -220,6 +227,18 @@ class Bridge(ClientCore):
         """Take a first or later INFO."""
         super().on_info(info)
         self._on_change()
+
+    def on_server_error(self, text: str) -> None:
+        """The leader forbids us something: who wanted it hears that, if it is known."""
+        denied = denied_subject(text)
+        if denied is not None and denied[0] == "subscription":
+            subject = denied[1].encode("utf-8", "surrogateescape")
+            for sink in self._sinks.values():
+                if sink.subject == subject:
+                    for member in sink.members:
+                        member.receiver.queue(encode_err(text.encode()))
+            self._flush()
+        super().on_server_error(text)
 
     def on_up(self, *, again: bool) -> None:
         """There is a connection."""

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from jetspark.api.base import ApiErrorBody, encode
+from jetspark.api.enums import Retention
 from jetspark.api.stream import STREAM_INFO, StreamInfo
 from jetspark.clock import Clock
 from jetspark.engine.replicate.upstream import Chunk, OriginState
@@ -34,6 +35,7 @@ from jetspark.errors import (
 )
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
+from jetspark.replica.kept import KeptReading
 from jetspark.replica.reading import Reading
 from jetspark.replica.times import LinkTimes
 
@@ -45,6 +47,7 @@ log = logging.getLogger("jetspark.replica")
 
 # What may wait to be taken: more is not asked for.
 WAITING_CHUNKS: Final = 8
+WAITING_BYTES: Final = 8 * 1024 * 1024
 
 
 class RemoteFeed:
@@ -57,6 +60,7 @@ class RemoteFeed:
         filters: Sequence[bytes],
         woken: Callable[[], None],
         *,
+        reader: str,
         clock: Clock,
         times: LinkTimes,
     ) -> None:
@@ -67,18 +71,21 @@ class RemoteFeed:
         self._stream = stream
         self._filters = [each.decode("utf-8", "surrogateescape") for each in filters]
         self._woken = woken
+        self._reader = reader
         self._clock = clock
         self._times = times
         self._waiting: deque[Chunk] = deque()
+        self._bytes = 0
         self._pending = 0
         # From where the copy reads; None until it said so. ``_read`` is what came so far.
         self._start: tuple[int, int] | None = None
         self._read = 0
         self._started_ns = 0  # when the stream was made that it reads
+        self._stored = 0  # what the copy has on disk of that one
         self._room = asyncio.Event()
         self._started = asyncio.Event()
         self._again = asyncio.Event()
-        self._closed = False
+        self._closed = self._for_good = False
         self._reading: Reading | None = None
         self._pause = times.retry_first
         self._task = asyncio.get_running_loop().create_task(
@@ -94,10 +101,12 @@ class RemoteFeed:
 
     def start(self, seq: int, time_ns: int = 0) -> None:
         """Read from a sequence on, or from a time; forget what was read."""
-        self._waiting.clear()
+        self._forget()
         self._start = (seq, time_ns)
         self._read = seq - 1
-        self._started_ns = self.origin.created_ns if self.origin is not None else 0
+        made_ns = self.origin.created_ns if self.origin is not None else 0
+        if made_ns != self._started_ns:
+            self._started_ns, self._stored = made_ns, 0
         self._started.set()
         self._room.set()
         self.renew()
@@ -107,14 +116,21 @@ class RemoteFeed:
         if not self._waiting:
             return None
         self._room.set()
-        return self._waiting.popleft()
+        chunk = self._waiting.popleft()
+        self._bytes -= chunk.size
+        return chunk
 
     def stored(self, seq: int) -> None:
-        """Streams that keep what somebody needs are not copied from remotes (copy.py)."""
+        """Everything up to a sequence is durable here."""
+        self._stored = seq
+        if self._reading is not None:
+            with contextlib.suppress(Error):  # without a connection: said again later
+                self._reading.acknowledge(seq)
 
-    def close(self, *, for_good: bool) -> None:  # noqa: ARG002 - consumers are not durable
+    def close(self, *, for_good: bool) -> None:
         """Read no more."""
         self._closed = True
+        self._for_good = for_good
         self._woken = _nobody
         self._task.cancel()
         self._upstream.forget(self)
@@ -171,14 +187,7 @@ class RemoteFeed:
         made_ns = self._started_ns
         assert self._start is not None
         time_ns = self._start[1] if self._read < self._start[0] else 0
-        reading = Reading(
-            api,
-            self._stream,
-            self._filters,
-            self._times,
-            next_seq=self._read + 1,
-            time_ns=time_ns,
-        )
+        reading = self._new_reading(api, time_ns)
         self._again.clear()
         self._reading = reading
         try:
@@ -190,7 +199,23 @@ class RemoteFeed:
             self._again.set()
         finally:
             self._reading = None
-            await reading.close()
+            await reading.close(for_good=self._for_good)
+
+    def _new_reading(self, api: ApiClient, time_ns: int) -> Reading:
+        next_seq = self._read + 1
+        filters, times = self._filters, self._times
+        if self.origin is not None and self.origin.config.retention != Retention.LIMITS:
+            return KeptReading(
+                api,
+                self._stream,
+                filters,
+                times,
+                reader=self._reader,
+                next_seq=next_seq,
+                time_ns=time_ns,
+                stored=self._stored,
+            )
+        return Reading(api, self._stream, filters, times, next_seq=next_seq, time_ns=time_ns)
 
     async def _pass_on(self, api: ApiClient, reading: Reading) -> None:
         """Put what comes where it is taken from, until something else is to be read."""
@@ -202,7 +227,7 @@ class RemoteFeed:
             if chunk is not None:
                 self._pause = self._times.retry_first
                 self._put(chunk, reading)
-            while len(self._waiting) >= WAITING_CHUNKS:
+            while len(self._waiting) >= WAITING_CHUNKS or self._bytes >= WAITING_BYTES:
                 self._room.clear()
                 await self._room.wait()
             chunk = await reading.next_chunk()
@@ -217,8 +242,13 @@ class RemoteFeed:
             last.extend(chunk)
         else:
             self._waiting.append(chunk)
+        self._bytes += chunk.size
         self._read = max(self._read, chunk.through)
         self._woken()
+
+    def _forget(self) -> None:
+        self._waiting.clear()
+        self._bytes = 0
 
     async def _look(self, api: ApiClient) -> None:
         """Ask the leader about the stream; one made anew is read when the copy says from where."""
@@ -233,8 +263,12 @@ class RemoteFeed:
         )
         self._heard()
         self.error = b""
+        if self._reading is None and not self._filters:
+            # A guess, until a consumer counts.
+            behind = max(self._read, info.state.first_seq - 1)
+            self._pending = max(info.state.last_seq - behind, 0)
         if self._started.is_set() and created_ns != self._started_ns:
-            self._waiting.clear()
+            self._forget()
             self._start = None
             self._started.clear()
         elif self._started.is_set() and info.state.last_seq < self._read:
@@ -244,6 +278,8 @@ class RemoteFeed:
                 f"and {self._read} was copied from it: it has lost messages; what it stores under "
                 "sequences that were copied before is not copied",
             )
+        if before is not None and before.config.retention != info.config.retention:
+            self.renew()
         if before is None or before.created_ns != created_ns or before.config != info.config:
             self._woken()
 

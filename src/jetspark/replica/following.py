@@ -18,6 +18,7 @@ from jetspark.api.base import Timestamp
 from jetspark.api.stream import StreamConfig, StreamInfo
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
 from jetspark.client.jetstream.stream_lists import stream_pages
+from jetspark.client.message import Message
 from jetspark.engine.stream.state import stream_state
 from jetspark.errors import Error
 from jetspark.replica.bridge import Bridge
@@ -31,12 +32,15 @@ from jetspark.replica.followed import (
     problem,
     wanted,
 )
+from jetspark.replica.leader import refused
 from jetspark.replica.local import LocalStreams
 from jetspark.units import parse_rfc3339
 
 log = logging.getLogger("jetspark.replica")
 
 ADVISORIES: Final = "$JS.EVENT.ADVISORY.STREAM.*.>"
+# Listing takes no more than one part in so many of the time.
+LIST_SHARE: Final = 20
 # How often a copy that is not whole yet is looked at.
 WHOLE_SECONDS: Final = 0.02
 
@@ -63,17 +67,21 @@ class Following:
         self._poll = poll
         self._api = ApiClient(bridge, DEFAULT_PREFIX, 5.0)
         self._deletions = Deletions(self._api, local)
+        # Told when a copy may no longer be what it was.
+        self.on_change: Callable[[], None] = lambda: None
         self._look = asyncio.Event()
         self._complained: dict[str, str] = {}
         self.streams: dict[str, Followed] = {}
         # Streams that something was done to through this replica: to be looked at before the
         # copy answers again.
-        self._suspects: dict[str, int] = {}
+        self.suspects: dict[str, int] = {}
         self._looks = 0
 
     def find(self, name: str) -> Followed | None:
         """A copied stream whose copy may be asked."""
-        return None if name in self._suspects else self.streams.get(name)
+        if name in self.suspects and self._bridge.up:
+            return None
+        return self.streams.get(name)
 
     def note_shown(self, name: str, seq: int) -> None:
         """Clients were shown a sequence of a stream: the copy does not answer from before it."""
@@ -84,7 +92,8 @@ class Following:
     def suspect(self, name: str) -> None:
         """A client asks the leader to change a stream: its copy answers when that is followed."""
         if wanted(name, self._patterns):
-            self._suspects[name] = self._looks + 2
+            self.suspects[name] = self._looks + 2
+            self.on_change()
             self._look.set()
 
     def adopt(self) -> None:
@@ -94,7 +103,12 @@ class Following:
             assert stream is not None
             config, metadata = stream.config, stream.config.metadata
             created = metadata.get(CREATED_KEY)
-            if created is None or not wanted(name, self._patterns):
+            if created is None:
+                raise refused(
+                    f"the store has a stream {name} that is no copy: a replica needs a store of "
+                    "its own, give it another folder (-sd)"
+                )
+            if not wanted(name, self._patterns):
                 log.info("Stream %s is no copy that is asked for any more: dropped", name)
                 self._local.drop(name)
                 continue
@@ -109,32 +123,46 @@ class Following:
     async def run(self) -> None:
         """Follow the leader until cancelled."""
         subscription = self._bridge.add_subscription(
-            ADVISORIES, "", pending_msgs=1000, pending_bytes=1 << 20,
-            callback=lambda _message: self._look.set(),
-        )  # fmt: skip
+            ADVISORIES, "", pending_msgs=1000, pending_bytes=1 << 20, callback=self._on_advisory
+        )
+        loop = asyncio.get_running_loop()
         try:
             while True:
                 self._look.clear()
+                began = loop.time()
                 if self._bridge.up:
-                    await self._follow()
-                await self._pause()
+                    try:
+                        await self._follow()
+                    except Exception:
+                        # A replica that follows no more would show old streams for ever.
+                        log.exception("Following the leader's streams failed; trying again")
+                # Who has very many streams is not kept busy listing them.
+                await self._pause(max(self._poll, LIST_SHARE * (loop.time() - began)))
         finally:
             subscription.end(None)
 
-    async def _pause(self) -> None:
+    def _on_advisory(self, message: Message) -> None:
+        """A stream came, went or changed; one made anew is not read from its old copy."""
+        self._look.set()
+        _, _, kind_and_name = message.subject.partition(".STREAM.")
+        kind, _, name = kind_and_name.partition(".")
+        if kind in {"CREATED", "DELETED"} and name in self.streams:
+            self.suspect(name)
+
+    async def _pause(self, pause: float) -> None:
         """Wait for the next look; copies that are not whole yet are watched meanwhile."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._poll
+        until = loop.time() + pause
         while not self._look.is_set() and loop.time() < until:
             behind = [followed for followed in self.streams.values() if not followed.whole]
             for followed in behind:
                 self._note_whole(followed)
-            seconds = WHOLE_SECONDS if behind or self._suspects else until - loop.time()
+            seconds = WHOLE_SECONDS if behind or self.suspects else until - loop.time()
             try:
                 async with asyncio.timeout(max(seconds, 0.001)):
                     await self._look.wait()
             except TimeoutError:
-                if self._suspects:
+                if self.suspects:
                     return
 
     async def _follow(self) -> None:
@@ -147,14 +175,14 @@ class Following:
             self._complain("", f"cannot read the list of streams: {error}")
             return
         self._complained.pop("", None)
-        done = [name for name, at in self._suspects.items() if at <= self._looks]
+        done = [name for name, at in self.suspects.items() if at <= self._looks]
         for name in done:
-            del self._suspects[name]
+            del self.suspects[name]
 
     async def _follow_deletions(self, info: StreamInfo) -> None:
         name = info.config.name
         followed = self.streams[name]
-        hurry = name in self._suspects
+        hurry = name in self.suspects
         if not await self._deletions.follow(followed, info, now=hurry):
             self._drop(name)
             self._begin(info)
@@ -192,12 +220,26 @@ class Following:
             followed = self._begin(info)
             if followed is None:
                 return False
+        if followed.config.allow_direct != info.config.allow_direct:
+            self.on_change()
         followed.config, followed.state = info.config, info.state
         followed.reads = name not in self._no_reads
+        # So a copy that does not go on is read from for a few seconds at most.
+        followed.shown = max(followed.shown, info.state.last_seq)
         if not followed.whole:
             self._note_whole(followed)
         self._follow_config(followed)
+        self._note_trouble(name)
         return followed.whole
+
+    def _note_trouble(self, name: str) -> None:
+        stream = self._local.find(name)
+        error = stream.copies[0].error if stream is not None and stream.copies else b""
+        if error:
+            text = error.decode(errors="replace")
+            self._complain(f"{name} copy", f"the copy of {name} does not go on: {text}")
+        else:
+            self._complained.pop(f"{name} copy", None)
 
     def _begin(self, info: StreamInfo) -> Followed | None:
         name = info.config.name
@@ -238,6 +280,7 @@ class Following:
             self._follow_config(followed)
 
     def _drop(self, name: str) -> None:
+        self.on_change()
         self.streams.pop(name, None)
         refusal = self._local.drop(name) if self._local.find(name) is not None else ""
         if refusal:

@@ -33,9 +33,7 @@ def with_replica(
     if of:
         given["of"] = of
     if replica is None and not of:
-        raise ConfigRefused((
-            ConfigProblem("", 0, "whose replica? give the leader's URL, like nats://leader:4222"),
-        ))  # fmt: skip
+        raise refused("whose replica? give the leader's URL, like nats://leader:4222")
     replica = Replica(**given) if replica is None else msgspec.structs.replace(replica, **given)
     remotes = settings.jetspark.remotes
     if not replica.remote:
@@ -43,13 +41,10 @@ def with_replica(
         remotes = (*(other for other in remotes if other.name != LEADER_NAME), leader)
     elif replica.remote not in {remote.name for remote in remotes}:
         known = ", ".join(sorted(remote.name for remote in remotes)) or "none"
-        raise ConfigRefused((
-            ConfigProblem(
-                "", 0,
-                f"replica of '{replica.remote}': there is no such remote (known: {known}); give "
-                "a URL like nats://leader:4222 or add it to jetspark.remotes",
-            ),
-        ))  # fmt: skip
+        raise refused(
+            f"replica of '{replica.remote}': there is no such remote (known: {known}); give a URL "
+            "like nats://leader:4222 or add it to jetspark.remotes"
+        )
     ours = msgspec.structs.replace(settings.jetspark, replica=replica, remotes=remotes)
     streams_on = msgspec.structs.replace(settings.jetstream, enabled=True)
     return msgspec.structs.replace(settings, jetspark=ours, jetstream=streams_on)
@@ -61,3 +56,8 @@ def leader_remote(settings: Settings) -> Remote:
     assert replica is not None
     name = replica.remote or LEADER_NAME
     return next(remote for remote in settings.jetspark.remotes if remote.name == name)
+
+
+def refused(text: str) -> ConfigRefused:
+    """A replica that cannot be, and why."""
+    return ConfigRefused((ConfigProblem("", 0, text),))

@@ -20,6 +20,7 @@ from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
 from jetspark.client.jetstream.direct_get import without_min_last_seq
 from jetspark.client.jetstream.pages import parse_count
 from jetspark.client.jetstream.stored import own_lines
+from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.direct.gets import stale_refusal
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, Target
@@ -37,6 +38,7 @@ from jetspark.headers.names import (
 )
 from jetspark.headers.status import (
     MESSAGE_NOT_FOUND_TEXT,
+    NO_RESPONDERS,
     NOT_FOUND,
     parse_status,
     status_block,
@@ -80,9 +82,13 @@ class Read:
 
 
 class PassedReads:
-    """The reads that the leader was asked for. ``wait`` is how long an unmet read waits, in s."""
+    """The reads that the leader was asked for. ``wait`` is how long an unmet read waits, in s.
 
-    def __init__(self, router: Router, bridge: Bridge, wait: float) -> None:
+    As many may be under way as may wait in any server (decisions.md, held reads).
+    """
+
+    def __init__(self, router: Router, bridge: Bridge, wait: float, held: HeldReads) -> None:
+        self._held = held
         self._router = router
         self._bridge = bridge
         self.wait = wait
@@ -93,6 +99,9 @@ class PassedReads:
     def start(self, read: Read) -> None:
         """Ask the leader."""
         self.count += 1
+        if not self._held.take(read.client):
+            self.refuse(read)
+            return
         info = self._bridge.server_info.jetspark
         if not read.request.min_last_seq or (info is not None and info.min_last_seq):
             self._pass_on(read)
@@ -103,7 +112,12 @@ class PassedReads:
         else:
             # Such a leader's followers and mirrors answer these too, and say not how far they
             # are; the copy gets there by itself, or the client hears that it did not.
+            self.end(read)
             self.answer_here(read)
+
+    def end(self, read: Read) -> None:
+        """A read is under way no more."""
+        self._held.give_back(read.client)
 
     def answer_here(self, read: Read) -> None:
         """Have the copy answer, when it gets there in time."""
@@ -118,7 +132,9 @@ class PassedReads:
     def refuse(self, read: Read) -> None:
         """The leader did not answer in time: answer here if that can be done now, else refuse."""
         # Without ``min_last_seq`` any copy may answer (ADR-31), when there is no better one.
-        if read.stream.dropped or read.request.min_last_seq <= read.stream.log.index.last_seq:
+        if read.stream.dropped and read.direct:
+            self._router.outbox.reply_status(read.reply, status_block(NO_RESPONDERS, b""))
+        elif read.stream.dropped or read.request.min_last_seq <= read.stream.log.index.last_seq:
             self.answer_here(read)
         else:
             outbox = self._router.outbox
@@ -138,21 +154,27 @@ class PassedReads:
                 sink, read.subject, headers, read.body, self.wait + GRACE_SECONDS
             )
         except Error:
+            self.end(read)
             self.answer_here(read)
 
     # Leaders that do not know the field ---------------------------------------------------------
 
     async def _ask_without_field(self, read: Read) -> None:
+        answered = False
         try:
             async with asyncio.timeout(self.wait + GRACE_SECONDS):
                 last = await self._reached(read)
                 if last:
                     await self._ask_message(read, last)
-                    self._bridge.flush_clients()
-                    return
+                    answered = True
         except (TimeoutError, Error):
             pass
-        self.refuse(read)
+        finally:
+            self.end(read)
+        if answered:
+            self._bridge.flush_clients()
+        else:
+            self.refuse(read)
 
     async def _reached(self, read: Read) -> int:
         """Wait until the leader has the sequence; its last one then, 0 when it took too long."""
@@ -219,7 +241,10 @@ class PassedRead(ReplySink):
         if lines:
             seq = parse_count(find_value(lines, SEQUENCE))
             read.followed.shown = max(read.followed.shown, seq)
-        return self._read.single or (ps == pe and parse_status(headers)[0] != 0)
+        done = read.single or (ps == pe and parse_status(headers)[0] != 0)
+        if done:
+            self._owner.end(read)
+        return done
 
     def renew(self, now: float) -> bool:
         """A long answer has time as long as it goes on."""
@@ -230,6 +255,7 @@ class PassedRead(ReplySink):
 
     def fail(self, error: Exception) -> None:  # noqa: ARG002 - whatever it was
         """There is no answer, or not all of it."""
+        self._owner.end(self._read)
         self._owner.refuse(self._read)
 
 

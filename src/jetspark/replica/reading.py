@@ -168,7 +168,8 @@ class Reading:
         self.pending = pending
         if not sequences:
             raise ConsumerGap(expected, int(words[first + 1]))
-        chunk.through = self.position = sequences[-1]
+        chunk.through = self.position = max(self.position, sequences[-1])
+        chunk.size = sum(map(len, payloads)) + sum(map(len, headers))
         return chunk
 
     async def look_behind(self, origin: OriginState | None) -> Chunk | None:
@@ -210,7 +211,10 @@ class Reading:
         if self._source is not None and self._ending is None:
             self._ending = asyncio.get_running_loop().create_task(self._source.stop())
 
-    async def close(self) -> None:
+    def acknowledge(self, seq: int) -> None:
+        """Nothing is acknowledged: the stream keeps its messages for reasons of its own."""
+
+    async def close(self, *, for_good: bool = False) -> None:  # noqa: ARG002 - see kept.py
         """Leave nothing behind: the consumer would go by itself, later."""
         self.stop()
         for task in (self._ending, self._unread):

@@ -10,7 +10,6 @@ A request that came with ``Nats-Forwarded`` is never passed on again (decisions.
 waits here for the copy like any read of a mirror, and is refused when that takes too long.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -23,6 +22,7 @@ from jetspark.headers.block import find_value
 from jetspark.headers.names import FORWARDED
 from jetspark.replica.bridge import Bridge
 from jetspark.replica.followed import Followed
+from jetspark.replica.following import Following
 from jetspark.replica.passing import PassedReads, Read
 from jetspark.server.client import ClientHandler
 from jetspark.server.router import Router
@@ -38,13 +38,17 @@ class Reads:
         self,
         router: Router,
         bridge: Bridge,
-        find: Callable[[str], Followed | None],
+        following: Following,
         passed: PassedReads,
     ) -> None:
         self._router = router
+        self._outbox = router.outbox
         self._bridge = bridge
-        self._find = find
+        self._following = following
         self._passed = passed
+        # Streams that were read and may be read again, until something happens to one.
+        self._answering: dict[bytes, tuple[Followed, Stream]] = {}
+        following.on_change = self._answering.clear
         # For people: how many were answered here, and how many by the leader.
         self.answered = 0
 
@@ -56,12 +60,22 @@ class Reads:
             return False
         if subject.startswith(DIRECT_PREFIX):
             name, _, appended = subject[len(DIRECT_PREFIX) :].partition(b".")
+            known = self._answering.get(name)
+            if (
+                known is not None
+                and not headers
+                and known[1].log.index.last_seq >= known[0].shown
+                and not self._router.route(reply).is_empty()
+                and self._router.reader.quick(known[1], appended, body, reply, self._outbox)
+            ):
+                self.answered += 1
+                return True
         elif subject.startswith(MESSAGE_PREFIX):
             name, appended = subject[len(MESSAGE_PREFIX) :], b""
         else:
             return False
         again = bool(headers) and find_value(headers, FORWARDED) is not None
-        followed = self._find(name.decode(errors="replace"))
+        followed = self._following.find(name.decode(errors="replace"))
         stream = followed.copy() if followed is not None else None
         if followed is None or stream is None or self._router.route(reply).is_empty():
             if again:
@@ -71,13 +85,17 @@ class Reads:
             return self._message_get(client, followed, stream, subject, reply, headers, body)
         if not followed.config.allow_direct:
             return False
+        if followed.name not in self._following.suspects:
+            self._answering[name] = (followed, stream)
         last = stream.log.index.last_seq
         alone = again or not self._bridge.up
-        if not headers and (last >= followed.shown or alone):
-            outbox = self._router.outbox
-            if self._router.reader.quick(stream, appended, body, reply, outbox):
-                self.answered += 1
-                return True
+        if (
+            not headers
+            and (last >= followed.shown or alone)
+            and self._router.reader.quick(stream, appended, body, reply, self._outbox)
+        ):
+            self.answered += 1
+            return True
         target = Target(DIRECT_GET, stream, appended)
         request = parse_request(body, appended.decode(errors="replace"))
         if (

@@ -30,13 +30,15 @@ class ReplicaRelay:
         bridge: Bridge,
         reads: Reads,
         guard: WriteGuard | None,
-        own_bridge: Callable[[ClientHandler], Bridge],
+        own: dict[ClientHandler, Bridge],
+        make_own: Callable[[ClientHandler], Bridge],
         suspect: Callable[[str], None],
     ) -> None:
         self._bridge = bridge
         self._reads = reads
         self._guard = guard
-        self._own_bridge = own_bridge
+        self._own = own
+        self._make_own = make_own
         self._suspect = suspect
 
     def bridge_of(self, client: ClientHandler) -> Bridge:
@@ -45,7 +47,9 @@ class ReplicaRelay:
         Who wants no echo of its own messages must have one to itself: the leader leaves out
         whoever they come from.
         """
-        return self._bridge if client.receiver.echo else self._own_bridge(client)
+        if client.receiver.echo:
+            return self._bridge
+        return self._own.get(client) or self._make_own(client)
 
     def on_pub(
         self,
@@ -99,7 +103,9 @@ class ReplicaRelay:
         """A subscription is over."""
         # CONNECT may have changed which one it is: the other does not know it.
         self._bridge.remove(subscription)
-        self.bridge_of(subscription.receiver.connection.client).remove(subscription)
+        own = self._own.get(subscription.receiver.connection.client)
+        if own is not None:
+            own.remove(subscription)
 
     def on_ping(self, client: ClientHandler) -> bool:
         """A client asks for PONG: it means that the leader has seen what came before."""

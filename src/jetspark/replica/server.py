@@ -20,13 +20,14 @@ import msgspec
 from jetspark.api.stream import StreamConfig
 from jetspark.client.options import ClientOptions
 from jetspark.clock import Clock
+from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.replicate.upstream import Upstream
 from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
 from jetspark.replica.announce import Announcer, announced_url
 from jetspark.replica.bridge import Bridge
 from jetspark.replica.followed import Followed
 from jetspark.replica.following import Following
-from jetspark.replica.leader import leader_remote, with_replica
+from jetspark.replica.leader import leader_remote, refused, with_replica
 from jetspark.replica.local import LocalStreams
 from jetspark.replica.passing import PassedReads
 from jetspark.replica.read_only import WriteGuard
@@ -37,7 +38,6 @@ from jetspark.replica.upstream import connect_remote, remote_options
 from jetspark.server.accounts import Account
 from jetspark.server.arguments import OurSettings, combined
 from jetspark.server.client import ClientHandler
-from jetspark.server.config import ConfigProblem, ConfigRefused
 from jetspark.server.config.jetspark import Remote
 from jetspark.server.config.settings import Settings
 from jetspark.server.connection import Connection
@@ -118,6 +118,7 @@ class ReplicaServer(Server):
         self.replica: Final = self.settings.jetspark.replica
         self._leader_info: ServerInfo | None = None
         self._path: tuple[str, ...] = ()
+        self._was_up = False
         self._own_bridges: dict[ClientHandler, Bridge] = {}
         self._parts: Parts | None = None
 
@@ -126,10 +127,10 @@ class ReplicaServer(Server):
     async def before_listening(self) -> None:
         """Take over the copies that are there, and look for the leader: once now, then on."""
         account = self._account()
-        assert account.driver is not None
-        router = account.router
+        driver, router = account.driver, account.router
+        assert driver is not None
         bridge = self._bridge(router, self._on_change, patient=False)
-        local = LocalStreams(account.driver, self.clock)
+        local = LocalStreams(driver, self.clock)
         guard = WriteGuard(router) if self.replica.read_only else None
 
         def follow_subjects(configs: Iterable[StreamConfig]) -> None:
@@ -146,9 +147,13 @@ class ReplicaServer(Server):
             self._times.poll,
         )
         following.adopt()
-        passed = PassedReads(router, bridge, self.settings.jetspark.min_last_seq_wait / 1e9)
-        reads = Reads(router, bridge, following.find, passed)
-        router.relay = ReplicaRelay(bridge, reads, guard, self._own_bridge, following.suspect)
+        ours = self.settings.jetspark
+        held = HeldReads(ours.held_reads_max)
+        passed = PassedReads(router, bridge, ours.min_last_seq_wait / 1e9, held)
+        reads = Reads(router, bridge, following, passed)
+        router.relay = ReplicaRelay(
+            bridge, reads, guard, self._own_bridges, self._make_own, following.suspect
+        )
         self._parts = Parts(bridge, following, passed, reads, router)
         await bridge.open()
         self.run(following.run())
@@ -163,14 +168,17 @@ class ReplicaServer(Server):
         used = [account for account in served if self.directory.accounts[account.name].users]
         if len(used) > 1:
             names = ", ".join(sorted(account.name for account in used))
-            raise ConfigRefused((
-                ConfigProblem(
-                    "", 0,
-                    f"a replica has one account, that of its user at the leader; this "
-                    f"configuration has {names}: run one replica for each",
-                ),
-            ))  # fmt: skip
-        return used[0] if used else self.default_account
+            raise refused(
+                f"a replica has one account, that of its user at the leader; this configuration "
+                f"has {names}: run one replica for each"
+            )
+        account = used[0] if used else self.default_account
+        if account.driver is None:
+            raise refused(
+                f"account {account.name} has no JetStream, where copies are kept: add "
+                "'jetstream: enabled' to it"
+            )
+        return account
 
     async def start(self) -> None:
         """Recover the copies, listen, and say that we are there."""
@@ -221,14 +229,11 @@ class ReplicaServer(Server):
     ) -> Bridge:
         return Bridge(options, router, lambda: self.flush(router), on_change, self._on_shown)
 
-    def _own_bridge(self, client: ClientHandler) -> Bridge:
+    def _make_own(self, client: ClientHandler) -> Bridge:
         """The connection of a client that wants no echo of what it publishes."""
-        bridge = self._own_bridges.get(client)
-        if bridge is None:
-            assert self._parts is not None
-            bridge = self._bridge(self._parts.router, lambda: None, patient=True)
-            self._own_bridges[client] = bridge
-            self.run(self._open(bridge))
+        bridge = self._bridge(client.router, lambda: None, patient=True)
+        self._own_bridges[client] = bridge
+        self.run(self._open(bridge))
         return bridge
 
     def _on_shown(self, stream: str, seq: int) -> None:
@@ -269,11 +274,12 @@ class ReplicaServer(Server):
             bridge.blocked = "a replica of this server" if looped else ""
             path += theirs[: theirs.index(self.server_id)] if looped else theirs
             self._leader_info = info
-        if bridge.up:
+        if bridge.up and not self._was_up:
             log.info("Replica of %s (%s)", info.server_name, bridge.label)
             if bridge.lost:
                 log.warning("%d messages were lost while it could not be reached", bridge.lost)
                 bridge.lost = 0
+        self._was_up = bridge.up
         if path != self._path:
             self._path = path
             self._limit_payloads()
@@ -288,7 +294,9 @@ class ReplicaServer(Server):
         """What clients may send: no more than the leader takes."""
         own = self.settings.max_payload
         theirs = self._leader_info.max_payload if self._leader_info is not None else 0
-        return min(own, theirs) if theirs > 0 and own > 0 else own
+        if theirs <= 0:
+            return own
+        return min(own, theirs) if own > 0 else theirs
 
     # Clients -----------------------------------------------------------------------------------
 

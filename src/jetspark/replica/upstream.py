@@ -61,11 +61,13 @@ class RemoteUpstream:
         self,
         stream: str,
         filters: Sequence[bytes],
-        reader: str,  # noqa: ARG002 - consumers here are not durable
+        reader: str,
         woken: Callable[[], None],
     ) -> RemoteFeed:
         """Begin to find out about a stream."""
-        feed = RemoteFeed(self, stream, filters, woken, clock=self._clock, times=self._times)
+        feed = RemoteFeed(
+            self, stream, filters, woken, reader=reader, clock=self._clock, times=self._times
+        )
         self._feeds.add(feed)
         return feed
 

@@ -125,6 +125,10 @@ class JetStreamRuntime:
             self.ledger.limits[Storage.FILE] = budget(NO_LIMIT, storage_budget(self.folder, used))
         for driver in self._drivers.values():
             driver.follow_streams()
+
+    def keep_house(self) -> None:
+        """Look after every stream; once there are clients, as it would only hold up a start."""
+        for driver in self._drivers.values():
             driver.keep_house()
 
     def _cannot_open(self, folder: Path, error: StorageFault | OSError) -> None:

@@ -150,18 +150,20 @@ class Server:
             name = self.server_name
             self.runtime = JetStreamRuntime(self.settings, self.clock, name, self._remotes)
             self.runtime.open(accounts, self.flush)
-        await self.before_listening()
         try:
+            await self.before_listening()
             self._listener = await asyncio.get_running_loop().create_server(
                 self._accept, self.settings.host, max(self.settings.port, 0), backlog=BACKLOG
             )
             self._port = int(self._listener.sockets[0].getsockname()[1])
             await self._start_monitor()
-        except OSError:
+        except (OSError, ConfigRefused):
             await self.close()
             raise
         log.info("Listening for client connections on %s:%d", self.settings.host, self.port)
         log.info("Server is ready")
+        if self.runtime is not None:
+            self.runtime.keep_house()
 
     async def before_listening(self) -> None:
         """For servers that are more than this one: the store is open, no client is there yet."""
@@ -179,11 +181,6 @@ class Server:
     def listening(self) -> bool:
         """Whether clients can connect."""
         return self._listener is not None and self._listener.is_serving()
-
-    @property
-    def store_folder(self) -> Path | None:
-        """Where streams are kept; None without JetStream."""
-        return self.runtime.folder if self.runtime is not None else None
 
     @property
     def monitor_url(self) -> str:

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 )
 
 from jetspark.errors import Error
+from jetspark.spark.decode_ddl import parse_ddl
 from jetspark.spark.schema import InvalidSchema
 
 RESCUE_TYPE: Final = StructType(
@@ -89,19 +90,7 @@ def parse_schema(given: "StructType | str") -> StructType:
             f"schema: expected a StructType or DDL text such as 'id long, at timestamp', "
             f"not {type(given).__name__}"
         )
-    from pyspark.errors import ParseException
-
-    try:
-        parsed = DataType.fromDDL(given)
-    except ParseException as error:
-        first = str(error).strip().splitlines()[0]
-        raise InvalidSchema(f"schema {given!r} is no DDL: {first}") from None
-    if not isinstance(parsed, StructType):
-        raise InvalidSchema(
-            f"schema {given!r} is {parsed.simpleString()}: expected columns, "
-            "such as 'id long, at timestamp'"
-        )
-    return parsed
+    return parse_ddl(given)
 
 
 def check_columns(schema: StructType, rescue: str | None) -> None:

@@ -9,7 +9,13 @@ import msgspec
 from jetspark.client.jetstream.kv.config import stream_name
 from jetspark.client.jetstream.publish import PUBLISH_ASYNC_MAX
 from jetspark.spark.connection_options import CONNECTION_OPTIONS, Connection, parse_connection
-from jetspark.spark.option_reader import OptionReader, boolean, positive, text_of
+from jetspark.spark.option_reader import (
+    STREAMING_WRITE_OPTIONS,
+    OptionReader,
+    boolean,
+    positive,
+    text_of,
+)
 from jetspark.spark.options import (
     HeaderMode,
     SourceOptions,
@@ -95,8 +101,7 @@ _WRITE: Final = (
     "maxInFlight",
     "ackTimeoutMs",
     "retries",
-    # Spark keeps the place of the checkpoint among the options of a streaming write.
-    "checkpointLocation",
+    *STREAMING_WRITE_OPTIONS,
 )
 
 

@@ -6,7 +6,12 @@ from typing import Final
 import msgspec
 
 from jetspark.spark.connection_options import CONNECTION_OPTIONS, Connection, parse_connection
-from jetspark.spark.option_reader import OptionReader, positive, text_of
+from jetspark.spark.option_reader import (
+    STREAMING_WRITE_OPTIONS,
+    OptionReader,
+    positive,
+    text_of,
+)
 from jetspark.subjects.tokens import bucket_name_problem
 
 OBJECT_FORMAT: Final = "nats_object"
@@ -24,8 +29,7 @@ class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 _COMMON: Final = (*CONNECTION_OPTIONS, "bucket")
 _READ: Final = ("pathGlobFilter", "minPartitions")
-# Spark keeps the place of the checkpoint among the options of a streaming write.
-_WRITE: Final = ("checkpointLocation",)
+_WRITE: Final = STREAMING_WRITE_OPTIONS
 
 
 def parse_object_options(

@@ -12,6 +12,11 @@ _Value = TypeVar("_Value")
 DIGITS: Final = re.compile(r"[0-9]+")
 
 
+# What Spark itself keeps among the options of a streaming write: the place of its checkpoint, and
+# the name of the query, which every flow of a declarative pipeline has.
+STREAMING_WRITE_OPTIONS: Final = ("checkpointLocation", "queryName")
+
+
 class InvalidOptions(Error, ValueError):
     """Options that cannot be used; the text names every mistake."""
 

@@ -8,7 +8,13 @@ import msgspec
 
 from jetspark.client.jetstream.publish import PUBLISH_ASYNC_MAX
 from jetspark.spark.connection_options import CONNECTION_OPTIONS, Connection, parse_connection
-from jetspark.spark.option_reader import DIGITS, OptionReader, boolean, positive
+from jetspark.spark.option_reader import (
+    DIGITS,
+    STREAMING_WRITE_OPTIONS,
+    OptionReader,
+    boolean,
+    positive,
+)
 from jetspark.spark.options import FORMAT_NAME, SEQ_MAX, stream_name
 from jetspark.subjects.tokens import is_valid_literal
 
@@ -91,8 +97,7 @@ _COMMON: Final = (
     "retries",
     "allowPurge",
 )
-# Spark keeps the place of the checkpoint among the options of a streaming write.
-_STREAMING_ONLY: Final = ("idPrefix", "checkpointLocation")
+_STREAMING_ONLY: Final = ("idPrefix", *STREAMING_WRITE_OPTIONS)
 _BATCH_ONLY: Final = ("txnAppId", "txnVersion")
 
 

@@ -31,7 +31,7 @@ class StreamIndex(Search):
         self.free: list[int] = []
         self.blank: SubjectEntry = SubjectEntry(b"", -1)
         # The entry asked for last.
-        self.newest: SubjectEntry = self.blank
+        self.newest: SubjectEntry | None = None
         # Moves when numbers change hands: a mask made before is worth nothing then.
         self.generation: i64 = 0
         self.times: Times | None = None
@@ -49,12 +49,17 @@ class StreamIndex(Search):
         self.removed_subjects: vec[i64] = vec[i64]()
         self.recount: bool = False
 
+    def known(self, subject: bytes) -> SubjectEntry | None:
+        """The entry of a subject; None when it has none."""
+        # Many streams have one subject, and many publishers stay with one for a while.
+        newest = self.newest
+        if newest is not None and newest.subject == subject:
+            return newest
+        return self.subjects.get(subject)
+
     def entry(self, subject: bytes) -> SubjectEntry:
         """The entry of a subject, made when it is new."""
-        # Many streams have one subject, and many publishers stay with one for a while.
-        if subject == self.newest.subject:
-            return self.newest
-        found = self.subjects.get(subject)
+        found = self.known(subject)
         if found is None:
             if self.free:
                 number = self.free.pop()
@@ -286,7 +291,7 @@ class StreamIndex(Search):
             self.entries.pop()
         self.free = [n for n, entry in enumerate(self.entries) if entry.number < 0]
         self.generation += 1
-        self.newest = self.blank
+        self.newest = None
         self.subjects.rebuild()
         self.ordered = False
         self.order.forget()

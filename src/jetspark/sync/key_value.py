@@ -10,7 +10,7 @@ jetspark.client.jetstream.kv.typed,
 jetspark.client.jetstream.kv.watch.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Generic, Self
@@ -32,6 +32,7 @@ from jetspark.client.jetstream.kv.typed import TypedKeyValue as _TypedKeyValue
 from jetspark.client.jetstream.kv.typed import TypedWatcher as _TypedWatcher
 from jetspark.client.jetstream.kv.watch import KeyWatcher as _KeyWatcher
 from jetspark.client.jetstream.local_copy import MEMORY_MAX
+from jetspark.client.thread_callback import ThreadCallback
 from jetspark.sync.portal import Portal
 
 
@@ -40,7 +41,7 @@ class KeyWatcher:
 
     None says that everything that was there when the watch began has been seen; it always comes,
     at once when there is nothing. Made by ``KeyValue.watch``; end it with ``stop`` or
-    ``async with``.
+    ``async with``. A watch with a callback is not iterated over.
     """
 
     def __init__(self, portal: Portal, inner: _KeyWatcher) -> None:
@@ -653,6 +654,7 @@ class KeyValue:
         updates_only: bool = False,
         resume_from: int = 0,
         min_last_revision: int = 0,
+        callback: Callable[[Entry | None], object] | None = None,
         timeout: float | None = None,
     ) -> KeyWatcher:
         """Follow keys: first their latest values, then None, then every change.
@@ -660,7 +662,8 @@ class KeyValue:
         ``filters`` are keys or patterns; none, or ``>``, is the whole bucket.
         ``include_history`` starts with all values that are there, ``updates_only`` with none,
         ``resume_from`` with that revision. ``ignore_deletes`` leaves out deletions, ``meta_only``
-        the values. ``timeout`` bounds the start only.
+        the values. A ``callback`` gets what ``for`` would give. ``timeout`` bounds the
+        start only.
         """
         return KeyWatcher(
             self._portal,
@@ -673,6 +676,7 @@ class KeyValue:
                     updates_only=updates_only,
                     resume_from=resume_from,
                     min_last_revision=min_last_revision,
+                    callback=ThreadCallback(callback) if callback else None,
                     timeout=timeout,
                 )
             ),

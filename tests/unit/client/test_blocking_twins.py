@@ -18,7 +18,9 @@ INSIDE = {
     "AtomicBatch": {"add_block"},
     "Consumer": {"check_exists", "label", "next_subject"},
     "KeyValue": {"check_writable", "seconds"},
+    "KeyWatcher": {"call"},
     "ObjectStore": {"buckets", "reader_of"},
+    "ObjectWatcher": {"call"},
     "Stream": {"reader"},
     "Subscription": {
         "callback_task",

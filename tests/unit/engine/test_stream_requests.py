@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import errno
+import json
+from pathlib import Path
 
 import msgspec
 import pytest
+from tests.unit.engine.conftest import Bench
 
-if TYPE_CHECKING:
-    from tests.unit.engine.conftest import Bench
+from jetspark.testing.disk import SimulatedDisk
 
 
 def create(bench: Bench, body: bytes, name: bytes = b"S") -> dict[str, object]:
@@ -78,6 +80,28 @@ def test_a_deleted_stream_is_gone_also_after_a_restart(bench: Bench) -> None:
     assert b'"err_code":10059' in bench.request(b"STREAM.INFO.S")
     bench.restart()
 
+    assert bench.engine.streams == {}
+
+
+def test_a_stream_that_the_disk_does_not_let_go_stays_and_says_so() -> None:
+    """reliability.md 2: a deletion that is not durable is not answered with success."""
+    disk = SimulatedDisk()
+    bench = Bench(Path("/store"), disk)
+    stream = bench.create()
+    bench.store(stream, b"s.1", b"x")
+    disk.fail(1, errno.EIO)
+
+    answer = json.loads(bench.request(b"STREAM.DELETE.S"))
+
+    assert answer["error"] == {
+        "code": 500, "err_code": 10050, "description": "store: Input/output error",
+    }  # fmt: skip
+    bench.store(stream, b"s.1", b"y")
+    assert b'"messages":2' in bench.request(b"STREAM.INFO.S")
+    bench.restart()
+    assert b'"messages":2' in bench.request(b"STREAM.INFO.S")
+    assert b'"success":true' in bench.request(b"STREAM.DELETE.S")
+    bench.restart()
     assert bench.engine.streams == {}
 
 

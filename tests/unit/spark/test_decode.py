@@ -330,6 +330,33 @@ def test_a_schema_must_be_text_or_a_struct() -> None:
         parse_schema({"a": "long"})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("ddl", "problem"),
+    [
+        ("", "at the end: expected the name"),
+        ("id", "at the end: expected a type"),
+        ("id lung", "at 'lung': expected a type that a payload can hold"),
+        ("id long,", "at the end: expected the name"),
+        ("id long id long", "at 'id long': expected , or the end"),
+        ("a array<long", "at the end: expected >"),
+        ("a map<string>", "at '>': expected ,"),
+        ("a decimal(39,2)", "38 digits"),
+        ("a decimal(2,3)", "38 digits"),
+        ("a varchar(x)", "expected a number"),
+        ("a long not nul", "at 'nul': expected NULL"),
+        ("a long comment b", "expected a text in quotes"),
+        ("a; long", "at '; long': this has no meaning here"),
+        ("a interval day", "expected a type"),
+        ("a " + "array<" * 1000, "50 deep"),
+    ],
+)
+def test_ddl_with_a_mistake_is_refused_where_it_is(ddl: str, problem: str) -> None:
+    with pytest.raises(InvalidSchema) as caught:
+        parse_schema(ddl)
+
+    assert problem in str(caught.value)
+
+
 def test_base64_of_any_bytes_comes_back() -> None:
     raw = bytes(range(256))
     payload = b'{"raw":"' + base64.b64encode(raw) + b'"}'

@@ -61,8 +61,8 @@ def test_defaults_are_those_of_the_table() -> None:
     assert parse_sink_options(NEEDED, streaming=True) == _options(streaming=True)
 
 
-def test_sparks_own_checkpoint_option_is_no_mistake() -> None:
-    options = {**NEEDED, "checkpointlocation": "/somewhere"}
+def test_what_spark_keeps_among_the_options_is_no_mistake() -> None:
+    options = {**NEEDED, "checkpointlocation": "/somewhere", "queryname": "copy"}
 
     assert parse_sink_options(options, streaming=True) == _options(streaming=True)
 

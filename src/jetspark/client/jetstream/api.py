@@ -8,6 +8,7 @@ import msgspec
 
 from jetspark.api.base import ApiErrorBody, ApiStruct, Response, encode_request
 from jetspark.client.core import ClientCore
+from jetspark.client.jetstream.high_water import HighWater
 from jetspark.errors import BadSubject, JetStreamNotEnabled, ProtocolViolation, api_error
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.status import NO_RESPONDERS
@@ -40,7 +41,12 @@ class ApiClient:
     """Asks the JetStream API of one account or domain."""
 
     def __init__(
-        self, core: ClientCore, prefix: str, timeout: float, publish_retries: int = PUBLISH_RETRIES
+        self,
+        core: ClientCore,
+        prefix: str,
+        timeout: float,
+        publish_retries: int = PUBLISH_RETRIES,
+        high_water: HighWater | None = None,
     ) -> None:
         if publish_retries < 0:
             raise ValueError(f"publish_retries={publish_retries}: expected a number from 0 on")
@@ -50,6 +56,8 @@ class ApiClient:
         # How often a publish that nobody took is repeated.
         self.publish_retries: Final = publish_retries
         self.nuid: Final = Nuid()
+        # What the handle remembers of its writes, if it was asked to (ADR-53).
+        self.high_water: Final = high_water or HighWater(enabled=False)
         # Subjects of atomic batches that were committed: their streams take such batches.
         self.atomic_subjects: Final[set[bytes]] = set()
 

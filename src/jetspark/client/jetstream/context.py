@@ -76,8 +76,10 @@ class JetStream(BucketCalls, ObjectCalls, RestoreCalls):
         publish_retries: int,
     ) -> None:
         self._core = core
-        self._api = ApiClient(core, api_prefix(domain, prefix), timeout, publish_retries)
         self._high_water = HighWater(enabled=read_after_write)
+        self._api = ApiClient(
+            core, api_prefix(domain, prefix), timeout, publish_retries, self._high_water
+        )
         self._window = PublishWindow(
             self._api, publish_async_max, self._note_ack if read_after_write else None
         )
@@ -276,7 +278,7 @@ class JetStream(BucketCalls, ObjectCalls, RestoreCalls):
         """
         found = await self.stream(stream, timeout=timeout)
         plan = WatchPlan(filters=check_filters(subjects) or (">",), plain=True)
-        follow = Follow(found.reader, "", plan, self._high_water.wanted(stream))
+        follow = Follow(found.reader, "", plan, 0, self._high_water)
         ttl_ns = found.config.max_age
         copy = LocalCopy(follow, f"stream {stream!r}", max_bytes=max_bytes, ttl_ns=ttl_ns)
         await copy.start(self._api.seconds(timeout))

@@ -61,6 +61,11 @@ class FastAnswers:
         # First and last message that a cut may have lost, until the server has said what it has.
         self._doubt: tuple[int, int] | None = None
 
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing was heard that must be looked into before more is sent."""
+        return self.failure is None and self.unknown is None and not self.leaderless
+
     def take(self, message: Message, subject: str) -> None:
         """Take one answer; ``subject`` is that of the messages."""
         if self.ack is not None:

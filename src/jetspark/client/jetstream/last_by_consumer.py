@@ -12,6 +12,7 @@ from typing import Final
 
 from jetspark.api.base import Timestamp
 from jetspark.client.jetstream.direct_get import StreamReader
+from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import Stored, WatchPlan
 from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.client.jetstream.stored import StreamMessage
@@ -80,7 +81,7 @@ class LastByConsumer:
 
     async def _read(self, plan: WatchPlan, take: Callable[[Stored], bool]) -> None:
         """Hand over what is stored, in order, until that is all or ``take`` has enough."""
-        follow = Follow(self._reader, "", plan, self._min_last_seq)
+        follow = Follow(self._reader, "", plan, self._min_last_seq, HighWater(enabled=False))
         await follow.start(timeout=self._timeout)
         try:
             while not follow.initial_done:

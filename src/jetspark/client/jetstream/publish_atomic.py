@@ -183,6 +183,7 @@ class AtomicBatch:
         if len(self._api.atomic_subjects) < PROVEN_MAX:
             self._api.atomic_subjects.add(messages[0][0])
         self._ack = ack
+        self._api.high_water.note(ack.stream, ack.seq)
         self._messages = []
         return ack
 

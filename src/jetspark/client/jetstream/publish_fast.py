@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Final, Literal, Self
 
 from jetspark.api.message import PubAck
-from jetspark.client.frames import to_bytes
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.fast_answers import FastAnswers, GapCallback, RefusalCallback
@@ -72,6 +71,7 @@ class FastPublisher:
         if flow_bytes and dialect == "reply":
             raise ValueError('flow_bytes needs dialect="headers": released servers count messages')
         self._core = api.core
+        self._high_water = api.high_water
         self._timeout = ack_timeout
         self._gap: Gap = gap
         self._id = api.nuid.next()
@@ -141,7 +141,9 @@ class FastPublisher:
         if expect is not None and expect.last_msg_id:
             raise ValueError("Expect.last_msg_id does not work in a batch (ADR-50)")
         block = publish_headers(headers, msg_id, expect, ttl)
-        await self._send(self._core.literal(subject), block, to_bytes(payload))
+        target = self._core.literal(subject)
+        if not (self._ready() and self._post(target, block, payload)):
+            await self._send(target, block, payload)
         return self._window.sent
 
     async def extend(
@@ -208,8 +210,19 @@ class FastPublisher:
                 if (ack := answers.final()) is not None:
                     return ack
         finally:
+            if answers.ack is not None:
+                self._high_water.note(answers.ack.stream, answers.ack.seq)
             await self._leave()
         raise RequestTimeout(f"fast batch: its end did not arrive in {COMMITS} attempts")
+
+    def _ready(self) -> bool:
+        """Whether a message can be sent without waiting for anything."""
+        return (
+            self._subscription is not None
+            and not self._subscription.pending_msgs
+            and self._answers.quiet
+            and self._window.room() > 0
+        )
 
     async def _send(self, subject: bytes, block: bytes, payload: bytes) -> None:
         while True:

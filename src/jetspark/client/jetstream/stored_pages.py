@@ -29,6 +29,16 @@ async def message_pages(
                 return
 
 
+async def noted(
+    pages: AsyncGenerator[list[StreamMessage], None], stream: str, high_water: HighWater
+) -> AsyncGenerator[list[StreamMessage], None]:
+    """The same pages; what they show is remembered."""
+    async with aclosing(pages):
+        async for page in pages:
+            high_water.note(stream, max(message.seq for message in page))
+            yield page
+
+
 def to_messages(stream: str, chunk: ScanChunk) -> list[StreamMessage]:
     """A message per row; the chunk must have all columns."""
     columns = (chunk.sequences, chunk.times, chunk.subjects, chunk.payloads, chunk.headers)

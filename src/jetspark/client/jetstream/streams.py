@@ -49,7 +49,7 @@ from jetspark.client.jetstream.scan import (
     check_filters,
 )
 from jetspark.client.jetstream.stored import StreamMessage
-from jetspark.client.jetstream.stored_pages import message_pages
+from jetspark.client.jetstream.stored_pages import message_pages, noted
 from jetspark.client.pager import Pager
 
 GET_BATCH_SIZE: Final = 1000  # messages per page of get_batch
@@ -260,7 +260,7 @@ class Stream(BackupCalls):
             copies=copies or ("stream" if proof else "any"),
             timeout=self._api.seconds(timeout),
         )
-        return Pager(reader.pages(chosen))
+        return Pager(noted(reader.pages(chosen), self._name, self._high_water))
 
     async def scan(
         self,
@@ -307,6 +307,7 @@ class Stream(BackupCalls):
             )
             async with aclosing(reader.chunks(first)) as chunks:
                 async for chunk in chunks:
+                    self._high_water.note(self._name, chunk.sequences[-1])
                     yield chunk
 
     # Consumers.

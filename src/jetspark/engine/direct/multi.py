@@ -1,5 +1,6 @@
 """The last message of each of several subjects, at one point in time (ADR-31, multi_last)."""
 
+from bisect import bisect_left
 from typing import Final
 
 from mypy_extensions import i64
@@ -23,7 +24,6 @@ from jetspark.subjects.sublist import Sublist
 from jetspark.subjects.tokens import is_literal
 
 SUBJECTS_MAX: Final = 1024  # ADR-31, multi-subject requests
-ATOMIC_BYTES: Final = 1024 * 1024  # that one request may read in one turn
 
 
 class MultiRead(Run):
@@ -46,53 +46,41 @@ class MultiRead(Run):
         self.up_to: i64 = up_to
         self.first: i64 = first
         self.patterns: list[bytes] = patterns
-        self.begun: bool = False
         self.too_many: bool = False
         self.sequences: list[int] = []
-        self.at: i64 = 0
+        self.at: i64 = -1  # not begun
         self.left: i64 = batch if batch > 0 else SUBJECTS_MAX
 
     def begin(self) -> None:
         """Look up what the subjects have now."""
-        self.begun = True
         index = self.stream.log.index
         # Never beyond what is there: the next page asks for the same point in time again.
-        if self.up_to <= 0 or self.up_to > index.last_seq:
-            self.up_to = index.last_seq
+        self.up_to = min(self.up_to, index.last_seq) if self.up_to > 0 else index.last_seq
         found = entries_of(index, self.patterns, self.up_to)
         self.too_many = len(found) > SUBJECTS_MAX
         if not self.too_many:
             self.sequences = last_sequences(index, found, self.up_to)
         # ``seq`` in a request is the cursor: what lies before it was on an earlier page.
-        while self.at < len(self.sequences) and self.sequences[self.at] < self.first:
-            self.at += 1
+        self.at = bisect_left(self.sequences, self.first)
         self.pending = len(self.sequences) - self.at
 
     def step(self, budget: Budget) -> bool:
         """Send as much as this turn allows; True when the run is over.
 
-        What is looked up is read in the same turn if it is not too much, whatever the turn has
+        What is looked up is sent in the same turn if the receiver takes it, whatever the turn has
         left: later some of it may have been replaced, and a subject that always had a message
         would be missing.
         """
-        if not self.begun:
+        late = self.at >= 0
+        if not late:
             self.begin()
-            own = Budget(SUBJECTS_MAX, ATOMIC_BYTES)
-            over = self.advance(own)
-            budget.records -= SUBJECTS_MAX - own.records
-            budget.size -= ATOMIC_BYTES - own.size
-            return over
-        return self.advance(budget)
-
-    def advance(self, budget: Budget) -> bool:
-        """Send what the budget allows; True when the run is over."""
         while True:
             if self.outlet.gone() or self.stream.dropped:
                 return True
             if self.at == len(self.sequences) or self.left <= 0 or self.bytes_left <= 0:
                 self.finish()
                 return True
-            if self.outlet.full() or not budget.left():
+            if self.outlet.full() or (late and not budget.left()):
                 return False
             data, at = self.stream.log.locate(self.sequences[self.at])
             self.at += 1

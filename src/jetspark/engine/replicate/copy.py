@@ -64,7 +64,8 @@ class Copy:
         self.ident = b""
         # What answers show: as far as everything is durable; and what is on its way there.
         self._shown = (0, 0)
-        self._on_the_way: list[tuple[int, int, int, int]] = []
+        self._shown_of = b""  # which stream that is about
+        self._on_the_way: list[tuple[int, int, int, int, bytes]] = []
         self._copied = 0  # messages of the step that is being taken
         # Where the last step was staged; one like this that went before may be on its way too.
         self._staged = int(stream.log.staged_position)
@@ -95,10 +96,12 @@ class Copy:
     def advance(self, budget: Budget, now: int) -> int:
         """Copy some messages: DONE, MORE to do, or STALLED until later."""
         origin = self.origin
-        self.error = self._why_not(origin)
-        if origin is not None:
-            self._heard_ns = origin.heard_ns(now) or self._heard_ns
-        if origin is None or self.error or not origin.ident:
+        self.error = b""
+        if origin is None:
+            self.error = self.unreachable or error_body(ErrCode.STREAM_NOT_FOUND)
+            return DONE
+        self._heard_ns = origin.heard_ns(now) or self._heard_ns
+        if not origin.ident:
             return DONE
         log = self.stream.log
         if log.read_only or log.full or self.stream.rules.sealed:
@@ -122,12 +125,6 @@ class Copy:
         if log.staged_position > staged:
             self._staged = int(log.staged_position)
         return result
-
-    def _why_not(self, origin: Origin | None) -> bytes:
-        """What keeps the stream from being copied, as the body of an error."""
-        if origin is None:
-            return self.unreachable or error_body(ErrCode.STREAM_NOT_FOUND)
-        return origin.refusal
 
     def _find(self, origin: Origin, budget: Budget) -> bool:
         """Find out from where to read on; False when that takes another turn."""
@@ -222,23 +219,23 @@ class Copy:
         if self.position >= 0:
             staged = int(self.stream.log.staged_position)
             stored = self.stored_position()
-            self._on_the_way.append((staged, self.position, stored, self._copied))
+            self._on_the_way.append((staged, self.position, stored, self._copied, self.ident))
             self._copied = 0
             self.landed()
 
     def tell_stored(self) -> None:
-        """Let the origin know how far this is."""
-        if self.origin is not None:
+        """Let the origin know how far this is; never one that was made anew meanwhile."""
+        if self.origin is not None and self.origin.ident == self._shown_of:
             self.origin.stored(self._shown[0])
 
     def landed(self) -> None:
         """Something became durable in the stream."""
         durable = self.stream.log.durable_position
-        shown = self._shown
+        shown = self._shown, self._shown_of
         while self._on_the_way and self._on_the_way[0][0] <= durable:
-            _, position, stored, _ = self._on_the_way.pop(0)
+            _, position, stored, _, self._shown_of = self._on_the_way.pop(0)
             self._shown = position, stored
-        if self._shown != shown:
+        if (self._shown, self._shown_of) != shown:
             self.tell_stored()
 
     def info(self, now: int) -> StreamSourceInfo:

@@ -13,8 +13,6 @@ from jetspark.engine.consumer.cursor import Cursor
 from jetspark.engine.replicate.keeper import Keeper
 from jetspark.engine.replicate.upstream import Chunk, Feed
 from jetspark.engine.stream.stream import Stream
-from jetspark.errors.bodies import error_body
-from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import CorruptRecord
 from jetspark.ids import short_id
 from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
@@ -40,10 +38,6 @@ class Origin(Protocol):
     @property
     def error(self) -> bytes:
         """What is wrong with reaching it, as the body of an error."""
-
-    @property
-    def refusal(self) -> bytes:
-        """Why it cannot be copied, as the body of an error."""
 
     def begin(self, position: int, start_time_ns: int) -> int:
         """Read what comes behind a sequence, or from a time on when that is not 0.
@@ -78,7 +72,6 @@ class LocalOrigin:
     """A stream of the same account."""
 
     error: Final = b""
-    refusal: Final = b""
 
     def __init__(
         self, stream: Stream, filters: list[bytes], released: Callable[[Stream], None]
@@ -171,19 +164,6 @@ class RemoteOrigin:
             return b""
         known = b"%b %d" % (origin.config.name.encode(), origin.created_ns)
         return short_id(xxh3_64_intdigest(known)).encode()
-
-    @property
-    def refusal(self) -> bytes:
-        """Remote streams that let go of messages are not copied: they would be lost on the way."""
-        origin = self._feed.origin
-        if origin is None or origin.config.retention == Retention.LIMITS:
-            return b""
-        return error_body(
-            ErrCode.STREAM_INVALID_CONFIG,
-            err=f"stream {origin.config.name} of the remote has {origin.config.retention.value} "
-            "retention: this version of jetspark copies such streams on the same server only; "
-            "copy it there into a stream with limits retention, and copy that",
-        )
 
     @property
     def error(self) -> bytes:

@@ -36,10 +36,10 @@ class Chunk:
     """Messages of one remote stream in the order of their sequences, as columns.
 
     ``through``: nothing up to this sequence will come any more; at least the last sequence, more
-    when messages behind it are deleted.
+    when messages behind it are deleted. ``size`` is that of headers and payloads.
     """
 
-    __slots__ = ("headers", "payloads", "sequences", "subjects", "through", "times")
+    __slots__ = ("headers", "payloads", "sequences", "size", "subjects", "through", "times")
 
     def __init__(self) -> None:
         self.sequences: list[int] = []
@@ -48,6 +48,7 @@ class Chunk:
         self.headers: list[bytes] = []
         self.payloads: list[bytes] = []
         self.through = 0
+        self.size = 0
 
     def __len__(self) -> int:
         return len(self.sequences)
@@ -60,6 +61,12 @@ class Chunk:
         self.headers += other.headers
         self.payloads += other.payloads
         self.through = max(self.through, other.through)
+        self.size += other.size
+
+    def drop_first(self, count: int) -> None:
+        """Leave out messages that are not wanted."""
+        for column in (self.sequences, self.times, self.subjects, self.headers, self.payloads):
+            del column[:count]
 
 
 class Feed(Protocol):

@@ -26,6 +26,9 @@ from jetspark.server.config.values import (
 from jetspark.units import ByteCount, Nanoseconds, milliseconds
 
 _REMOTE_SCHEMES: Final = ("nats", "tls", "ws", "wss")
+_EXPECTED_URL: Final = (
+    f"expected a URL like nats://host:4222; known schemes are {', '.join(_REMOTE_SCHEMES)}"
+)
 _REMOTE_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -139,6 +142,8 @@ def remote_problem(remote: Remote) -> str:
         )
     if remote.name == "API":
         return "'API' cannot name a remote: $JS.API is this server's own"
+    if not all(map(_is_url, remote.url)):
+        return _EXPECTED_URL
     given = [name for name in ("user", "token", "nkey", "credentials") if getattr(remote, name)]
     if len(given) > 1:
         return f"{' and '.join(given)} were both given: a connection uses one of them"
@@ -150,13 +155,14 @@ def remote_problem(remote: Remote) -> str:
 def _urls(setting: Setting) -> tuple[str, ...]:
     urls = strings(setting)
     for url in urls:
-        parts = urlsplit(url)
-        if parts.scheme not in _REMOTE_SCHEMES or not parts.hostname:
-            raise setting.refused(
-                "expected a URL like nats://host:4222; known schemes are "
-                f"{', '.join(_REMOTE_SCHEMES)}"
-            )
+        if not _is_url(url):
+            raise setting.refused(_EXPECTED_URL)
     return urls
+
+
+def _is_url(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme in _REMOTE_SCHEMES and bool(parts.hostname)
 
 
 _COUNT: Final = integer_in(1, INT32_MAX)

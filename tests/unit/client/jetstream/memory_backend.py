@@ -21,6 +21,7 @@ class MemoryBackend:
     def __init__(self, *, silent: bool = False) -> None:
         self.entries: list[Stored] = []
         self.gets: list[tuple[str, int]] = []
+        self.reported: list[Exception] = []
         self._silent = silent
         self._changed = asyncio.Condition()
 
@@ -34,6 +35,9 @@ class MemoryBackend:
 
     def seconds(self, timeout: float | None) -> float:
         return 5.0 if timeout is None else timeout
+
+    def report(self, error: Exception) -> None:
+        self.reported.append(error)
 
     async def get(
         self, key: str, *, revision: int, min_last_revision: int, timeout: float | None

@@ -11,6 +11,8 @@ from collections.abc import Callable
 import pytest
 from tests.unit.engine.replicate.conftest import CopyBench, rows
 
+from jetspark.engine.requests.dispatch import handle
+
 BOTH = pytest.mark.parametrize("retention", ["interest", "workqueue"])
 
 
@@ -148,3 +150,33 @@ def test_retention_that_changes_is_followed(bench: CopyBench) -> None:
     bench.settle()
     bench.put("O", b"o.3")
     assert held(bench) == [3]
+
+
+def test_what_was_copied_of_a_stream_before_says_nothing_of_one_made_anew(
+    bench: CopyBench,
+) -> None:
+    origin = bench.make("O", subjects=["o.>"], retention="interest")
+    bench.make("S", sources=[{"name": "O"}])
+    bench.publish(origin, b"o.1", b"old")
+    bench.submit()
+    bench.land()
+    bench.turn()
+    bench.submit()  # the copy is on its way to the disk
+
+    bench.ask("STREAM.DELETE.O")
+    again = json.dumps({"name": "O", "subjects": ["o.>"], "retention": "interest"}).encode()
+    bench.request(b"STREAM.CREATE.O", again)
+    body = json.dumps({"stream_name": "O", "config": {"durable_name": "d"}}).encode()
+    handle(bench.engine, b"CONSUMER.CREATE.O.d", body, b"_I", bench.now, bench.outbox)
+    bench.publish(bench.engine.streams["O"], b"o.1", b"new")
+    bench.submit()
+    while bench.on_the_way:
+        bench.land()
+    # Nobody else needs the message, and the copy has not got it yet.
+    handle(bench.engine, b"CONSUMER.DELETE.O.d", b"", b"_I", bench.now, bench.outbox)
+    bench.submit()
+    while bench.on_the_way:
+        bench.land()
+    bench.settle()
+
+    assert [row[3] for row in rows(bench.engine.streams["S"])] == [b"old", b"new"]

@@ -73,6 +73,9 @@ class Backend(Protocol):
     def seconds(self, timeout: float | None) -> float:
         """The timeout of a call: its own, or the default."""
 
+    def report(self, error: Exception) -> None:
+        """Tell the user of an error that nobody waits for."""
+
     async def get(
         self, key: str, *, revision: int, min_last_revision: int, timeout: float | None
     ) -> Stored | None:

@@ -22,7 +22,7 @@ from jetspark.client.jetstream.kv.listing import (
     value_pages,
 )
 from jetspark.client.jetstream.kv.transaction import Transaction
-from jetspark.client.jetstream.kv.watch import KeyWatcher
+from jetspark.client.jetstream.kv.watch import EntryCallback, KeyWatcher
 from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.client.pager import Pager
 from jetspark.errors import KeyExists, KeyNotFound, ReadOnly, WrongLastSequence
@@ -164,6 +164,7 @@ class KeyValue(CoordinationCalls):
         updates_only: bool = False,
         resume_from: int = 0,
         min_last_revision: int = 0,
+        callback: EntryCallback | None = None,
         timeout: float | None = None,
     ) -> KeyWatcher:
         """Follow keys: first their latest values, then None, then every change.
@@ -171,7 +172,8 @@ class KeyValue(CoordinationCalls):
         ``filters`` are keys or patterns; none, or ``>``, is the whole bucket.
         ``include_history`` starts with all values that are there, ``updates_only`` with none,
         ``resume_from`` with that revision. ``ignore_deletes`` leaves out deletions, ``meta_only``
-        the values. ``timeout`` bounds the start only.
+        the values. A ``callback`` gets what ``async for`` would give. ``timeout`` bounds the
+        start only.
         """
         if updates_only and (include_history or resume_from):
             raise ValueError("updates_only starts now: leave out include_history and resume_from")
@@ -190,6 +192,8 @@ class KeyValue(CoordinationCalls):
             source, self._coding.entry, self._watchers.discard, ignore_deletes=ignore_deletes
         )
         self._watchers.add(watcher)
+        if callback is not None:
+            watcher.call(callback, self._backend.report)
         return watcher
 
     async def status(self, *, timeout: float | None = None) -> BucketStatus:

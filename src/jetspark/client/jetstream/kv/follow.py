@@ -14,11 +14,11 @@ from typing import Final
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.api.enums import DeliverPolicy
 from jetspark.api.message import MsgGetRequest
-from jetspark.client.jetstream.consumer.ack_subject import sequences
 from jetspark.client.jetstream.consumer.create import consumer_info
-from jetspark.client.jetstream.consumer.message import JetStreamMessage
+from jetspark.client.jetstream.consumer.message import JetStreamMessage, numbers_of
 from jetspark.client.jetstream.consumer.ordered import OrderedReader
 from jetspark.client.jetstream.direct_get import StreamReader
+from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import Stored, WatchPlan
 from jetspark.client.jetstream.kv.entry import Operation, read_operation, read_size
 from jetspark.errors import ConsumerNotFound, MessageNotFound
@@ -35,13 +35,15 @@ class Follow:
         prefix: str,
         plan: WatchPlan,
         min_last_seq: int,
+        high_water: HighWater,
     ) -> None:
         self._api = stream.api
         self._stream = stream
         self._skip = len(prefix)
         self._plan = plan
         self._subjects = tuple(prefix + each for each in plan.filters)
-        self._min_last_seq = min_last_seq
+        self._high_water = high_water
+        self._min_last_seq = max(min_last_seq, high_water.wanted(stream.stream))
         self._reader = self._ordered(ConsumerConfig())
         self._due = 0
         self._received = 0
@@ -64,13 +66,18 @@ class Follow:
             # Before the consumer is made: its counts are to contain what was asked for.
             await self._stream.wait_for_leader(held, self._api.core.loop.time() + seconds)
         self._reader = self._ordered(self._config())
+        # Until all last values were seen, one that is made anew asks for last values again.
+        self._reader.begin_as_before = self._plan.start == "last" and not self._plan.resume_from
         info = await self._reader.start(timeout=seconds)
         if info.config.min_last_seq < held:
             # decisions.md: an answer that does not echo the sequence proves nothing.
             await self._hold_back(seconds)
         self._due = info.num_pending + info.delivered.consumer_seq
-        if self._plan.start == "new" or not self._due:
-            self._initial_done = not self._wanted_seq
+        if not self._due and self._plan.start == "last":
+            # There is nothing yet, so everything that a consumer made anew finds is a change.
+            self._reader.begin_with_all()
+        if (self._plan.start == "new" or not self._due) and not self._wanted_seq:
+            self._end_initial()
 
     async def next_chunk(self, count: int) -> list[Stored]:
         """Wait for entries; empty when the initial data has just ended, or at the end."""
@@ -104,7 +111,7 @@ class Follow:
                     chunk = await asyncio.shield(self._waiting)
             except TimeoutError:
                 if await self._nothing_left():
-                    self._initial_done = True
+                    self._end_initial()
                     return []
                 continue
             self._waiting = None
@@ -128,9 +135,7 @@ class Follow:
         skip, entries = self._skip, []
         for message in chunk:
             block = message.header_block
-            tokens = message.reply.split(".")
-            first = 5 if len(tokens) == 9 else 7
-            revision, pending = int(tokens[first]), int(tokens[first + 3])
+            revision, _, time_ns, pending = numbers_of(message)
             if block and not self._plan.plain:
                 operation, reason = read_operation(block)
                 size = read_size(block, message.data)
@@ -141,7 +146,7 @@ class Follow:
                     message.subject[skip:],
                     message.data,
                     revision,
-                    int(tokens[first + 2]),
+                    time_ns,
                     operation,
                     reason,
                     size,
@@ -151,8 +156,9 @@ class Follow:
             )
         self._received += len(chunk)
         self._last_seq = entries[-1].revision
+        self._high_water.note(self._stream.stream, self._last_seq)
         if not self._initial_done:
-            self._check_end(sequences(chunk[-1].reply)[2])
+            self._check_end(numbers_of(chunk[-1])[3])
         return entries
 
     def _check_end(self, pending: int) -> None:
@@ -161,7 +167,11 @@ class Follow:
         # A consumer made anew may send values again that the first one had counted as one.
         counted = not self._reader.restarts and self._received >= self._due
         if not self._wanted_seq and (not pending or counted):
-            self._initial_done = True
+            self._end_initial()
+
+    def _end_initial(self) -> None:
+        self._initial_done = True
+        self._reader.begin_as_before = False  # from now on every change counts
 
     def _ordered(self, config: ConsumerConfig) -> OrderedReader:
         return OrderedReader(self._api, self._stream.stream, config, push=True, prefetch=1)

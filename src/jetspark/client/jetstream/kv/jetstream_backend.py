@@ -54,6 +54,10 @@ class JetStreamBackend:
         """The timeout of a call: its own, or the default of the JetStream handle."""
         return self._api.seconds(timeout)
 
+    def report(self, error: Exception) -> None:
+        """Tell the error callback of the connection."""
+        self._api.core.report(error)
+
     async def get(
         self, key: str, *, revision: int, min_last_revision: int, timeout: float | None
     ) -> Stored | None:
@@ -160,7 +164,8 @@ class JetStreamBackend:
             self._stream.reader,
             self._read_prefix,
             plan,
-            max(plan.min_last_revision, self._high_water.wanted(self._stream.name)),
+            plan.min_last_revision,
+            self._high_water,
         )
 
     async def erase(self, key: str, *, below: int, timeout: float | None) -> None:

@@ -28,7 +28,7 @@ from jetspark.client.jetstream.objects.info import (
 )
 from jetspark.client.jetstream.objects.meta import MetaMessages
 from jetspark.client.jetstream.objects.reading import ObjectReader, Progress
-from jetspark.client.jetstream.objects.watching import ObjectWatcher, info_pages
+from jetspark.client.jetstream.objects.watching import ObjectCallback, ObjectWatcher, info_pages
 from jetspark.client.jetstream.objects.writing import ChunkWriter
 from jetspark.client.jetstream.streams import Stream
 from jetspark.client.pager import Pager
@@ -261,15 +261,22 @@ class ObjectStore:
         ignore_deletes: bool = False,
         updates_only: bool = False,
         min_last_seq: int = 0,
+        callback: ObjectCallback | None = None,
         timeout: float | None = None,
     ) -> ObjectWatcher:
-        """Follow the objects: first what is there, then None, then every change."""
+        """Follow the objects: first what is there, then None, then every change.
+
+        A ``callback`` gets what ``async for`` would give.
+        """
         if updates_only and include_history:
             raise ValueError("updates_only starts now: leave out include_history")
         start = "new" if updates_only else "all" if include_history else "last"
         follow = self._follow_info(msgspec.convert({"start": start}, WatchPlan), min_last_seq)
         await follow.start(timeout=timeout)
-        return ObjectWatcher(follow, ignore_deletes=ignore_deletes)
+        watcher = ObjectWatcher(follow, ignore_deletes=ignore_deletes)
+        if callback is not None:
+            watcher.call(callback, self._api.core.report)
+        return watcher
 
     async def status(self, *, timeout: float | None = None) -> ObjectStoreStatus:
         """Size and configuration of the store."""
@@ -321,8 +328,8 @@ class ObjectStore:
         return await self._meta.write(info, timeout=timeout)
 
     def _follow_info(self, plan: WatchPlan, min_last_seq: int) -> Follow:
-        wanted = self._meta.wanted(min_last_seq)
-        return Follow(self._stream.reader, f"{self._prefix}.M.", plan, wanted)
+        prefix = f"{self._prefix}.M."
+        return Follow(self._stream.reader, prefix, plan, min_last_seq, self._high_water)
 
     def reader_of(
         self,
@@ -337,12 +344,12 @@ class ObjectStore:
         source: Follow | None = None
         if info.size:
             plan = WatchPlan(filters=(info.nuid,), start="all")
-            wanted = self._meta.wanted(min_last_seq)
             config = self._info.config
             if config.num_replicas > 1 or config.mirror is not None:
                 # ADR-53: the meta message may be newer than the copy that serves the chunks.
-                wanted = max(wanted, info.seq)
-            source = Follow(self._stream.reader, f"{self._prefix}.C.", plan, wanted)
+                min_last_seq = max(min_last_seq, info.seq)
+            prefix = f"{self._prefix}.C."
+            source = Follow(self._stream.reader, prefix, plan, min_last_seq, self._high_water)
         return ObjectReader(
             info,
             source,

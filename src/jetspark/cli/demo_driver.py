@@ -1,0 +1,112 @@
+"""The Spark driver of the demo: `jetspark pipeline run --continuous` in a process of its own.
+
+It is started in a process group of its own, so that killing the group ends driver and JVM at once,
+as a machine that fails does.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Self
+
+from jetspark.errors import Error
+
+# Spark on a busy machine; usually it is a quarter of this.
+START_TIMEOUT_S: Final = 120.0
+STOP_TIMEOUT_S: Final = 40.0
+
+
+class DriverFailed(Error):
+    """The pipeline ended, or said nothing for too long."""
+
+
+class Driver:
+    """A running pipeline; what it tells is passed on line by line, from a thread."""
+
+    def __init__(
+        self,
+        project: Path,
+        server: str,
+        errors: Path,
+        batch: int,
+        take: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self._take = take
+        self._errors = errors
+        self.flows: set[str] = set()
+        command = [
+            *(sys.executable, "-m", "jetspark", "pipeline", "run", "--continuous", "--json"),
+            *("--project", str(project), "--server", server, "--master", "local[2]"),
+            *("--trigger", "500ms", "--conf", f"spark.jetspark.demo.batch={batch}"),
+        ]
+        with errors.open("ab") as stderr:
+            self._process = subprocess.Popen(  # noqa: S603 - this very program
+                command,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                start_new_session=True,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self.kill()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process is gone."""
+        return self._process.poll() is not None
+
+    def await_flows(self, count: int) -> None:
+        """Wait until so many flows have started."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while len(self.flows) < count:
+            if self.ended or time.monotonic() > deadline:
+                raise self.failure()
+            time.sleep(0.1)
+
+    def failure(self) -> DriverFailed:
+        """Return what to raise when it should run and does not."""
+        said = self._errors.read_text(errors="replace").strip().splitlines()
+        code = self._process.poll()
+        how = "does not get on" if code is None else f"ended with exit code {code}"
+        return DriverFailed(f"the pipeline {how}: {said[-1] if said else 'it said nothing'}")
+
+    def kill(self) -> None:
+        """End driver and JVM as a crash does."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._reader.join(timeout=5)
+
+    def stop(self) -> int:
+        """Ask it to end after the micro-batch it is in; return its exit code."""
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(timeout=STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._reader.join(timeout=5)
+        return self._process.wait()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue  # cut off by the kill
+            if event.get("event") == "started":
+                self.flows.add(event["flow"])
+            self._take(event)
+        self._process.stdout.close()

@@ -1,0 +1,199 @@
+"""The second part of the demo: events go through Spark, whose driver is killed meanwhile."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.progress import Progress
+
+from jetspark import sync
+from jetspark.cli.demo_driver import Driver
+from jetspark.cli.demo_events import messages
+from jetspark.spark.pipelines.project import load_project
+from jetspark.spark.pipelines.resources import ensure_resources
+from jetspark.spark.pipelines.template import write_files
+
+FLOWS: Final = ("events", "keep_totals", "publish_alerts")
+CHUNK: Final = 5_000
+# No faster than this per second, so that Spark works while events come in.
+PACE: Final = 33_000
+# Killed when so much has been cleaned; a micro-batch takes at most an eighth, so that it falls
+# into the middle of the work.
+KILL_AT: Final = 0.4
+BATCHES: Final = 8
+# Events are there and Spark does nothing: something is wrong.
+STALL_S: Final = 120.0
+SAMPLE_S: Final = 0.5
+
+
+@dataclass
+class Story:
+    """What happened, for the table, the plot and the files."""
+
+    begun: float = field(default_factory=time.monotonic)
+    published: int = 0
+    publish_seconds: float = 0.0
+    rows: dict[str, int] = field(default_factory=dict)
+    """Rows that each flow took, including those it took again after the kill."""
+    idle: dict[str, str] = field(default_factory=dict)
+    """When each flow last looked and found nothing, by Spark's clock; absent while it works."""
+    done: str = ""
+    """When the first flow found nothing for the first time after its last rows."""
+    epochs: dict[str, int] = field(default_factory=dict)
+    next_seq: int = 1
+    batch_seconds: list[float] = field(default_factory=list)
+    samples: list[tuple[float, int, int]] = field(default_factory=list)
+    """(seconds, published, cleaned): what the plot shows."""
+    killed_at: float = 0.0
+    back_at: float = 0.0
+    caught_up_at: float = 0.0
+    revision: int = 0
+    """Of the bucket, when the driver was dead."""
+    totals_then: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def max_lag(self) -> int:
+        """The most events that were in the stream and not yet in the table."""
+        return max((came - done for _, came, done in self.samples), default=0)
+
+    def now(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self.begun
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Note what the pipeline tells. Called by the thread that reads it."""
+        if event.get("event") != "progress":
+            return
+        flow = event["flow"]
+        if event["rows"]:
+            self.rows[flow] = self.rows.get(flow, 0) + event["rows"]
+            self.epochs[flow] = event["epoch"]
+            self.idle.pop(flow, None)
+            if flow == "events":
+                self.batch_seconds.append(event["batch_seconds"])
+                self.done = ""
+        else:
+            self.idle[flow] = event["time"]
+            if flow == "events" and not self.done:
+                self.done = event["time"]
+        self.next_seq = max(self.next_seq, event["next"].get("EVENTS", 1))
+
+
+def run_pipeline(
+    url: str, output: Path, events: int, console: Console, progress: Progress
+) -> Story:
+    """Publish ``events`` while a pipeline works on them, is killed and comes back."""
+    root = output / "pipeline"
+    project = load_project(write_files("jetspark.cli", "demo_project", root, "demo"))
+    story = Story()
+    errors = output / "driver.log"
+    with sync.connect(url, name="jetspark demo") as client:
+        js = client.jetstream()
+        ensure_resources(js, project)
+        bars = _Bars(progress, events)
+        with console.status("Starting Spark and the pipeline"):
+            driver = Driver(root, url, errors, events // BATCHES, story.take)
+            driver.await_flows(len(FLOWS))
+        story.begun = time.monotonic()
+        publisher = threading.Thread(target=_publish, args=(url, story, events), daemon=True)
+        with driver:
+            publisher.start()
+            _follow(story, driver, bars, until=lambda: _worth_killing(story, events))
+            driver.kill()
+        story.killed_at = story.now()
+        _note_totals(js, story)
+        progress.console.print(
+            f"SIGKILL: the Spark driver is gone, with {story.next_seq - 1:,} events committed; "
+            "starting it again"
+        )
+        with Driver(root, url, errors, events // BATCHES, story.take) as driver:
+            _follow(story, driver, bars, until=lambda: len(driver.flows) == len(FLOWS))
+            story.back_at = story.now()
+            _follow(story, driver, bars, until=lambda: _caught_up(story, events))
+            story.caught_up_at = story.now()
+            publisher.join()
+            driver.stop()
+        bars.show(story)
+    return story
+
+
+class _Bars:
+    """Progress bars, and a line now and then where there is no terminal."""
+
+    def __init__(self, progress: Progress, events: int) -> None:
+        self._progress = progress
+        self._events = events
+        self._published = progress.add_task("Publish events (fast ingest)", total=events)
+        self._cleaned = progress.add_task("Clean them into Parquet (Spark)", total=events)
+        self._told = 0
+
+    def show(self, story: Story) -> None:
+        """Move the bars."""
+        cleaned = min(story.next_seq - 1, self._events)
+        self._progress.update(self._published, completed=story.published)
+        self._progress.update(self._cleaned, completed=cleaned)
+        tenth = cleaned * 10 // self._events
+        if tenth > self._told and not self._progress.console.is_terminal:
+            self._told = tenth
+            self._progress.console.print(
+                f"{story.now():6.1f} s  published {story.published:>9,}  cleaned {cleaned:>9,}"
+            )
+
+
+def _follow(story: Story, driver: Driver, bars: _Bars, *, until: Callable[[], bool]) -> None:
+    """Show the story until something is so; raises when the pipeline does not get on."""
+    last, since = (-1, -1), time.monotonic()
+    sampled = 0.0
+    while not until():
+        if driver.ended:
+            raise driver.failure()
+        now = (story.next_seq, len(driver.flows))
+        if now != last:
+            last, since = now, time.monotonic()
+        elif time.monotonic() - since > STALL_S:
+            raise driver.failure()
+        if story.now() - sampled >= SAMPLE_S:
+            sampled = story.now()
+            story.samples.append((sampled, story.published, story.next_seq - 1))
+        bars.show(story)
+        time.sleep(0.1)
+    story.samples.append((story.now(), story.published, story.next_seq - 1))
+
+
+def _worth_killing(story: Story, events: int) -> bool:
+    """Whether the driver is in the middle of its work, and the bucket has seen some of it."""
+    return story.next_seq - 1 >= events * KILL_AT and story.rows.get("keep_totals", 0) > 0
+
+
+def _caught_up(story: Story, events: int) -> bool:
+    """Whether everything was read, and the flows behind have found nothing new since."""
+    if story.published < events or story.next_seq <= events:
+        return False
+    # What the first flow wrote last is seen by the others when they look after that.
+    return bool(story.done) and all(story.idle.get(flow, "") > story.done for flow in FLOWS[1:])
+
+
+def _publish(url: str, story: Story, events: int) -> None:
+    """Publish at a steady pace. Runs in a thread, with a connection of its own."""
+    begun = time.monotonic()
+    with sync.connect(url, name="jetspark demo publisher") as client:
+        js = client.jetstream()
+        for first in range(0, events, CHUNK):
+            subjects, payloads = messages(first, min(first + CHUNK, events))
+            with js.fast_publisher() as publisher:
+                publisher.extend(subjects, payloads)
+            story.published = min(first + CHUNK, events)
+            due = begun + story.published / PACE
+            time.sleep(max(0.0, due - time.monotonic()))
+    story.publish_seconds = time.monotonic() - begun
+
+
+def _note_totals(js: sync.JetStream, story: Story) -> None:
+    """Remember the bucket as it is now, to read it again as of now in the end."""
+    bucket = js.key_value("TOTALS")
+    story.revision = bucket.status().stream_info.state.last_seq
+    story.totals_then = {key: bucket.get(key).value for key in sorted(bucket.keys())}

@@ -1,0 +1,200 @@
+"""`jetspark pipeline`: make, check, run and watch projects of Spark pipelines over streams."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from jetspark.errors import Error
+
+DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
+EMBEDDED: Final = "embedded"
+
+_project_option = click.option(
+    "--project",
+    "place",
+    type=click.Path(path_type=Path),
+    default=".",
+    help="The project's folder, or its spec. Default: here, or above.",
+)
+_server_option = click.option(
+    "--server",
+    default=DEFAULT_SERVER,
+    show_default=True,
+    envvar="NATS_URL",
+    help="Where the streams are; `embedded` or `embedded:PORT` starts a server in this process, "
+    "with its store in the project.",
+)
+_master_option = click.option(
+    "--master",
+    default="local[*]",
+    show_default=True,
+    help="Spark's master; without --continuous also the sc:// of a Connect server.",
+)
+_conf_option = click.option(
+    "--conf",
+    "confs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A Spark setting; wins over those of the spec. May be repeated.",
+)
+_json_option = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object per line, for scripts."
+)
+_samples_option = click.option(
+    "--samples", is_flag=True, help="Publish the project's samples/*.ndjson first."
+)
+
+
+@click.group()
+def pipeline() -> None:
+    """Make, check, run and watch Spark pipelines over streams.
+
+    A project has Spark's own form (spark-pipeline.yml, transformations in Python and SQL), and
+    jetspark.yml beside it, which names the streams and buckets it needs.
+
+    \b
+    Examples:
+      jetspark pipeline init shop && cd shop
+      jetspark pipeline run --server embedded --samples
+      jetspark pipeline run --continuous --server nats://127.0.0.1:4222
+      jetspark pipeline status
+    """
+
+
+@pipeline.command()
+@click.argument("name")
+@click.option(
+    "--in",
+    "parent",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=".",
+    help="Where the folder is made. Default: here.",
+)
+def init(name: str, parent: Path) -> None:
+    """Write a project NAME: a stream, a cleaned table, totals in a bucket, alerts."""
+    from jetspark.spark.pipelines.template import write_project
+
+    with one_line_errors():
+        root = write_project(name, parent)
+    click.echo(f"{root} is written. Try it:")
+    click.echo(f"  cd {click.format_filename(root)}")
+    click.echo("  jetspark pipeline run --server embedded --samples")
+
+
+@pipeline.command("dry-run")
+@_project_option
+@_master_option
+@_conf_option
+@_json_option
+def dry_run(**chosen: Any) -> None:
+    """Check a project with Spark: files, names and columns. Asks no server, writes nothing."""
+    from jetspark.cli.pipeline_run import check
+
+    with one_line_errors():
+        check(**chosen)
+
+
+@pipeline.command()
+@_project_option
+@_server_option
+@_master_option
+@_conf_option
+@_json_option
+@_samples_option
+@click.option("--continuous", is_flag=True, help="Do not end when everything has been read.")
+@click.option(
+    "--trigger",
+    default="0s",
+    show_default=True,
+    help="With --continuous: how often micro-batches begin; 0s: at once.",
+)
+@click.option(
+    "--refresh-views",
+    default="30s",
+    show_default=True,
+    help="With --continuous: how often materialized views are computed.",
+)
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="With --continuous: serve metrics for Prometheus on this port; 0: a free one.",
+)
+@click.option(
+    "--restarts",
+    type=click.IntRange(0),
+    default=5,
+    show_default=True,
+    help="With --continuous: how often a flow that fails without progress is started again.",
+)
+@click.option("--refresh", multiple=True, metavar="TABLE", help="Update only this; repeatable.")
+@click.option(
+    "--full-refresh", multiple=True, metavar="TABLE", help="Compute this anew; repeatable."
+)
+@click.option("--full-refresh-all", is_flag=True, help="Compute everything anew.")
+@click.pass_context
+def run(ctx: click.Context, /, *, continuous: bool, **chosen: Any) -> None:
+    """Run a project until it has caught up, or for good with --continuous.
+
+    Both ways go on from the same checkpoints. Sinks are not emptied by a full refresh: their rows
+    are written again.
+    """
+    theirs = ("refresh", "full_refresh", "full_refresh_all")
+    ours = ("trigger", "refresh_views", "metrics_port", "restarts")
+    given = click.core.ParameterSource.COMMANDLINE
+    for name in theirs if continuous else ours:
+        if ctx.get_parameter_source(name) is given:
+            flag = "--" + name.replace("_", "-")
+            raise click.UsageError(f"{flag} is {'not ' if continuous else ''}for --continuous")
+    with one_line_errors():
+        if continuous:
+            from jetspark.cli.pipeline_watch import run_continuous
+
+            run_continuous(**{name: chosen[name] for name in chosen if name not in theirs})
+        else:
+            from jetspark.cli.pipeline_run import run_once
+
+            run_once(**{name: chosen[name] for name in chosen if name not in ours})
+
+
+@pipeline.command()
+@_project_option
+@click.option(
+    "--server", default=DEFAULT_SERVER, show_default=True, envvar="NATS_URL", help="For the lag."
+)
+@_json_option
+def status(**chosen: Any) -> None:
+    """Show how far each flow is: lag, last committed epoch, ledger. Starts no Spark."""
+    from jetspark.cli.pipeline_status import show_status
+
+    with one_line_errors():
+        show_status(**chosen)
+
+
+@contextlib.contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn what a user can do something about into one line and exit code 1."""
+    try:
+        yield
+    except click.ClickException:
+        raise
+    except Error as error:
+        fail(str(error))
+    except ImportError as error:
+        name = error.name or str(error)
+        fail(f"{name} is not installed: pip install 'jetspark[spark,pipelines]'")
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in {"pyspark", "py4j"}:
+            raise
+        from jetspark.spark.pipelines.errors import one_line
+
+        fail(one_line(error))
+
+
+def fail(text: str) -> None:
+    """End with one line on standard error."""
+    click.echo(f"jetspark: {' '.join(text.split())}", err=True)
+    sys.exit(1)

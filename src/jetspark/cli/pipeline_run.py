@@ -1,0 +1,146 @@
+"""`jetspark pipeline run` and `dry-run`: a project with Spark's own runner, once."""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+
+from jetspark import sync
+from jetspark.cli.pipeline import DEFAULT_SERVER, EMBEDDED
+from jetspark.spark.pipelines.declarative import run_declarative
+from jetspark.spark.pipelines.project import (
+    SERVERS_SETTING,
+    PipelineRefused,
+    Project,
+    find_project,
+    load_project,
+)
+from jetspark.spark.pipelines.resources import ensure_resources, publish_samples, reach
+from jetspark.spark.pipelines.settings import spark_settings
+
+_STORE: Final = "jetspark-data"
+_STATE: Final = re.compile(r"Flow (\S+) (?:is|has) ([A-Z]+)\.")
+
+
+def run_once(
+    *,
+    place: Path,
+    server: str,
+    master: str,
+    confs: tuple[str, ...],
+    as_json: bool,
+    samples: bool,
+    refresh: tuple[str, ...],
+    full_refresh: tuple[str, ...],
+    full_refresh_all: bool,
+) -> None:
+    """Run a project until it has caught up."""
+    if full_refresh_all and (refresh or full_refresh):
+        raise PipelineRefused("--full-refresh-all leaves nothing to --refresh and --full-refresh")
+    project = load_project(find_project(place))
+    extra = settings_of(confs)
+    say = Speaker(as_json=as_json)
+    with prepared(project, server, say, samples=samples, given=extra) as servers:
+        run_declarative(
+            project,
+            spark_settings(project, servers, extra),
+            master=master,
+            say=say,
+            refresh=refresh,
+            full_refresh=full_refresh,
+            full_refresh_all=full_refresh_all,
+        )
+    say("The pipeline has caught up.")
+
+
+def check(*, place: Path, master: str, confs: tuple[str, ...], as_json: bool) -> None:
+    """Let Spark read and resolve a project, without running it."""
+    project = load_project(find_project(place))
+    say = Speaker(as_json=as_json)
+    settings = {
+        **spark_settings(project, DEFAULT_SERVER, settings_of(confs)),
+        # A check leaves nothing behind, so the tables of the last run are not looked at.
+        "spark.sql.catalogImplementation": "in-memory",
+    }
+    run_declarative(project, settings, master=master, say=say, dry=True)
+    say("The project is valid.")
+
+
+class Speaker:
+    """Says each line to people or to scripts."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._json = as_json
+        # Spark's runner prints, and is listened to: what is said goes where it went before.
+        self._out = sys.stdout
+        self._console = Console(highlight=False, file=self._out)
+
+    def __call__(self, text: str) -> None:
+        """Say one line."""
+        if not self._json:
+            state = _STATE.fullmatch(text)
+            if state is None:
+                self._console.print(text, markup=False)
+            else:
+                colour = {"COMPLETED": "green", "FAILED": "red"}.get(state[2], "cyan")
+                name = state[1].removeprefix("spark_catalog.default.")
+                self._console.print(f"  {name:<28} [{colour}]{state[2].lower()}[/{colour}]")
+            return
+        state = _STATE.fullmatch(text)
+        line = {"event": "flow", "flow": state[1], "state": state[2]} if state else None
+        click.echo(json.dumps(line or {"event": "told", "text": text}), file=self._out)
+
+
+@contextmanager
+def prepared(
+    project: Project,
+    server: str,
+    say: Callable[[str], None],
+    *,
+    samples: bool,
+    given: dict[str, str],
+) -> Iterator[str]:
+    """Lend the address of a server that has what the project needs."""
+    if SERVERS_SETTING in {**project.configuration, **given}:
+        raise PipelineRefused(
+            f"{SERVERS_SETTING} is set by the option --server: remove it from the spec or --conf"
+        )
+    with embedded_or(server, project) as servers:
+        if servers != server:
+            say(f"The embedded server listens on {servers}.")
+        with reach(servers) as jetstream:
+            for made in ensure_resources(jetstream, project):
+                say(f"Made {made}.")
+            if samples:
+                say(f"Published {publish_samples(jetstream, project)} samples.")
+        yield servers
+
+
+@contextmanager
+def embedded_or(server: str, project: Project) -> Iterator[str]:
+    """Lend an address: the one given, or that of a server in this process."""
+    kind, _, port = server.partition(":")
+    if kind != EMBEDDED:
+        yield server
+        return
+    if port and not (port.isdecimal() and int(port) < 65536):
+        raise PipelineRefused(f"{server!r}: {port!r} is no port")
+    with sync.Server(port=int(port or -1), store_dir=project.root / _STORE) as embedded:
+        yield embedded.client_url
+
+
+def settings_of(confs: tuple[str, ...]) -> dict[str, str]:
+    """Read NAME=VALUE settings."""
+    settings: dict[str, str] = {}
+    for conf in confs:
+        name, equals, value = conf.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise PipelineRefused(f"--conf {conf!r} is no spark.NAME=VALUE")
+        settings[name] = value
+    return settings

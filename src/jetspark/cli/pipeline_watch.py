@@ -1,0 +1,144 @@
+"""`jetspark pipeline run --continuous`: start the flows, show them, stop them when told to."""
+
+import logging
+import signal
+import sys
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+from typing import Final, Self
+
+import click
+import msgspec
+from rich.console import Console
+
+from jetspark.cli.pipeline_metrics import Metrics, MetricsServer
+from jetspark.cli.pipeline_run import prepared, settings_of
+from jetspark.cli.pipeline_screen import Screen
+from jetspark.spark.pipelines.progress import Event
+from jetspark.spark.pipelines.project import PipelineRefused, find_project, load_project
+from jetspark.spark.pipelines.settings import spark_settings
+from jetspark.spark.session import session
+from jetspark.units import parse_duration
+
+# How often Spark is asked for news; a micro-batch takes a tenth of a second or more.
+STEP_S: Final = 0.25
+# A micro-batch that takes longer is interrupted, and run again by the next run.
+STOP_PATIENCE_S: Final = 20.0
+
+
+def run_continuous(
+    *,
+    place: Path,
+    server: str,
+    master: str,
+    confs: tuple[str, ...],
+    as_json: bool,
+    samples: bool,
+    trigger: str,
+    refresh_views: str,
+    metrics_port: int | None,
+    restarts: int,
+) -> None:
+    """Run a project until a signal ends it."""
+    if master.startswith("sc://"):
+        raise PipelineRefused(
+            "--continuous needs a Spark of its own: --master takes no sc:// here"
+        )
+    project = load_project(find_project(place))
+    extra = settings_of(confs)
+    trigger_s = _seconds("--trigger", trigger)
+    refresh_s = _seconds("--refresh-views", refresh_views)
+    show = _show(as_json=as_json)
+    metrics = Metrics()
+
+    def take(event: Event) -> None:
+        metrics.take(event)
+        show.take(event)
+
+    with ExitStack() as stack:
+        servers = stack.enter_context(
+            prepared(project, server, show.say, samples=samples, given=extra)
+        )
+        if metrics_port is not None:
+            page = _metrics_server(metrics, metrics_port)
+            stack.callback(page.close)
+            show.say(f"Metrics are on http://127.0.0.1:{page.port}/metrics.")
+        settings = spark_settings(project, servers, extra)
+        # It prints every error of the analyser with both stacks, also those that are expected.
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+        show.say(f"Starting Spark {master}.")
+        spark = session(project.name, master=master, config=settings, log_level=None)
+        stack.callback(spark.stop)
+        stop = _on_signals()
+        # Imported here: it needs pyspark[pipelines], whose absence is said in one line.
+        from jetspark.spark.pipelines.continuous import ContinuousOptions, ContinuousRun
+
+        options = ContinuousOptions(
+            trigger=f"{int(trigger_s * 1000)} milliseconds",
+            refresh_seconds=refresh_s,
+            restarts=restarts,
+        )
+        run = ContinuousRun(spark, project, options, take)
+        run.start()
+        with show:
+            while not stop.wait(STEP_S) and not run.given_up:
+                run.step()
+            run.stop(patience_s=STOP_PATIENCE_S)
+    if run.given_up:
+        raise PipelineRefused("a flow failed too often; see above")
+
+
+class _JsonLines:
+    """Events as JSON, one per line, as they come."""
+
+    def take(self, event: Event) -> None:
+        click.echo(msgspec.json.encode(event))
+        sys.stdout.flush()
+
+    def say(self, text: str) -> None:
+        click.echo(msgspec.json.encode({"event": "told", "text": text}))
+        sys.stdout.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """There is nothing to put back."""
+
+
+def _show(*, as_json: bool) -> "_JsonLines | Screen":
+    return _JsonLines() if as_json else Screen(Console(highlight=False))
+
+
+def _seconds(option: str, text: str) -> float:
+    try:
+        value = parse_duration(text)
+    except ValueError as error:
+        raise PipelineRefused(f"{option} {text!r}: {error}") from None
+    if value < 0:
+        raise PipelineRefused(f"{option} {text!r} is negative")
+    return value / 1e9
+
+
+def _metrics_server(metrics: Metrics, port: int) -> MetricsServer:
+    try:
+        return MetricsServer(metrics, port)
+    except OSError as error:
+        raise PipelineRefused(f"--metrics-port {port}: {error.strerror}") from error
+
+
+def _on_signals() -> threading.Event:
+    """Return an event that the first signal sets; the second one ends at once."""
+    told = threading.Event()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        if told.is_set():
+            raise SystemExit(128 + number)
+        told.set()
+
+    # After Spark's: pyspark takes SIGINT for itself when a session starts.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+    return told

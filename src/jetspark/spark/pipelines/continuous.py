@@ -1,0 +1,284 @@
+"""A project as streaming queries that do not end: started, watched, started again, stopped.
+
+Flows use the checkpoints and tables of Spark's own runner, so that both may run a project by
+turns: never at the same time. A flow that fails is started again from its checkpoint, which
+replays the micro-batch that was interrupted; the sinks store it once (docs/spark.md).
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import AnalysisException, PySparkException
+
+from jetspark.spark.pipelines.errors import one_line
+from jetspark.spark.pipelines.graph import FlowPlan, Graph, Kind, Target, read_graph
+from jetspark.spark.pipelines.progress import (
+    Event,
+    FlowFailed,
+    FlowStarted,
+    RunStopped,
+    ViewRefreshed,
+    progress_of,
+)
+from jetspark.spark.pipelines.project import PipelineRefused, Project
+from jetspark.spark.pipelines.tables import ensure_table, refresh
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+RESTART_FIRST_S: Final = 1.0
+RESTART_LONGEST_S: Final = 60.0
+
+
+@dataclass(frozen=True)
+class ContinuousOptions:
+    """How a project is run."""
+
+    trigger: str = "0 seconds"
+    """How often a micro-batch begins; the default is as soon as the one before has ended."""
+    refresh_seconds: float = 30.0
+    """How often materialized views are computed."""
+    restarts: int = 5
+    """How often a flow that fails is started again without having got anywhere in between."""
+
+
+@dataclass
+class _Running:
+    """A flow that runs, or will again."""
+
+    plan: FlowPlan
+    target: Target
+    query: "StreamingQuery | None" = None
+    seen: str = ""
+    """When the last report was made that has been passed on."""
+    failures: int = 0
+    restart_at: float = 0.0
+
+
+class ContinuousRun:
+    """The flows of one project in one Spark session."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        project: Project,
+        options: ContinuousOptions,
+        report: Callable[[Event], None],
+    ) -> None:
+        self._spark = spark
+        self._project = project
+        self._options = options
+        self._report = report
+        self._flows: list[_Running] = []
+        self._views: list[tuple[Target, FlowPlan]] = []
+        self._refresh_at = 0.0
+        self._given_up = False
+
+    @property
+    def given_up(self) -> bool:
+        """Whether a flow failed too often: the run should end."""
+        return self._given_up
+
+    def start(self) -> None:
+        """Read the project, make its tables, start every flow; raises what is wrong with it."""
+        graph = read_graph(self._spark, self._project)
+        _make_targets(self._spark, self._project, graph)
+        for flow in graph.flows:
+            target = graph.targets[flow.target]
+            if target.kind is Kind.VIEW:
+                self._views.append((target, flow))
+            elif target.kind is not Kind.TEMPORARY:
+                self._flows.append(_Running(flow, target))
+        if not self._flows:
+            raise PipelineRefused("no flow writes to a streaming table or a sink: nothing to do")
+        for running in self._flows:
+            self._start(running)
+
+    def step(self) -> None:
+        """Pass on what happened, start again what failed, compute views when it is time."""
+        for running in self._flows:
+            self._follow(running)
+        if time.monotonic() >= self._refresh_at:
+            self._refresh_views()
+            self._refresh_at = time.monotonic() + self._options.refresh_seconds
+
+    def stop(self, *, patience_s: float) -> None:
+        """End every flow, after the micro-batch it is in if that ends within ``patience_s``."""
+        deadline = time.monotonic() + patience_s
+        begun = {id(one): _last_epoch(one.query) for one in self._flows}
+        for running in self._flows:
+            query = running.query
+            if query is None:
+                continue
+            while query.isActive and time.monotonic() < deadline:
+                if not query.status["isTriggerActive"] or (
+                    _last_epoch(query) != begun[id(running)]
+                ):
+                    break
+                time.sleep(0.02)
+            self._follow(running, stopping=True)
+            try:
+                query.stop()
+            except PySparkException as error:
+                self._report(FlowFailed(flow=running.plan.name, error=one_line(error)))
+        self._report(RunStopped(flows=len(self._flows)))
+
+    def _start(self, running: _Running) -> None:
+        plan, target = running.plan, running.target
+        # A query keeps the settings that its session has when it starts.
+        before = {name: self._spark.conf.get(name, None) for name in plan.settings}
+        for name, value in plan.settings.items():
+            self._spark.conf.set(name, value)
+        try:
+            writer = (
+                _streaming(plan)
+                .writeStream.queryName(plan.name)
+                .outputMode("append")
+                .option("checkpointLocation", checkpoint_of(self._project, target, plan.name))
+                .trigger(processingTime=self._options.trigger)
+            )
+            if target.kind is Kind.SINK:
+                query = writer.format(target.format).options(**target.options).start()
+            else:
+                query = writer.toTable(target.name)
+        finally:
+            for name, setting in before.items():
+                if setting is None:
+                    self._spark.conf.unset(name)
+                else:
+                    self._spark.conf.set(name, setting)
+        running.query = query
+        self._report(FlowStarted(flow=plan.name, target=target.name, query=str(query.id)))
+
+    def _follow(self, running: _Running, *, stopping: bool = False) -> None:
+        query = running.query
+        if query is None:
+            if not stopping and time.monotonic() >= running.restart_at and not self._given_up:
+                self._restart(running)
+            return
+        for report in _reports(query):
+            if str(report.get("timestamp", "")) <= running.seen:
+                continue
+            running.seen = str(report["timestamp"])
+            if report.get("numInputRows"):
+                running.failures = 0
+            self._report(progress_of(running.plan.name, report))
+        if not query.isActive and not stopping:
+            error = query.exception()
+            running.query = None
+            self._failed(running, one_line(error) if error is not None else "it was stopped")
+
+    def _restart(self, running: _Running) -> None:
+        try:
+            self._start(running)
+        except PySparkException as error:
+            self._failed(running, one_line(error))
+
+    def _failed(self, running: _Running, error: str) -> None:
+        running.failures += 1
+        if running.failures > self._options.restarts:
+            self._given_up = True
+            self._report(FlowFailed(flow=running.plan.name, error=error))
+            return
+        wait = min(RESTART_FIRST_S * 2 ** (running.failures - 1), RESTART_LONGEST_S)
+        running.restart_at = time.monotonic() + wait
+        self._report(FlowFailed(flow=running.plan.name, error=error, restart_seconds=wait))
+
+    def _refresh_views(self) -> None:
+        for target, plan in self._views:
+            begun = time.monotonic()
+            try:
+                refresh(self._spark, target, plan.query())
+            except PySparkException as error:
+                self._report(
+                    FlowFailed(
+                        flow=plan.name,
+                        error=one_line(error),
+                        restart_seconds=self._options.refresh_seconds,
+                    )
+                )
+                continue
+            self._report(ViewRefreshed(view=target.name, seconds=time.monotonic() - begun))
+
+
+def checkpoint_of(project: Project, target: Target, flow: str) -> str:
+    """Return where Spark's own runner keeps the checkpoint of a flow: the newest one there."""
+    place = project.checkpoints
+    if target.kind is Kind.SINK:
+        place = place / target.name / flow
+    else:
+        parts = target.name.split(".")
+        whole = [project.catalog, project.database][: 3 - len(parts)] + parts
+        place = place.joinpath(*whole, flow.rpartition(".")[2])
+    return (place / str(newest_checkpoint(place))).as_uri()
+
+
+def newest_checkpoint(folder: Path) -> int:
+    """Return the number of the newest checkpoint in ``folder``; a full refresh makes another."""
+    numbers = [int(path.name) for path in folder.glob("*") if path.name.isdecimal()]
+    return max(numbers, default=0)
+
+
+def _make_targets(spark: "SparkSession", project: Project, graph: Graph) -> None:
+    """Make views and tables, those first that others read."""
+    waiting = [flow for flow in graph.flows if graph.targets[flow.target].kind is not Kind.SINK]
+    while waiting:
+        later: list[FlowPlan] = []
+        reasons: list[AnalysisException] = []
+        for flow in waiting:
+            try:
+                _make_target(spark, project, graph.targets[flow.target], flow)
+            except AnalysisException as error:
+                # It may read what is made after it; whether it does, the next round tells.
+                later.append(flow)
+                reasons.append(error)
+        if len(later) == len(waiting):
+            told = "; ".join(
+                f"flow {flow.name!r}: {one_line(reason)}"
+                for flow, reason in zip(later, reasons, strict=True)
+            )
+            raise PipelineRefused(told) from reasons[0]
+        waiting = later
+
+
+def _make_target(spark: "SparkSession", project: Project, target: Target, flow: FlowPlan) -> None:
+    from pyspark.sql.types import StructType, _parse_datatype_string
+
+    rows = flow.query()
+    if target.kind is Kind.TEMPORARY:
+        rows.createOrReplaceTempView(target.name)
+        return
+    if rows.isStreaming == (target.kind is Kind.VIEW):
+        wanted, found = ("batch", "streaming") if rows.isStreaming else ("streaming", "batch")
+        raise PipelineRefused(
+            f"flow {flow.name!r} into {target.name!r} is a {found} query, and has to be a "
+            f"{wanted} one"
+        )
+    schema: Any = target.schema or rows.schema
+    if isinstance(schema, str):
+        schema = _parse_datatype_string(schema)
+    assert isinstance(schema, StructType)
+    ensure_table(spark, project, target, schema)
+
+
+def _streaming(plan: FlowPlan) -> "DataFrame":
+    rows = plan.query()
+    if not rows.isStreaming:
+        raise PipelineRefused(
+            f"flow {plan.name!r} is a batch query: read with spark.readStream, or STREAM in SQL"
+        )
+    return rows
+
+
+def _reports(query: "StreamingQuery") -> list[dict[str, Any]]:
+    return [json.loads(report.json) for report in query.recentProgress]
+
+
+def _last_epoch(query: "StreamingQuery | None") -> int | None:
+    last = query.lastProgress if query is not None else None
+    return int(last["batchId"]) if last is not None else None

@@ -1,0 +1,94 @@
+"""A project run by Spark's own pipeline runner: until it has caught up, or only checked.
+
+What ``spark-pipelines`` does, in this process: it saves a JVM, and errors are exceptions. The
+runner needs a Connect session; pip's Spark starts one by itself.
+"""
+
+import io
+import os
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from typing import Final
+
+from jetspark.spark.pipelines.project import PipelineRefused, Project, missing_extra
+from jetspark.spark.session import session
+
+_STAMPED: Final = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: (.*)$")
+
+
+def run_declarative(
+    project: Project,
+    settings: Mapping[str, str],
+    *,
+    master: str,
+    say: Callable[[str], None],
+    dry: bool = False,
+    full_refresh: Sequence[str] = (),
+    full_refresh_all: bool = False,
+    refresh: Sequence[str] = (),
+) -> None:
+    """Run the project once; ``say`` gets a line for each thing the runner tells."""
+    try:
+        from pyspark.pipelines import cli
+    except ImportError as error:
+        raise PipelineRefused(missing_extra(error.name or "pyspark[pipelines]")) from error
+
+    _start_session(project, settings, master)
+    with redirect_stdout(_Lines(say)):
+        # It stops the session, too, whatever happens.
+        cli.run(
+            spec_path=project.spec,
+            full_refresh=list(full_refresh),
+            full_refresh_all=full_refresh_all,
+            refresh=list(refresh),
+            dry=dry,
+        )
+
+
+def _start_session(project: Project, settings: Mapping[str, str], master: str) -> None:
+    """Start the Connect session that the runner will find."""
+    from pyspark.sql.connect.session import SparkSession
+
+    if master.startswith("sc://"):
+        SparkSession.builder.remote(master).config(map=dict(settings)).getOrCreate()
+        os.environ["SPARK_REMOTE"] = master
+        return
+    # As Spark does it for a local Connect session, but on a port of its own: Spark's is fixed, so
+    # that a second run on the same machine would fail.
+    os.environ.setdefault("SPARK_CONNECT_AUTHENTICATE_TOKEN", str(uuid.uuid4()))
+    local = {
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.port": "0",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.sql.connect.serverStacktrace.enabled": "false",
+        "spark.sql.artifact.isolation.enabled": "true",
+        "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
+    }
+    config = {**local, **settings}
+    classic = session(project.name, master=master, config=config, log_level=None)
+    jvm = classic._jvm  # noqa: SLF001
+    assert jvm is not None
+    # The object of Scala's that py4j finds under this name only.
+    companion = getattr(jvm, "org.apache.spark.sql.connect.service.SparkConnectService$")
+    port = getattr(companion, "MODULE$").localPort()
+    os.environ["SPARK_LOCAL_REMOTE"] = os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    # By this name it needs no TLS, also with a token.
+    SparkSession.builder.remote(f"sc://localhost:{port}").getOrCreate()
+
+
+class _Lines(io.TextIOBase):
+    """Takes the lines that the runner prints, without their times."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._rest = ""
+
+    def write(self, text: str) -> int:
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            stamped = _STAMPED.match(line)
+            if stamped:
+                self._say(stamped[1])
+        return len(text)

@@ -1,0 +1,31 @@
+"""Errors of Spark in one line: what happened, without the two stacks it comes with."""
+
+import re
+from typing import Final
+
+LINE_MAX: Final = 600
+
+# The last line of a Python stack: the class, by its full name, and the text.
+_RAISED: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)+([A-Z]\w*): (.+)$", re.MULTILINE)
+# Ends of Spark's own messages that say nothing about the mistake.
+_TAIL: Final = re.compile(
+    r"( SQLSTATE: \w+)|(\s*\n=== Streaming Query ===.*)|(;?\s*\n\s*['~+!]\w.*)"
+    r"|(\s*JVM stacktrace:.*)|(\s*Trace:\s*py4j.*)",
+    re.DOTALL,
+)
+_QUERY: Final = re.compile(
+    r"^\[STREAM_FAILED\] Query \[id = [^\]]*\] terminated with exception: ", re.DOTALL
+)
+
+
+def one_line(error: BaseException) -> str:
+    """Return what went wrong, as the innermost of our own or Spark's errors tells it."""
+    text = str(error)
+    raised = [found for found in _RAISED.finditer(text) if "jetspark" in found[0]]
+    if raised:
+        text = raised[-1][2]
+    else:
+        text = _TAIL.sub("", _QUERY.sub("", text))
+        text = text or type(error).__name__
+    line = " ".join(text.split())
+    return line if len(line) <= LINE_MAX else f"{line[:LINE_MAX]}..."

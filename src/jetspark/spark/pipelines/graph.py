@@ -1,0 +1,258 @@
+"""The graph of a project, read for streaming queries of our own: tables, views, sinks, flows.
+
+Spark's decorators hand what they find to a registry; its own registry sends it to a Connect
+server, this one keeps it. SQL files are read by Spark's parser, so that a project means the same
+in both.
+"""
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.pipelines.block_session_mutations import block_session_mutations
+from pyspark.pipelines.flow import AutoCdcFlow, Flow
+from pyspark.pipelines.graph_element_registry import (
+    GraphElementRegistry,
+    graph_element_registration_context,
+)
+from pyspark.pipelines.output import MaterializedView, Output, Sink, StreamingTable, Table
+from pyspark.sql.types import StructType
+
+from jetspark.spark.pipelines.project import PipelineRefused, Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Spark's table format where a table names none.
+DEFAULT_FORMAT = "parquet"
+
+
+class Kind(Enum):
+    """What a flow writes to."""
+
+    TABLE = auto()
+    VIEW = auto()
+    TEMPORARY = auto()
+    SINK = auto()
+
+
+@dataclass
+class Target:
+    """A table, a materialized view, a temporary view or a sink."""
+
+    name: str
+    kind: Kind
+    format: str = DEFAULT_FORMAT
+    options: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict)
+    partition_by: tuple[str, ...] = ()
+    schema: StructType | str | None = None
+
+
+@dataclass
+class FlowPlan:
+    """A query and what it writes to."""
+
+    name: str
+    target: str
+    query: Callable[[], "DataFrame"]
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Graph:
+    """Everything the files of a project define."""
+
+    targets: dict[str, Target] = field(default_factory=dict)
+    flows: list[FlowPlan] = field(default_factory=list)
+
+    def add_target(self, target: Target) -> None:
+        """Take a target; its name must be new."""
+        if target.name in self.targets:
+            raise PipelineRefused(f"{target.name!r} is defined twice")
+        self.targets[target.name] = target
+
+    def check(self) -> None:
+        """Every flow has a target and every target a flow."""
+        names = [flow.name for flow in self.flows]
+        for flow in self.flows:
+            if flow.target not in self.targets:
+                raise PipelineRefused(
+                    f"flow {flow.name!r} writes to {flow.target!r}, which nothing defines"
+                )
+            if names.count(flow.name) > 1:
+                raise PipelineRefused(f"flow {flow.name!r} is defined twice")
+        for name in self.targets.keys() - {flow.target for flow in self.flows}:
+            raise PipelineRefused(f"nothing writes to {name!r}: give it a flow, or remove it")
+
+
+def read_graph(spark: "SparkSession", project: Project) -> Graph:
+    """Load the files of a project."""
+    graph = Graph()
+    registry = _Registry(spark, graph)
+    with _inside(project.root), graph_element_registration_context(registry):
+        for path in project.sources():
+            place = path.relative_to(project.root)
+            if path.suffix == ".sql":
+                registry.register_sql(path.read_text(encoding="utf-8"), place)
+            else:
+                _run_file(spark, path)
+    graph.check()
+    return graph
+
+
+def _run_file(spark: "SparkSession", path: Path) -> None:
+    # Not put into sys.modules, as Spark does it: what travels to workers travels by value.
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    assert found is not None, "a .py file has a loader"
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    module.__dict__["spark"] = spark
+    with block_session_mutations():
+        found.loader.exec_module(module)
+
+
+@contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+class _Registry(GraphElementRegistry):
+    """Keeps what Spark's decorators define."""
+
+    def __init__(self, spark: "SparkSession", graph: Graph) -> None:
+        self._spark = spark
+        self._graph = graph
+
+    def register_output(self, output: Output) -> None:
+        """Take a table, view or sink."""
+        if isinstance(output, Sink):
+            self._graph.add_target(
+                Target(output.name, Kind.SINK, output.format, dict(output.options))
+            )
+        elif isinstance(output, Table):
+            if output.cluster_by:
+                raise PipelineRefused(
+                    f"table {output.name!r} has cluster_by, which continuous runs cannot do"
+                )
+            kind = Kind.VIEW if isinstance(output, MaterializedView) else Kind.TABLE
+            assert kind is Kind.VIEW or isinstance(output, StreamingTable)
+            self._graph.add_target(
+                Target(
+                    output.name,
+                    kind,
+                    output.format or DEFAULT_FORMAT,
+                    properties=dict(output.table_properties),
+                    partition_by=tuple(output.partition_cols or ()),
+                    schema=output.schema,
+                )
+            )
+        else:
+            self._graph.add_target(Target(output.name, Kind.TEMPORARY))
+
+    def register_flow(self, flow: Flow) -> None:
+        """Take a flow."""
+        self._graph.flows.append(
+            FlowPlan(flow.name, flow.target, flow.func, dict(flow.spark_conf))
+        )
+
+    def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
+        """Refuse: tables that can be merged into need a catalog that is not in pip's Spark."""
+        raise PipelineRefused(
+            f"the flow into {flow.target!r} is an Auto CDC flow, which continuous runs cannot do: "
+            "run it without --continuous"
+        )
+
+    def register_sql(self, sql_text: str, file_path: Path) -> None:
+        """Take the statements of a file."""
+        jvm, session = self._spark._jvm, self._spark._jsparkSession  # noqa: SLF001
+        assert jvm is not None
+        context = jvm.org.apache.spark.sql.pipelines.graph.SqlGraphRegistrationContext
+        statements = context.splitSqlFileIntoQueries(session, sql_text, str(file_path))
+        settings: dict[str, str] = {}
+        for at in range(statements.size()):
+            text = statements.apply(at).queryOrigin().sqlText().get()
+            self._statement(text, settings, file_path)
+
+    def _parse(self, text: str) -> Any:
+        return self._spark._jsparkSession.sessionState().sqlParser().parsePlan(text)  # noqa: SLF001
+
+    def _statement(self, text: str, settings: dict[str, str], file: Path) -> None:
+        plan = self._parse(text)
+        kind = plan.nodeName()
+        if kind == "SetCommand" and plan.kv().isDefined():
+            pair = plan.kv().get()
+            if pair.productElement(1).isDefined():
+                settings[pair.productElement(0)] = pair.productElement(1).get()
+                return
+        if kind in {"CreateMaterializedViewAsSelect", "CreateStreamingTableAsSelect"}:
+            name = _identifier(plan.name())
+            self._graph.add_target(_sql_table(plan, name, materialized="View" in kind))
+            self._add(name, name, lambda: self._parse(text).query(), settings)
+        elif kind == "CreateStreamingTable":
+            self._graph.add_target(_sql_table(plan, _identifier(plan.name()), materialized=False))
+        elif kind == "CreateViewCommand" and plan.viewType().toString() == "LocalTempView":
+            name = plan.name().table()
+            self._graph.add_target(Target(name, Kind.TEMPORARY))
+            self._add(name, name, lambda: self._parse(text).plan(), settings)
+        elif kind == "CreateFlowCommand" and plan.flowOperation().nodeName() == (
+            "InsertIntoStatement"
+        ):
+            target = ".".join(_strings(plan.flowOperation().table().multipartIdentifier()))
+            name = _identifier(plan.name())
+            self._add(name, target, lambda: self._parse(text).flowOperation().query(), settings)
+        else:
+            raise PipelineRefused(f"{file}: {kind} is no statement that a continuous run knows")
+
+    def _add(
+        self, name: str, target: str, plan: Callable[[], Any], settings: dict[str, str]
+    ) -> None:
+        """Take a flow; its plan is parsed anew each time, for Spark changes plans it looks at."""
+        from pyspark.sql import DataFrame
+
+        spark = self._spark
+
+        def query() -> DataFrame:
+            jvm = spark._jvm  # noqa: SLF001
+            assert jvm is not None
+            dataset = jvm.org.apache.spark.sql.classic.Dataset
+            return DataFrame(dataset.ofRows(spark._jsparkSession, plan()), spark)  # noqa: SLF001
+
+        self._graph.flows.append(FlowPlan(name, target, query, dict(settings)))
+
+
+def _sql_table(plan: Any, name: str, *, materialized: bool) -> Target:
+    spec = plan.tableSpec()
+    columns = plan.columns()
+    schema = None
+    if columns.size():
+        schema = ", ".join(
+            f"`{columns.apply(at).name()}` {columns.apply(at).dataType().sql()}"
+            for at in range(columns.size())
+        )
+    partitioning = plan.partitioning()
+    return Target(
+        name,
+        Kind.VIEW if materialized else Kind.TABLE,
+        spec.provider().get() if spec.provider().isDefined() else DEFAULT_FORMAT,
+        partition_by=tuple(partitioning.apply(at).describe() for at in range(partitioning.size())),
+        schema=schema,
+    )
+
+
+def _identifier(plan: Any) -> str:
+    return ".".join(_strings(plan.nameParts()))
+
+
+def _strings(sequence: Any) -> list[str]:
+    return [str(sequence.apply(at)) for at in range(sequence.size())]

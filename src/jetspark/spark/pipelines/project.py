@@ -1,0 +1,235 @@
+"""What a project is made of: Spark's spec, and the streams and buckets it needs.
+
+Everything wrong with the files is said in one line that names the file, before Spark is started.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from jetspark.api.stream import StreamConfig
+from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.errors import Error
+from jetspark.units import parse_duration
+
+SPEC_NAMES: Final = ("spark-pipeline.yml", "spark-pipeline.yaml")
+RESOURCES_NAME: Final = "jetspark.yml"
+SAMPLES_FOLDER: Final = "samples"
+WAREHOUSE_FOLDER: Final = "warehouse"
+
+# What the transformations ask Spark for: where the server is, and the bucket of the ledger.
+SERVERS_SETTING: Final = "spark.jetspark.servers"
+LEDGER_SETTING: Final = "spark.jetspark.ledger"
+
+_SPEC_FIELDS: Final = ("name", "storage", "catalog", "database", "schema", "configuration")
+
+
+# Settings that may be texts such as 2m; numbers are nanoseconds, as on the wire.
+_DURATIONS: Final = ("max_age", "duplicate_window", "subject_delete_marker_ttl", "ttl")
+
+
+class PipelineRefused(Error):
+    """A project that cannot be run; the text says what is wrong and what to do."""
+
+
+class Resources(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``jetspark.yml`` says."""
+
+    streams: tuple[StreamConfig, ...] = ()
+    buckets: tuple[KeyValueConfig, ...] = ()
+    ledger: str = ""
+    """The bucket of the exactly-once ledger (docs/spark.md); it is one of ``buckets``."""
+
+
+class Project(msgspec.Struct, frozen=True, kw_only=True):
+    """A pipeline project on disk."""
+
+    root: Path
+    spec: Path
+    name: str
+    storage: Path
+    catalog: str = "spark_catalog"
+    database: str = "default"
+    configuration: dict[str, str] = msgspec.field(default_factory=dict)
+    includes: tuple[str, ...] = ()
+    """Patterns of source files, relative to the root."""
+    resources: Resources = Resources()
+
+    @property
+    def warehouse(self) -> Path:
+        """Where the tables are."""
+        return self.root / WAREHOUSE_FOLDER
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where Spark's runner keeps the checkpoints of all flows."""
+        return self.storage / "_checkpoints"
+
+    def sources(self) -> Iterator[Path]:
+        """Yield the files that define the pipeline, in the order in which they are loaded."""
+        for include in self.includes:
+            # Spark's own rule: "folder/**" is every file below the folder.
+            pattern = f"{include}/*" if include.endswith("/**") else include
+            for path in sorted(self.root.glob(pattern)):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    yield path
+
+
+def find_project(place: Path) -> Path:
+    """Return the spec of the project that ``place`` is, or is in; ``place`` may be the spec."""
+    if place.is_file():
+        return place.resolve()
+    if not place.is_dir():
+        raise PipelineRefused(f"there is no {place}: name a project folder or its spec")
+    for folder in (place.resolve(), *place.resolve().parents):
+        found = [folder / name for name in SPEC_NAMES if (folder / name).is_file()]
+        if len(found) > 1:
+            raise PipelineRefused(f"{folder} has both {' and '.join(SPEC_NAMES)}: remove one")
+        if found:
+            return found[0]
+    raise PipelineRefused(
+        f"no {SPEC_NAMES[0]} in {place.resolve()} or above it: go to the project, name it with "
+        "--project, or make one with: jetspark pipeline init NAME"
+    )
+
+
+def load_project(spec: Path) -> Project:
+    """Read and check a project; raises ``PipelineRefused``."""
+    content = _mapping(spec)
+    known = (*_SPEC_FIELDS, "libraries")
+    for field in content:
+        if field not in known:
+            raise _wrong(spec, f"unknown field {field!r} (there are {', '.join(known)})")
+    for field in ("name", "storage"):
+        if not isinstance(content.get(field), str) or not content[field]:
+            raise _wrong(spec, f"{field!r} is missing, or no text")
+    if "database" in content and "schema" in content:
+        raise _wrong(spec, "'database' and 'schema' are the same: give one of them")
+    project = Project(
+        root=spec.parent,
+        spec=spec,
+        name=content["name"],
+        storage=_storage(spec, content["storage"]),
+        catalog=_text(spec, content, "catalog", "spark_catalog"),
+        database=_text(spec, content, "database", _text(spec, content, "schema", "default")),
+        configuration=_configuration(spec, content.get("configuration", {})),
+        includes=tuple(_includes(spec, content.get("libraries", []))),
+        resources=load_resources(spec.parent / RESOURCES_NAME),
+    )
+    if not any(True for _ in project.sources()):
+        raise _wrong(spec, f"'libraries' finds no file ({', '.join(project.includes) or 'none'})")
+    for path in project.sources():
+        if path.suffix not in {".py", ".sql"}:
+            raise _wrong(spec, f"'libraries' finds {path.name}, which is neither .py nor .sql")
+    return project
+
+
+def load_resources(path: Path) -> Resources:
+    """Read ``jetspark.yml``; a project without one needs nothing."""
+    if not path.exists():
+        return Resources()
+    content = _mapping(path)
+    for field in content:
+        if field not in {"streams", "buckets", "ledger"}:
+            raise _wrong(path, f"unknown field {field!r} (there are streams, buckets, ledger)")
+    resources = Resources(
+        streams=tuple(_named(path, content, "streams", "name", StreamConfig)),
+        buckets=tuple(_named(path, content, "buckets", "bucket", KeyValueConfig)),
+        ledger=_text(path, content, "ledger", ""),
+    )
+    if resources.ledger and resources.ledger not in {one.bucket for one in resources.buckets}:
+        raise _wrong(path, f"'ledger' names {resources.ledger!r}, which is none of the buckets")
+    return resources
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    try:
+        import yaml
+    except ImportError:
+        raise PipelineRefused(missing_extra("PyYAML")) from None
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise _wrong(path, str(error)) from error
+    except yaml.YAMLError as error:
+        text = " ".join(str(error).split())
+        raise _wrong(path, f"is no YAML: {text}") from None
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise _wrong(path, "holds no names with values")
+    return content
+
+
+def missing_extra(package: str) -> str:
+    """What to say where a package of the extra is not installed."""
+    return f"{package} is not installed: pip install 'jetspark[spark,pipelines]'"
+
+
+def _storage(spec: Path, text: str) -> Path:
+    parts = urlsplit(text)
+    path = Path(unquote(parts.path))
+    if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or not path.is_absolute():
+        raise _wrong(
+            spec, f"'storage' is {text!r}: Spark wants an absolute address, as in file:///data/x"
+        )
+    return path
+
+
+def _text(path: Path, content: dict[str, Any], field: str, default: str) -> str:
+    value = content.get(field, default)
+    if not isinstance(value, str):
+        raise _wrong(path, f"{field!r} is no text")
+    return value
+
+
+def _configuration(spec: Path, value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise _wrong(spec, "'configuration' holds no names with values")
+    for key, setting in value.items():
+        if not isinstance(key, str) or not isinstance(setting, str):
+            raise _wrong(spec, f"'configuration': {key}: {setting!r} is no text: put it in quotes")
+    return value
+
+
+def _includes(spec: Path, libraries: object) -> Iterator[str]:
+    for entry in libraries if isinstance(libraries, list) else [libraries]:
+        include = None
+        if isinstance(entry, dict) and isinstance(entry.get("glob"), dict):
+            include = entry["glob"].get("include")
+        if not isinstance(include, str):
+            raise _wrong(spec, "'libraries' is no list of entries such as glob: {include: a/**}")
+        if "*" in include.removesuffix("/**") or "?" in include or "[" in include:
+            raise _wrong(spec, f"'libraries': {include!r} is neither a file nor a folder/**")
+        yield include
+
+
+def _named(
+    path: Path, content: dict[str, Any], field: str, key: str, kind: type[Any]
+) -> Iterator[Any]:
+    """Yield what stands under a field by name, as ``kind``, whose field ``key`` is the name."""
+    entries = content.get(field) or {}
+    if not isinstance(entries, dict):
+        raise _wrong(path, f"{field!r} holds no names with values")
+    known = {one.encode_name for one in msgspec.structs.fields(kind)}
+    for name, settings in entries.items():
+        settings = settings or {}  # noqa: PLW2901
+        if not isinstance(settings, dict):
+            raise _wrong(path, f"{field}: {name}: holds no names with values")
+        for setting in settings:
+            if setting not in known or setting == key:
+                raise _wrong(path, f"{field}: {name}: there is no setting {setting!r}")
+        try:
+            durations = {
+                setting: parse_duration(value)
+                for setting, value in settings.items()
+                if setting in _DURATIONS and isinstance(value, str)
+            }
+            yield msgspec.convert({**settings, **durations, key: name}, kind)
+        except (msgspec.ValidationError, ValueError) as error:
+            raise _wrong(path, f"{field}: {name}: {error}") from None
+
+
+def _wrong(path: Path, text: str) -> PipelineRefused:
+    return PipelineRefused(f"{path.name}: {text}")

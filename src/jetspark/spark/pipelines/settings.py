@@ -1,0 +1,37 @@
+"""The Spark settings with which a project is run, in both ways of running it."""
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from jetspark.spark.pipelines.project import LEDGER_SETTING, SERVERS_SETTING, Project
+from jetspark.spark.session import log_settings
+
+# Spark's own log: what goes wrong reaches people as one line, and is told once.
+LOG_LEVEL: Final = "OFF"
+
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+
+
+def spark_settings(project: Project, servers: str, extra: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a session; those of the spec win over ours, ``extra`` over both."""
+    metastore = project.storage / "metastore"
+    java = log_settings(LOG_LEVEL, os.environ)
+    ours = {
+        **java,
+        # Derby writes one into the current folder otherwise.
+        _JAVA_OPTIONS: f'{java[_JAVA_OPTIONS]} "-Dderby.stream.error.file={metastore}.log"',
+        # So that tables are known to the next run: Spark's default catalog forgets them.
+        "spark.sql.catalogImplementation": "hive",
+        "spark.sql.warehouse.dir": project.warehouse.as_uri(),
+        "spark.hadoop.javax.jdo.option.ConnectionURL": (
+            f"jdbc:derby:;databaseName={metastore};create=true"
+        ),
+        "spark.ui.enabled": "false",
+        # Its workers take long to answer on a machine that is busy with much else.
+        "spark.python.authenticate.socketTimeout": "60s",
+        SERVERS_SETTING: servers,
+    }
+    if project.resources.ledger:
+        ours[LEDGER_SETTING] = project.resources.ledger
+    return {**ours, **project.configuration, **extra}

@@ -1,0 +1,153 @@
+"""How far the flows of a project are: from their checkpoints and the server, without Spark.
+
+A checkpoint has a file for each micro-batch that was planned (``offsets``) and for each that was
+committed (``commits``); both hold a version, a line of metadata, and the offset of each source.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jetspark import sync
+from jetspark.errors import BucketNotFound, StreamNotFound
+from jetspark.spark.ledger import read_entry
+from jetspark.spark.pipelines.progress import offsets_of
+from jetspark.spark.pipelines.project import Project
+from jetspark.spark.stream_view import StreamView, view_of
+
+
+class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream that a flow reads."""
+
+    stream: str
+    next_seq: int
+    """The first sequence that is not committed."""
+    last_seq: int | None = None
+    """The last one of the stream; None: there is no such stream, or no server."""
+    lag: int | None = None
+    created: str = ""
+    """When the stream was made, as the checkpoint has it."""
+    recreated: bool = False
+    """Whether the stream of that name is another one now: the flow will refuse to go on."""
+
+
+class LedgerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What the ledger says of a flow's sink."""
+
+    epoch: int
+    last_seq: int
+
+
+class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A flow."""
+
+    flow: str
+    target: str
+    query: str
+    planned_epoch: int | None
+    committed_epoch: int | None
+    sources: tuple[SourceStatus, ...] = ()
+    ledger: LedgerStatus | None = None
+
+
+def flow_states(project: Project) -> list[FlowStatus]:
+    """Read the newest checkpoint of every flow."""
+    states: list[FlowStatus] = []
+    for metadata in sorted(project.checkpoints.glob("**/metadata")):
+        folder = metadata.parent
+        if not folder.name.isdecimal() or "state" in folder.relative_to(project.checkpoints).parts:
+            continue
+        numbers = [int(path.name) for path in folder.parent.iterdir() if path.name.isdecimal()]
+        if int(folder.name) == max(numbers):
+            states.append(_flow_state(project, folder, json.loads(metadata.read_text())["id"]))
+    return states
+
+
+def with_server(
+    states: list[FlowStatus], jetstream: sync.JetStream, ledger: str
+) -> list[FlowStatus]:
+    """Add what the server knows: the ends of the streams, and the ledger."""
+    ends: dict[str, StreamView | None] = {}
+    for state in states:
+        for source in state.sources:
+            if source.stream not in ends:
+                ends[source.stream] = _view(jetstream, source.stream)
+    return [
+        msgspec.structs.replace(
+            state,
+            sources=tuple(_with_end(source, ends[source.stream]) for source in state.sources),
+            ledger=_ledger(jetstream, ledger, state.query),
+        )
+        for state in states
+    ]
+
+
+def _flow_state(project: Project, folder: Path, query: str) -> FlowStatus:
+    parts = folder.relative_to(project.checkpoints).parts
+    committed = _last_file(folder / "commits")
+    planned = _last_file(folder / "offsets")
+    sources: list[SourceStatus] = []
+    if committed is not None:
+        for offset in _offsets(folder / "offsets" / str(committed)):
+            sources += [
+                SourceStatus(
+                    stream=stream,
+                    next_seq=seq,
+                    created=str(offset["streams"][stream].get("created", "")),
+                )
+                for stream, seq in offsets_of(offset).items()
+            ]
+    return FlowStatus(
+        flow=parts[-2],
+        target=parts[-3],
+        query=query,
+        planned_epoch=planned,
+        committed_epoch=committed,
+        sources=tuple(sources),
+    )
+
+
+def _last_file(folder: Path) -> int | None:
+    numbers = [int(path.name) for path in folder.glob("*") if path.name.isdecimal()]
+    return max(numbers, default=None)
+
+
+def _offsets(path: Path) -> Iterator[Any]:
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    for line in lines[2:]:
+        try:
+            yield json.loads(line)
+        except ValueError:  # "-" stands for a source that has given nothing yet
+            continue
+
+
+def _view(jetstream: sync.JetStream, stream: str) -> StreamView | None:
+    try:
+        return view_of(jetstream.stream(stream).cached_info)
+    except StreamNotFound:
+        return None
+
+
+def _with_end(source: SourceStatus, view: StreamView | None) -> SourceStatus:
+    if view is None:
+        return source
+    if source.created and source.created != view.created:
+        return msgspec.structs.replace(source, recreated=True)
+    last = view.bounds.last_seq
+    lag = max(0, last + 1 - source.next_seq)
+    return msgspec.structs.replace(source, last_seq=last, lag=lag)
+
+
+def _ledger(jetstream: sync.JetStream, bucket: str, query: str) -> LedgerStatus | None:
+    if not bucket:
+        return None
+    try:
+        found = read_entry(jetstream, bucket, query)
+    except BucketNotFound:
+        return None
+    if found is None:
+        return None
+    return LedgerStatus(epoch=found.entry.epoch, last_seq=found.entry.last_seq)

@@ -1,0 +1,88 @@
+"""Tables of a continuous run: made before a flow writes, found again after a restart.
+
+Spark's default catalog forgets its tables when the process ends, and refuses to make a table over
+files that are there. Those are taken as they are, by their place.
+"""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from pyspark.sql.types import StructType
+
+from jetspark.spark.pipelines.graph import Kind, Target
+from jetspark.spark.pipelines.project import PipelineRefused, Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def ensure_table(
+    spark: "SparkSession", project: Project, target: Target, schema: StructType
+) -> None:
+    """Make the table of ``target``, or check that the one there fits ``schema``."""
+    if not spark.catalog.tableExists(target.name):
+        _make(spark, project, target, schema)
+        return
+    there = spark.table(target.name).schema
+    if _columns(there) == _columns(schema):
+        return
+    if target.kind is Kind.VIEW:
+        # It is computed anew in any case.
+        _drop(spark, target)
+        _make(spark, project, target, schema)
+        return
+    raise PipelineRefused(
+        f"table {target.name!r} has the columns {there.simpleString()}, its flow gives "
+        f"{schema.simpleString()}: run the project without --continuous, which changes tables, or "
+        "remove the table's folder and its checkpoint to begin anew"
+    )
+
+
+def refresh(spark: "SparkSession", target: Target, rows: "DataFrame") -> None:
+    """Replace the content of a materialized view."""
+    columns = spark.table(target.name).columns
+    rows.select(*columns).write.mode("overwrite").insertInto(target.name)
+
+
+def _make(spark: "SparkSession", project: Project, target: Target, schema: StructType) -> None:
+    place = project.warehouse / target.name
+    writer = f"CREATE TABLE {quoted(target.name)} ({ddl(schema)}) USING {target.format}"
+    if target.partition_by:
+        columns = ", ".join(f"`{column}`" for column in target.partition_by)
+        writer += f" PARTITIONED BY ({columns})"
+    if place.is_dir() and any(place.iterdir()):
+        if target.kind is Kind.VIEW:
+            shutil.rmtree(place)
+        else:
+            writer += f" LOCATION '{place.as_uri()}'"
+    if target.properties:
+        pairs = ", ".join(f"'{key}' = '{value}'" for key, value in target.properties.items())
+        writer += f" TBLPROPERTIES ({pairs})"
+    spark.sql(writer)
+    there = spark.table(target.name).schema
+    assert _columns(there) == _columns(schema), "a new table has the columns it was given"
+
+
+def _drop(spark: "SparkSession", target: Target) -> None:
+    rows = spark.sql(f"DESCRIBE TABLE EXTENDED {quoted(target.name)}").collect()
+    places = [row.data_type for row in rows if row.col_name == "Location"]
+    spark.sql(f"DROP TABLE {quoted(target.name)}")
+    for place in places:
+        shutil.rmtree(Path(unquote(urlsplit(place).path)), ignore_errors=True)
+
+
+def quoted(name: str) -> str:
+    """Return a name of one or more parts as SQL takes it."""
+    return ".".join(f"`{part}`" for part in name.split("."))
+
+
+def ddl(schema: StructType) -> str:
+    """Return the columns as SQL takes them."""
+    return ", ".join(f"`{one.name}` {one.dataType.simpleString()}" for one in schema.fields)
+
+
+def _columns(schema: StructType) -> dict[str, str]:
+    """Names and types; a table may have another order, and all its columns take NULL."""
+    return {one.name: one.dataType.simpleString() for one in schema.fields}

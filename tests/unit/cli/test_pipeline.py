@@ -1,0 +1,70 @@
+"""`jetspark pipeline` (issue 8): a mistake is one line and an exit code, never a traceback."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+pytest.importorskip("yaml")
+
+from jetspark.cli.main import main
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["pipeline", *arguments])
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> str:
+    assert run("init", "shop", "--in", str(tmp_path)).exit_code == 0
+    return str(tmp_path / "shop")
+
+
+def test_init_says_what_to_do_next(tmp_path: Path) -> None:
+    done = run("init", "shop", "--in", str(tmp_path))
+
+    assert done.exit_code == 0
+    assert "jetspark pipeline run --server embedded --samples" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "--server", "nats://127.0.0.1:1"], "cannot reach nats://127.0.0.1:1"),
+        (["run", "--server", "embedded:x"], "'x' is no port"),
+        (["run", "--server", "embedded", "--conf", "a=b"], "is no spark.NAME=VALUE"),
+        (
+            ["run", "--server", "embedded", "--conf", "spark.jetspark.servers=x"],
+            "is set by the option --server",
+        ),
+        (["run", "--continuous", "--trigger", "soon"], "--trigger 'soon'"),
+        (["run", "--continuous", "--refresh-views", "-1s"], "is negative"),
+        (["run", "--continuous", "--master", "sc://x"], "takes no sc://"),
+        (["run", "--full-refresh-all", "--refresh", "a"], "leaves nothing to --refresh"),
+    ],
+)
+def test_a_mistake_is_one_line(project: str, arguments: list[str], said: str) -> None:
+    done = run(*arguments, "--project", project)
+
+    assert done.exit_code == 1
+    last = done.output.strip().splitlines()[-1]
+    assert last.startswith("jetspark: ")
+    assert said in last
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--metrics-port", "1"], "--metrics-port is for --continuous"),
+        (["--continuous", "--full-refresh", "a"], "--full-refresh is not for --continuous"),
+        (["--metrics-port", "70000", "--continuous"], "70000 is not in the range"),
+    ],
+)
+def test_options_of_the_other_way_to_run_are_refused(
+    project: str, arguments: list[str], said: str
+) -> None:
+    done = run("run", *arguments, "--project", project)
+
+    assert done.exit_code == 2
+    assert said in done.output

@@ -1,0 +1,117 @@
+"""Progress of flows and errors of Spark, as a continuous run tells them (issue 8, "Pipelines")."""
+
+import json
+
+import msgspec
+
+from jetspark.cli.pipeline_metrics import Metrics
+from jetspark.spark.pipelines.errors import LINE_MAX, one_line
+from jetspark.spark.pipelines.progress import (
+    FlowFailed,
+    FlowProgress,
+    FlowStarted,
+    ViewRefreshed,
+    lag_of,
+    progress_of,
+)
+
+
+def offset(**streams: int) -> dict[str, object]:
+    return {"v": 1, "streams": {name: {"next": at, "created": ""} for name, at in streams.items()}}
+
+
+REPORT = {
+    "timestamp": "2026-11-15T10:00:00.000Z",
+    "batchId": 7,
+    "numInputRows": 500,
+    "durationMs": {"triggerExecution": 250},
+    "sources": [{"endOffset": offset(ORDERS=501), "latestOffset": offset(ORDERS=801)}],
+}
+
+
+def test_a_report_becomes_rows_per_second_and_lag() -> None:
+    progress = progress_of("orders", REPORT)
+
+    assert progress == FlowProgress(
+        flow="orders",
+        time="2026-11-15T10:00:00.000Z",
+        epoch=7,
+        rows=500,
+        rows_per_second=2000.0,
+        batch_seconds=0.25,
+        lag=300,
+        next={"ORDERS": 501},
+    )
+
+
+def test_offsets_may_come_as_text() -> None:
+    source = {"endOffset": json.dumps(offset(A=5)), "latestOffset": json.dumps(offset(A=9))}
+
+    assert lag_of(source) == 4
+
+
+def test_a_source_that_is_not_ours_has_no_lag() -> None:
+    files = {"endOffset": {"logOffset": 3}, "latestOffset": None}
+
+    assert lag_of(files) is None
+    assert lag_of({"endOffset": "no json", "latestOffset": "-"}) is None
+    assert progress_of("alerts", {**REPORT, "sources": [files]}).lag is None
+
+
+def test_a_report_without_work_divides_by_nothing() -> None:
+    assert progress_of("orders", {"batchId": 3}).rows_per_second == 0.0
+
+
+def test_an_event_says_what_it_is() -> None:
+    line = msgspec.json.decode(msgspec.json.encode(FlowFailed(flow="a", error="b")))
+
+    assert line == {"event": "failed", "flow": "a", "error": "b", "restart_seconds": None}
+
+
+def test_an_error_of_ours_is_told_without_the_stacks_around_it() -> None:
+    error = RuntimeError(
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
+        "[PYTHON_DATA_SOURCE_ERROR] Failed: Traceback (most recent call last):\n"
+        '  File "x.py", line 1, in streamWriter\n'
+        "jetspark.spark.option_reader.InvalidOptions: format 'nats_kv': bucket is missing\n"
+        " SQLSTATE: 38000\n=== Streaming Query ===\nIdentifier: a\n"
+    )
+
+    assert one_line(error) == "format 'nats_kv': bucket is missing"
+
+
+def test_an_error_of_spark_is_told_without_its_plan() -> None:
+    error = RuntimeError(
+        "[TABLE_OR_VIEW_NOT_FOUND] The table `a` cannot be found. SQLSTATE: 42P01; line 1 pos 2;\n"
+        "'Project ['x]\n+- 'UnresolvedRelation [a]\n"
+    )
+
+    assert one_line(error) == (
+        "[TABLE_OR_VIEW_NOT_FOUND] The table `a` cannot be found.; line 1 pos 2"
+    )
+
+
+def test_an_endless_error_is_cut_and_an_empty_one_has_a_name() -> None:
+    assert len(one_line(RuntimeError("x" * 10_000))) == LINE_MAX + 3
+    assert one_line(RuntimeError()) == "RuntimeError"
+
+
+def test_metrics_count_rows_failures_and_views() -> None:
+    metrics = Metrics()
+    metrics.take(FlowStarted(flow='a"b', target="t", query="q"))
+    for _ in range(2):
+        metrics.take(progress_of('a"b', REPORT))
+    metrics.take(progress_of('a"b', {**REPORT, "numInputRows": 0, "batchId": 8}))
+    metrics.take(ViewRefreshed(view="v", seconds=1))
+    metrics.take(FlowFailed(flow='a"b', error="e"))
+
+    lines = metrics.page().splitlines()
+
+    assert r'jetspark_pipeline_rows_total{flow="a\"b"} 1000' in lines
+    assert r'jetspark_pipeline_batch_seconds_total{flow="a\"b"} 0.5' in lines
+    assert r'jetspark_pipeline_epoch{flow="a\"b"} 8' in lines
+    assert r'jetspark_pipeline_lag_messages{flow="a\"b"} 300' in lines
+    assert r'jetspark_pipeline_up{flow="a\"b"} 0' in lines
+    assert r'jetspark_pipeline_failures_total{flow="a\"b"} 1' in lines
+    assert 'jetspark_pipeline_view_refreshes_total{flow="v"} 1' in lines
+    assert "# TYPE jetspark_pipeline_rows_total counter" in lines

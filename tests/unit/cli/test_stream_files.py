@@ -71,10 +71,14 @@ def test_every_byte_comes_back(
         writer.write(given_rows)
         writer.finish()
     found = Rows.empty()
-    for rows in read_rows(path):
+    shares = [0.0]
+    for rows, share in read_rows(path):
         found.add(rows)
+        shares.append(share)
 
     assert found == given_rows
+    assert shares == sorted(shares)
+    assert shares[-1] == (1 if messages else 0)
 
 
 class FullDisk(io.RawIOBase):

@@ -111,6 +111,12 @@ def prepared(
         raise PipelineRefused(
             f"{SERVERS_SETTING} is set by the option --server: remove it from the spec or --conf"
         )
+    try:
+        project.storage.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PipelineRefused(
+            f"'storage' {project.storage} cannot be made: {error.strerror}"
+        ) from error
     with embedded_or(server, project) as servers:
         if servers != server:
             say(f"The embedded server listens on {servers}.")

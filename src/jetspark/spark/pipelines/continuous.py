@@ -185,7 +185,9 @@ class ContinuousRun:
 
     def _failed(self, running: _Running, error: str) -> None:
         running.failures += 1
-        if running.failures > self._options.restarts:
+        # A flow that never got as far as a report will not do so the next time either: its stream
+        # is missing, an option is wrong.
+        if not running.seen or running.failures > self._options.restarts:
             self._given_up = True
             self._report(FlowFailed(flow=running.plan.name, error=error))
             return

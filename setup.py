@@ -45,7 +45,7 @@ HOT = [
     "store/rewriting.py",
     "store/segments.py",
     "store/staging.py",
-    "store/subject_order.py",
+    "store/subject_table.py",
     "engine/batch/intake.py",
     "engine/batch/members.py",
     "engine/outbox.py",

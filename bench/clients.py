@@ -1,7 +1,8 @@
 """Our client beside nats-py, on the same Python, loop and server, in one run.
 
 The steady figure is the CPU time of the client process per message (speed.md 2); the rates are
-from the clock on the wall. Each measurement is a process of its own, alternating.
+from the clock on the wall. Each measurement is a process of its own, alternating. What nats-py
+cannot do is measured alone, on our server (``client_bulk.py``).
 
     python -m bench.clients [--only WORD] [--rounds N] [--server jetspark]
 """
@@ -16,7 +17,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bench import client_streams
+from bench import client_bulk, client_streams
 from bench.servers import OURS, PEER, running
 
 PAYLOAD = b"x" * 128
@@ -171,6 +172,16 @@ CASES: dict[str, tuple[Case, int]] = {
     "js.publish_async": (js_publish_async, 40_000),
     **client_streams.CASES,
 }
+# How many times the rate of nats-py the project asks for, in one run on the same server.
+BARS = {
+    "core publish": 2.0,
+    "receive, async for": 4.0,
+    "js.publish, awaited": 1.5,
+    "js.publish_async": 4.0,
+    "fetch(500)": 5.0,
+    "kv.get": 1.5,
+    "kv.keys": 3.0,
+}
 
 
 def start_load(nc: Any, count: int) -> None:
@@ -196,7 +207,7 @@ def send_load(port: int, count: int) -> None:
 
 async def run_one(client: str, case: str, url: str) -> None:
     """Measure one case in this process and print it as JSON."""
-    work, count = CASES[case]
+    work, count = CASES[case] if case in CASES else client_bulk.CASES[case][:2]
     figures: dict[str, float] = {}
 
     async def measure(timed: Callable[[], Awaitable[None]]) -> None:
@@ -215,36 +226,59 @@ def measured(client: str, case: str, server: str) -> dict[str, float]:
     """One measurement, client and server fresh."""
     with running(server) as peer:
         url = f"nats://{peer.host}:{peer.port}"
+        before = peer.cpu_ns()
         done = subprocess.run(
             [sys.executable, "-m", "bench.clients", "--one", client, case, url],
             capture_output=True,
             text=True,
             check=False,
         )
+        served = peer.cpu_ns() - before
     if done.returncode:
         raise RuntimeError(f"{client}, {case}:\n{done.stderr}")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    found["served_ns"] = served
     return found
 
 
 def report(rounds: int, *, only: str = "", server: str = PEER) -> None:
-    """Print the table."""
-    print(f"\n{'client case, on ' + server:<34} {'nats-py':>12} {'jetspark':>12} {'ratio':>6}   ")
-    print(f"{'':<34} {'CPU ns/msg':>12} {'CPU ns/msg':>12} {'':>6}   msgs/s (theirs, ours)")
-    for case in CASES:
-        if only not in case:
-            continue
-        found: dict[str, list[dict[str, float]]] = {client: [] for client in CLIENTS}
-        for _ in range(rounds):
-            for client in CLIENTS:
-                found[client].append(measured(client, case, server))
-        cost = {name: min(one["cpu_ns"] for one in found[name]) for name in CLIENTS}
-        rate = {name: statistics.median(one["rate"] for one in found[name]) for name in CLIENTS}
-        theirs, ours = cost["nats-py"], cost["jetspark"]
+    """Print both tables."""
+    chosen = [case for case in CASES if only in case]
+    if chosen:
+        print(f"\n{'client case, on ' + server:<34} {'nats-py':>12} {'jetspark':>12} {'ratio':>6}")
+        print(f"{'':<34} {'msgs/s':>12} {'msgs/s':>12} {'':>6}   bar; CPU ns/msg, ratio")
+    for case in chosen:
+        compare(case, rounds, server)
+    alone = [case for case in client_bulk.CASES if only in case]
+    if alone:
+        print(f"\n{'client case, on ' + OURS:<34} {'msgs/s':>12} {'bar':>12}")
+        print(f"{'':<34} {'':>12} {'':>12}   CPU ns/msg of the client, of the server")
+    for case in alone:
+        _, count, bar = client_bulk.CASES[case]
+        found = [measured("jetspark", case, OURS) for _ in range(rounds)]
+        rate = statistics.median(one["rate"] for one in found)
+        client, served = (min(one[name] for one in found) for name in ("cpu_ns", "served_ns"))
         print(
-            f"{case:<34} {theirs:>12,.0f} {ours:>12,.0f} {theirs / ours:>6.2f}   "
-            f"{rate['nats-py']:,.0f} {rate['jetspark']:,.0f}"
+            f"{case:<34} {rate:>12,.0f} {format(bar, ',') if bar else '-':>12}   "
+            f"{client:,.0f} {served / count:,.0f}"
         )
+
+
+def compare(case: str, rounds: int, server: str) -> None:
+    """Measure both clients in turn and print the row."""
+    found: dict[str, list[dict[str, float]]] = {client: [] for client in CLIENTS}
+    for _ in range(rounds):
+        for client in CLIENTS:
+            found[client].append(measured(client, case, server))
+    cost = {name: min(one["cpu_ns"] for one in found[name]) for name in CLIENTS}
+    rate = {name: statistics.median(one["rate"] for one in found[name]) for name in CLIENTS}
+    theirs, ours = cost["nats-py"], cost["jetspark"]
+    bar = f">= {BARS[case]:.1f}" if case in BARS else "-"
+    print(
+        f"{case:<34} {rate['nats-py']:>12,.0f} {rate['jetspark']:>12,.0f} "
+        f"{rate['jetspark'] / rate['nats-py']:>6.2f}   {bar:>6}; {theirs:,.0f} {ours:,.0f}, "
+        f"{theirs / ours:.2f}"
+    )
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import clients, consumer_cases, interactive, restart, start
+from bench import clients, consumer_cases, copies, interactive, replica, restart, spark, start
 from bench.cases import CASES, Case
 from bench.servers import OURS, PEER, running
 from bench.stream_cases import CASES as STREAM_CASES
@@ -79,9 +79,11 @@ def main() -> None:
         f"{'case':<34} {PEER:>12} {OURS:>12} {'ratio':>6}   CPU ns/msg (theirs, ours), "
         "messages per write"
     )
-    for case in (*CASES, *STREAM_CASES, *consumer_cases.CONSUMER_CASES):
+    for case in (*CASES, *STREAM_CASES, *consumer_cases.CONSUMER_CASES, *copies.CASES):
         if arguments.only in case.name:
             compare(case, arguments.rounds, max(1, int(case.count * arguments.scale)))
+    copies.report(arguments.rounds, arguments.scale, only=arguments.only)
+    replica.report(arguments.rounds, arguments.scale, only=arguments.only)
     if arguments.only in "start memory":
         start.report(arguments.rounds)
     interactive.report(only=arguments.only)
@@ -90,6 +92,7 @@ def main() -> None:
     if arguments.only in "memory per idle consumer":
         consumer_cases.report(arguments.rounds)
     clients.report(arguments.rounds, only=arguments.only)
+    spark.report(arguments.rounds, only=arguments.only, scale=arguments.scale)
 
 
 if __name__ == "__main__":

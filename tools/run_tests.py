@@ -60,9 +60,15 @@ PARTS = (
     ),
     # By file: a module's cluster or server is started by one worker only.
     Part("client", 100, ("tests/client",), arguments=("-n2", "--dist", "loadfile")),
-    # One JVM serves the whole part, and which of its sessions is active depends on what ran
-    # before: in a fixed order a failure can be looked into.
-    Part("spark", 120, ("tests/spark",), arguments=("-p", "no:randomly")),
+    # One JVM serves all tests that share a session, and which of its sessions is active depends
+    # on what ran before: in a fixed order a failure can be looked into. The other worker has the
+    # tests with processes of their own.
+    Part(
+        "spark",
+        120,
+        ("tests/spark",),
+        arguments=("-p", "no:randomly", "-n2", "--dist", "loadgroup"),
+    ),
     Part("browser", 40, ("tests/browser",)),
     Part("docs", 20, ("tests/docs",)),
 )

@@ -15,7 +15,12 @@ Made from {sources}.
 """
 '''
 # Types of callbacks, and what they are called with. In the twin they are plain functions.
-CALLBACKS = {"Callback": "Message", "MessageCallback": "JetStreamMessage"}
+CALLBACKS = {
+    "Callback": "Message",
+    "MessageCallback": "JetStreamMessage",
+    "EntryCallback": "Entry | None",
+    "ObjectCallback": "ObjectInfo | None",
+}
 
 
 @dataclass(frozen=True)
@@ -150,8 +155,14 @@ class Writer:
         parts = [(module, node), *bases_of(module, node)]
         methods = [item for item in node.body if isinstance(item, Method)]
         iterator = next((item for item in methods if item.name == "__anext__"), None)
-        text = f"class {name}:\n{docstring(node, 1)}\n"
-        text += f"    def __init__(self, portal: Portal, inner: _{name}) -> None:\n"
+        generic = generic_base(node)
+        if generic is not None:
+            self.imports.add("from typing import Generic")
+            self.need(module, generic)
+        parameters = f"[{ast.unparse(generic.slice)}]" if generic is not None else ""
+        base = f"({ast.unparse(generic)})" if generic is not None else ""
+        text = f"class {name}{base}:\n{docstring(node, 1)}\n"
+        text += f"    def __init__(self, portal: Portal, inner: _{name}{parameters}) -> None:\n"
         text += "        self._portal = portal\n        self._inner = inner\n"
         if iterator is not None:
             text += "        self._items = portal.items(inner)\n"
@@ -206,8 +217,9 @@ class Writer:
     def wrapped(self, expression: str, returns: ast.expr) -> str:
         """``expression`` with what it gives replaced by twins where there are some."""
         result = ast.unparse(returns)
-        if result in self.rules.twins:
-            return f"{result}(self._portal, {expression})"
+        made = ast.unparse(returns.value) if isinstance(returns, ast.Subscript) else result
+        if made in self.rules.twins:
+            return f"{made}(self._portal, {expression})"
         if isinstance(returns, ast.Subscript) and ast.unparse(returns.value) == "list":
             item = ast.unparse(returns.slice)
             if item in self.rules.twins:
@@ -246,7 +258,7 @@ class Writer:
         else:
             expression = f"self._portal.run({call}{comma(given)})"
         if any(item.arg == "callback" for item in [*node.args.args, *node.args.kwonlyargs]):
-            expression = self.in_thread(node, expression)
+            expression = self.in_thread(module, node, expression)
         lines = []
         if f"{owner}.{name}" in self.rules.after_items:
             lines += [
@@ -259,7 +271,7 @@ class Writer:
         # Inside its own body a class is not defined yet.
         return method_text(node, f'"{result}"' if result == owner else result, lines)
 
-    def in_thread(self, node: "Method", expression: str) -> str:
+    def in_thread(self, module: Module, node: "Method", expression: str) -> str:
         """A callback must not run on the loop's thread, where it could not block."""
         self.imports |= {
             "from collections.abc import Callable",
@@ -274,7 +286,12 @@ class Writer:
             function = f"lambda one: callback({message}(self._portal, one))"
             made = f"ThreadCallback[{inner}]({function})"
         else:
-            self.imports.add(f"from jetspark.client.message import {message}")
+            for name in message.split(" | "):
+                known = module.imports.get(name)
+                if known is not None:
+                    self.imports.add(known)
+                elif name == "Message":
+                    self.imports.add("from jetspark.client.message import Message")
             made = "ThreadCallback(callback)"
         made += " if callback else None" if optional else ""
         if "callback=callback" in expression:
@@ -316,6 +333,14 @@ def bases_of(module: Module, node: ast.ClassDef) -> Iterator[tuple[Module, ast.C
             part = home.find(name)
             assert isinstance(part, ast.ClassDef)
             yield home, part
+
+
+def generic_base(node: ast.ClassDef) -> ast.Subscript | None:
+    """``Generic[...]`` among the bases of a class."""
+    for base in node.bases:
+        if isinstance(base, ast.Subscript) and ast.unparse(base.value) == "Generic":
+            return base
+    return None
 
 
 def annotation(node: Method) -> ast.expr:

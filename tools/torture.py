@@ -21,7 +21,12 @@ sys.path.insert(0, str(ROOT))
 
 from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
+from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
+from tests.campaigns.replica_histories import replica_histories  # noqa: E402
+from tests.campaigns.spark_connect import connect_server, copy_stream, standalone  # noqa: E402
+from tests.campaigns.spark_kills import campaign as run_spark_kills  # noqa: E402
 
+from jetspark import sync  # noqa: E402
 from jetspark.testing.batch_crashes import run_batch_crashes  # noqa: E402 - needs the path above
 from jetspark.testing.store_crashes import run_crashes  # noqa: E402
 from jetspark.testing.store_damage import run_flips  # noqa: E402
@@ -54,6 +59,30 @@ def consumer_kills(deadline: float, seed: int) -> str:
         f"{campaign.lives} kills, {len(campaign.delivered)} delivered, "
         f"{len(campaign.confirmed)} acknowledgements answered, 0 lost, 0 invented"
     )
+
+
+def replicas(deadline: float, seed: int) -> str:
+    """Reads and writes at a leader and its replica, both stopped now and then, linearizable."""
+    runs = operations = 0
+    while time.monotonic() < deadline or runs == 0:
+        operations += replica_histories(seed + runs)
+        runs += 1
+    return f"{2 * runs} histories of {operations} operations, all linearizable"
+
+
+def remote_copies(deadline: float, seed: int) -> str:
+    """A mirror and a source of another server, while both servers and the way there break."""
+    told = []
+    for kind in ("jetspark", "nats-server"):
+        half = time.monotonic() + (deadline - time.monotonic()) / (2 if kind == "jetspark" else 1)
+        with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+            campaign = RemoteCopies(Path(folder), kind, seed)
+            try:
+                asyncio.run(campaign.run(half))
+            finally:
+                campaign.close()
+        told.append(f"{kind}: {campaign.broken} breaks, {campaign.published} messages")
+    return f"{'; '.join(told)}; 0 skipped, 0 doubled"
 
 
 def fuzz_protocol(deadline: float, seed: int) -> str:
@@ -117,15 +146,39 @@ def rewrites(deadline: float, seed: int) -> str:
     return f"{total} lives of rewritten segments, always exactly what was there"
 
 
+def spark_kills(deadline: float, seed: int) -> str:
+    """SIGKILL of Spark's executors and drivers while they write, in three strengths."""
+    with (
+        tempfile.TemporaryDirectory(dir=Path.cwd()) as folder,
+        sync.Server(store_dir=f"{folder}/store") as server,
+    ):
+        return run_spark_kills(
+            server.client_url, Path(folder), seed=seed, lives=2, deadline=deadline
+        )
+
+
+def spark_standalone(_deadline: float, _seed: int) -> str:
+    """A Connect server on a standalone master and worker, once: it takes what it takes."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
+        folder = Path(name)
+        with standalone(folder) as master, connect_server(folder, master) as remote:
+            copy_stream(folder, remote)
+    return "a client copied a stream through Connect and standalone, every row once"
+
+
 CAMPAIGNS: tuple[Campaign, ...] = (
     kills,
     consumer_kills,
+    remote_copies,
+    replicas,
     crashes,
     batches,
     flips,
     mutations,
     rewrites,
     fuzz_protocol,
+    spark_kills,
+    spark_standalone,
 )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jetspark.client.client import Client, connect
-    from jetspark.server.server import Server
+    from jetspark.embedded import Server
     from jetspark.version import COMPILED
     from jetspark.version import VERSION as __version__  # noqa: N811 - PEP 396's name
 
@@ -16,7 +16,7 @@ __all__ = ["COMPILED", "Client", "Server", "__version__", "connect"]
 _HOME = {
     "COMPILED": ("jetspark.version", "COMPILED"),
     "Client": ("jetspark.client.client", "Client"),
-    "Server": ("jetspark.server.server", "Server"),
+    "Server": ("jetspark.embedded", "Server"),
     "__version__": ("jetspark.version", "VERSION"),
     "connect": ("jetspark.client.client", "connect"),
 }

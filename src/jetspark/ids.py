@@ -1,5 +1,6 @@
 """Identifiers: NUIDs as NATS clients make them, and inbox subjects built from them."""
 
+import hashlib
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -67,6 +68,12 @@ class Nuid:
 def short_id(number: int) -> str:
     """Return 8 characters made of a random number, as servers name consumers nobody named."""
     return _format_base62(number, _SHORT_LENGTH)
+
+
+def name_hash(name: str) -> str:
+    """Return the 8 characters that released servers stand for a name with (SHA-256, base 62)."""
+    digest = hashlib.sha256(name.encode()).digest()
+    return "".join(_DIGITS[byte % _BASE] for byte in digest[:_SHORT_LENGTH])
 
 
 def new_inbox(nuid: Nuid, prefix: str = "_INBOX") -> str:

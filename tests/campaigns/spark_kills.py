@@ -1,19 +1,25 @@
-"""Spark's driver is killed in the middle of three queries, one for each strength (spark.md 6.4).
+"""Executors and drivers of Spark are killed in the middle of three queries (spark.md 6.4).
 
-``python -m tests.campaigns.spark_kills`` fills a stream and copies it into three others: by
-message ids (A), with a ledger (B), with markers (C). The process group of driver and JVM is killed
-with SIGKILL while they write, several times, and started again from the checkpoints. In the end
-the multiset of (origin, payload) in each copy must be that of the stream.
+A stream is copied into three others by one job on a local cluster, one query for each strength of
+exactly once: by message ids (A), with a ledger (B), with markers (C). Executors and whole drivers
+are ended with SIGKILL while they write, and the job starts again from its checkpoints. Rows carry
+their origin: in the end the multiset of (origin, payload) in each copy must be that of the stream.
+
+``tests/spark/test_kills.py`` is the short form, ``make torture`` the long one;
+``python -m tests.campaigns.spark_kills --lives 5 --url nats://...`` runs it on any server.
 """
 
 import argparse
+import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -21,29 +27,138 @@ from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 
-ROWS: Final = 40_000
-PER_TRIGGER: Final = 2_000
 LEDGER: Final = "LEDGER"
 WRITES: Final = {
     "IDS": {},
     "LEDGERED": {"ledgerBucket": LEDGER},
     "MARKED": {"publishMode": "atomic", "ledgerSubject": "MARKED.ledger"},
 }
+CLUSTER: Final = "local-cluster[2,1,1024]"
+SETTINGS: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
+# A job that neither stores nor ends for so long is stuck, which is a failure as well.
+PATIENCE_S: Final = 120.0
 
 
-def copy(url: str, folder: Path) -> None:
+class SparkKills:
+    """One stream, its three copies, and the lives of the job that copies."""
+
+    def __init__(self, url: str, folder: Path, *, rows: int, per_trigger: int) -> None:
+        self._url = url
+        self._folder = folder
+        self._rows = rows
+        self._per_trigger = per_trigger
+        self._client = sync.connect(url)
+        self._jetstream = self._client.jetstream()
+        self.lives = 0
+        self.executors_killed = 0
+        self.drivers_killed = 0
+
+    def fill(self) -> None:
+        """Make the streams and the rows; equal payloads must not be taken for one row."""
+        self._jetstream.create_key_value(KeyValueConfig(bucket=LEDGER))
+        for name in ("ORIGIN", *WRITES):
+            self._jetstream.create_stream(
+                StreamConfig(
+                    name=name,
+                    subjects=(f"{name}.>",),
+                    allow_direct=True,
+                    allow_batched=True,
+                    allow_atomic=True,
+                )
+            )
+        with self._jetstream.fast_publisher() as publisher:
+            publisher.extend(
+                ["ORIGIN.row"] * self._rows, [_payload(row) for row in range(1, self._rows + 1)]
+            )
+
+    def live(
+        self,
+        *,
+        executor_at: float | None = None,
+        driver_at: float | None = None,
+        master: str = CLUSTER,
+    ) -> int:
+        """Run the job once; kill when these shares of all rows are stored. Its exit code."""
+        self.lives += 1
+        with self._job(master) as job:
+            if executor_at is not None and self._reached(job, executor_at):
+                self._kill_executor(job.pid)
+            if driver_at is not None and self._reached(job, driver_at):
+                _kill_all(job.pid)
+                self.drivers_killed += 1
+            return job.wait(timeout=3 * PATIENCE_S)
+
+    def stored(self) -> int:
+        """How many messages the copies hold, markers included."""
+        return sum(self._jetstream.stream(name).cached_info.state.messages for name in WRITES)
+
+    def differences(self) -> dict[str, tuple[int, int]]:
+        """For each copy: how many rows are lost, and how many are too many."""
+        due = Counter((row, _payload(row)) for row in range(1, self._rows + 1))
+        found: dict[str, tuple[int, int]] = {}
+        for target in WRITES:
+            copied: Counter[tuple[int, bytes]] = Counter()
+            for chunk in self._jetstream.stream(target).scan(filters=(f"{target}.row.*",)):
+                for subject, payload in zip(chunk.subjects, chunk.payloads, strict=True):
+                    copied[int(subject.rpartition(".")[2]), payload] += 1
+            found[target] = ((due - copied).total(), (copied - due).total())
+        return found
+
+    def close(self) -> None:
+        """Close the connection that looks at the streams."""
+        self._client.close()
+
+    @contextlib.contextmanager
+    def _job(self, master: str) -> Iterator["subprocess.Popen[bytes]"]:
+        log = self._folder / f"life{self.lives}.log"
+        command = [sys.executable, "-m", "tests.campaigns.spark_kills", "--job"]
+        command += [self._url, str(self._folder), master, str(self._per_trigger)]
+        with log.open("wb") as out:
+            job = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+        try:
+            yield job
+        finally:
+            _kill_all(job.pid)
+            job.wait()
+
+    def _reached(self, job: "subprocess.Popen[bytes]", share: float) -> bool:
+        """Wait until so much is stored; False when the job has ended before."""
+        wanted = share * self._rows * len(WRITES)
+        stored, deadline = -1, 0.0
+        while job.poll() is None:
+            now = self.stored()
+            if now >= wanted:
+                return True
+            if now > stored:
+                stored, deadline = now, time.monotonic() + PATIENCE_S
+            assert time.monotonic() < deadline, f"life {self.lives} stores nothing any more"
+            time.sleep(0.02)
+        return False
+
+    def _kill_executor(self, job: int) -> None:
+        executors = [pid for pid in _descendants(job) if EXECUTOR in _command(pid)]
+        if executors:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(executors[0], signal.SIGKILL)
+                self.executors_killed += 1
+
+
+def copy(url: str, folder: Path, master: str, per_trigger: str) -> None:
     """The job: three queries from their checkpoints to the end of the stream."""
     from pyspark.sql import functions as f
 
     from jetspark.spark import session
 
-    spark = session("kills", master="local[2]", config={"spark.ui.enabled": "false"})
+    spark = session("kills", master=master, config=SETTINGS)
     source = spark.readStream.format("jetstream").options(servers=url, stream="ORIGIN")
-    source = source.options(startingOffsets="earliest", maxOffsetsPerTrigger=str(PER_TRIGGER))
+    # A replay must have the same partitions, whichever machine it runs on.
+    source = source.options(startingOffsets="earliest", minPartitions="2")
     queries = []
     for target, options in WRITES.items():
+        rows = source.option("maxOffsetsPerTrigger", per_trigger).load()
         subject = f.concat(f.lit(f"{target}.row."), f.col("seq")).alias("subject")
-        writer = source.load().select(subject, "data").writeStream.format("jetstream")
+        writer = rows.select(subject, "data").writeStream.format("jetstream")
         writer = writer.options(servers=url, stream=target, **options)
         writer = writer.option("checkpointLocation", str(folder / target))
         queries.append(writer.trigger(availableNow=True).start())
@@ -52,89 +167,83 @@ def copy(url: str, folder: Path) -> None:
     spark.stop()
 
 
-def campaign(url: str, folder: Path, kills: int) -> bool:
-    """Run the job with ``kills`` kills; say what is stored and whether it is right."""
-    with sync.connect(url) as client:
-        jetstream = client.jetstream()
-        _fill(jetstream)
-        for number in range(1, kills + 2):
-            last = number == kills + 1
-            goal = ROWS * len(WRITES) * number // (kills + 2)
-            code = _run(jetstream, url, folder, None if last else goal)
-            _say(f"run {number}: {'ended' if last else 'killed'}, {_count(jetstream)} stored")
-            if last and code:
-                _say(f"the last run failed with {code}")
-                return False
-        verdicts = [_verdict(jetstream, target) for target in WRITES]
-        return all(verdicts)
+def campaign(url: str, folder: Path, *, seed: int, lives: int, deadline: float) -> str:
+    """Kill at random places, for so many lives and so long; the last life ends by itself."""
+    dice = random.Random(seed)
+    kills = SparkKills(url, folder, rows=40_000, per_trigger=1_000)
+    try:
+        kills.fill()
+        while kills.lives < lives or time.monotonic() < deadline:
+            share = kills.stored() / (kills._rows * len(WRITES))
+            if share > 0.9:
+                break
+            at = share + dice.uniform(0.02, 0.2)
+            kills.live(executor_at=at if dice.random() < 0.7 else None, driver_at=at + 0.1)
+        code = kills.live()
+        assert code == 0, (folder / f"life{kills.lives}.log").read_text()[-3000:]
+        found = kills.differences()
+        assert set(found.values()) == {(0, 0)}, f"rows lost and too many: {found}"
+    finally:
+        kills.close()
+    return (
+        f"{kills.lives} lives, {kills.executors_killed} executors and {kills.drivers_killed} "
+        f"drivers killed, {kills._rows} rows in each of {', '.join(WRITES)}, 0 lost, 0 too many"
+    )
 
 
-def _fill(jetstream: sync.JetStream) -> None:
-    jetstream.create_key_value(KeyValueConfig(bucket=LEDGER))
-    for name in ("ORIGIN", *WRITES):
-        jetstream.create_stream(
-            StreamConfig(
-                name=name,
-                subjects=(f"{name}.>",),
-                allow_direct=True,
-                allow_batched=True,
-                allow_atomic=True,
-            )
-        )
-    # Payloads repeat, so that an id made of the payload alone would lose rows.
-    payloads = [b"%d" % (number % 1000) for number in range(ROWS)]
-    with jetstream.fast_publisher() as publisher:
-        publisher.extend(["ORIGIN.row"] * ROWS, payloads)
+def _payload(row: int) -> bytes:
+    return b"%d" % (row % 1000)
 
 
-def _run(jetstream: sync.JetStream, url: str, folder: Path, goal: int | None) -> int:
-    """Start the job; kill it when so much is stored, or let it end."""
-    command = [sys.executable, "-m", "tests.campaigns.spark_kills", "--job", url, str(folder)]
-    job = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
-    while goal is not None and job.poll() is None:
-        if _count(jetstream) >= goal:
-            os.killpg(job.pid, signal.SIGKILL)
-            break
-        time.sleep(0.02)
-    return job.wait()
+def _kill_all(job: int) -> None:
+    """End a job and whatever it has started, by their ids."""
+    for pid in (job, *_descendants(job)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
-def _count(jetstream: sync.JetStream) -> int:
-    return sum(jetstream.stream(name).cached_info.state.messages for name in WRITES)
+def _descendants(root: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                # pid (name) state parent ...; a name may hold blanks and brackets.
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found, waiting = list[int](), [root]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
 
 
-def _verdict(jetstream: sync.JetStream, target: str) -> bool:
-    stored: Counter[tuple[int, bytes]] = Counter()
-    for chunk in jetstream.stream(target).scan(filters=(f"{target}.row.*",)):
-        for subject, payload in zip(chunk.subjects, chunk.payloads, strict=True):
-            stored[int(subject.rpartition(".")[2]), payload] += 1
-    due = Counter((number + 1, b"%d" % (number % 1000)) for number in range(ROWS))
-    lost, extra = (due - stored).total(), (stored - due).total()
-    _say(f"{target}: {stored.total()} of {ROWS} rows, {lost} lost, {extra} too many")
-    return not lost and not extra
+def _command(pid: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return Path("/proc", str(pid), "cmdline").read_bytes()
+    return b""
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
-def main() -> int:
+def main() -> None:
     """Run the campaign on a server of its own, or on the one that ``--url`` names."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=2)
+    parser.add_argument("--lives", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=random.randrange(1, 2**31))
     parser.add_argument("--url", default="")
-    parser.add_argument("--job", nargs=2, metavar=("URL", "FOLDER"))
-    arguments = parser.parse_args()
-    if arguments.job:
-        copy(arguments.job[0], Path(arguments.job[1]))
-        return 0
-    with tempfile.TemporaryDirectory() as folder:
-        if arguments.url:
-            return 0 if campaign(arguments.url, Path(folder), arguments.kills) else 1
-        with sync.Server(store_dir=f"{folder}/store") as server:
-            return 0 if campaign(server.client_url, Path(folder), arguments.kills) else 1
+    parser.add_argument("--job", nargs=4, metavar=("URL", "FOLDER", "MASTER", "PER_TRIGGER"))
+    given = parser.parse_args()
+    if given.job:
+        url, folder, master, per_trigger = given.job
+        copy(url, Path(folder), master, per_trigger)
+        return
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        url = given.url
+        if not url:
+            server = sync.Server(store_dir=f"{name}/store")
+            url = stack.enter_context(server).client_url
+        told = campaign(url, Path(name), seed=given.seed, lives=given.lives, deadline=0.0)
+        sys.stdout.write(f"seed {given.seed}: {told}\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

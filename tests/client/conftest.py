@@ -1,27 +1,29 @@
 """Servers to test the client against: the released nats-server, and ours."""
 
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.servers import ServerProcess
+from tests.client.servers import ReplicaProcess, ServerProcess
 
 from jetspark.client import Client, connect
 from jetspark.ids import Nuid
 
 KINDS = ["nats-server", "jetspark"]
+# JETSPARK_THROUGH_REPLICA=1: everything through a read replica instead (tools/torture.py).
+if os.environ.get("JETSPARK_THROUGH_REPLICA"):
+    KINDS = ["replica of nats-server", "replica of jetspark"]
 NUID = Nuid()
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
 # Tests that our server cannot pass yet, and what it lacks. They are expected to fail: the day one
 # passes, it is reported, and its line here goes.
-LACKING = {
-    "test_a_get_from_the_leader_that_must_see_a_sequence": "client text for 10180 of MSG.GET",
-}
+LACKING: dict[str, str] = {}
 # Whole modules likewise; they are not even tried, because what a server lacks it answers with
 # silence.
 LACKING_MODULES: dict[str, str] = {}
@@ -43,20 +45,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 
 
+def started(kind: str, folder: Path) -> ServerProcess:
+    """A server of a kind."""
+    leader = kind.removeprefix("replica of ")
+    return ServerProcess(kind, folder, "-js") if leader == kind else ReplicaProcess(leader, folder)
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], ServerProcess]]:
+    """One server of each kind for the whole run, whichever parameter comes next."""
+    running: dict[str, ServerProcess] = {}
+
+    def start(kind: str) -> ServerProcess:
+        if kind not in running:
+            running[kind] = started(kind, tmp_path_factory.mktemp("store"))
+        return running[kind]
+
+    yield start
+    for each in running.values():
+        each.kill()
+
+
 @pytest.fixture(scope="session", params=KINDS)
 def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ServerProcess]:
-    """One server of each kind for the whole run; tests use names of their own."""
-    running = ServerProcess(request.param, tmp_path_factory.mktemp("store"), "-js")
-    yield running
-    running.kill()
+    request: pytest.FixtureRequest, servers: Callable[[str], ServerProcess]
+) -> ServerProcess:
+    """A server that all tests share; they use names of their own."""
+    return servers(request.param)
 
 
 @pytest.fixture(params=KINDS)
 def own_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerProcess]:
     """A server that the test may kill."""
-    running = ServerProcess(request.param, tmp_path, "-js")
+    running = started(request.param, tmp_path)
     yield running
     running.kill()
 
@@ -69,7 +90,8 @@ def nats_server(tmp_path: Path) -> Iterator[Callable[..., ServerProcess]]:
     def start(config: str) -> ServerProcess:
         file = tmp_path / f"server{len(started)}.conf"
         file.write_text(config)
-        running = ServerProcess("nats-server", tmp_path / "store", "-c", str(file))
+        store = tmp_path / f"store{len(started)}"
+        running = ServerProcess("nats-server", store, "-c", str(file))
         started.append(running)
         return running
 

@@ -34,8 +34,8 @@ class Operator:
         self._key = KeyPair.generate(OPERATOR)
         self._account = KeyPair.generate(ACCOUNT)
 
-    def config(self) -> str:
-        """The settings of a server with the account preloaded."""
+    def config(self, *, jetstream: bool = False) -> str:
+        """The settings of a server with the account preloaded, with JetStream if asked for."""
         operator = encode(
             {
                 "sub": self._key.public_key,
@@ -44,25 +44,28 @@ class Operator:
             },
             self._key,
         )
-        limits = dict.fromkeys(
-            ("subs", "data", "payload", "imports", "exports", "conn", "leaf"), -1
-        )
-        account = encode(
-            {
-                "sub": self._account.public_key,
-                "name": "A",
-                "nats": {
-                    "type": "account",
-                    "version": 2,
-                    "limits": limits | {"wildcards": True},
-                },
-            },
-            self._key,
-        )
+        names = ["subs", "data", "payload", "imports", "exports", "conn", "leaf"]
+        plain = self._claims(self._account, dict.fromkeys(names, -1))
+        preloaded = f"{self._account.public_key}: {plain}"
+        more = ""
+        if jetstream:
+            stored = ["mem_storage", "disk_storage", "streams", "consumer"]
+            account = self._claims(self._account, dict.fromkeys([*names, *stored], -1))
+            # JetStream needs a system account, which has none itself.
+            system = KeyPair.generate(ACCOUNT)
+            preloaded = (
+                f"{self._account.public_key}: {account}, "
+                f"{system.public_key}: {self._claims(system, dict.fromkeys(names, -1))}"
+            )
+            more = f"system_account: {system.public_key}\njetstream: enabled\n"
         return (
-            f"operator: {operator}\nresolver: MEMORY\n"
-            f"resolver_preload: {{ {self._account.public_key}: {account} }}\n"
+            f"operator: {operator}\nresolver: MEMORY\nresolver_preload: {{ {preloaded} }}\n{more}"
         )
+
+    def _claims(self, account: KeyPair, limits: dict[str, int]) -> str:
+        """The JWT of an account."""
+        kind = {"type": "account", "version": 2, "limits": limits | {"wildcards": True}}
+        return encode({"sub": account.public_key, "name": "A", "nats": kind}, self._key)
 
     def user(self, **more: Any) -> tuple[str, KeyPair]:
         """A user's JWT and key; ``more`` are further claims, such as ``exp``."""

@@ -54,6 +54,29 @@ class ServerProcess:
         self.process.stderr.close()
 
 
+# What replicas copy.
+COPIED = os.environ.get("JETSPARK_COPIED", "*")
+
+
+class ReplicaProcess(ServerProcess):
+    """A read replica of ours in front of a leader of its own (docs/replicas.md).
+
+    Tests of the client pass through it as at the leader.
+    """
+
+    def __init__(self, leader: str, folder: Path) -> None:
+        self.leader = ServerProcess(leader, folder / "leader", "-js")
+        flags = ("--replica-of", self.leader.url, "--streams", COPIED)
+        super().__init__("jetspark", folder / "replica", *flags)
+        if leader != "jetspark":
+            self.kind = leader
+
+    def kill(self) -> None:
+        """End both."""
+        super().kill()
+        self.leader.kill()
+
+
 def command(kind: str) -> list[str]:
     """How a server of this kind is started; skips the test where there is none."""
     if kind == "jetspark":

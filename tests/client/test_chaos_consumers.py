@@ -53,7 +53,7 @@ async def campaign(server: Any, name: str, read: Callable[[Client], Awaitable[No
         await direct.jetstream().create_stream(
             StreamConfig(name=name, subjects=(f"{name}.>",), allow_direct=True)
         )
-        async with await connect(proxy.url, timeout=2.0, **QUICK) as nc:
+        async with await connect(proxy.url, timeout=5.0, **QUICK) as nc:
             reading = asyncio.ensure_future(read(nc))
             await asyncio.gather(
                 publishing(direct, name), cutting(proxy, random.Random(5), reading.done)
@@ -159,7 +159,7 @@ async def test_a_watch_ends_with_the_last_value_of_every_key(server: Any, name: 
             written["end"] = b""
             await kv.put("end", b"")
 
-        async with asyncio.timeout(50), await connect(proxy.url, timeout=2.0, **QUICK) as nc:
+        async with asyncio.timeout(50), await connect(proxy.url, timeout=5.0, **QUICK) as nc:
             reading = asyncio.ensure_future(read(nc))
             await asyncio.gather(write(), cutting(proxy, random.Random(7), reading.done))
             await reading

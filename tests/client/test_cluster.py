@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.client.cluster import Cluster
+from tests.client.fast_ingest import Ingest
 
 from jetspark.api.stream import StreamConfig
 from jetspark.client import JetStream, Stream, connect
@@ -40,25 +41,41 @@ async def test_the_other_nodes_are_discovered(cluster: Cluster) -> None:
 async def test_a_node_killed_while_publishing_loses_no_acknowledged_message(
     cluster: Cluster, name: str
 ) -> None:
-    """Issue 7, Proof: each publish is repeated under its id until it is acknowledged."""
+    """Issue 7, Proof: the node that the client is connected to and that leads the streams.
+
+    Each publish is repeated under its id until it is acknowledged. At the same time two fast
+    batches are under way, one of each kind.
+    """
     await cluster.wait_ready()
     async with await connect(cluster.urls, **QUICK) as nc:
+        stream, ingest = await ingested(nc.jetstream(timeout=5.0), name, 0)
+        node = int((await leader_of(stream)).removeprefix("n"))
+    others = [url for url in cluster.urls if url != cluster.urls[node]]
+    async with await connect([cluster.urls[node], *others], **QUICK) as nc:
         js = nc.jetstream(timeout=2.0)
-        stream = await js.create_stream(
-            StreamConfig(name=name, subjects=(name,), num_replicas=3, allow_direct=True),
-            timeout=20,
+        stream = await js.stream(name)
+        ingest = Ingest(js, stream, name, 6000)
+        _, lossy = await ingested(js, f"{name}-ok", 6000)
+        await js.create_stream(
+            StreamConfig(name=f"{name}-p", subjects=(f"{name}-p",), num_replicas=3), timeout=20
         )
-        publishing = Publishing(js, name)
-        await publishing.run(100)
-        node = cluster.node_of(nc.connected_server)
-        going_on = asyncio.ensure_future(publishing.run(200))
+        publishing = Publishing(js, f"{name}-p")
+        await publishing.run(50)
+        going_on = asyncio.gather(publishing.run(200), ingest.run("fail"), lossy.run("ok"))
+        await ingest.well_begun.wait()
+        await lossy.well_begun.wait()
         await asyncio.to_thread(cluster.kill, node)
-        await asyncio.wait_for(going_on, 60)
-        await asyncio.to_thread(cluster.start, node)
-        await cluster.wait_ready()
+        try:
+            await asyncio.wait_for(going_on, 60)
+        finally:
+            await asyncio.to_thread(cluster.start, node)
+            await cluster.wait_ready()
 
         assert cluster.node_of(nc.connected_server) != node
-        await publishing.check(stream)
+        await publishing.check(await js.stream(f"{name}-p"))
+        assert ingest.batches > 1
+        await ingest.check()
+        await lossy.check(exact=False)
 
 
 async def test_leaders_that_step_down_lose_no_acknowledged_message(
@@ -115,6 +132,34 @@ async def leader_of(stream: Stream) -> str:
             if placed is not None and placed.leader:
                 return placed.leader
             await asyncio.sleep(0.05)
+
+
+async def ingested(js: JetStream, name: str, count: int) -> tuple[Stream, Ingest]:
+    """A stream on three nodes and an ingest for it."""
+    config = StreamConfig(
+        name=name, subjects=(name,), num_replicas=3, allow_batched=True, allow_direct=True
+    )
+    stream = await js.create_stream(config, timeout=20)
+    return stream, Ingest(js, stream, name, count)
+
+
+@pytest.mark.parametrize("gap", ["fail", "ok"])
+async def test_fast_ingest_over_leader_changes(cluster: Cluster, name: str, gap: str) -> None:
+    """ADR-50: with gaps allowed the batch survives; otherwise it says where it ended."""
+    await cluster.wait_ready()
+    async with await connect(cluster.urls, **QUICK) as nc:
+        js = nc.jetstream(timeout=5.0)
+        stream, ingest = await ingested(js, name, 6000)
+        before = await leader_of(stream)
+        going_on = asyncio.ensure_future(ingest.run(gap))
+        await ingest.well_begun.wait()
+        await nc.request(f"$JS.API.STREAM.LEADER.STEPDOWN.{name}", timeout=20)
+        await going_on
+
+        assert await leader_of(stream) != before
+        assert ingest.lost if gap == "ok" else ingest.batches > 1
+        assert not ingest.looked_up
+        await ingest.check()
 
 
 async def test_a_lame_duck_is_announced_and_left(cluster: Cluster, name: str) -> None:

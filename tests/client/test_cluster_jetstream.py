@@ -1,11 +1,13 @@
 """Consumers, watches and read-after-write on a real cluster of three (issue 7, Proof)."""
 
 import asyncio
+import random
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.client.cluster import Cluster
+from tests.integration.remotes import HUB, as_copied, caught_up, copying, make, rows, until
 
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import AckPolicy
@@ -116,6 +118,38 @@ async def test_reading_goes_on_over_a_step_down_and_a_killed_node(
         assert kind == "pull" or seen == list(range(1, 61))
 
 
+async def test_a_remote_mirror_of_three_copies_misses_nothing(cluster: Cluster, name: str) -> None:
+    """Issue 9: the leader steps down, then the node that the copy reads from is killed."""
+    killed: int | None = None
+    async with await opened(cluster) as nc, copying(",".join(cluster.urls)) as server:
+        js = nc.jetstream(timeout=10.0)
+        config = StreamConfig(name=name, subjects=(name,), num_replicas=3, allow_direct=True)
+        await js.create_stream(config, timeout=20)
+        try:
+            async with await connect(server.client_url) as here:
+                await make(here, "M", mirror={"name": name, "external": HUB})
+                await make(here, "S", sources=[{"name": name, "external": HUB}])
+                for n in range(1, 91):
+                    await published(js, name, n)
+                    if n == 30:
+                        await step_down(nc, name)
+                    if n == 60:
+                        killed = 0  # the first of the URLs
+                        await asyncio.to_thread(cluster.kill, killed)
+                last = (await (await js.stream(name)).info(timeout=10)).state.last_seq
+                await caught_up(here, "M", last)
+                await until(here, "S", lambda found: found["sources"][0]["lag"] == 0)
+
+                theirs = await rows(nc, name)
+                assert [row[4] for row in theirs] == [b"%d" % n for n in range(1, 91)]
+                assert await rows(here, "M") == as_copied(theirs)
+                assert [row[4] for row in await rows(here, "S")] == [row[4] for row in theirs]
+        finally:
+            if killed is not None:
+                await asyncio.to_thread(cluster.start, killed)
+                await cluster.wait_ready()
+
+
 async def test_a_handle_reads_its_own_writes_on_three_copies(cluster: Cluster, name: str) -> None:
     """ADR-53 on servers without it: never a silent stale read, whoever answers."""
     async with await opened(cluster) as nc:
@@ -125,12 +159,53 @@ async def test_a_handle_reads_its_own_writes_on_three_copies(cluster: Cluster, n
         for n in range(200):
             await kv.put("k", b"%d" % n)
             assert (await kv.get("k")).value == b"%d" % n
-        await kv.put_many({f"m.{n}": b"%d" % n for n in range(300)})
-        found = await kv.get_many([f"m.{n}" for n in range(300)])
+        many = {f"m.{n}": b"%d" % n for n in range(300)}
+        await kv.put_many(many)
+        found = await kv.get_many(list(many))
         keys = [key async for key in kv.keys("m.*")]
 
-        assert len(found) == 300
-        assert len(keys) == 300
+        assert {key: entry.value for key, entry in found.items()} == many
+        assert sorted(keys) == sorted(many)
+
+
+async def test_read_after_write_with_a_paused_follower(cluster: Cluster, name: str) -> None:
+    """It is asked while it sleeps; test_late_follower has a copy that is certainly behind."""
+    async with await opened(cluster) as nc:
+        js = nc.jetstream(timeout=10.0)
+        config = KeyValueConfig(bucket=name, replicas=3, history=1)
+        kv = await js.create_key_value(config, timeout=20)
+        await kv.put("k", b"old")
+        info = await (await js.stream(f"KV_{name}")).info()
+        assert info.cluster is not None
+        mine, leader = cluster.node_of(nc.connected_server), int(info.cluster.leader[1:])
+        follower = next(node for node in range(3) if node not in {mine, leader})
+        behind = await connect(cluster.urls[follower], ignore_discovered=True, timeout=20.0)
+        async with behind:
+            copy = await behind.jetstream(timeout=20.0).key_value(name)
+            assert (await copy.get("k")).value == b"old"
+            for turn in range(3):
+                cluster.pause(follower)
+                try:
+                    many = {f"m.{n}": b"%d.%d" % (turn, n) for n in range(200)}
+                    await kv.put_many(many)
+                    last = await put_again(kv, "k", b"%d" % turn)
+                    asked = [
+                        asyncio.ensure_future(copy.get("k", min_last_revision=last))
+                        for _ in range(20)
+                    ]
+                    all_of_them = asyncio.ensure_future(
+                        copy.get_many(list(many), min_last_revision=last)
+                    )
+                    await asyncio.sleep(0.05)  # the requests are with the sleeper
+                finally:
+                    cluster.resume(follower)
+                answers = await asyncio.gather(*asked)
+                found = await all_of_them
+
+                assert {(entry.revision, entry.value) for entry in answers} == {
+                    (last, b"%d" % turn)
+                }
+                assert {key: entry.value for key, entry in found.items()} == many
 
 
 async def test_a_watch_misses_nothing_over_step_downs(cluster: Cluster, name: str) -> None:
@@ -172,8 +247,12 @@ async def test_a_transaction_and_an_object_on_three_copies(cluster: Cluster, nam
         async with kv.transaction() as tx:
             for n in range(50):
                 tx.create(f"k.{n}", b"%d" % n)
-        info = await store.put("a", bytes(1_000_000))
+        data = random.Random(1).randbytes(1_000_000)
+        info = await store.put("a", data)
 
         highest = max(tx.revisions.values())
-        assert len(await kv.get_many(list(tx.revisions), min_last_revision=highest)) == 50
-        assert await store.get("a", min_last_seq=info.seq) == bytes(1_000_000)
+        found = await kv.get_many(list(tx.revisions), min_last_revision=highest)
+        assert {key: (entry.revision, entry.value) for key, entry in found.items()} == {
+            f"k.{n}": (tx.revisions[f"k.{n}"], b"%d" % n) for n in range(50)
+        }
+        assert await store.get("a", min_last_seq=info.seq) == data

@@ -15,11 +15,13 @@ from jetspark.client import Client, Consumer, JetStream, JetStreamMessage, PullG
 from jetspark.client.jetstream.consumer.explain import Reason
 from jetspark.errors import (
     BadName,
+    ConnectionClosed,
     ConsumerDeleted,
     ConsumerExists,
     ConsumerNotFound,
     Error,
     NoResponders,
+    PinIdMismatch,
     PullRefused,
     RequestTimeout,
     SubscribeRefused,
@@ -281,6 +283,27 @@ async def test_a_pinned_client_keeps_its_place(client: Connect, name: str) -> No
                 await asyncio.wait_for(anext(messages), 0.3)
 
 
+async def test_an_unpinned_client_leaves_its_place_to_another(client: Connect, name: str) -> None:
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 3)
+        consumer = await made(
+            stream,
+            durable_name="d",
+            priority_groups=("g",),
+            priority_policy=PriorityPolicy.PINNED_CLIENT,
+            priority_timeout=seconds(60),
+        )
+        other = await stream.consumer("d")
+        group = PullGroup(name="g")
+        assert numbers(await consumer.fetch(1, group=group)) == [1]
+        await consumer.unpin("g")
+
+        assert numbers(await other.fetch(1, group=group)) == [2]
+        with pytest.raises(PinIdMismatch):
+            await consumer.fetch(1, group=group, timeout=1)
+        assert numbers(await other.fetch(1, group=group)) == [3]
+
+
 # Acknowledgements.
 
 
@@ -302,6 +325,49 @@ async def test_acks_are_taken(client: Connect, name: str) -> None:
         assert second.is_settled
         assert third.is_settled
         assert not fourth.is_settled
+
+
+async def test_acks_are_published_to_the_reply_subject_as_it_is(
+    client: Connect, name: str
+) -> None:
+    """ADR-15: the JSAck without modification; the bytes of the ack types."""
+    async with client() as nc, client() as watcher:
+        stream = await filled(nc.jetstream(), name, 6)
+        consumer = await made(stream)
+        seen = await watcher.subscribe(f"$JS.ACK.{name}.>")
+        await watcher.flush()
+        messages = await consumer.fetch(6)
+        messages[0].ack()
+        messages[1].nak()
+        messages[2].nak(delay=1.5)
+        messages[3].term()
+        messages[4].term(reason="no")
+        messages[5].in_progress()
+        heard = [await seen.next_msg() for _ in range(6)]
+
+        assert [each.subject for each in heard] == [message.reply for message in messages]
+        assert [each.data for each in heard] == [
+            b"+ACK",
+            b"-NAK",
+            b'-NAK {"delay":1500000000}',
+            b"+TERM",
+            b"+TERM no",
+            b"+WPI",
+        ]
+
+
+async def test_an_ack_that_could_not_be_published_is_raised_and_can_be_repeated(
+    client: Connect, name: str
+) -> None:
+    """ADR-15: no error unless the publishing has one; marked *after* the successful publish."""
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 1)
+        (message,) = await (await made(stream)).fetch(1)
+
+    for _ in range(2):
+        with pytest.raises(ConnectionClosed):
+            message.ack()
+    assert not message.is_settled
 
 
 async def test_nak_delivers_again_at_once_or_later(client: Connect, name: str) -> None:
@@ -624,6 +690,24 @@ async def test_explain_says_why(client: Connect, name: str) -> None:
         await second.ack_sync()
         assert await reason() is Reason.NOTHING_PENDING
         assert "everything was delivered" in str(await consumer.explain())
+
+
+async def test_explain_knows_single_messages_on_our_server(client: Connect, name: str) -> None:
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 3)
+        consumer = await made(stream, max_deliver=1, ack_wait=milliseconds(100))
+        _, second, _ = await consumer.fetch(3)
+        await second.ack_sync()
+        ours = nc.server_info.jetspark is not None
+        # One that was delivered as often as it may be is given up when its time is over.
+        assert await consumer.fetch(1, timeout=0.3) == []
+        given_up = await consumer.explain(1)
+        acknowledged = await consumer.explain(2)
+
+        # CONSUMER.INFO alone cannot tell them apart.
+        assert given_up.reason is (Reason.MAX_DELIVER if ours else Reason.ACK_PENDING)
+        assert acknowledged.reason is (Reason.ACKNOWLEDGED if ours else Reason.ACK_PENDING)
+        assert "sequence 2" in str(acknowledged)
 
 
 async def test_a_consumer_of_new_messages_starts_there(client: Connect, name: str) -> None:

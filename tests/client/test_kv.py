@@ -9,6 +9,7 @@ import pytest
 from jetspark.api.enums import Compression, Discard, Storage
 from jetspark.api.stream import Republish, StreamConfig, StreamSource
 from jetspark.client import Client, JetStream, KeyValue, KeyValueConfig, Operation
+from jetspark.client.jetstream.kv.jetstream_backend import JetStreamBackend
 from jetspark.errors import (
     BadName,
     BucketExists,
@@ -463,6 +464,35 @@ async def test_purge_deletes_removes_markers(client: Connect, name: str) -> None
         assert [each.key for each in old] == ["c"]
 
 
+async def test_purge_deletes_spares_what_is_written_meanwhile(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key that gets a value between the listing and the removal keeps it."""
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name, history=5)
+        await kv.delete("first")
+        for key in ("a", "b"):
+            await kv.put(key, b"old")
+            await kv.delete(key)
+        erase = JetStreamBackend.erase
+
+        async def late(self: JetStreamBackend, key: str, **options: Any) -> None:
+            await kv.put(key, b"new")
+            await erase(self, key, **options)
+
+        assert await kv.purge_deletes(older_than=3600) == 3
+        kept = await kv.history(">")
+        monkeypatch.setattr(JetStreamBackend, "erase", late)
+        await kv.purge_deletes(older_than=0)
+
+        assert [(each.key, each.operation) for each in kept] == [
+            ("first", Operation.DEL),
+            ("a", Operation.DEL),
+            ("b", Operation.DEL),
+        ]
+        assert [each.value for each in await kv.history(">")] == [b"new"] * 3
+
+
 # Read after write.
 
 
@@ -531,9 +561,7 @@ async def test_a_mirror_reads_its_own_and_writes_to_its_origin(client: Connect, 
         mirror = await made(js, f"{name}-m", mirror=StreamSource(name=name))
         opened = await js.key_value(f"{name}-m")
         revision = await opened.put("b", b"2")
-        stream = await js.stream(f"KV_{name}-m")
-        while (await stream.info()).state.last_seq < revision:
-            pass
+        await opened.get("b", min_last_revision=revision)
 
         assert (await origin.get("b")).value == b"2"
         assert (await mirror.get("a")).value == b"1"
@@ -553,9 +581,7 @@ async def test_sources_appear_under_the_buckets_own_keys(client: Connect, name: 
             name,
             sources=(StreamSource(name=f"{name}-1"), StreamSource(name=f"KV_{name}-2")),
         )
-        stream = await js.stream(f"KV_{name}")
-        while (await stream.info()).state.messages < 2:
-            pass
+        await both.get("k1", min_last_revision=2)
 
         assert sorted(await keys_of(both)) == ["k1", "k2"]
         assert (await both.get("k2")).value == b"2"

@@ -35,6 +35,13 @@ async def made(js: JetStream, name: str, **changes: Any) -> KeyValue:
     return await js.create_key_value(KeyValueConfig(bucket=name, **changes))
 
 
+async def until(true: Callable[[], bool]) -> None:
+    """Let the others work until something has come about."""
+    async with asyncio.timeout(10):
+        while not true():
+            await asyncio.sleep(0.001)
+
+
 # Atomic batches (ADR-50).
 
 
@@ -209,7 +216,7 @@ async def test_a_lock_excludes_others_and_has_a_growing_token(client: Connect, n
                     assert inside == 1
                     tokens.append(lock.token)
                     assert lock.is_held
-                    await asyncio.sleep(0.001)
+                    await nc.flush()
                     inside -= 1
 
         await asyncio.gather(work(kv), work(theirs), work(kv))
@@ -228,7 +235,7 @@ async def test_a_lock_that_is_held_is_waited_for_and_given_up(client: Connect, n
             await second.acquire(timeout=0.2)
         assert not await second.try_acquire()
         waiting = asyncio.create_task(second.acquire())
-        await asyncio.sleep(0.05)
+        await until(lambda: bool(kv._watchers))
         await held.release()
 
         assert await waiting > token
@@ -242,9 +249,13 @@ async def test_a_lock_is_renewed_and_its_loss_is_noticed(client: Connect, name: 
     async with client() as nc:
         kv = await made(nc.jetstream(), name)
         async with kv.lock("l", ttl=1) as lock:
-            await asyncio.sleep(1.4)
+            async with await kv.watch("l", updates_only=True) as watcher:
+                # The end of the initial data, then four renewals: more than the time to live.
+                renewals = [await anext(watcher) for _ in range(5)]
             renewed = lock.is_held
-            assert (await kv.get("l")).revision > lock.token
+            assert [each.revision for each in renewals[1:] if each] == [
+                lock.token + n for n in (1, 2, 3, 4)
+            ]
             await kv.put("l", b"taken over")
             await asyncio.wait_for(lock.lost.wait(), 5)
 
@@ -287,13 +298,12 @@ async def test_one_candidate_leads(client: Connect, name: str) -> None:
                     return
 
         watching = asyncio.create_task(observe())
-        while not leaders:
-            await asyncio.sleep(0.001)
+        await until(lambda: bool(leaders))
         first = await one.campaign()
         assert (one.is_leader, two.is_leader) == (True, False)
         assert await two.leader() == "one"
         waiting = asyncio.create_task(two.campaign())
-        await asyncio.sleep(0.05)
+        await until(lambda: len(kv._watchers) == 2)
         await one.resign()
 
         assert await waiting > first
@@ -321,13 +331,9 @@ async def test_members_come_and_go(client: Connect, name: str) -> None:
             await member.announce(b"host-a2")
             assert dying._task is not None
             dying._task.cancel()
-            async with asyncio.timeout(10):
-                while ("b", False, b"") not in changes:
-                    await asyncio.sleep(0.01)
+            await until(lambda: ("b", False, b"") in changes)
             assert await group.list() == {"a": b"host-a2"}
-        async with asyncio.timeout(10):
-            while ("a", False, b"") not in changes:
-                await asyncio.sleep(0.01)
+        await until(lambda: ("a", False, b"") in changes)
         watching.cancel()
 
         assert changes == [
@@ -387,3 +393,25 @@ async def test_typed_values(client: Connect, name: str) -> None:
         ]
         with pytest.raises(CodecFailed, match="does not hold a Settings"):
             await settings.get("bad")
+
+
+async def test_typed_values_are_watched_listed_and_deleted(client: Connect, name: str) -> None:
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name, history=3)
+        settings = kv.typed(Settings)
+        await settings.put_many({"a": Settings("x"), "b": Settings("y")})
+        async with await settings.watch() as watcher:
+            first = [await anext(watcher) for _ in range(3)]
+            await kv.put("bad", b"no json")
+            await settings.delete("b")
+            with pytest.raises(CodecFailed, match="'bad'"):
+                await anext(watcher)
+            gone = await anext(watcher)
+        await settings.purge("bad")
+
+        assert [each and each.value for each in first] == [Settings("x"), Settings("y"), None]
+        assert gone is not None
+        assert (gone.key, gone.value, gone.operation) == ("b", None, "DEL")
+        assert [key async for key in settings.keys("*")] == ["a"]
+        assert [each.value async for each in settings.snapshot()] == [Settings("x")]
+        assert sorted([each.key async for each in settings.snapshot(at_revision=2)]) == ["a", "b"]

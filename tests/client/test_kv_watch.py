@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jetspark.api.consumer import ConsumerConfig
 from jetspark.client import (
     Client,
     Entry,
@@ -16,7 +17,9 @@ from jetspark.client import (
     KeyWatcher,
     Operation,
 )
-from jetspark.errors import BadName
+from jetspark.client.jetstream.consumer.ordered import OrderedReader
+from jetspark.client.jetstream.kv.follow import Follow
+from jetspark.errors import BadName, HeartbeatMissed
 from jetspark.units import seconds
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
@@ -33,6 +36,12 @@ async def keys_of(kv: KeyValue, *filters: str, **options: Any) -> list[str]:
 
 def seen(entries: list[Entry | None]) -> list[tuple[str, bytes] | None]:
     return [None if each is None else (each.key, each.value) for each in entries]
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not true():
+            await asyncio.sleep(0.001)
 
 
 async def take(watcher: KeyWatcher, count: int) -> list[Entry | None]:
@@ -114,6 +123,12 @@ async def test_keys_and_patterns_are_watched(client: Connect, name: str) -> None
         assert await keys("auth.username") == ["auth.username"]
         assert await keys("auth.>") == ["auth.username", "auth.x.y"]
         assert await keys("auth.*", "other") == ["auth.username", "other"]
+        # A consumer takes no filters that overlap; those within another one are left out.
+        assert await keys("auth.>", "auth.*", "other", "other") == [
+            "auth.username",
+            "auth.x.y",
+            "other",
+        ]
         with pytest.raises(BadName):
             await kv.watch("a b")
 
@@ -202,7 +217,16 @@ async def test_a_limit_marker_is_seen_as_a_purge(client: Connect, name: str) -> 
         await kv.create("a", b"2")
 
 
-async def test_a_watch_survives_the_loss_of_its_consumer(client: Connect, name: str) -> None:
+async def test_a_watch_survives_the_loss_of_its_consumer(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def impatient(follow: Follow, config: ConsumerConfig) -> OrderedReader:
+        reader = follow._stream
+        return OrderedReader(
+            reader.api, reader.stream, config, push=True, prefetch=1, heartbeat=0.1
+        )
+
+    monkeypatch.setattr(Follow, "_ordered", impatient)
     async with client() as nc:
         js = nc.jetstream()
         kv = await made(js, name)
@@ -211,11 +235,98 @@ async def test_a_watch_survives_the_loss_of_its_consumer(client: Connect, name: 
         async with await kv.watch() as watcher:
             await take(watcher, 2)
             reader: Any = watcher._source._reader  # type: ignore[attr-defined]
-            reader._source._monitor._alarm_ns = 300_000_000
             await stream.delete_consumer(reader.info.name)
             await kv.put("b", b"2")
             async with asyncio.timeout(20):
                 assert seen([await anext(watcher)]) == [("b", b"2")]
+
+
+async def test_a_gap_in_the_initial_data_shows_no_old_values(client: Connect, name: str) -> None:
+    """ADR-8: the latest values first; a consumer made anew must not begin with older ones."""
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name, history=5)
+        for key in ("a", "b", "c", "b", "c"):
+            await kv.put(key, key.encode())
+        async with await kv.watch() as watcher:
+            source: Any = watcher._source
+            queue = source._reader._source._subscription._pending.messages
+            await until(lambda: len(queue) >= 3)
+            del queue[1]
+            first = await take(watcher, 4)
+            await kv.put("a", b"1")
+            await kv.put("a", b"2")
+            later = await take(watcher, 2)
+
+        assert source._reader.restarts == 1
+        assert [each and (each.key, each.revision) for each in first] == [
+            ("a", 1),
+            ("b", 4),
+            ("c", 5),
+            None,
+        ]
+        assert seen(later) == [("a", b"1"), ("a", b"2")]
+
+
+async def test_no_change_is_missed_although_nothing_was_there_at_first(
+    client: Connect, name: str
+) -> None:
+    """A watch of keys without values, whose consumer is lost: every change counts all the same."""
+    async with client() as nc:
+        js = nc.jetstream()
+        kv = await made(js, name, history=5)
+        await kv.put("other", b"")
+        async with await kv.watch("a") as watcher:
+            assert await take(watcher, 1) == [None]
+            reader: Any = watcher._source._reader  # type: ignore[attr-defined]
+            await (await js.stream(f"KV_{name}")).delete_consumer(reader.info.name)
+            await kv.put("a", b"1")
+            await kv.put("a", b"2")
+            reader._on_alarm(HeartbeatMissed("the test says so"))
+
+            assert seen(await take(watcher, 2)) == [("a", b"1"), ("a", b"2")]
+
+
+async def test_a_callback_gets_what_iteration_would_give(client: Connect, name: str) -> None:
+    errors: list[Exception] = []
+    async with client(error_callback=errors.append) as nc:
+        kv = await made(nc.jetstream(), name)
+        await kv.put("a", b"1")
+        got: list[Entry | None] = []
+        enough = asyncio.Event()
+
+        async def on_entry(entry: Entry | None) -> None:
+            got.append(entry)
+            if len(got) == 1:
+                raise LookupError("told")
+            if len(got) == 3:
+                enough.set()
+
+        watcher = await kv.watch(callback=on_entry)
+        with pytest.raises(ValueError, match="callback"):
+            await anext(watcher)
+        await kv.put("b", b"2")
+        await asyncio.wait_for(enough.wait(), 10)
+        await watcher.stop()
+        await kv.put("c", b"3")
+        await nc.flush()
+
+        assert seen(got) == [("a", b"1"), None, ("b", b"2")]
+        assert [str(error) for error in errors] == ["told"]
+
+
+async def test_a_callback_may_end_its_watch(client: Connect, name: str) -> None:
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name)
+        ended = asyncio.Event()
+
+        async def on_entry(_: Entry | None) -> None:
+            await watcher.stop()
+            ended.set()
+
+        watcher = await kv.watch(callback=on_entry)
+
+        await asyncio.wait_for(ended.wait(), 10)
+        await watcher.stop()
 
 
 async def test_stop_and_close_end_watches(client: Connect, name: str) -> None:

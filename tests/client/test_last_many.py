@@ -8,6 +8,8 @@ import pytest
 
 from jetspark.api.stream import StreamConfig
 from jetspark.client import Client, JetStream, Stream
+from jetspark.client.jetstream.kv.follow import Follow
+from jetspark.client.jetstream.last_many import LastMany
 from jetspark.errors import MinLastSequence, NotSupported
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
@@ -119,3 +121,73 @@ async def test_what_makes_no_sense_is_refused(client: Connect, name: str) -> Non
             stream.get_last_many(["foo"], up_to_seq=1, up_to_time=1)
         with pytest.raises(ValueError, match="from 0 on"):
             stream.get_last_many(["foo"], batch=-1)
+
+
+# With a consumer: several copies on a server that cannot prove how new one is (decisions.md,
+# ADR-53 item 3). test_late_follower.py has the real thing; here pages are simply not believed.
+
+
+@pytest.fixture
+def unproven(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LastMany, "_is_proven", lambda *_: False)
+    monkeypatch.setattr(LastMany, "_can_trust_one_copy", refuse)
+
+
+async def refuse(*_: object) -> bool:
+    return False
+
+
+@pytest.mark.usefixtures("unproven")
+async def test_what_pages_cannot_prove_is_read_with_a_consumer(client: Connect, name: str) -> None:
+    async with client() as nc:
+        stream = await users(nc.jetstream(), name)
+        fourth = await stream.get_msg(seq=4)
+        past = [b"Bob", b"Smith", b"1 Main Street"]
+
+        assert await values(stream, [f"{name}.>"]) == [b"Bob", b"Smith", b"10 Oak Lane"]
+        assert await values(stream, [f"{name}.1234.address", f"{name}.1234.name"]) == [
+            b"Bob",
+            b"10 Oak Lane",
+        ]
+        assert await values(stream, [f"{name}.>"], up_to_seq=3) == past
+        assert await values(stream, [f"{name}.>"], up_to_time=fourth.time_ns - 1) == past
+        assert await values(stream, [f"{name}.none"], min_last_seq=4) == []
+        with pytest.raises(MinLastSequence):
+            await values(stream, [f"{name}.>"], min_last_seq=5, timeout=0.7)
+
+
+@pytest.mark.usefixtures("unproven")
+async def test_a_consumer_that_starts_late_shows_the_moment_all_the_same(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is published between the bound and the consumer is not shown; what was there is."""
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await users(js, name)
+        start = Follow.start
+        late = iter([f"{name}.1234.address", f"{name}.1234.new"])
+
+        async def start_late(self: Follow, **options: Any) -> None:
+            for subject in late:
+                await js.publish(subject, b"late")
+            await start(self, **options)
+
+        monkeypatch.setattr(Follow, "start", start_late)
+
+        assert await values(stream, [f"{name}.>"]) == [b"Bob", b"Smith", b"10 Oak Lane"]
+
+
+async def test_pages_behind_a_proven_one_are_read_with_a_consumer(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LastMany, "_is_proven", lambda _self, _page, cursor: not cursor)
+    monkeypatch.setattr(LastMany, "_can_trust_one_copy", refuse)
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await users(js, name)
+        seen = []
+        async for message in stream.get_last_many([f"{name}.>"], batch=1):
+            seen.append(message.data)
+            await js.publish(f"{name}.1234.address", b"moved")
+
+        assert seen == [b"Bob", b"Smith", b"10 Oak Lane"]

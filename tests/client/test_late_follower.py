@@ -15,7 +15,8 @@ from tests.client.cluster import Cluster
 from tests.client.scripted import unused_port
 
 from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, Stream, connect
+from jetspark.client import Client, JetStream, Stream, StreamMessage, connect
+from jetspark.client.pager import Pager
 from jetspark.errors import MinLastSequence, NoResponders
 
 LATE = 2  # the node behind the proxies
@@ -61,6 +62,26 @@ async def served_directly(nc: Client) -> None:
             await asyncio.sleep(0.05)
 
 
+async def check_last_many(js: JetStream, copy: Stream) -> int:
+    """decisions.md, ADR-53 item 3: in pages, and as of a sequence, never from the past."""
+    acks = [await js.publish(f"t.{n}", b"new") for n in (0, 2)]
+    last = acks[-1].seq
+    pages, bounded, nothing = await asyncio.gather(
+        seen(copy.get_last_many(["t.*"], batch=1, min_last_seq=last)),
+        seen(copy.get_last_many(["t.*"], up_to_seq=last, min_last_seq=last)),
+        seen(copy.get_last_many(["none.*"], min_last_seq=last)),
+    )
+
+    assert pages[1:] == bounded[1:] == [("t.0", acks[0].seq), ("t.2", last)]
+    assert pages[0] == bounded[0] == ("t.1", 2)
+    assert nothing == []
+    return last
+
+
+async def seen(messages: Pager[StreamMessage]) -> list[tuple[str, int]]:
+    return sorted([(m.subject, m.seq) async for m in messages], key=lambda each: each[1])
+
+
 async def test_a_replica_that_is_behind_gives_no_stale_read_when_a_sequence_is_asked_for(
     tmp_path: Path,
 ) -> None:
@@ -71,8 +92,10 @@ async def test_a_replica_that_is_behind_gives_no_stale_read_when_a_sequence_is_a
     ):
         js = writer.jetstream(timeout=20.0)
         stream = await js.create_stream(
-            StreamConfig(name="S", subjects=("s",), num_replicas=3, allow_direct=True)
+            StreamConfig(name="S", subjects=("s", "t.*"), num_replicas=3, allow_direct=True)
         )
+        for n in range(3):
+            await js.publish(f"t.{n}", b"old")
         await js.publish("s", b"0")
         await led_elsewhere(writer, stream)
         await served_directly(reader)
@@ -90,9 +113,10 @@ async def test_a_replica_that_is_behind_gives_no_stale_read_when_a_sequence_is_a
             stale += sum(seq < ack.seq for seq in seqs[:8])
 
             assert set(seqs[8:]) == {ack.seq}
+        last = await check_last_many(js, copy)
         for proxy in proxies:
             proxy.calm()
         with pytest.raises(MinLastSequence):
-            await copy.get_msg(last_by_subject="s", min_last_seq=ack.seq + 1, timeout=5)
+            await copy.get_msg(last_by_subject="s", min_last_seq=last + 1, timeout=5)
 
     assert stale, "the set-up must show the danger that the client protects from"

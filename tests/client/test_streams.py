@@ -220,9 +220,42 @@ async def test_an_expectation_that_does_not_hold_says_what_is(
 
 async def test_a_subject_without_a_stream_fails_at_once(client: Connect, name: str) -> None:
     async with client() as nc:
-        js = nc.jetstream()
+        js = nc.jetstream(publish_retries=0)
         with pytest.raises(NoResponders, match=name):
             await js.publish(name, timeout=30)
+        with pytest.raises(NoResponders, match=name):
+            await (await js.publish_async(name, timeout=30))
+        with pytest.raises(ValueError, match="publish_retries=-1"):
+            nc.jetstream(publish_retries=-1)
+
+
+async def test_a_publish_that_nobody_took_is_repeated(client: Connect, name: str) -> None:
+    """Issue 7, "Publish": retries on no-responders; such a message cannot have been stored."""
+    async with client() as nc:
+        js = nc.jetstream()
+        waiting = asyncio.ensure_future(js.publish(f"{name}.a", b"1"))
+        window = await js.publish_async(f"{name}.a", b"2", headers={"n": "2"})
+        await nc.flush()
+        assert not waiting.done()
+        stream = await js.create_stream(config(name))
+
+        assert sorted([(await waiting).seq, (await window).seq]) == [1, 2]
+        found = {m.data: m async for m in stream.get_batch()}
+        assert found.keys() == {b"1", b"2"}
+        assert found[b"2"].headers["n"] == "2"
+        assert js.publish_async_pending == 0
+
+
+async def test_a_publish_is_not_repeated_for_ever(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream(publish_retries=1)
+        window = await js.publish_async(name)
+        with pytest.raises(NoResponders, match=name):
+            await js.publish(name)
+        with pytest.raises(NoResponders, match=name):
+            await window
+        with pytest.raises(NoResponders, match=name):
+            await js.publish(name, timeout=0.2)
 
 
 async def test_acks_of_windowed_publishes_come_in_order(client: Connect, name: str) -> None:

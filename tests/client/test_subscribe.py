@@ -19,6 +19,7 @@ from jetspark.errors import (
     ConsumerNotFound,
     HeartbeatMissed,
     NoResponders,
+    NotJetStreamMessage,
     RequestTimeout,
     StreamNotFound,
     SubscribeRefused,
@@ -407,21 +408,24 @@ async def test_heartbeats_are_not_shown(client: Connect, name: str) -> None:
             assert errors == []
 
 
-async def test_missed_heartbeats_are_told(client: Connect, name: str) -> None:
-    """ADR-15: notifying the user through the asynchronous error callback; the time is given."""
+@pytest.mark.parametrize(("alarm", "text"), [(None, "0.3 s"), (0.5, "0.5 s")])
+async def test_missed_heartbeats_are_told(
+    client: Connect, name: str, alarm: float | None, text: str
+) -> None:
+    """ADR-15: after three intervals, or the time that the user configured, by error callback."""
     errors: list[Exception] = []
     async with client(error_callback=errors.append) as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 0)
         config = ConsumerConfig(idle_heartbeat=milliseconds(100))
-        subscription = await js.subscribe(f"{name}.a", durable="d", config=config, alarm=0.3)
+        subscription = await js.subscribe(f"{name}.a", durable="d", config=config, alarm=alarm)
         await stream.delete_consumer("d")
         async with asyncio.timeout(5):
             while not errors:
                 await asyncio.sleep(0.01)
 
         assert isinstance(errors[0], HeartbeatMissed)
-        assert "0.3 s" in str(errors[0])
+        assert text in str(errors[0])
         with pytest.raises(ConsumerNotFound):
             await subscription.unsubscribe()
 
@@ -439,6 +443,23 @@ async def test_a_gap_is_told_to_the_error_callback(client: Connect, name: str) -
 
             assert await numbers(subscription, 2) == [1, 3]
         assert [str(error) for error in errors] == [str(ConsumerGap(2, 3))]
+
+
+@pytest.mark.parametrize("queue", ["", "q"])
+async def test_what_is_no_jetstream_message_is_reported_and_not_shown(
+    client: Connect, name: str, queue: str
+) -> None:
+    """ADR-15, JSAck: a message must have such a reply to be considered a JetStream message."""
+    errors: list[Exception] = []
+    async with client(error_callback=errors.append) as nc:
+        js = nc.jetstream()
+        await filled(js, name, 0)
+        async with await js.subscribe(f"{name}.a", queue=queue) as subscription:
+            nc.publish(subscription.cached_info.config.deliver_subject, b"0", reply="a.b")
+            await fill(js, name, 1, 1)
+
+            assert await numbers(subscription, 1) == [1]
+        assert [type(error) for error in errors] == [NotJetStreamMessage]
 
 
 async def test_flow_control_is_answered_when_the_reader_gets_there(

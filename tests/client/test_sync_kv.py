@@ -2,13 +2,14 @@
 
 import threading
 
+import msgspec
 import pytest
 from tests.client.servers import ServerProcess
 
 import jetspark.sync
 from jetspark.api.stream import StreamConfig
-from jetspark.errors import KeyNotFound, WrongLastSequence
-from jetspark.sync import KeyValueConfig, Operation
+from jetspark.errors import CodecFailed, KeyNotFound, WrongLastSequence
+from jetspark.sync import Entry, KeyValueConfig, ObjectInfo, ObjectStoreConfig, Operation
 
 
 def test_a_bucket_is_used_without_asyncio(server: ServerProcess, name: str) -> None:
@@ -92,3 +93,54 @@ def test_objects_are_put_and_read(server: ServerProcess, name: str) -> None:
         assert [info.name for info in store.list()] == ["a"]
         assert first is not None
         assert (first.name, end) == ("a", None)
+
+
+def test_a_watch_with_a_callback_may_block_and_call_back(server: ServerProcess, name: str) -> None:
+    with jetspark.sync.connect(server.url) as nc:
+        js = nc.jetstream()
+        kv = js.create_key_value(KeyValueConfig(bucket=name))
+        store = js.create_object_store(ObjectStoreConfig(bucket=name))
+        kv.put("a", b"1")
+        store.put("o", b"2")
+        values: list[bytes | None] = []
+        objects: list[str | None] = []
+        both = threading.Barrier(3)
+
+        def on_entry(entry: Entry | None) -> None:
+            values.append(None if entry is None else kv.get(entry.key).value)
+            if entry is None:
+                both.wait(10)
+
+        def on_object(info: ObjectInfo | None) -> None:
+            objects.append(None if info is None else info.name)
+            if info is None:
+                both.wait(10)
+
+        with kv.watch(callback=on_entry), store.watch(callback=on_object):
+            both.wait(10)
+
+        assert (values, objects) == ([b"1", None], ["o", None])
+
+
+class Point(msgspec.Struct):
+    x: int
+
+
+def test_typed_values(server: ServerProcess, name: str) -> None:
+    with jetspark.sync.connect(server.url) as nc:
+        kv = nc.jetstream().create_key_value(KeyValueConfig(bucket=name, history=5))
+        points = kv.typed(Point)
+        revision = points.put("a", Point(1))
+        points.update("a", Point(2), revision)
+        points.create("b", Point(3))
+        with points.watch() as watcher:
+            seen = [next(watcher) for _ in range(3)]
+
+        assert points.get("a").value == Point(2)
+        assert [each.value for each in points.history("a")] == [Point(1), Point(2)]
+        assert {each.key for each in points.snapshot()} == set(points.keys()) == {"a", "b"}
+        assert [each and each.value for each in seen] == [Point(2), Point(3), None]
+        assert points.decode(kv.get("b")).value == Point(3)
+        kv.put("a", b"no point")
+        with pytest.raises(CodecFailed, match="does not hold a Point"):
+            points.get("a")

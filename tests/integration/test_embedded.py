@@ -12,6 +12,8 @@ import pytest
 from nats.aio.msg import Msg
 
 import jetspark
+from jetspark.api.stream import ExternalStream, StreamConfig, StreamSource
+from jetspark.client import KeyValueConfig
 from jetspark.errors import StoreLocked
 
 
@@ -123,3 +125,31 @@ async def test_a_direct_get_of_a_stream_without_it_finds_nobody() -> None:
         with pytest.raises(nats.errors.NoRespondersError):
             await client.request("$JS.API.DIRECT.GET.S", b'{"seq":1}', timeout=5)
         await client.close()
+
+
+async def test_an_embedded_server_has_a_client_of_its_own() -> None:
+    """contracts.md 2."""
+    async with jetspark.Server() as server, await server.connect(name="own") as nc:
+        kv = await nc.jetstream().create_key_value(KeyValueConfig(bucket="settings"))
+
+        revision = await kv.put("colour", b"green")
+
+        assert (await kv.get("colour")).revision == revision
+
+
+async def test_an_embedded_server_copies_from_a_remote_without_more_words() -> None:
+    """Issue 9: remotes are named in the configuration, streams choose them by ``external``."""
+    async with jetspark.Server() as origin, await origin.connect() as nc:
+        await nc.jetstream().create_stream(StreamConfig(name="ORDERS", subjects=("orders",)))
+        await nc.jetstream().publish("orders", b"first")
+        async with (
+            jetspark.Server(remotes={"hub": {"url": origin.client_url}}) as copier,
+            await copier.connect() as other,
+        ):
+            from_hub = StreamSource(name="ORDERS", external=ExternalStream(api="$JS.hub.API"))
+            stream = await other.jetstream().create_stream(
+                StreamConfig(name="COPY", mirror=from_hub)
+            )
+            consumer = stream.ordered_consumer()
+
+            assert (await consumer.next(timeout=10)).data == b"first"

@@ -235,5 +235,8 @@ async def test_the_figures_of_commits_and_files_are_those_of_the_run(tmp_path: P
     assert stream["duplicates"] == 5
     assert 5 * 100 < stream["file_bytes"] <= on_disk
     assert "jetspark_commit_groups_total{server_id=" in metrics
+    assert (stream["compactions"], stream["scrubs"], stream["segments_removed"]) == (0, 0, 0)
+    assert "jetspark_stream_compaction_written_bytes_total{" in metrics
+    assert "jetspark_stream_scrub_read_bytes_total{" in metrics
     assert "jetspark_stream_durability{" in metrics
     assert 'value="async"' in metrics

@@ -22,11 +22,17 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything here needs pyspark; a session on a busy machine takes half a minute to start."""
+    """Everything here needs pyspark; a session on a busy machine takes half a minute to start.
+
+    With several workers (``--dist loadgroup``) one of them has the JVM of all tests that share a
+    session; a file without it stays together, because its servers are started once.
+    """
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.timeout(180))
+            shared = "spark" in getattr(item, "fixturenames", ())
+            item.add_marker(pytest.mark.xdist_group("session" if shared else item.path.stem))
 
 
 class NatsServer:

@@ -28,6 +28,7 @@ from jetspark.server.config import (
     from_command_line,
 )
 from jetspark.server.lame_duck import quack
+from jetspark.server.remotes import UpstreamFactory
 from jetspark.server.server import Server
 from jetspark.version import COMPILED, NATS_VERSION, VERSION
 
@@ -52,6 +53,8 @@ def serve(flags: tuple[str, ...]) -> None:
         return
     set_up_log(told)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    # Nothing that is made before the server is ready is garbage, streams of many subjects least.
+    gc.disable()
     if told.pid_file:
         Path(told.pid_file).write_text(f"{os.getpid()}\n")
     try:
@@ -98,7 +101,7 @@ def _run(settings: Settings, flags: tuple[str, ...]) -> None:
 
 
 async def _serve(settings: Settings, flags: tuple[str, ...]) -> None:
-    server = Server(config=settings)
+    server = _server(settings)
     stop = asyncio.Event()
     _on_signals(server, stop, flags)
     log.info("Starting jetspark (%s)", "compiled" if COMPILED else "interpreted")
@@ -113,9 +116,28 @@ async def _serve(settings: Settings, flags: tuple[str, ...]) -> None:
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLD)
+        gc.enable()
         await stop.wait()
         log.info("Initiating Shutdown...")
     log.info("Server Exiting..")
+
+
+def _server(settings: Settings) -> Server:
+    """The server that was asked for: a replica of another, or one that has streams itself."""
+    if settings.jetspark.replica is None:
+        return Server(config=settings, upstreams=_upstreams(settings))
+    from jetspark.replica import ReplicaServer
+
+    return ReplicaServer(config=settings)
+
+
+def _upstreams(settings: Settings) -> UpstreamFactory | None:
+    """What connects to remotes; loaded only where there are some."""
+    if not settings.jetspark.remotes:
+        return None
+    from jetspark.replica import connect_remote
+
+    return connect_remote
 
 
 def _on_signals(server: Server, stop: asyncio.Event, flags: tuple[str, ...]) -> None:

@@ -14,6 +14,9 @@ Examples:
   jetspark serve -sd /data -m 8222     streams in /data, monitoring on port 8222
   jetspark serve -c server.conf        everything from a file
   jetspark serve -p -1                 core NATS only, any free port
+  jetspark serve --replica-of nats://leader:4222 --streams 'KV_*' -sd /copies
+                                       answer reads of all buckets here, pass everything else to
+                                       the leader, under one address (docs/replicas.md)
 """
 
 _TLS = """TLS with a configuration file:

@@ -2,16 +2,19 @@
 
 from jetspark.client.client import Client, connect, connect_with
 from jetspark.client.connect_arguments import ConnectArguments, client_options
+from jetspark.client.jetstream.backup import StreamBackup, read_backup
 from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata
 from jetspark.client.jetstream.consumer.consume import Consumption
 from jetspark.client.jetstream.consumer.endless import MessageIterator
+from jetspark.client.jetstream.consumer.explain import Explanation
 from jetspark.client.jetstream.consumer.handle import Consumer
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.client.jetstream.consumer.ordered_handle import OrderedConsumer
 from jetspark.client.jetstream.consumer.pull import PullGroup
 from jetspark.client.jetstream.context import JetStream
+from jetspark.client.jetstream.kv.backend import Backend, Stored, WatchPlan, WatchSource
 from jetspark.client.jetstream.kv.bucket import KeyValue
-from jetspark.client.jetstream.kv.codec import Base64Keys, PathKeys
+from jetspark.client.jetstream.kv.codec import Base64Keys, KeyCodec, PathKeys, ValueCodec
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.client.jetstream.kv.encryption import AesGcmValues
 from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
@@ -19,9 +22,10 @@ from jetspark.client.jetstream.kv.lock import Election, Lock
 from jetspark.client.jetstream.kv.members import MemberChange, Members, Membership
 from jetspark.client.jetstream.kv.replica import KeyValueReplica
 from jetspark.client.jetstream.kv.transaction import Transaction
+from jetspark.client.jetstream.kv.typed import TypedEntry, TypedKeyValue, TypedWatcher
 from jetspark.client.jetstream.kv.watch import KeyWatcher
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
-from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectStoreStatus
+from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectLink, ObjectStoreStatus
 from jetspark.client.jetstream.objects.reading import ObjectReader
 from jetspark.client.jetstream.objects.store import ObjectStore
 from jetspark.client.jetstream.objects.watching import ObjectWatcher
@@ -37,6 +41,7 @@ from jetspark.client.jetstream.subscribe.push_subscription import PushSubscripti
 from jetspark.client.message import Message
 from jetspark.client.options import ClientOptions
 from jetspark.client.pager import Pager
+from jetspark.client.replicas import ReplicaAddress
 from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import Subscription
 from jetspark.client.tls import TlsFiles
@@ -45,6 +50,7 @@ __all__ = [
     "AckFuture",
     "AesGcmValues",
     "AtomicBatch",
+    "Backend",
     "Base64Keys",
     "BucketStatus",
     "Client",
@@ -56,9 +62,11 @@ __all__ = [
     "Election",
     "Entry",
     "Expect",
+    "Explanation",
     "FastPublisher",
     "JetStream",
     "JetStreamMessage",
+    "KeyCodec",
     "KeyValue",
     "KeyValueConfig",
     "KeyValueReplica",
@@ -71,6 +79,7 @@ __all__ = [
     "MessageIterator",
     "MessageMetadata",
     "ObjectInfo",
+    "ObjectLink",
     "ObjectReader",
     "ObjectStore",
     "ObjectStoreConfig",
@@ -83,14 +92,24 @@ __all__ = [
     "PullGroup",
     "PullSubscription",
     "PushSubscription",
+    "ReplicaAddress",
     "ScanChunk",
+    "Stored",
     "Stream",
+    "StreamBackup",
     "StreamMessage",
     "StreamReplica",
     "Subscription",
     "TlsFiles",
     "Transaction",
+    "TypedEntry",
+    "TypedKeyValue",
+    "TypedWatcher",
+    "ValueCodec",
+    "WatchPlan",
+    "WatchSource",
     "client_options",
     "connect",
     "connect_with",
+    "read_backup",
 ]

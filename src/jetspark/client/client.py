@@ -10,10 +10,12 @@ from jetspark.client.auth import check_credentials
 from jetspark.client.connect_arguments import ConnectArguments, client_options
 from jetspark.client.core import ClientCore
 from jetspark.client.header_input import HeaderInput, header_block
+from jetspark.client.jetstream.api import PUBLISH_RETRIES
 from jetspark.client.jetstream.context import PUBLISH_ASYNC_MAX, JetStream
 from jetspark.client.message import Message
 from jetspark.client.options import ClientOptions, check_options
 from jetspark.client.pager import Pager
+from jetspark.client.replicas import ReplicaAddress, find_replicas
 from jetspark.client.requests import ManyReplies
 from jetspark.client.server_pool import DEFAULT_URL
 from jetspark.client.stats import ClientStats
@@ -97,13 +99,16 @@ class Client:
         timeout: float | None = None,
         read_after_write: bool = False,
         publish_async_max: int = PUBLISH_ASYNC_MAX,
+        publish_retries: int = PUBLISH_RETRIES,
     ) -> JetStream:
         """Streams on this connection.
 
         ``domain`` or ``prefix`` reach the API of another JetStream domain or an import;
         ``timeout`` is the default of every call; with ``read_after_write`` the handle remembers
         the highest sequence per stream that it wrote or saw, and its gets ask for at least that.
-        ``publish_async_max`` bounds the publishes of ``publish_async`` that wait for an ack.
+        ``publish_async_max`` bounds the publishes of ``publish_async`` that wait for an ack. What
+        nobody took (a stream without leader for a moment, or none at all) is published again a
+        quarter of a second later, ``publish_retries`` times, before NoResponders is raised.
         """
         return JetStream(
             self._core,
@@ -112,6 +117,7 @@ class Client:
             timeout=self._core.seconds(timeout),
             read_after_write=read_after_write,
             publish_async_max=publish_async_max,
+            publish_retries=publish_retries,
         )
 
     def new_inbox(self) -> str:
@@ -219,6 +225,16 @@ class Client:
     async def rtt(self, *, timeout: float | None = None) -> float:
         """Seconds from a PING to its PONG."""
         return await self._core.rtt(timeout=timeout)
+
+    async def replicas(
+        self, stream: str = "", *, timeout: float | None = None
+    ) -> list[ReplicaAddress]:
+        """Read replicas of this deployment that answer reads of ``stream``, the nearest first.
+
+        Connect to the URL of one to read from there; what it does not have it passes on. Those
+        that cannot be connected to from here are left out.
+        """
+        return await find_replicas(self._core, stream, self._core.seconds(timeout))
 
     async def drain(self, *, timeout: float | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close.

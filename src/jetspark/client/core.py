@@ -61,7 +61,7 @@ class ClientCore:
         self._thread = threading.get_ident()
         self._nuid = Nuid()
         self._info = self._link.info
-        self._max_payload = self._info.max_payload
+        self.max_payload = self._info.max_payload
         self._closed: Exception | None = None
         self._subjects: dict[str, bytes] = {}
         self._subscriptions: dict[int, Subscription] = {}
@@ -140,8 +140,8 @@ class ClientCore:
         if self._closed is not None:
             raise self._closed_error()
         size = len(headers) + len(payload)
-        if size > self._max_payload:
-            raise PayloadTooLarge(size, self._max_payload)
+        if size > self.max_payload:
+            raise PayloadTooLarge(size, self.max_payload)
         if headers:
             if not self._info.headers:
                 raise NotSupported("this server has headers switched off: publish without them")
@@ -153,6 +153,13 @@ class ClientCore:
         else:
             self._outgoing.send_from_thread(frame)
         self._messages_out += 1
+
+    def send_messages(self, frames: list[bytes]) -> None:
+        """Queue finished frames of messages, all or none. On the loop's thread only."""
+        if self._closed is not None:
+            raise self._closed_error()
+        self._outgoing.send_many(frames)
+        self._messages_out += len(frames)
 
     def literal(self, subject: str) -> bytes:
         """The bytes of a subject that can be published to; BadSubject when it cannot."""
@@ -308,7 +315,7 @@ class ClientCore:
     def on_info(self, info: ServerInfo) -> None:
         """Take a first or later INFO."""
         self._info = info
-        self._max_payload = info.max_payload
+        self.max_payload = info.max_payload
 
     def on_down(self) -> None:
         """The connection is lost and a new one is being looked for."""

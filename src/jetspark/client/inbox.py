@@ -7,7 +7,6 @@ request.
 
 from mypy_extensions import i64, mypyc_attr
 
-from jetspark.client.message import Message, Publisher
 from jetspark.client.receive import Sink
 
 
@@ -84,24 +83,3 @@ class Mux(Sink):
             self._last_sink = sink
         if sink.on_reply(data, ss, se, rs, re, hs, ps, pe):
             self.discard(sink)
-
-
-def read_message(
-    data: bytes,
-    ss: i64,
-    se: i64,
-    rs: i64,
-    re: i64,
-    hs: i64,
-    ps: i64,
-    pe: i64,
-    publisher: Publisher,
-) -> Message:
-    """Build a message from the parser's offsets."""
-    return Message(
-        str(data[ss:se], "utf-8", "surrogateescape"),
-        data[ps:pe],
-        str(data[rs:re], "utf-8", "surrogateescape") if re > rs else "",
-        data[hs:ps] if ps > hs else b"",
-        publisher,
-    )

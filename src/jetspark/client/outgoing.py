@@ -104,6 +104,19 @@ class Outgoing:
             self._scheduled = True
             self._loop.call_soon(self._write_scheduled)
 
+    def send_many(self, frames: list[bytes]) -> None:
+        """Queue messages, all of them or, with BufferFull, none."""
+        size = self._size + sum(map(len, frames))
+        if self._paused and size > self._limit:
+            raise self._full()
+        self._size = size
+        self._parts += frames
+        if size >= self._check_size and not self._paused:
+            self.write()
+        elif not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._write_scheduled)
+
     def send_control(self, frame: bytes) -> None:
         """Queue PING, PONG, SUB and the like, which no limit applies to.
 

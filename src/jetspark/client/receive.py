@@ -128,15 +128,7 @@ class MessageQueue(Sink):
                 self._receiver.woken.append(self)
         else:
             self.bytes += size
-            self.messages.append(
-                Message(
-                    str(data[ss:se], "utf-8", "surrogateescape"),
-                    data[ps:pe],
-                    str(data[rs:re], "utf-8", "surrogateescape") if re > rs else "",
-                    data[hs:ps] if ps > hs else b"",
-                    self._publisher,
-                )
-            )
+            self.messages.append(read_message(data, ss, se, rs, re, hs, ps, pe, self._publisher))
         if self.waiting or self.delivered == self.delivered_max:
             self.waiting = False
             self._receiver.woken.append(self)
@@ -165,3 +157,24 @@ class MessageQueue(Sink):
     def wake(self) -> None:
         """Tell the owner."""
         self._on_wake()
+
+
+def read_message(
+    data: bytes,
+    ss: i64,
+    se: i64,
+    rs: i64,
+    re: i64,
+    hs: i64,
+    ps: i64,
+    pe: i64,
+    publisher: Publisher,
+) -> Message:
+    """Build a message from the parser's offsets."""
+    return Message(
+        str(data[ss:se], "utf-8", "surrogateescape"),
+        data[ps:pe],
+        str(data[rs:re], "utf-8", "surrogateescape") if re > rs else "",
+        data[hs:ps] if ps > hs else b"",
+        publisher,
+    )

@@ -5,8 +5,9 @@ from collections import deque
 
 from mypy_extensions import i64
 
-from jetspark.client.inbox import Mux, ReplySink, read_message
+from jetspark.client.inbox import Mux, ReplySink
 from jetspark.client.message import Message, Publisher
+from jetspark.client.receive import read_message
 
 
 class Deadlines:

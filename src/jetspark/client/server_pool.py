@@ -78,6 +78,8 @@ class ServerPool:
             shuffle(addresses)
         self._entries = [_Entry(address, discovered=False) for address in addresses]
         self._max_reconnects = max_reconnects
+        # Whether a server that refuses the credentials is tried on: they may change there.
+        self.forgives = False
         self._refusals: list[tuple[ServerAddress, Exception]] = []
 
     def __len__(self) -> int:
@@ -122,7 +124,8 @@ class ServerPool:
         self._entries = [
             entry
             for entry in self._entries
-            if entry.auth_failures < AUTH_FAILURES_MAX and (limit < 0 or entry.failures <= limit)
+            if (self.forgives or entry.auth_failures < AUTH_FAILURES_MAX)
+            and (limit < 0 or entry.failures <= limit)
         ]
         return bool(self._entries)
 

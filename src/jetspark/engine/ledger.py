@@ -52,6 +52,9 @@ class ServerLedger:
 
     def add(self, storage: Storage, size: int) -> None:
         """Something was stored, or removed."""
+        if self.limits[storage] < 0:
+            self.used[storage] += size
+            return
         before = self.is_over(storage)
         self.used[storage] += size
         if self.is_over(storage) != before:

@@ -155,6 +155,8 @@ class Transfers:
 
     def advance(self, now: int, outbox: Outbox) -> bool:
         """Send chunks, within one turn's budget; True while more could go."""
+        if not self._snapshots:
+            return False
         budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)
         for snapshot in list(self._snapshots.values()):
             told = snapshot.step(budget, now, outbox)
@@ -168,10 +170,14 @@ class Transfers:
 
     def may_send(self) -> bool:
         """Say whether a snapshot has something to send that its receiver may have."""
+        if not self._snapshots:
+            return False
         return any(snapshot.may_send for snapshot in self._snapshots.values())
 
     def next_deadline(self) -> int | None:
         """When ``expire`` has something to do."""
+        if not (self._snapshots or self._restores):
+            return None
         deadlines = [each.deadline for each in self._snapshots.values() if each.deadline]
         deadlines += [each.deadline for each in self._restores.values() if each.deadline]
         return min(deadlines, default=None)

@@ -62,6 +62,7 @@
     ├── KeyExists
     ├── CodecFailed                     also a ValueError
     ├── ObjectNotFound                  also a LookupError
+    ├── BackupFailed
     ├── DigestMismatch
     └── StorageFault                    between the engine and the disk
         ├── StoreFull
@@ -110,6 +111,7 @@ from jetspark.errors.base import ApiError, Error, api_error
 from jetspark.errors.bodies import describe, error_body, fast_header_body
 from jetspark.errors.client import (
     AuthorizationFailed,
+    BackupFailed,
     BadCredentials,
     BadName,
     BadSubject,
@@ -158,6 +160,7 @@ __all__ = [
     "ApiError",
     "ApiLevelRequired",
     "AuthorizationFailed",
+    "BackupFailed",
     "BadCredentials",
     "BadName",
     "BadRequest",

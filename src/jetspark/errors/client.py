@@ -8,6 +8,7 @@ from jetspark.errors.base import Error
 
 __all__ = [
     "AuthorizationFailed",
+    "BackupFailed",
     "BadCredentials",
     "BadName",
     "BadSubject",
@@ -260,6 +261,10 @@ class ObjectNotFound(Error, LookupError):
 
     def __str__(self) -> str:
         return f"object {self.name!r} not found in bucket {self.bucket!r}"
+
+
+class BackupFailed(Error):
+    """A backup cannot be written or read: the folder is not what it should be."""
 
 
 class DigestMismatch(Error):

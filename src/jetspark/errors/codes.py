@@ -46,6 +46,7 @@ class ErrCode(IntEnum):
     CONSUMERS_LIMIT_REACHED = 10026, 400, "maximum consumers limit reached"
     STREAMS_LIMIT_REACHED = 10027, 400, "maximum number of streams reached"
     MEMORY_EXCEEDED = 10028, 500, "insufficient memory resources available"
+    MIRROR_CONSUMER_SETUP_FAILED = 10029, 500, "{err}"
     MIRROR_MAX_MSG_SIZE_TOO_SMALL = 10030, 400, "stream mirror must have max message size >= source"
     MIRROR_WITH_SOURCES = 10031, 400, "stream mirrors can not also contain other sources"
     MIRROR_WITH_START_SEQ_AND_TIME = 10032, 400, "stream mirrors can not have both start seq and start time configured"

@@ -46,28 +46,6 @@ def find_value(block: bytes, name: bytes) -> bytes | None:
     return None
 
 
-def find_last_value(block: bytes, name: bytes) -> bytes | None:
-    """Return the last value of the header ``name``, or None.
-
-    That is how clients read what a server added to the user's headers: those may have the same
-    name and stand first (wire-facts 1, point 12).
-    """
-    size: i64 = len(name)
-    end: i64 = len(block)
-    if size == 0:
-        return None
-    first: i64 = name[0]
-    found: i64 = -1
-    at = _next_line(block, 0)
-    while at + size < end:
-        if block[at] == first and block[at + size] == _COLON and block[at : at + size] == name:
-            found = at + size + 1
-        at = _next_line(block, at)
-    if found < 0:
-        return None
-    return _value_at(block, found)
-
-
 def has_nats_headers(block: bytes) -> bool:
     """Tell whether the name of a header starts with ``Nats-``."""
     end: i64 = len(block)

@@ -16,12 +16,16 @@ _Model = TypeVar("_Model")
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
-class JetsparkInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a jetspark server says about itself in INFO (decisions.md, first row)."""
+class JetsparkInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a jetspark server says about itself in INFO (decisions.md, first row).
 
-    version: str = ""
-    min_last_seq: bool = False
-    fast_header_dialect: bool = False
+    ``path`` is for replicas: their own id, that of their leader, and so on to the last.
+    """
+
+    version: str = field(default_factory=str)
+    min_last_seq: bool = field(default_factory=bool)
+    fast_header_dialect: bool = field(default_factory=bool)
+    path: tuple[str, ...] = ()
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

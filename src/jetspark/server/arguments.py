@@ -2,15 +2,17 @@
 
 import os
 import resource
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
 import msgspec
 
 from jetspark.server.config import load_file
-from jetspark.server.config.jetspark import Jetspark
+from jetspark.server.config.jetspark import Jetspark, Remote
 from jetspark.server.config.jetstream import Durability
 from jetspark.server.config.settings import Settings
+from jetspark.server.remotes import remotes_of
 from jetspark.units import parse_duration
 
 
@@ -21,6 +23,7 @@ class OurSettings(TypedDict, total=False):
     commit_delay: str
     min_last_seq_wait: str
     held_reads_max: int
+    remotes: Mapping[str, Remote | Mapping[str, object]]
 
 
 def combined(
@@ -77,6 +80,8 @@ def _with_ours(block: Jetspark, ours: OurSettings) -> Jetspark:
     for name in ("commit_delay", "min_last_seq_wait"):
         if name in values:
             values[name] = parse_duration(str(values[name]))
+    if "remotes" in ours:
+        values["remotes"] = remotes_of(ours["remotes"])
     if "durability" in ours:
         values["durability"] = Durability(ours["durability"])
     return msgspec.structs.replace(block, **values)

@@ -107,6 +107,10 @@ class ClientHandler(ServerOps):
             return
         if self.verbose:
             receiver.queue(OK)
+        relay = router.relay
+        if relay is not None:
+            relay.on_pub(self, subject, data, se, rs, re, hs, ps, pe)
+            return
         if data[ss] == _DOLLAR and self.on_consumer(subject, data, ss, se, rs, re, hs, ps, pe):
             return
         route = router.route(subject)
@@ -134,7 +138,7 @@ class ClientHandler(ServerOps):
             and not router.pull(target.subject, data[hs:ps], data[ps:pe], data[rs:re])
         ):
             if not delivered and re > rs and self.no_responders:
-                self._say_no_responders(subject, data[rs:re])
+                self.say_no_responders(subject, data[rs:re])
         elif target.kind == PUBLISH:
             stream = target.stream
             assert stream is not None
@@ -212,6 +216,8 @@ class ClientHandler(ServerOps):
             self.subscriptions[sid] = subscription
             self.router.sublist.insert(subject, queue, subscription)
             self.router.desk.on_subscription(subject, 1)
+            if self.router.relay is not None:
+                self.router.relay.on_sub(subscription)
         if self.verbose:
             receiver.queue(OK)
 
@@ -227,6 +233,8 @@ class ClientHandler(ServerOps):
             else:
                 subscription.max_msgs = max_msgs
                 subscription.on_done = self.drop
+                if self.router.relay is not None:
+                    self.router.relay.on_limit(subscription)
         if self.verbose:
             self.receiver.queue(OK)
 
@@ -235,6 +243,11 @@ class ClientHandler(ServerOps):
         if not self.ready and not self.session.admit():
             self._held.append(("ping", b"", b"", b"", ()))
             return
+        if self.router.relay is None or not self.router.relay.on_ping(self):
+            self.answer_ping()
+
+    def answer_ping(self) -> None:
+        """PONG, and the first time what the client is connected as."""
         self.receiver.queue(PONG)
         if not self.session.settled:
             self.session.on_first_ping()
@@ -294,13 +307,15 @@ class ClientHandler(ServerOps):
         self.subscriptions.pop(subscription.sid, None)
         if self.router.sublist.remove(subscription.subject, subscription.queue, subscription):
             self.router.desk.on_subscription(subscription.subject, -1)
+            if self.router.relay is not None:
+                self.router.relay.on_unsub(subscription)
 
     def drop_all(self) -> None:
         """The connection is gone."""
         for subscription in list(self.subscriptions.values()):
             self.drop(subscription)
 
-    def _say_no_responders(self, subject: bytes, reply: bytes) -> None:
+    def say_no_responders(self, subject: bytes, reply: bytes) -> None:
         """Tell a requester at once that nobody listens.
 
         That is no delivery: neither UNSUB with a count nor the traffic counts it.

@@ -174,6 +174,11 @@ class Connection(asyncio.BufferedProtocol):
         session = self.session
         session.last_read_ns = self.client.router.now = self._server.clock.now_ns()
         data = self._buffer[:nbytes]
+        if nbytes <= CHUNK and self._tls is None and self._tracer is None:
+            self.client.parser.feed(bytes(data))
+            if self._server.flush(self.client.router):
+                self._stall()
+            return
         if self._tls is not None:
             data = memoryview(self._decrypted(bytes(data)))
         if self._tracer is not None:

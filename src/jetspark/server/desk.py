@@ -72,9 +72,9 @@ class ConsumerDesk:
         """Take the answer to a question of flow control; False when nobody asked."""
         end = subject.rfind(b".")
         # Compiled, a slice that ends before it begins is an error.
-        if end < len(FLOW_PREFIX) or subject[len(FLOW_PREFIX) : end] not in self.deliveries:
+        key = subject[len(FLOW_PREFIX) : end] if end >= len(FLOW_PREFIX) else b""
+        if key not in self.deliveries:
             return False
-        key = subject[len(FLOW_PREFIX) : end]
         self.confirmed(key, subject)
         return True
 

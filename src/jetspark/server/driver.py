@@ -173,7 +173,7 @@ class EngineDriver:
 
     def _may_commit(self) -> bool:
         """Say whether a group could go to the committer: deliveries stage records, too."""
-        if self._delayed is not None:
+        if self._delayed is not None or not self.engine.dirty:
             return False
         return any(stream.log.in_flight is None for stream in self.engine.dirty)
 

@@ -15,6 +15,8 @@ from jetspark.engine.batch.limits import STAGED_BYTES, BatchLimits
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.engine import Engine
 from jetspark.engine.ledger import NO_LIMIT, AccountLedger, ServerLedger
+from jetspark.engine.replicate.adoption import copies_first
+from jetspark.engine.replicate.upstream import Upstreams
 from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import StorageFault, UnknownRecordKind, WrongStoreFormat
@@ -40,7 +42,14 @@ class JetStreamRuntime:
     Without a ``store_dir`` they are kept in a private folder that is removed at the end.
     """
 
-    def __init__(self, settings: Settings, clock: Clock, leader: str = "") -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        leader: str = "",
+        upstreams: Upstreams | None = None,
+    ) -> None:
+        self._upstreams = upstreams
         folder = settings.jetstream.store_dir
         self._leader = leader
         self._private = not folder
@@ -89,7 +98,7 @@ class JetStreamRuntime:
         drivers = {
             account.name: self.serve(account, granted, flush) for account, granted in accounts
         }
-        for stream_log in self._store.open(report_recovery, self._cannot_open):
+        for stream_log in copies_first(self._store.open(report_recovery, self._cannot_open)):
             owner = drivers.get(stream_log.identity.account)
             if owner is not None and stream_log.identity.name in owner.engine.streams:
                 log.error(
@@ -116,6 +125,10 @@ class JetStreamRuntime:
             self.ledger.limits[Storage.FILE] = budget(NO_LIMIT, storage_budget(self.folder, used))
         for driver in self._drivers.values():
             driver.follow_streams()
+
+    def keep_house(self) -> None:
+        """Look after every stream; once there are clients, as it would only hold up a start."""
+        for driver in self._drivers.values():
             driver.keep_house()
 
     def _cannot_open(self, folder: Path, error: StorageFault | OSError) -> None:
@@ -141,6 +154,7 @@ class JetStreamRuntime:
             batch_limits=self._batch_limits,
             held_reads=self._held_reads,
             ledger=AccountLedger(account_limits(granted), self.ledger),
+            upstreams=self._upstreams,
         )
         driver = EngineDriver(
             engine,

@@ -28,6 +28,7 @@ from jetspark.server.monitor.settings_echo import JetStreamEcho, ServerEcho
 from jetspark.server.monitor.store_view import CommitStats, StreamStore
 from jetspark.server.monitor.view import Counters, Identity, Readiness
 from jetspark.server.receiver import Subscription, Traffic
+from jetspark.store.segment_files import segment_files
 from jetspark.version import COMPILED, NATS_VERSION, VERSION
 
 if TYPE_CHECKING:
@@ -115,14 +116,13 @@ class ObservedStream:
     def store(self) -> StreamStore:
         """What it is on disk."""
         log = self._stream.log
-        segments = log.index.segments
+        counts = log.upkeep_counts
         window = self._stream.checks.window
         return StreamStore(
             kind=str(self.config.storage.value),
             durability=durability(self._stream),
-            segments=len(segments),
-            # The newest begins where all before it end; what was before the oldest is gone.
-            file_bytes=int(segments[-1].start + log.end - segments[0].start),
+            segments=len(segment_files(log)),
+            file_bytes=log.disk_bytes,
             duplicates=len(window.sequences),
             duplicates_limit=DUPLICATE_IDS_MAX,
             staged_position=log.staged_position,
@@ -137,6 +137,16 @@ class ObservedStream:
                 if damage not in log.quarantine.waiting
             ),
             scrubbed_ns=min(log.scrubbed.values(), default=None),
+            compactions=counts.compactions,
+            compaction_read_bytes=counts.compaction_read,
+            compaction_written_bytes=counts.compaction_written,
+            compactions_failed=counts.compactions_failed,
+            segments_removed=counts.segments_removed,
+            segments_condensed=counts.segments_condensed,
+            scrubs=counts.scrubs,
+            scrub_read_bytes=counts.scrub_read,
+            scrub_damage=counts.scrub_damage,
+            scrubs_failed=counts.scrubs_failed,
             read_only=log.read_only,
         )
 

@@ -39,6 +39,8 @@ class Route:
                 group.append(member)
             self.groups.append(group)
         self.cached: bool = cached
+        # The result that all subjects of a stream have which nobody else wants.
+        self.shared: Match | None = None
 
     def is_empty(self) -> bool:
         """Say whether no client listens."""

@@ -21,6 +21,7 @@ from jetspark.headers.numbers import digits, write_number
 from jetspark.protocol.encoder import write_hmsg, write_msg
 from jetspark.server.desk import ConsumerDesk
 from jetspark.server.receiver import Receiver, Subscription, Traffic
+from jetspark.server.relay import Relay
 from jetspark.server.route import Route, is_compact
 from jetspark.subjects.sublist import Match, Sublist
 
@@ -50,6 +51,8 @@ class Router:
         # A client whose output was too much has room again.
         self.resumed: Callable[[], None] = no_runs
         self.desk: ConsumerDesk = ConsumerDesk()
+        # Who carries what clients do to another server instead; None: they are served here.
+        self.relay: Relay | None = None
         # A stream wants subjects that begin with an underscore: then inboxes are no exception.
         self.stores_inboxes: bool = False
 
@@ -63,12 +66,18 @@ class Router:
             assert isinstance(found, Route)
             if found.generation == self.generation:
                 return found
+            if found.shared is match:
+                # Some of its subjects may belong elsewhere by now.
+                match = self.sublist.match_anew(subject)
         target = None if once else self.resolve(subject)
         if target is not None and target.kind == PUBLISH and not match.plain and not match.groups:
-            # Nothing in it depends on the subject: a stream with a million of them has one route.
+            # Nothing in it depends on the subject: a stream with a million of them has one route,
+            # and those of its subjects that the cache keeps have one result.
             made = self._stream_route(target, match)
-        else:
-            made = Route(subject, match, target, self.generation, not once)
+            if made.shared is not None:
+                self.sublist.share(subject, made.shared)
+            return made
+        made = Route(subject, match, target, self.generation, not once)
         match.route = made
         return made
 
@@ -80,6 +89,8 @@ class Router:
             if found.generation == self.generation:
                 return found
         made = Route(b"", match, target, self.generation, True)
+        made.shared = match
+        match.route = made
         target.route = made
         return made
 

@@ -15,9 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from jetspark.clock import SystemClock
-from jetspark.engine.stream.config import API_LEVEL
 from jetspark.ids import Nuid
-from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
+from jetspark.protocol.handshake import ServerInfo
 from jetspark.server.accounts import Account
 from jetspark.server.arguments import OurSettings, combined, raise_open_files_limit, users_by_name
 from jetspark.server.auth.authenticator import Authenticator
@@ -28,13 +27,14 @@ from jetspark.server.config import ConfigProblem, ConfigRefused, plan_reload
 from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
 from jetspark.server.connection import Connection
+from jetspark.server.greeting import greeting
 from jetspark.server.jetstream import JetStreamRuntime
 from jetspark.server.keepalive import Keepalive
 from jetspark.server.receiver import Pending, Receiver
+from jetspark.server.remotes import Remotes, UpstreamFactory
 from jetspark.server.router import Router
 from jetspark.server.tls import TlsRuntime, tls_runtime
 from jetspark.units import Nanoseconds, seconds
-from jetspark.version import NATS_VERSION, VERSION
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -51,13 +51,9 @@ _T = TypeVar("_T")
 
 
 class Server:
-    """A NATS server with JetStream in this process.
+    """A NATS server with JetStream in this process; `jetspark.Server` has its arguments.
 
-    ``port`` -1 takes any free port. ``store_dir`` None keeps the store in a private folder that is
-    removed when the server closes. ``http_port`` opens the monitoring port (-1: any free one), on
-    which ``mounts`` are served too, ASGI applications by path. ``config`` is a configuration file
-    in nats-server's language, or `Settings`; what is given here as an argument wins over it.
-    ``ours`` are the settings of the ``jetspark`` block, such as ``commit_delay="2ms"``.
+    This one knows neither the client nor remote servers: ``upstreams`` connects to those.
     """
 
     def __init__(
@@ -71,6 +67,7 @@ class Server:
         http_port: int | None = None,
         config: str | Path | Settings | None = None,
         mounts: "Mapping[str, ASGIApp] | None" = None,
+        upstreams: UpstreamFactory | None = None,
         **ours: Unpack[OurSettings],
     ) -> None:
         self.mounts = dict(mounts or {})
@@ -85,6 +82,7 @@ class Server:
             ours=ours,
         )
         self.clock = SystemClock()
+        self._remotes = Remotes(self.settings.jetspark.remotes, upstreams, self.clock)
         self.pending = Pending()
         self.connections: set[Connection] = set()
         self.read_buffer = memoryview(bytearray(READ_BUFFER))
@@ -147,22 +145,28 @@ class Server:
         """Recover the store and listen."""
         raise_open_files_limit()
         if self.settings.jetstream.enabled:
-            self.runtime = JetStreamRuntime(self.settings, self.clock, self.server_name)
             granted = self._granted()
-            self.runtime.open(
-                [(self.accounts[name], granted[name]) for name in granted], self.flush
-            )
+            accounts = [(self.accounts[name], granted[name]) for name in granted]
+            name = self.server_name
+            self.runtime = JetStreamRuntime(self.settings, self.clock, name, self._remotes)
+            self.runtime.open(accounts, self.flush)
         try:
+            await self.before_listening()
             self._listener = await asyncio.get_running_loop().create_server(
                 self._accept, self.settings.host, max(self.settings.port, 0), backlog=BACKLOG
             )
             self._port = int(self._listener.sockets[0].getsockname()[1])
             await self._start_monitor()
-        except OSError:
+        except (OSError, ConfigRefused):
             await self.close()
             raise
         log.info("Listening for client connections on %s:%d", self.settings.host, self.port)
         log.info("Server is ready")
+        if self.runtime is not None:
+            self.runtime.keep_house()
+
+    async def before_listening(self) -> None:
+        """For servers that are more than this one: the store is open, no client is there yet."""
 
     async def _start_monitor(self) -> None:
         """Open the monitoring ports that are asked for; only then is that code loaded."""
@@ -177,11 +181,6 @@ class Server:
     def listening(self) -> bool:
         """Whether clients can connect."""
         return self._listener is not None and self._listener.is_serving()
-
-    @property
-    def store_folder(self) -> Path | None:
-        """Where streams are kept; None without JetStream."""
-        return self.runtime.folder if self.runtime is not None else None
 
     @property
     def monitor_url(self) -> str:
@@ -205,6 +204,7 @@ class Server:
         """Stop listening, put everything staged on disk, say goodbye, close the store."""
         self.stop_listening()
         self.keepalive.stop()
+        await self._remotes.close()
         if self.runtime is not None:
             await self.runtime.settle()
         if self._monitor is not None:
@@ -314,9 +314,9 @@ class Server:
             auth_timeout_ns=self.authorization_timeout,
             write_deadline_ns=settings.write_deadline,
         )
-        for connection in self.connections:
-            connection.client.parser.max_payload = settings.max_payload
-            connection.client.parser.max_control_line = settings.max_control_line
+        for parser in (connection.client.parser for connection in self.connections):
+            parser.max_payload = settings.max_payload
+            parser.max_control_line = settings.max_control_line
         self._tell_everybody()
 
     def _change_directory(self, directory: Directory, before: Settings) -> None:
@@ -339,29 +339,7 @@ class Server:
 
     def info(self, client_id: int, client_ip: str, account: str) -> ServerInfo:
         """INFO for a client; ``account`` once it is known."""
-        tls = self.tls
-        return ServerInfo(
-            server_id=self.server_id,
-            server_name=self.server_name,
-            version=NATS_VERSION,
-            proto=1,
-            host=self.settings.client_advertise.rpartition(":")[0] or self.settings.host,
-            port=int(self.settings.client_advertise.rpartition(":")[2] or self.port),
-            headers=self.headers,
-            auth_required=self.authenticator.announced,
-            tls_required=tls is not None,
-            tls_verify=tls is not None and tls.verify,
-            max_payload=self.settings.max_payload,
-            jetstream=self.runtime is not None,
-            client_id=client_id,
-            client_ip=client_ip,
-            connect_info=bool(account),
-            remote_account=account,
-            ldm=self.lame_duck,
-            domain=self.settings.jetstream.domain,
-            api_lvl=API_LEVEL,
-            jetspark=JetsparkInfo(version=VERSION, min_last_seq=self.runtime is not None),
-        )
+        return greeting(self, client_id, client_ip, account)
 
     def flush(self, router: Router | None = None) -> bool:
         """Write what was queued; True if somebody cannot keep up with what they get."""

@@ -7,11 +7,19 @@ Importing this package does not import pyspark: that happens on first use.
 """
 
 from jetspark.spark.columns import encode_headers, parse_headers, with_msg_id
+from jetspark.spark.decode import decode_avro, decode_json, decode_msgpack
+from jetspark.spark.encode import encode_avro, encode_json, encode_msgpack
 from jetspark.spark.session import configure, register, session
 
 __all__ = [
     "configure",
+    "decode_avro",
+    "decode_json",
+    "decode_msgpack",
+    "encode_avro",
     "encode_headers",
+    "encode_json",
+    "encode_msgpack",
     "parse_headers",
     "register",
     "session",

@@ -11,10 +11,11 @@ from jetspark import sync
 from jetspark.errors import BucketNotFound
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.ledger import read_entry
-from jetspark.spark.options import FORMAT_NAME, SourceOptions
+from jetspark.spark.options import FORMAT_NAME, ReadMode, SourceOptions
 from jetspark.spark.planner import SequenceRange, plan_partitions, plan_range
 from jetspark.spark.push_down import Pushed, push
 from jetspark.spark.range_reader import RangeReader, SequencePartition
+from jetspark.spark.splitting import SPAN_MIN, count_points, plan_by_count, probe_places
 from jetspark.spark.stream_view import (
     PlanningFailed,
     await_sequence,
@@ -44,11 +45,7 @@ class JetStreamBatchReader(DataSourceReader):
         with planning(options) as client:
             stream = find_stream(client, options)
             whole = self._plan(client, stream)
-        parts = plan_partitions(
-            whole,
-            min_partitions=options.min_partitions,
-            max_records=options.max_records_per_partition,
-        )
+            parts = self._split(stream, whole)
         return [SequencePartition(stream.name, part.first, part.end) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -80,6 +77,21 @@ class JetStreamBatchReader(DataSourceReader):
         # One message is read here, so that a missing permission to read is found out now.
         list(self._ranges.scan(stream, whole.first, whole.first))
         return whole
+
+    def _split(self, stream: sync.Stream, whole: SequenceRange) -> list[SequenceRange]:
+        """Split by sequences, or by counts where those would be uneven (spark.md 6.2)."""
+        options = self._options
+        least, most = options.min_partitions, options.max_records_per_partition
+        equal = plan_partitions(whole, min_partitions=least, max_records=most)
+        view = view_of(stream.cached_info)
+        span = view.bounds.last_seq - view.bounds.first_seq + 1
+        uneven = bool(options.subjects) or 2 * view.messages < span
+        direct = view.allow_direct and options.read_mode is not ReadMode.CONSUMER
+        if not (uneven and direct) or whole.end - whole.first < SPAN_MIN or len(equal) < 2:
+            return equal
+        places = probe_places(whole, len(equal), filters=len(options.subjects))
+        points, _ = count_points(stream, places, options.subjects)
+        return plan_by_count(points, min_partitions=least, max_records=most)
 
     def _committed(self, client: sync.Client) -> int:
         """Return how far the stream had got when the query committed (spark.md 6.4)."""

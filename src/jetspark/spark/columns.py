@@ -69,9 +69,15 @@ def with_msg_id(rows: "DataFrame") -> "DataFrame":
     For pipelines in which every message becomes at most one: the id is the same in every run, even
     after a full refresh with a new checkpoint.
     """
+    from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
-    missing = [name for name in ("stream", "seq") if name not in rows.columns]
+    try:
+        columns = rows.columns
+    except PySparkException:
+        # A declarative pipeline does not let its functions look: it will say so itself.
+        columns = ["stream", "seq"]
+    missing = [name for name in ("stream", "seq") if name not in columns]
     if missing:
         raise ValueError(
             f"with_msg_id needs the columns stream and seq of the source, and {missing} is gone: "

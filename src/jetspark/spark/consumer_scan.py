@@ -12,7 +12,7 @@ from jetspark import sync
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import AckPolicy, DeliverPolicy
 from jetspark.client.jetstream.scan import ScanChunk
-from jetspark.errors import Error, RequestTimeout
+from jetspark.errors import Error, MessageNotFound, RequestTimeout
 from jetspark.spark.stream_view import PlanningFailed
 from jetspark.units import Nanoseconds
 
@@ -36,8 +36,12 @@ def consumer_scan(
             inactive_threshold=Nanoseconds(INACTIVE_NS),
         )
     )
+    position = first
     try:
-        yield from _follow(stream, consumer, last, batch)
+        for chunk in _follow(stream, consumer, last, batch):
+            position = chunk.sequences[-1] + 1
+            yield chunk
+        _check_complete(stream, position, last, filters)
     finally:
         # When the connection is gone, the consumer goes by itself after a while.
         with contextlib.suppress(Error):
@@ -73,6 +77,24 @@ def _follow(
             yield chunk
             if chunk.sequences[-1] >= last:
                 return
+
+
+def _check_complete(stream: sync.Stream, position: int, last: int, filters: Sequence[str]) -> None:
+    """Raise ``RequestTimeout`` when the leader has messages that the consumer did not send.
+
+    A consumer reads the copy of its node, which may be behind (spark.md 6.2).
+    """
+    if position > last:
+        return
+    for pattern in filters or (">",):
+        try:
+            left = stream.get_msg(next_by_subject=pattern, seq=position, min_last_seq=last)
+        except MessageNotFound:
+            continue
+        if left.seq <= last:
+            raise RequestTimeout(
+                f"stream {stream.name!r}: its consumer stopped before message {left.seq}"
+            )
 
 
 def acknowledge_up_to(stream: sync.Stream, durable: str, end: int) -> None:

@@ -16,7 +16,8 @@ from jetspark import sync
 from jetspark.client.jetstream.scan import COLUMNS, Column
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.kv_options import KV_FORMAT, KvFeedOptions
-from jetspark.spark.kv_reader import KeyPartition, KvSnapshotReader, WholePartition
+from jetspark.spark.kv_plan import KeyPartition, RevisionPartition, WholePartition
+from jetspark.spark.kv_reader import KvSnapshotReader
 from jetspark.spark.kv_rows import KvEncoder
 from jetspark.spark.offsets import Offset, decode_offset, encode_offset
 from jetspark.spark.planner import DataLoss, check_position
@@ -53,7 +54,7 @@ class KvFeedReader(JetStreamStreamReader):
     def __init__(self, options: KvFeedOptions, schema: StructType) -> None:
         super().__init__(options.source, schema, KvRangeReader(options, schema))
         self._feed = options
-        self._snapshot = KvSnapshotReader(options.snapshot, schema)
+        self._snapshot = KvSnapshotReader(options.snapshot, schema, skip_missing=True)
 
     # The names and arguments below are Spark's.
 
@@ -99,10 +100,8 @@ class KvFeedReader(JetStreamStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``partition``. Runs in a task."""
-        if isinstance(partition, KeyPartition):
+        if isinstance(partition, KeyPartition | RevisionPartition | WholePartition):
             # A value that was overwritten since comes as a change, so that nothing is missed.
-            return self._snapshot.batches(partition, skip_missing=True)
-        if isinstance(partition, WholePartition):
             return self._snapshot.read(partition)
         return super().read(partition)
 

@@ -1,11 +1,13 @@
 """A snapshot of a bucket: the last value of every key as of one revision (spark.md 6.5).
 
-The driver lists the keys, then fixes the revision; each task asks for some of the keys as of that
-revision. A bucket keeps only so many values of a key: one that was overwritten too often since is
-missing from the answer, and is reported or replaced, never silently left out.
+How it is read depends on what the bucket holds (``kv_plan``): ranges of revisions where every key
+has one value, keys asked for by name where there are several, all of it in one task where the
+copies that answer cannot be told to be up to date. A bucket keeps only so many values of a key:
+one that was overwritten too often since is missing, and is reported or replaced, never silently
+left out.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -13,56 +15,53 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from jetspark import sync
-from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.entry import Operation, read_operation
-from jetspark.client.jetstream.kv.jetstream_backend import prefixes
+from jetspark.client.jetstream.scan import COLUMNS, Column, ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
-from jetspark.client.jetstream.stored_pages import to_messages
 from jetspark.errors import MessageNotFound
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.kv_options import KV_FORMAT, Consistency, KvOptions
-from jetspark.spark.kv_rows import KvEncoder, key_of
-from jetspark.spark.planner import DataLoss, SequenceRange, StreamBounds, plan_partitions
-from jetspark.spark.range_reader import with_retries
-from jetspark.spark.stream_view import PlanningFailed, first_since, lend_for_planning
-from jetspark.sync.bulk import last_messages
+from jetspark.spark.kv_plan import (
+    KeyPartition,
+    RevisionPartition,
+    SnapshotPlanner,
+    WholePartition,
+    bucket_loss,
+)
+from jetspark.spark.kv_rows import KvEncoder, key_of, picked_rows
+from jetspark.spark.options import SourceOptions
+from jetspark.spark.planner import DataLoss
+from jetspark.spark.range_reader import RangeReader, with_retries
+from jetspark.spark.stream_view import lend_for_planning
+from jetspark.sync.bulk import last_columns
 
-# Subjects of one request; the server answers for at most 1,024 (spark.md 6.5).
-KEYS_PER_REQUEST: Final = 1_000
+# Keys that are asked for together; each request has up to 1,000 of them (spark.md 6.5: the server
+# answers for at most 1,024), and a batch of some thousand rows is right for Spark (spark.md 4.1).
+KEYS_AT_ONCE: Final = 5_000
 
 _Result = TypeVar("_Result")
 
 
-class KeyPartition(InputPartition):
-    """Some keys of a bucket as of a revision, with how many values of each there are now."""
-
-    def __init__(self, subjects: Sequence[str], counts: Sequence[int], revision: int) -> None:
-        super().__init__(revision)
-        self.subjects = subjects
-        self.counts = counts
-        self.revision = revision
-
-
-class WholePartition(InputPartition):
-    """All of a bucket that does not answer direct gets: read in one piece."""
-
-    def __init__(self, patterns: Sequence[str], revision: int) -> None:
-        super().__init__(revision)
-        self.patterns = patterns
-        self.revision = revision
-
-
 class KvSnapshotReader(DataSourceReader):
-    """Reads a bucket as of one moment. Travels to the tasks by pickle."""
+    """Reads a bucket as of one moment. Travels to the tasks by pickle.
 
-    def __init__(self, options: KvOptions, schema: StructType) -> None:
+    ``skip_missing``: a value that is gone is left out; the change that replaced it comes anyway.
+    """
+
+    def __init__(
+        self, options: KvOptions, schema: StructType, *, skip_missing: bool = False
+    ) -> None:
         self._options = options
+        self._skip_missing = skip_missing
         self._encoder = KvEncoder(schema, bucket=options.bucket, headers=options.headers)
-        self._history = 1
-        self._expires = False
+        self._planner = SnapshotPlanner(options, skip_missing=skip_missing)
+        source = SourceOptions(
+            connection=options.connection, stream=options.stream, fail_on_data_loss=False
+        )
+        self._ranges = _RevisionReader(source, schema)
 
     def partitions(self) -> list[InputPartition]:
-        """List the keys, fix the revision, split the keys. Runs on the driver."""
+        """Fix the revision and split the bucket. Runs on the driver."""
         options = self._options
         with lend_for_planning(
             options.connection,
@@ -73,63 +72,85 @@ class KvSnapshotReader(DataSourceReader):
             return self.plan(stream, None)
 
     def plan(self, stream: sync.Stream, revision: int | None) -> list[InputPartition]:
-        """Split the keys as of ``revision`` (None: as the options say)."""
-        options = self._options
-        info = stream.cached_info
-        self._history = max(1, info.config.max_msgs_per_subject)
-        self._expires = bool(info.config.max_age)
-        prefix = prefixes(info, "$JS.API")[0]
-        patterns = [prefix + key for key in options.keys] or [f"{prefix}>"]
-        found: dict[str, int] = {}
-        for pattern in patterns:
-            found.update(stream.info(subjects_filter=pattern).state.subjects or {})
-        # After the keys: whatever is listed was there at this revision, or is known to be newer.
-        at = self._revision(stream, info.config) if revision is None else revision
-        if not info.config.allow_direct:
-            return [WholePartition(patterns, at)] if found else []
-        subjects = sorted(found)
-        parts = plan_partitions(
-            SequenceRange(0, len(subjects)),
-            min_partitions=options.min_partitions,
-            max_records=options.keys_per_partition,
-        )
-        return [
-            KeyPartition(
-                subjects[part.first : part.end],
-                [found[subject] for subject in subjects[part.first : part.end]],
-                at,
-            )
-            for part in parts
-        ]
+        """Split the bucket as of ``revision`` (None: as the options say)."""
+        return self._planner.plan(stream, revision)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the entries of ``partition`` as Arrow batches. Runs in a task."""
-        if isinstance(partition, KeyPartition):
-            return self.batches(partition, skip_missing=False)
-        if isinstance(partition, WholePartition):
-            return self._whole(partition)
-        return iter(())
+        match partition:
+            case RevisionPartition():
+                return self._encoded(self._revisions(partition))
+            case KeyPartition():
+                return self._encoded(self._keys(partition))
+            case WholePartition():
+                return self._encoded(self._whole(partition))
+            case _:
+                return iter(())
 
-    def batches(self, partition: KeyPartition, *, skip_missing: bool) -> Iterator[pa.RecordBatch]:
-        """Yield the entries of some keys; what is missing is skipped, or dealt with."""
+    def _encoded(self, chunks: Iterator[ScanChunk]) -> Iterator[pa.RecordBatch]:
+        deletions = self._options.include_deleted
+        for chunk in chunks:
+            batch = self._encoder.encode(chunk, deletions=deletions)
+            if batch.num_rows:
+                yield batch
+
+    def _revisions(self, partition: RevisionPartition) -> Iterator[ScanChunk]:
+        """Every message of the range is the value of its key."""
+        count = 0
+        for pattern in partition.patterns:
+            for chunk in self._ranges.chunks(partition, (pattern,) if pattern else ()):
+                count += len(chunk.sequences)
+                yield chunk
+        if partition.expected is not None and count != partition.expected:
+            raise DataLoss(
+                f"{partition.expected - count} of {partition.expected} values of bucket "
+                f"{self._options.bucket!r} as of revision {partition.revision} were replaced or "
+                "removed while it was read, and it keeps one per key: read it again, raise "
+                'history, or set option("consistency", "best-effort")'
+            )
+
+    def _keys(self, partition: KeyPartition) -> Iterator[ScanChunk]:
+        """Ask for the keys by name; what is missing is skipped, or dealt with."""
         counts = dict(zip(partition.subjects, partition.counts, strict=True))
-        for at in range(0, len(partition.subjects), KEYS_PER_REQUEST):
-            subjects = partition.subjects[at : at + KEYS_PER_REQUEST]
+        revision = partition.revision
+        for at in range(0, len(partition.subjects), KEYS_AT_ONCE):
+            subjects = partition.subjects[at : at + KEYS_AT_ONCE]
 
-            def read(
-                stream: sync.Stream, subjects: Sequence[str] = subjects
-            ) -> list[StreamMessage]:
-                revision = partition.revision
-                messages = last_messages(
-                    stream, subjects, up_to_seq=revision, min_last_seq=revision
-                )
-                if len(messages) < len(subjects) and not skip_missing:
-                    seen = {message.subject for message in messages}
+            def read(stream: sync.Stream, subjects: Sequence[str] = subjects) -> ScanChunk:
+                found = last_columns(stream, subjects, up_to_seq=revision, min_last_seq=revision)
+                if len(found) < len(subjects) and not self._skip_missing:
+                    seen = set(found.subjects)
                     missing = [subject for subject in subjects if subject not in seen]
-                    messages += self._missing(stream, missing, counts, revision)
-                return messages
+                    _append(found, self._missing(stream, missing, counts, revision))
+                return found
 
-            yield from self._encoded(self._with_retries(read))
+            yield self._with_retries(read)
+
+    def _whole(self, partition: WholePartition) -> Iterator[ScanChunk]:
+        """Read everything up to the revision and keep the last value of each key.
+
+        A copy that is behind may still show values that were replaced; the value that replaced
+        them comes as well, later in the order of revisions, and wins.
+        """
+
+        def read(stream: sync.Stream) -> ScanChunk:
+            last = ScanChunk([], [], [], [], [])
+            places: dict[str, int] = {}
+            counts: dict[str, int] = {}
+            for pattern in partition.patterns:
+                filters = (pattern,) if pattern else ()
+                for chunk in self._ranges.scan(stream, 1, partition.revision, filters):
+                    _keep_last(last, places, chunk)
+                if not self._skip_missing:
+                    state = stream.info(subjects_filter=pattern or ">").state
+                    counts.update(state.subjects or {})
+            missing = sorted(counts.keys() - places.keys())
+            _append(last, self._missing(stream, missing, counts, partition.revision))
+            return last
+
+        found = self._with_retries(read)
+        for at in range(0, len(found), KEYS_AT_ONCE):
+            yield picked_rows(found, range(at, min(at + KEYS_AT_ONCE, len(found))))
 
     def _with_retries(self, attempt: Callable[[sync.Stream], _Result]) -> _Result:
         options = self._options
@@ -140,37 +161,20 @@ class KvSnapshotReader(DataSourceReader):
             ),
         )
 
-    def _encoded(self, messages: Sequence[StreamMessage]) -> Iterator[pa.RecordBatch]:
-        if not self._options.include_deleted:
-            messages = [
-                one for one in messages if read_operation(one.header_block)[0] is Operation.PUT
-            ]
-        if messages:
-            yield self._encoder.encode_messages(messages)
-
-    def _whole(self, partition: WholePartition) -> Iterator[pa.RecordBatch]:
-        """Read everything up to the revision and keep the last of each key."""
-
-        def read(stream: sync.Stream) -> list[StreamMessage]:
-            last: dict[str, StreamMessage] = {}
-            found: dict[str, int] = {}
-            for pattern in partition.patterns:
-                for chunk in stream.scan(1, partition.revision, filters=(pattern,)):
-                    last.update((one.subject, one) for one in to_messages(stream.name, chunk))
-                found.update(stream.info(subjects_filter=pattern).state.subjects or {})
-            missing = sorted(found.keys() - last.keys())
-            return [*last.values(), *self._missing(stream, missing, found, partition.revision)]
-
-        yield from self._encoded(self._with_retries(read))
-
     def _missing(
-        self, stream: sync.Stream, subjects: Sequence[str], counts: dict[str, int], revision: int
+        self,
+        stream: sync.Stream,
+        subjects: Sequence[str],
+        counts: Mapping[str, int],
+        revision: int,
     ) -> list[StreamMessage]:
         """Decide about keys without a value as of the revision.
 
         A key whose oldest value is newer than the revision was made after it, unless values of it
         may have been dropped: then its value of that moment is lost.
         """
+        history = max(1, stream.config.max_msgs_per_subject)
+        expires = bool(stream.config.max_age)
         newer: list[StreamMessage] = []
         for subject in subjects:
             try:
@@ -179,44 +183,52 @@ class KvSnapshotReader(DataSourceReader):
                 )
             except MessageNotFound:
                 # Removed since the keys were listed; where values expire that is usual.
-                if self._expires or self._options.consistency is Consistency.BEST_EFFORT:
+                if expires or self._options.consistency is Consistency.BEST_EFFORT:
                     continue
                 raise DataLoss(
                     f"key {key_of(subject)!r} of bucket {self._options.bucket!r} was removed "
                     "while the bucket was read: read it again"
                 ) from None
             erased = read_operation(oldest.header_block)[0] is Operation.PURGE
-            if counts[subject] < self._history and not erased:
+            if counts[subject] < history and not erased:
                 continue
             if self._options.consistency is Consistency.STRICT:
-                raise DataLoss(
-                    f"bucket {self._options.bucket!r} has no value of key {key_of(subject)!r} "
-                    f"as of revision {revision}: it keeps {self._history} per key and the oldest "
-                    f'is {oldest.seq}. Raise history, or set option("consistency", '
-                    '"best-effort") to get the newer one'
-                )
+                raise bucket_loss(self._options.bucket, oldest, revision, history)
             newer.append(oldest)
         return newer
 
-    def _revision(self, stream: sync.Stream, config: StreamConfig) -> int:
-        options = self._options
-        state = stream.info().state
-        wanted = options.version_as_of
-        if options.timestamp_as_of_ns is not None:
-            bounds = StreamBounds(state.first_seq, state.last_seq)
-            # Inclusive, as up_to_time is (decisions.md).
-            wanted = first_since(stream, options.timestamp_as_of_ns + 1, bounds) - 1
-        if wanted is None:
-            return state.last_seq
-        if wanted > state.last_seq:
-            raise PlanningFailed(
-                f"format {KV_FORMAT!r}: versionAsOf is {wanted}, but bucket {options.bucket!r} "
-                f"is at revision {state.last_seq}"
-            )
-        if config.max_age and options.consistency is Consistency.STRICT:
-            raise PlanningFailed(
-                f"format {KV_FORMAT!r}: values of bucket {options.bucket!r} expire, so that a "
-                "moment in the past cannot be read for certain: set "
-                'option("consistency", "best-effort")'
-            )
-        return max(wanted, 1)
+
+class _RevisionReader(RangeReader):
+    """Scans ranges of revisions with all columns: the operation is in the headers."""
+
+    def columns(self) -> tuple[Column, ...]:
+        return COLUMNS
+
+    def check_still_kept(self, stream: sync.Stream, missing: int | None) -> None:
+        """Holes are what overwritten values leave; the snapshot counts its rows instead."""
+
+
+def _keep_last(last: ScanChunk, places: dict[str, int], chunk: ScanChunk) -> None:
+    """Put the rows of ``chunk`` into ``last``, one for each subject, later ones over earlier."""
+    for at, subject in enumerate(chunk.subjects):
+        place = places.setdefault(subject, len(places))
+        if place == len(last.subjects):
+            last.sequences.append(chunk.sequences[at])
+            last.times.append(chunk.times[at])
+            last.subjects.append(subject)
+            last.payloads.append(chunk.payloads[at])
+            last.headers.append(chunk.headers[at])
+        else:
+            last.sequences[place] = chunk.sequences[at]
+            last.times[place] = chunk.times[at]
+            last.payloads[place] = chunk.payloads[at]
+            last.headers[place] = chunk.headers[at]
+
+
+def _append(chunk: ScanChunk, messages: Sequence[StreamMessage]) -> None:
+    for message in messages:
+        chunk.sequences.append(message.seq)
+        chunk.times.append(message.time_ns)
+        chunk.subjects.append(message.subject)
+        chunk.payloads.append(message.data)
+        chunk.headers.append(message.header_block)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
@@ -17,7 +18,6 @@ from pyspark.sql.types import (
 
 from jetspark.client.jetstream.kv.entry import Operation, read_operation
 from jetspark.client.jetstream.scan import COLUMNS, Column, ScanChunk
-from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.spark.kv_options import KV_FORMAT
 from jetspark.spark.options import HeaderMode
 from jetspark.spark.schema import (
@@ -84,39 +84,47 @@ class KvEncoder:
     # The operation is in the headers, and a value counts only with it.
     columns: tuple[Column, ...] = COLUMNS
 
-    def encode(self, chunk: ScanChunk) -> pa.RecordBatch:
-        """Return the messages of ``chunk`` as a batch with exactly the columns of the schema."""
-        operations = [read_operation(block)[0] for block in chunk.headers]
+    def encode(self, chunk: ScanChunk, *, deletions: bool = True) -> pa.RecordBatch:
+        """Return the messages of ``chunk`` as a batch with exactly the columns of the schema.
+
+        Without ``deletions`` those that delete a key are left out.
+        """
+        operations: list[Operation] | None = None
+        # Values have no headers, as a rule.
+        if any(chunk.headers):
+            operations = [read_operation(block)[0] for block in chunk.headers]
+            if not deletions:
+                puts = [at for at, done in enumerate(operations) if done is Operation.PUT]
+                if len(puts) < len(operations):
+                    chunk, operations = picked_rows(chunk, puts), [Operation.PUT] * len(puts)
         arrays = [self._column(name, kind, chunk, operations) for name, kind in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def encode_messages(self, messages: Sequence[StreamMessage]) -> pa.RecordBatch:
-        """Return single messages as a batch."""
-        return self.encode(
-            ScanChunk(
-                [message.seq for message in messages],
-                [message.time_ns for message in messages],
-                [message.subject for message in messages],
-                [message.data for message in messages],
-                [message.header_block for message in messages],
-            )
-        )
-
     def _column(
-        self, name: str, kind: pa.DataType, chunk: ScanChunk, operations: Sequence[Operation]
+        self,
+        name: str,
+        kind: pa.DataType,
+        chunk: ScanChunk,
+        operations: Sequence[Operation] | None,
     ) -> pa.Array:
+        """Return one column; ``operations`` None: all of them put."""
+        count = len(chunk.sequences)
         match name:
             case "bucket":
-                return pa.repeat(pa.scalar(self._bucket, kind), len(chunk.sequences))
+                return pa.repeat(pa.scalar(self._bucket, kind), count)
             case "key":
-                return texts([key_of(subject) for subject in chunk.subjects])
+                return keys(chunk.subjects)
             case "value":
-                pairs = zip(chunk.payloads, operations, strict=True)
-                values = [data if done is Operation.PUT else None for data, done in pairs]
+                values: Sequence[bytes | None] = chunk.payloads
+                if operations is not None:
+                    pairs = zip(chunk.payloads, operations, strict=True)
+                    values = [data if done is Operation.PUT else None for data, done in pairs]
                 return pa.array(values, kind)
             case "revision":
                 return pa.array(chunk.sequences, kind)
             case "operation":
+                if operations is None:
+                    return pa.repeat(pa.scalar(Operation.PUT.value, kind), count)
                 return texts([operation.value for operation in operations])
             case "timestamp":
                 return microseconds(chunk.times, kind)
@@ -124,6 +132,29 @@ class KvEncoder:
                 return pa.array(chunk.headers, kind)
             case _:
                 return header_maps(chunk.headers, kind)
+
+
+def picked_rows(chunk: ScanChunk, places: Sequence[int]) -> ScanChunk:
+    """Return some rows of a chunk that has all columns."""
+    return ScanChunk(
+        [chunk.sequences[place] for place in places],
+        [chunk.times[place] for place in places],
+        [chunk.subjects[place] for place in places],
+        [chunk.payloads[place] for place in places],
+        [chunk.headers[place] for place in places],
+    )
+
+
+def keys(subjects: Sequence[str]) -> pa.Array:
+    """Return the keys of many subjects."""
+    whole = texts(subjects)
+    if not subjects:
+        return whole
+    # One bucket has one prefix; a stream with sources may have several.
+    prefix = subjects[0][: -len(key_of(subjects[0]))]
+    if pc.all(pc.starts_with(whole, prefix)).as_py():
+        return pc.utf8_slice_codeunits(whole, len(prefix))
+    return texts([key_of(subject) for subject in subjects])
 
 
 def key_of(subject: str) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from jetspark import sync
 from jetspark.errors import Error, MessageNotFound, WrongLastSequence
 from jetspark.headers.block import append_lines
-from jetspark.spark.message_ids import DIGEST_SIZE, WriteTask, row_digests
+from jetspark.spark.message_ids import DIGEST_SIZE, WriteTask, row_digests, strong_digest
 from jetspark.spark.range_reader import retry_delay
 from jetspark.spark.sending import ATOMIC_ROWS_MAX, TRANSIENT, Sender
 from jetspark.spark.sink_plan import SinkPlan
@@ -48,7 +48,7 @@ class Batch(NamedTuple):
 
 def split(rows: Rows, epoch: int) -> list[Batch]:
     """Return the rows in batches that do not depend on the order in which they came."""
-    digests = row_digests(rows)
+    digests = row_digests(rows, strong_digest)
     order = sorted(range(len(digests)), key=digests.__getitem__)
     running = blake2b(digest_size=DIGEST_SIZE)
     batches: list[Batch] = []

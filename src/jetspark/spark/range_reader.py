@@ -109,8 +109,13 @@ class RangeReader:
     def _filtered(
         self, partition: SequencePartition, filters: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        options = self._options
         encoder = self.encoder(partition.stream)
+        for chunk in self.chunks(partition, filters):
+            yield encoder.encode(chunk)
+
+    def chunks(self, partition: SequencePartition, filters: Sequence[str]) -> Iterator[ScanChunk]:
+        """Yield the messages of ``partition``; a scan that is cut off goes on where it was."""
+        options = self._options
         position = partition.first
         missing: int | None = None
         failures = 0
@@ -124,7 +129,7 @@ class RangeReader:
                             missing = first_missing(chunk.sequences, position)
                         position = chunk.sequences[-1] + 1
                         failures = 0
-                        yield encoder.encode(chunk)
+                        yield chunk
                     if missing is None and position < partition.end:
                         missing = position
                     self.check_still_kept(stream, missing)

@@ -34,6 +34,8 @@ SPARK_SETTINGS: Final[Mapping[str, str]] = {
 LOG_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*(?:\*|\d+))?\])?")
+# Executors, cores of each, memory of each: processes of their own, on this machine.
+_LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]")
 
 _LOG4J = """\
 # Written by jetspark: Spark's own layout, from the first line on at one level.
@@ -62,15 +64,17 @@ def configure(builder: "SparkSession.Builder") -> "SparkSession.Builder":
     Call it first: what is set on the builder afterwards wins over what is set here, and the
     environment variables of the user (``PYSPARK_PYTHON``, ``PYSPARK_DRIVER_PYTHON``,
     ``SPARK_LOCAL_IP``, a good ``JAVA_HOME``) are kept. Raises ``JavaNotFound`` when there is no
-    Java to run Spark on.
+    Java to run Spark on. For a Spark Connect server (``builder.remote(...)``) Spark runs
+    elsewhere: only the settings of the session are made.
     """
     # Spark offers no public way to ask a builder what was set on it.
     chosen: Mapping[str, object] = builder._options  # noqa: SLF001
-    prepare_environment(
-        os.environ,
-        master=_as_text(chosen.get("spark.master")),
-        parallelism=_as_text(chosen.get("spark.default.parallelism")),
-    )
+    if "spark.remote" not in chosen and "SPARK_REMOTE" not in os.environ:
+        prepare_environment(
+            os.environ,
+            master=_as_text(chosen.get("spark.master")),
+            parallelism=_as_text(chosen.get("spark.default.parallelism")),
+        )
     for key, value in SPARK_SETTINGS.items():
         builder = builder.config(key, value)
     if find_spec("pandas") is None:
@@ -83,10 +87,14 @@ def session(
     app_name: str = "jetspark",
     *,
     master: str | None = None,
+    remote: str | None = None,
     config: Mapping[str, str] | None = None,
     log_level: str | None = "WARN",
 ) -> "SparkSession":
     """Start Spark, or join the session that runs, with the formats of jetspark registered.
+
+    ``remote`` is the address of a Spark Connect server (``sc://host:15002``), whose machine needs
+    jetspark, too: the formats run there.
 
     Without ``master`` Spark decides, which is ``local[*]`` unless its own configuration says
     otherwise. ``config`` holds further Spark settings. A JVM that is started here logs at
@@ -95,11 +103,15 @@ def session(
     """
     from pyspark.sql import SparkSession
 
+    if master is not None and remote is not None:
+        raise ValueError(f"master {master!r} and remote {remote!r} exclude each other: give one")
     builder = SparkSession.builder.appName(app_name)
     if master is not None:
         builder = builder.master(master)
+    if remote is not None:
+        builder = builder.remote(remote)
     builder = configure(builder)
-    if log_level is not None:
+    if log_level is not None and remote is None:
         for key, value in log_settings(log_level, os.environ).items():
             builder = builder.config(key, value)
     for key, value in (config or {}).items():
@@ -120,13 +132,15 @@ def register(spark: "SparkSession") -> None:
     from jetspark.spark.object_source import ObjectDataSource
     from jetspark.spark.source import JetStreamDataSource
 
-    context = spark.sparkContext
-    context.environment[MIN_PARTITIONS_VARIABLE] = str(
-        PARTITIONS_PER_SLOT * context.defaultParallelism
-    )
-    # The setting may have been changed since `configure`: what counts is what it is now.
-    enabled = spark.conf.get(_PUSH_DOWN_SETTING, "false")
-    context.environment[PUSH_DOWN_VARIABLE] = "1" if enabled == "true" else "0"
+    # A client of Spark Connect has no context: what it would tell is set where the server runs.
+    if not type(spark).__module__.startswith("pyspark.sql.connect"):
+        context = spark.sparkContext
+        context.environment[MIN_PARTITIONS_VARIABLE] = str(
+            PARTITIONS_PER_SLOT * context.defaultParallelism
+        )
+        # The setting may have been changed since `configure`: what counts is what it is now.
+        enabled = spark.conf.get(_PUSH_DOWN_SETTING, "false")
+        context.environment[PUSH_DOWN_VARIABLE] = "1" if enabled == "true" else "0"
     for format_class in (JetStreamDataSource, KvDataSource, ObjectDataSource):
         spark.dataSource.register(format_class)
 
@@ -160,6 +174,9 @@ def prepare_environment(
 
 def task_slots(master: str) -> int | None:
     """Return how many tasks a local ``master`` runs at once; None when it is not local."""
+    cluster = _LOCAL_CLUSTER.fullmatch(master)
+    if cluster is not None:
+        return int(cluster[1]) * int(cluster[2])
     parsed = _LOCAL_MASTER.fullmatch(master)
     if parsed is None:
         return None

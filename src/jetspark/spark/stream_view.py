@@ -32,6 +32,7 @@ class StreamView(NamedTuple):
     mean_size: float
     """Bytes of a message, on average; 0 in an empty stream."""
     allow_direct: bool
+    messages: int = 0
 
 
 @contextmanager
@@ -89,6 +90,7 @@ def view_of(info: StreamInfo) -> StreamView:
         StreamBounds(state.first_seq, state.last_seq),
         state.bytes / state.messages if state.messages else 0.0,
         info.config.allow_direct,
+        state.messages,
     )
 
 
@@ -111,6 +113,7 @@ def await_sequence(stream: sync.Stream, options: SourceOptions) -> StreamInfo:
 def first_since(stream: sync.Stream, time_ns: int, bounds: StreamBounds) -> int:
     """Return the sequence of the first message stored at or after a time, or the one to come."""
     try:
-        return stream.get_msg(start_time=time_ns).seq
+        # From a copy that has all of what is planned for: one that is behind would say "none".
+        return stream.get_msg(start_time=time_ns, min_last_seq=bounds.last_seq).seq
     except MessageNotFound:
         return bounds.last_seq + 1

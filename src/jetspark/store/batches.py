@@ -16,8 +16,8 @@ from jetspark.store.record import BATCH_FIRST, BATCH_LAST, BATCH_MEMBER
 FLAGS_AT = 27  # where the flags of a record are
 
 if TYPE_CHECKING:
-    from jetspark.store.columns import SubjectEntry
     from jetspark.store.staging import Staging
+    from jetspark.store.subject_table import SubjectEntry
 
 
 class Batch:

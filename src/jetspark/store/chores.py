@@ -28,6 +28,7 @@ from jetspark.store.scrubber import DAY_NS, Scrub, next_scrub, scrubbed
 from jetspark.store.segment import FILLER, create_segment, segment_name
 from jetspark.store.segment_files import Removal, segment_files
 from jetspark.store.syncing import Syncing, sync_now
+from jetspark.store.upkeep import UpkeepCounts
 
 if TYPE_CHECKING:
     from jetspark.store.segments import Segments
@@ -86,6 +87,7 @@ def end_chore(log: "Segments", failed: bool) -> None:
     assert chore is not None, "no chore was handed out"
     log.chore = None
     log.chore_is_out = False
+    count(log.upkeep_counts, chore, failed)
     if isinstance(chore, Reopening | Syncing):
         chore.end(log, failed)
     elif isinstance(chore, Condenser):
@@ -110,6 +112,26 @@ def end_chore(log: "Segments", failed: bool) -> None:
         for handle in chore.handles:
             if log.in_flight is None or int(log.in_flight.handle) != handle:
                 log.close_handle(handle)
+
+
+def count(counts: UpkeepCounts, chore: Chore, failed: bool) -> None:
+    """Count a chore that is done, or has failed."""
+    if isinstance(chore, Condenser):
+        counts.segments_condensed += not (failed or chore.failed)
+    elif isinstance(chore, Compactor):
+        failed = failed or chore.failed
+        counts.compactions += not failed
+        counts.compactions_failed += failed
+        counts.compaction_read += int(chore.moved) - chore.written
+        counts.compaction_written += chore.written
+    elif isinstance(chore, Scrub):
+        counts.scrubs += chore.finished
+        counts.scrubs_failed += failed
+        counts.scrub_read += chore.read_bytes()
+        if chore.finished or failed:
+            counts.scrub_damage += len(chore.found)
+    elif isinstance(chore, Removal) and not failed:
+        counts.segments_removed += chore.count
 
 
 def end_compaction(log: "Segments", chore: Compactor, failed: bool) -> None:

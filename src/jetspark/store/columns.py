@@ -8,9 +8,10 @@ keeps the rows.
 from typing import Final
 
 from librt.vecs import append, vec
-from mypy_extensions import i32, i64, mypyc_attr
+from mypy_extensions import i32, i64
 
 from jetspark.store.subject_order import SubjectOrder
+from jetspark.store.subject_table import SubjectEntry, SubjectTable
 from jetspark.subjects.match import literal_head, matches
 from jetspark.subjects.tokens import is_literal
 
@@ -29,19 +30,6 @@ class Times:
     def time_of(self, seq: i64) -> i64:
         """When a message was stored; -1 when that cannot be read."""
         raise NotImplementedError
-
-
-@mypyc_attr(acyclic=True)  # there may be a million: nothing for the garbage collector to visit
-class SubjectEntry:
-    """One subject of a stream."""
-
-    def __init__(self, subject: bytes, number: i64) -> None:
-        self.subject: bytes = subject
-        self.number: i64 = number
-        self.count: i64 = 0
-        self.first: i64 = 0
-        self.last: i64 = 0
-        self.staged_last: i64 = 0
 
 
 class Columns:
@@ -78,10 +66,10 @@ class Columns:
             self.nexts = append(self.nexts, i64(0))
             count -= 1
 
-    def add(self, offset: i64, subject_number: i64, size: i64) -> None:
+    def add(self, offset: i64, subject_number: i32, size: i64) -> None:
         """Append the next message."""
         self.offsets = append(self.offsets, offset | (size << OFFSET_BITS))
-        self.subjects = append(self.subjects, i32(subject_number))
+        self.subjects = append(self.subjects, subject_number)
         self.nexts = append(self.nexts, i64(0))
         self.live += 1
         self.weight += size
@@ -110,10 +98,11 @@ class Search:
     """Finds messages by sequence and subject; everything in it is durable."""
 
     def __init__(self) -> None:
-        self.subjects: dict[bytes, SubjectEntry] = {}
-        # By number; a number that nobody has holds the blank entry.
-        self.entries: list[SubjectEntry] = []
+        self.subjects: SubjectTable = SubjectTable()
+        self.entries: list[SubjectEntry] = self.subjects.entries
+        # In their order, once a wildcard was asked about.
         self.order: SubjectOrder = SubjectOrder()
+        self.ordered: bool = False
         self.segments: list[Columns] = []
         self.messages: i64 = 0
         self.first_seq: i64 = 0
@@ -208,13 +197,16 @@ class Search:
         prefix = literal_head(pattern)
         if not prefix:
             return [entry for entry in self.entries if matches(entry.subject, pattern)]
-        if not self.order.made:
-            self.order.make(list(self.subjects))
-        return [
-            self.subjects[subject]
-            for subject in self.order.beginning_with(prefix)
-            if matches(subject, pattern)
-        ]
+        if not self.ordered:
+            self.ordered = True
+            self.order.make([entry.subject for entry in self.entries if entry.number >= 0])
+        like: list[SubjectEntry] = []
+        for subject in self.order.beginning_with(prefix):
+            if matches(subject, pattern):
+                found = self.subjects.get(subject)
+                if found is not None:
+                    like.append(found)
+        return like
 
     def last_match(self, pattern: bytes) -> i64:
         """Sequence of the newest message whose subject matches; 0 when there is none."""

@@ -11,7 +11,8 @@ The file: a frame (``manifest.py``, magic ``JSI1``), entries, and the xxh3-64 di
 seeded with the stream's id. An entry is two 64-bit words and what they announce::
 
     place | sequence step << 32 + subject     a message; places as in ``columns.py``
-    -1 | length                               a subject follows: the next number of this file
+    -1 | length                               a subject follows: the next number of this file;
+                                              it may have another one already
     -2 | length                               a record follows that is not a message
     -3 | sequence                             the next message counts from here
     -4 | time                                 the end; when the last message was stored
@@ -57,6 +58,9 @@ STEP_MAX: Final[i64] = 0x7FFFFFFF
 # What one step reads at least, and writes at most before it goes on: well under 2 ms (speed.md 7).
 STEP_READ: Final[i64] = 256 * 1024
 STEP_WRITE: Final[i64] = 128 * 1024
+# So many subjects are remembered: a stream may have millions, and a second copy of them all would
+# be the largest thing in memory. What comes again after it was forgotten gets another number.
+SUBJECTS_MAX: Final[i64] = 16_384
 
 
 class CondensedHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +116,7 @@ class Condenser(Chore):
         name: str,
         end: i64,
         generation: i64 = 0,
+        subjects_max: i64 = SUBJECTS_MAX,
     ) -> None:
         super().__init__(files, [int(handle)])
         self.handle: i64 = handle
@@ -123,6 +128,8 @@ class Condenser(Chore):
         self.generation: i64 = generation
         self.hasher: xxh3_64 = xxh3_64(seed=self.codec.seed)
         self.subjects: dict[bytes, int] = {}
+        self.subjects_max: i64 = subjects_max
+        self.numbers: int = 0
         self.last_seq: i64 = 0
         self.last_time: i64 = 0
         self.output: int = -1
@@ -222,7 +229,10 @@ class Condenser(Chore):
         subject = data[at + FIXED : subject_end(data, at)]
         number = self.subjects.get(subject, -1)
         if number < 0:
-            number = len(self.subjects)
+            if len(self.subjects) >= self.subjects_max:
+                self.subjects = {}
+            number = self.numbers
+            self.numbers += 1
             self.subjects[subject] = number
             self.put(SUBJECT, len(subject))
             self.pieces.write(subject)

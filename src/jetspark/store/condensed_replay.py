@@ -5,10 +5,11 @@ from typing import Final
 from librt.strings import read_i64_le
 from mypy_extensions import i64
 
-from jetspark.store.columns import OFFSET_BITS, OFFSET_MASK, SubjectEntry
+from jetspark.store.columns import OFFSET_BITS, OFFSET_MASK
 from jetspark.store.condensed import FROM, RECORD, SUBJECT
 from jetspark.store.log import StreamLog
 from jetspark.store.recovery import apply
+from jetspark.store.subject_table import SubjectEntry
 
 _LOW: Final[i64] = 0xFFFFFFFF
 

@@ -165,6 +165,13 @@ class OsFiles:
         offset: int,
         write: Callable[[int, Sequence[bytes], int], int],
     ) -> None:
+        if len(blobs) == 1 and blobs[0]:
+            # Nearly always all of it is taken at once.
+            written = self._taken(write(handle, blobs, offset))
+            if written == len(blobs[0]):
+                return
+            offset += written
+            blobs = (blobs[0][written:],)
         queue = [blob for blob in blobs if blob]
         while queue:
             written = self._taken(write(handle, queue[:_IOV_MAX], offset))

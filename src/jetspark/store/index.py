@@ -12,9 +12,10 @@ stays, so that the chain of its subject still leads across it.
 from typing import Final
 
 from librt.vecs import append, vec
-from mypy_extensions import i32, i64
+from mypy_extensions import i64
 
-from jetspark.store.columns import HOLES_MAX, NOWHERE, Columns, Search, SubjectEntry, Times
+from jetspark.store.columns import HOLES_MAX, NOWHERE, Columns, Search, Times
+from jetspark.store.subject_table import SubjectEntry
 
 __all__ = ["NOWHERE", "Columns", "StreamIndex", "SubjectEntry"]
 
@@ -29,6 +30,8 @@ class StreamIndex(Search):
         super().__init__()
         self.free: list[int] = []
         self.blank: SubjectEntry = SubjectEntry(b"", -1)
+        # The entry asked for last.
+        self.newest: SubjectEntry | None = None
         # Moves when numbers change hands: a mask made before is worth nothing then.
         self.generation: i64 = 0
         self.times: Times | None = None
@@ -46,19 +49,29 @@ class StreamIndex(Search):
         self.removed_subjects: vec[i64] = vec[i64]()
         self.recount: bool = False
 
+    def known(self, subject: bytes) -> SubjectEntry | None:
+        """The entry of a subject; None when it has none."""
+        # Many streams have one subject, and many publishers stay with one for a while.
+        newest = self.newest
+        if newest is not None and newest.subject == subject:
+            return newest
+        return self.subjects.get(subject)
+
     def entry(self, subject: bytes) -> SubjectEntry:
         """The entry of a subject, made when it is new."""
-        found = self.subjects.get(subject)
+        found = self.known(subject)
         if found is None:
             if self.free:
-                number: i64 = self.free.pop()
+                number = self.free.pop()
                 found = SubjectEntry(subject, number)
                 self.entries[number] = found
             else:
                 found = SubjectEntry(subject, len(self.entries))
                 self.entries.append(found)
-            self.subjects[subject] = found
-            self.order.add(subject)
+            self.subjects.add(found)
+            if self.ordered:
+                self.order.add(subject)
+        self.newest = found
         return found
 
     def add_segment(self, handle: i64, base: i64, start: i64, name: str = "") -> None:
@@ -150,7 +163,7 @@ class StreamIndex(Search):
         entry = self.entries[i64(columns.subjects[i])]
         if self.tracking:
             self.removed_seqs = append(self.removed_seqs, seq)
-            self.removed_subjects = append(self.removed_subjects, entry.number)
+            self.removed_subjects = append(self.removed_subjects, i64(entry.number))
         self.messages -= 1
         self.bytes -= size
         entry.count -= 1
@@ -214,7 +227,7 @@ class StreamIndex(Search):
 
     def search_from(self, seq: i64, entry: SubjectEntry) -> i64:
         """The first message of a subject at or after ``seq``, by looking at every row; 0: none."""
-        number = i32(entry.number)
+        number = entry.number
         n: i64 = max(i64(0), self.segment_at(seq))
         while n < len(self.segments) and seq <= entry.last:
             columns = self.segments[n]
@@ -246,7 +259,7 @@ class StreamIndex(Search):
         if entry.count <= 1 or seq <= entry.first:
             return entry.first if entry.first < seq else 0
         n: i64 = self.segment_at(seq - 1)
-        number = i32(entry.number)
+        number = entry.number
         while n >= 0:
             columns = self.segments[n]
             i: i64 = min(seq - 1 - columns.base, i64(len(columns.offsets)) - 1)
@@ -256,27 +269,6 @@ class StreamIndex(Search):
                 i -= 1
             n -= 1
         return 0
-
-    def deleted_count(self) -> i64:
-        """How many sequences between the first and the last message have no message."""
-        if self.messages == 0:
-            return 0
-        return self.last_seq - self.first_seq + 1 - self.messages
-
-    def deleted(self, first: i64, limit: i64) -> list[int]:
-        """Return up to ``limit`` sequences from ``first`` on that have no message, ascending."""
-        found: list[int] = []
-        if self.messages == 0:
-            return found
-        seq: i64 = max(first, self.first_seq)
-        while seq <= self.last_seq and len(found) < limit:
-            present = self.next_seq(seq, b"")
-            end = present if present > 0 else self.last_seq + 1
-            while seq < end and len(found) < limit:
-                found.append(int(seq))
-                seq += 1
-            seq = max(seq, end + 1)
-        return found
 
     # Subjects without messages -----------------------------------------------------------------
 
@@ -294,12 +286,14 @@ class StreamIndex(Search):
             kept[int(entry.number)] = 1
         for number, entry in enumerate(self.entries):
             if entry.count == 0 and kept[number] == 0 and entry.number >= 0:
-                del self.subjects[entry.subject]
                 self.entries[number] = self.blank
         while self.entries and self.entries[-1].number < 0:
             self.entries.pop()
         self.free = [n for n, entry in enumerate(self.entries) if entry.number < 0]
         self.generation += 1
+        self.newest = None
+        self.subjects.rebuild()
+        self.ordered = False
         self.order.forget()
 
     def forget_staged(self) -> None:

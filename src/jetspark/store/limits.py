@@ -7,8 +7,8 @@ without messages are gone.
 
 from mypy_extensions import i64
 
-from jetspark.store.columns import SubjectEntry
 from jetspark.store.index import StreamIndex
+from jetspark.store.subject_table import SubjectEntry
 
 
 class Limits:
@@ -31,7 +31,7 @@ class Limits:
     def evict(self, index: StreamIndex, entry: SubjectEntry) -> None:
         """Take out what is too much after a message of a subject came."""
         if self.max_per_subject > 0:
-            while entry.count > self.max_per_subject:
+            while i64(entry.count) > self.max_per_subject:
                 index.remove(entry.first)
         if self.max_msgs > 0:
             while index.messages > self.max_msgs:
@@ -45,5 +45,5 @@ class Limits:
         self.evict(index, index.blank)
         if self.max_per_subject > 0:
             for entry in index.entries:
-                while entry.count > self.max_per_subject:
+                while i64(entry.count) > self.max_per_subject:
                     index.remove(entry.first)

@@ -14,7 +14,6 @@ from librt.strings import BytesWriter, read_i64_le
 from mypy_extensions import i64
 
 from jetspark.store import failure
-from jetspark.store.columns import SubjectEntry
 from jetspark.store.configuration import adopt_limits, apply_configuration
 from jetspark.store.files import Files
 from jetspark.store.manifest import Identity
@@ -43,6 +42,7 @@ from jetspark.store.rewriting import apply_drop
 from jetspark.store.segments import Segments
 from jetspark.store.staging import Group
 from jetspark.store.subject_purge import purge_subject, rare_entry
+from jetspark.store.subject_table import SubjectEntry
 from jetspark.store.syncing import prepare, renew, set_durability, settle
 
 __all__ = ["CACHE_BUDGET", "Group", "StreamLog"]

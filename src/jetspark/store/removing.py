@@ -5,7 +5,7 @@ Until its record is durable it still shows to everybody who reads.
 
 from mypy_extensions import i64
 
-from jetspark.store.columns import NOWHERE, SubjectEntry
+from jetspark.store.columns import NOWHERE
 from jetspark.store.record import (
     DELETE_RANGE,
     FIXED,
@@ -20,6 +20,7 @@ from jetspark.store.record import (
 from jetspark.store.removal import delete_body, is_everything, keep_from, purge_body
 from jetspark.store.staging import Staging
 from jetspark.store.subject_purge import rare_entry, stage_purge_subject
+from jetspark.store.subject_table import SubjectEntry
 from jetspark.subjects.match import matches
 
 

@@ -145,7 +145,7 @@ def take_over(index: StreamIndex, sources: list[Source], fresh: Columns) -> list
                     rows.append(target)
                 else:
                     target.add_holes(skipped)
-                target.add(source.moved[k], i64(columns.subjects[i]), columns.size_at(i))
+                target.add(source.moved[k], columns.subjects[i], columns.size_at(i))
                 target.nexts[len(target.nexts) - 1] = columns.nexts[i]
                 if columns.offsets[i] == NOWHERE:
                     # It lies in the new file all the same.

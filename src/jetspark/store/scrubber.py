@@ -57,6 +57,7 @@ class Scrub(Chore):
         }
         self.at = -1
         self.slice_end = SLICE
+        self.counted = 0
         self.finished = False
         self.found: list[int] = []
         # The condensed file does not check.
@@ -82,6 +83,11 @@ class Scrub(Chore):
             self.finished = True
             return True
         return False
+
+    def read_bytes(self) -> int:
+        """How much it read since this was asked last."""
+        before, self.counted = self.counted, int(self.moved)
+        return self.counted - before
 
     def _check(self) -> None:
         """Check the next records."""

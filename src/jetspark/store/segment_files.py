@@ -98,6 +98,7 @@ class Removal(Chore):
         super().__init__(files, handles)
         self.folder = folder
         self.names = names
+        self.count = len(names)
 
     def step(self) -> bool:
         """Remove the next file, durably; raises OSError when that is not certain."""

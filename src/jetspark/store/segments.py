@@ -30,7 +30,7 @@ from jetspark.store.segment import (
     FILLER_SIZE,
 )
 from jetspark.store.segment_files import disk_bytes
-from jetspark.store.upkeep import Upkeep
+from jetspark.store.upkeep import Upkeep, UpkeepCounts
 
 
 class Segments(Removing):
@@ -62,6 +62,7 @@ class Segments(Removing):
         # After a failure, trying again is worth it from here on.
         self.compact_after: i64 = 0
         self.upkeep: Upkeep = Upkeep()
+        self.upkeep_counts: UpkeepCounts = UpkeepCounts()
         # Engine time, as told last; what is damaged; when segments were last gone through.
         self.now: i64 = 0
         self.quarantine: Quarantine = Quarantine()

@@ -13,7 +13,6 @@ from mypy_extensions import i64
 from jetspark.errors.storage import StoreReadOnly
 from jetspark.store import batches, configuration
 from jetspark.store.batches import Batch
-from jetspark.store.columns import SubjectEntry
 from jetspark.store.files import Files
 from jetspark.store.ledger import (
     ConsumerRecords,
@@ -35,6 +34,7 @@ from jetspark.store.record import (
     SKIP,
 )
 from jetspark.store.removal import Doomed
+from jetspark.store.subject_table import SubjectEntry
 
 
 class Group:

@@ -167,17 +167,55 @@ class FileStore:
         return log
 
     def drop(self, log: StreamLog) -> None:
-        """Remove a stream and everything it held; raises OSError when the disk refuses.
+        """Remove a stream and everything it held.
 
-        Once the folder has its new name the stream is gone: what cannot be removed is litter.
+        Raises OSError when the disk refuses; then the stream is what it was.
         """
-        log.close()
+        self.condemn(log)
+        self.bury(log)
+
+    def condemn(self, log: StreamLog) -> None:
+        """Decide, durably, that a stream is no more: no start will open it. ``bury`` follows.
+
+        Raises OSError when the disk refuses; then the stream is what it was.
+        """
         if log.in_memory:
             return
         condemned = log.folder.with_name(log.folder.name.replace("stream-", "dropped-"))
-        self._files.rename(log.folder, condemned)
+        try:
+            self._files.rename(log.folder, condemned)
+        except OSError:
+            self._pardon(log, condemned)
+            raise
+        log.folder = condemned
+
+    def _pardon(self, log: StreamLog, condemned: Path) -> None:
+        """Undo a new name that may not be durable."""
+        try:
+            self._files.rename(condemned, log.folder)
+        except FileNotFoundError:
+            pass  # it never had that name
+        except OSError:
+            # The next start may take the stream for removed: nothing is acknowledged any more.
+            log.read_only = True
+
+    def discard(self, log: StreamLog) -> None:
+        """Remove a stream that nobody has seen.
+
+        What cannot be removed now carries its mark, and is discarded by the next start.
+        """
         with suppress(OSError):
-            self._files.remove_folder(condemned)
+            self.drop(log)
+        log.close()
+
+    def bury(self, log: StreamLog) -> None:
+        """Close and remove what was condemned; what cannot be removed now is litter."""
+        # Nothing of it has to be put on the disk any more.
+        log.read_only = True
+        log.close()
+        if not log.in_memory:
+            with suppress(OSError):
+                self._files.remove_folder(log.folder)
 
     def close(self) -> None:
         """Let another process use the store; twice is as good as once. Logs close themselves."""

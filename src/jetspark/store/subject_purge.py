@@ -6,10 +6,10 @@ part of them; for a key among thousands the chain is all there is to do.
 
 from typing import TYPE_CHECKING, Final
 
-from jetspark.store.columns import SubjectEntry
 from jetspark.store.index import StreamIndex
 from jetspark.store.record import PURGE
 from jetspark.store.removal import purge_body
+from jetspark.store.subject_table import SubjectEntry
 from jetspark.subjects.tokens import is_literal
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def rare_entry(index: StreamIndex, pattern: bytes) -> SubjectEntry | None:
     if not pattern or not is_literal(pattern):
         return None
     entry = index.subjects.get(pattern)
-    if entry is None or entry.count * RARE > index.messages:
+    if entry is None or int(entry.count) * RARE > index.messages:
         return None
     return entry
 

@@ -111,6 +111,16 @@ class Sublist:
         self._keep(self._cache, subject, result)
         return result
 
+    def match_anew(self, subject: bytes) -> Match:
+        """Return a result that no other subject has."""
+        _forget(self._cache, subject)
+        return self.match(subject)
+
+    def share(self, subject: bytes, result: Match) -> None:
+        """Keep one result for many subjects that have the same subscribers."""
+        if subject in self._cache:
+            self._cache[subject] = result
+
     def match_once(self, subject: bytes) -> Match:
         """Return the subscribers of a subject that hardly comes twice, such as a reply's inbox.
 

@@ -22,7 +22,7 @@ class Match:
 
     A result is true when it is returned and stays true until the next change. One that the cache
     keeps stays true until ``stale`` is set; then ask again. ``route`` is free for the caller to
-    keep what it made of a result of ``Sublist.match``.
+    keep what it made of a result of ``Sublist.match``, for all its subjects if it shares one.
     """
 
     def __init__(

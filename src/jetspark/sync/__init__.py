@@ -7,20 +7,24 @@ from the asyncio ones by tools/gen_sync.py.
 from typing import TYPE_CHECKING, Any
 
 from jetspark.client.connect_arguments import ConnectArguments, client_options
+from jetspark.client.jetstream.backup import StreamBackup, read_backup
 from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata
+from jetspark.client.jetstream.consumer.explain import Explanation
 from jetspark.client.jetstream.consumer.pull import PullGroup
-from jetspark.client.jetstream.kv.codec import Base64Keys, PathKeys
+from jetspark.client.jetstream.kv.codec import Base64Keys, KeyCodec, PathKeys, ValueCodec
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.client.jetstream.kv.encryption import AesGcmValues
 from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
 from jetspark.client.jetstream.kv.members import MemberChange
+from jetspark.client.jetstream.kv.typed import TypedEntry
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
-from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectStoreStatus
+from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectLink, ObjectStoreStatus
 from jetspark.client.jetstream.publish import Expect
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.message import Message
 from jetspark.client.options import ClientOptions
+from jetspark.client.replicas import ReplicaAddress
 from jetspark.client.stats import ClientStats
 from jetspark.client.tls import TlsFiles
 from jetspark.sync.client import Client, Subscription, connect, connect_with
@@ -49,6 +53,8 @@ from jetspark.sync.key_value import (
     Members,
     Membership,
     Transaction,
+    TypedKeyValue,
+    TypedWatcher,
 )
 from jetspark.sync.objects import ObjectReader, ObjectStore, ObjectWatcher
 from jetspark.sync.ordered import OrderedConsumer
@@ -71,9 +77,11 @@ __all__ = [
     "Election",
     "Entry",
     "Expect",
+    "Explanation",
     "FastPublisher",
     "JetStream",
     "JetStreamMessage",
+    "KeyCodec",
     "KeyValue",
     "KeyValueConfig",
     "KeyValueReplica",
@@ -86,6 +94,7 @@ __all__ = [
     "MessageIterator",
     "MessageMetadata",
     "ObjectInfo",
+    "ObjectLink",
     "ObjectReader",
     "ObjectStore",
     "ObjectStoreConfig",
@@ -97,17 +106,24 @@ __all__ = [
     "PullGroup",
     "PullSubscription",
     "PushSubscription",
+    "ReplicaAddress",
     "ScanChunk",
     "Server",
     "Stream",
+    "StreamBackup",
     "StreamMessage",
     "StreamReplica",
     "Subscription",
     "TlsFiles",
     "Transaction",
+    "TypedEntry",
+    "TypedKeyValue",
+    "TypedWatcher",
+    "ValueCodec",
     "client_options",
     "connect",
     "connect_with",
+    "read_backup",
 ]
 
 

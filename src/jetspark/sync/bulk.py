@@ -1,24 +1,32 @@
-"""Bulk publishing for blocking callers: one crossing of threads for a chunk of messages.
+"""Bulk work for blocking callers: one crossing of threads for a chunk of messages.
 
 Beside the generated twins, because the functions behind it are none of the client's classes
-(contracts.md 2: bulk writers hand over whole chunks).
+(contracts.md 2: bulk readers and writers hand over whole chunks).
 """
 
 # These functions belong to the same package as the handles whose inside they use.
 # ruff: noqa: SLF001
 
+import asyncio
 from collections.abc import Sequence
-from typing import Final
 
 from jetspark.api.message import PubAck
+from jetspark.client.jetstream import counting
 from jetspark.client.jetstream import publish_columns as columns
+from jetspark.client.jetstream.counting import Counted
+from jetspark.client.jetstream.last_many import LastMany, parts_of
 from jetspark.client.jetstream.publish_columns import ColumnsAck
-from jetspark.client.jetstream.stored import StreamMessage
+from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.sync.jetstream import JetStream, Stream
 
-__all__ = ["ColumnsAck", "last_messages", "publish_columns", "publish_together"]
-
-_PAGE: Final = 5_000
+__all__ = [
+    "ColumnsAck",
+    "Counted",
+    "count_from",
+    "last_columns",
+    "publish_columns",
+    "publish_together",
+]
 
 
 def publish_columns(
@@ -65,18 +73,59 @@ def publish_together(
     )
 
 
-def last_messages(
-    stream: Stream, subjects: Sequence[str], *, up_to_seq: int = 0, min_last_seq: int = 0
-) -> list[StreamMessage]:
-    """Return the last message of each of ``subjects`` as of one sequence (0: now), all at once."""
+def last_columns(
+    stream: Stream, subjects: Sequence[str], *, up_to_seq: int, min_last_seq: int = 0
+) -> ScanChunk:
+    """Return the last message of each of ``subjects`` as of one sequence, as columns.
 
-    async def read() -> list[StreamMessage]:
-        pager = stream._inner.get_last_many(
-            subjects, up_to_seq=up_to_seq, min_last_seq=min_last_seq
+    As many requests as are needed are on their way together, and the rows come in no order. Give
+    some thousand subjects: what is found is held in memory.
+    """
+    inner = stream._inner
+
+    async def read() -> ScanChunk:
+        reader = LastMany(
+            inner.reader,
+            up_to_seq=up_to_seq,
+            up_to_time=None,
+            batch=0,
+            max_bytes=0,
+            min_last_seq=min_last_seq,
+            copies="stream",
+            timeout=inner.reader.api.timeout,
         )
-        found: list[StreamMessage] = []
-        while page := await pager.next_chunk(_PAGE):
-            found += page
-        return found
+
+        async def part(some: Sequence[str]) -> list[ScanChunk]:
+            return [chunk async for chunk in reader.chunks(some)]
+
+        # The first one finds out whom to trust; the others go together.
+        parts = parts_of(subjects)
+        told = [await part(parts[0])] if parts else []
+        told += await asyncio.gather(*(part(some) for some in parts[1:]))
+        whole = ScanChunk([], [], [], [], [])
+        for chunks in told:
+            for chunk in chunks:
+                whole.sequences += chunk.sequences
+                whole.times += chunk.times
+                whole.subjects += chunk.subjects
+                whole.payloads += chunk.payloads
+                whole.headers += chunk.headers
+        return whole
 
     return stream._portal.call(read())
+
+
+def count_from(
+    stream: Stream, sequences: Sequence[int], *, subject: str = "", min_last_seq: int = 0
+) -> list[Counted]:
+    """Count the messages of ``subject`` (empty: all) from each of ``sequences`` on."""
+    reader = stream._inner.reader
+    return stream._portal.call(
+        counting.count_from(
+            reader,
+            sequences,
+            subject=subject,
+            min_last_seq=min_last_seq,
+            timeout=reader.api.timeout,
+        )
+    )

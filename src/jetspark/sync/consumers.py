@@ -341,6 +341,10 @@ class Consumer:
         """End a pause now."""
         return self._portal.call(self._inner.resume(timeout=timeout))
 
+    def unpin(self, group: str, *, timeout: float | None = None) -> None:
+        """Let another client be pinned to a priority group (policy pinned client)."""
+        self._portal.call(self._inner.unpin(group, timeout=timeout))
+
     def reset(self, seq: int = 0, *, timeout: float | None = None) -> int:
         """Deliver again from ``seq`` on (0: from the ack floor); returns where it starts.
 

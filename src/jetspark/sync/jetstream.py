@@ -9,6 +9,7 @@ jetspark.client.jetstream.replica,
 jetspark.client.jetstream.streams.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -20,8 +21,10 @@ from jetspark.api.enums import AckPolicy
 from jetspark.api.message import PubAck
 from jetspark.api.stream import StreamConfig, StreamInfo
 from jetspark.client.header_input import HeaderInput
+from jetspark.client.jetstream.backup import CHUNK_BYTES, BackupProgress, StreamBackup
 from jetspark.client.jetstream.consumer.message import JetStreamMessage as _JetStreamMessage
 from jetspark.client.jetstream.context import JetStream as _JetStream
+from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
 from jetspark.client.jetstream.kv.config import KeyValueConfig
@@ -31,12 +34,7 @@ from jetspark.client.jetstream.publish import AckFuture as _AckFuture
 from jetspark.client.jetstream.publish import Expect
 from jetspark.client.jetstream.publish_atomic import BATCH_MESSAGES_MAX
 from jetspark.client.jetstream.publish_atomic import AtomicBatch as _AtomicBatch
-from jetspark.client.jetstream.publish_fast import (
-    FLOW,
-    MAX_OUTSTANDING_ACKS,
-    GapCallback,
-    RefusalCallback,
-)
+from jetspark.client.jetstream.publish_fast import FLOW, MAX_OUTSTANDING_ACKS
 from jetspark.client.jetstream.publish_fast import FastPublisher as _FastPublisher
 from jetspark.client.jetstream.replica import StreamReplica as _StreamReplica
 from jetspark.client.jetstream.scan import BATCH_BYTES, BATCH_SIZE, COLUMNS, Copies, ScanChunk
@@ -122,6 +120,18 @@ class AtomicBatch:
             ttl=ttl,
         )
 
+    def extend(
+        self,
+        subjects: Sequence[str],
+        payloads: Sequence[bytes],
+        headers: Sequence[bytes] | None = None,
+    ) -> None:
+        """Add columns of messages: ``headers`` are whole blocks, empty for none.
+
+        Raises BatchTooLarge, and adds nothing, when they do not all fit.
+        """
+        self._portal.run(self._inner.extend, subjects, payloads, headers)
+
     def abort(self) -> None:
         """Forget everything; nothing was sent."""
         self._portal.run(self._inner.abort)
@@ -152,6 +162,12 @@ class FastPublisher:
 
     Messages are stored as they come, in order; it is not all or nothing. ``acked`` says how many
     are known to be stored, ``ack`` is the final answer.
+
+    When the connection is replaced or the stream changes its leader, the server is asked what it
+    has of the batch. If nothing was lost, or ``gap`` is "ok", the batch goes on; otherwise
+    BatchIncomplete is raised. Then, if ``is_exact``, the first ``acked`` messages are stored and
+    no others: send the rest in a new batch. Otherwise the server's last word was lost, more of
+    them may be stored, and what is sent again needs message ids. (The header dialect cannot ask.)
     """
 
     def __init__(self, portal: Portal, inner: _FastPublisher) -> None:
@@ -167,6 +183,11 @@ class FastPublisher:
     def acked(self) -> int:
         """Messages known to be settled: stored, or told of as a gap or refusal."""
         return self._inner.acked
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the server has said where the batch ended: then ``acked`` is all it stored."""
+        return self._inner.is_exact
 
     @property
     def is_closed(self) -> bool:
@@ -477,6 +498,47 @@ class Stream:
             self._portal, self._portal.run(self._inner.ordered_consumer, config, push=push)
         )
 
+    def backup(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        consumers: bool = True,
+        check: bool = False,
+        chunk_bytes: int = CHUNK_BYTES,
+        progress: BackupProgress | None = None,
+        timeout: float | None = None,
+    ) -> StreamBackup:
+        """Write the whole stream into ``folder``, as of now; ``restore`` reads it.
+
+        With ``consumers`` their state is in it too; with ``check`` the server verifies the
+        messages first. ``progress`` hears the bytes written so far. A backup that fails or is
+        cancelled leaves no archive behind. ``timeout`` bounds the wait for each part. Raises
+        BackupFailed when the folder holds a backup already.
+        """
+        return self._portal.call(
+            self._inner.backup(
+                folder,
+                consumers=consumers,
+                check=check,
+                chunk_bytes=chunk_bytes,
+                progress=progress,
+                timeout=timeout,
+            )
+        )
+
+    def restore(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        progress: BackupProgress | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Bring this stream back from a backup, after it was deleted.
+
+        Raises StreamExists while it is there: delete it first. As ``JetStream.restore_stream``.
+        """
+        self._portal.call(self._inner.restore(folder, progress=progress, timeout=timeout))
+
 
 class StreamReplica:
     """The newest message of every subject, in this process. Made by ``JetStream.replica``.
@@ -617,8 +679,9 @@ class JetStream:
         A message with a ``msg_id`` that the stream has seen within its duplicate window is not
         stored again (``ack.duplicate``). ``expect`` names conditions, ``ttl`` (seconds, or
         ``"never"``) needs a stream with ``allow_msg_ttl``. Raises NoResponders when no stream
-        takes the subject, WrongLastSequence and its kin when ``expect`` does not hold, ApiError
-        for any other refusal, RequestTimeout when no ack came: then it may be stored or not.
+        takes the subject (after ``publish_retries``), WrongLastSequence and its kin when
+        ``expect`` does not hold, ApiError for any other refusal, RequestTimeout when no ack
+        came: then it may be stored or not.
         """
         return self._portal.call(
             self._inner.publish(
@@ -924,3 +987,28 @@ class JetStream:
     def delete_object_store(self, bucket: str, *, timeout: float | None = None) -> None:
         """Delete an object store with everything in it; BucketNotFound when there is none."""
         self._portal.call(self._inner.delete_object_store(bucket, timeout=timeout))
+
+    def restore_stream(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        config: StreamConfig | None = None,
+        progress: BackupProgress | None = None,
+        timeout: float | None = None,
+    ) -> Stream:
+        """Make a stream from a backup that ``Stream.backup`` or the nats CLI wrote.
+
+        ``config`` replaces the configuration of the backup, its name included (``read_backup``
+        gives that to start from). ``progress`` hears the bytes sent so far. Raises StreamExists
+        when the name is taken, BackupFailed when the folder has no whole backup, ApiError when
+        the server cannot read the archive: those of nats-server go into nats-server, ours into
+        ours.
+        """
+        return Stream(
+            self._portal,
+            self._portal.call(
+                self._inner.restore_stream(
+                    folder, config=config, progress=progress, timeout=timeout
+                )
+            ),
+        )

@@ -6,13 +6,14 @@ jetspark.client.jetstream.kv.lock,
 jetspark.client.jetstream.kv.members,
 jetspark.client.jetstream.kv.replica,
 jetspark.client.jetstream.kv.transaction,
+jetspark.client.jetstream.kv.typed,
 jetspark.client.jetstream.kv.watch.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Generic, Self
 
 from jetspark.client.jetstream.kv.backend import TimeToLive
 from jetspark.client.jetstream.kv.bucket import KeyValue as _KeyValue
@@ -26,8 +27,12 @@ from jetspark.client.jetstream.kv.members import Members as _Members
 from jetspark.client.jetstream.kv.members import Membership as _Membership
 from jetspark.client.jetstream.kv.replica import KeyValueReplica as _KeyValueReplica
 from jetspark.client.jetstream.kv.transaction import Transaction as _Transaction
+from jetspark.client.jetstream.kv.typed import T, TypedEntry
+from jetspark.client.jetstream.kv.typed import TypedKeyValue as _TypedKeyValue
+from jetspark.client.jetstream.kv.typed import TypedWatcher as _TypedWatcher
 from jetspark.client.jetstream.kv.watch import KeyWatcher as _KeyWatcher
 from jetspark.client.jetstream.local_copy import MEMORY_MAX
+from jetspark.client.thread_callback import ThreadCallback
 from jetspark.sync.portal import Portal
 
 
@@ -36,7 +41,7 @@ class KeyWatcher:
 
     None says that everything that was there when the watch began has been seen; it always comes,
     at once when there is nothing. Made by ``KeyValue.watch``; end it with ``stop`` or
-    ``async with``.
+    ``async with``. A watch with a callback is not iterated over.
     """
 
     def __init__(self, portal: Portal, inner: _KeyWatcher) -> None:
@@ -170,17 +175,17 @@ class Lock:
         """
         return self._portal.call(self._inner.acquire(timeout=timeout))
 
-    def try_acquire(self) -> bool:
+    def try_acquire(self, *, timeout: float | None = None) -> bool:
         """Take the lock if it is free now."""
-        return self._portal.call(self._inner.try_acquire())
+        return self._portal.call(self._inner.try_acquire(timeout=timeout))
 
     def wait_lost(self, *, timeout: float | None = None) -> bool:
         """Wait until the lock is lost; False when ``timeout`` seconds passed without."""
         return self._portal.call(self._inner.wait_lost(timeout=timeout))
 
-    def release(self) -> None:
+    def release(self, *, timeout: float | None = None) -> None:
         """Give it up; does nothing when it is not held."""
-        self._portal.call(self._inner.release())
+        self._portal.call(self._inner.release(timeout=timeout))
 
     def __enter__(self) -> Self:
         self._portal.call(self._inner.__aenter__())
@@ -231,9 +236,9 @@ class Election:
         """
         return self._portal.call(self._inner.campaign(timeout=timeout))
 
-    def resign(self) -> None:
+    def resign(self, *, timeout: float | None = None) -> None:
         """Let others lead."""
-        self._portal.call(self._inner.resign())
+        self._portal.call(self._inner.resign(timeout=timeout))
 
     def wait_deposed(self, *, timeout: float | None = None) -> bool:
         """Wait until the leadership is lost; False when ``timeout`` seconds passed without."""
@@ -263,13 +268,13 @@ class Membership:
         self._portal = portal
         self._inner = inner
 
-    def announce(self, data: bytes | None = None) -> None:
+    def announce(self, data: bytes | None = None, *, timeout: float | None = None) -> None:
         """Announce now, with new ``data`` if given."""
-        self._portal.call(self._inner.announce(data))
+        self._portal.call(self._inner.announce(data, timeout=timeout))
 
-    def leave(self) -> None:
+    def leave(self, *, timeout: float | None = None) -> None:
         """Stop announcing and tell the others."""
-        self._portal.call(self._inner.leave())
+        self._portal.call(self._inner.leave(timeout=timeout))
 
     def __enter__(self) -> Self:
         self._portal.call(self._inner.__aenter__())
@@ -291,9 +296,11 @@ class Members:
         self._portal = portal
         self._inner = inner
 
-    def join(self, member: str, data: bytes = b"") -> Membership:
+    def join(self, member: str, data: bytes = b"", *, timeout: float | None = None) -> Membership:
         """Become a member; ``data`` says where to find it, or whatever else others need."""
-        return Membership(self._portal, self._portal.call(self._inner.join(member, data)))
+        return Membership(
+            self._portal, self._portal.call(self._inner.join(member, data, timeout=timeout))
+        )
 
     def list(self, *, timeout: float | None = None) -> dict[str, bytes]:
         """Who is there now, and what they announce."""
@@ -366,6 +373,173 @@ class KeyValueReplica:
         traceback: TracebackType | None,
     ) -> None:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+
+class TypedWatcher(Generic[T]):
+    """Entries of a watch with decoded values. Made by ``TypedKeyValue.watch``.
+
+    ``for`` gives a TypedEntry each, and None once, when everything that was there has been
+    seen. A value of another type raises CodecFailed; the iteration goes on behind it.
+    """
+
+    def __init__(self, portal: Portal, inner: _TypedWatcher[T]) -> None:
+        self._portal = portal
+        self._inner = inner
+        self._items = portal.items(inner)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> TypedEntry[T] | None:
+        return next(self._items)
+
+    def stop(self) -> None:
+        """End the watch; entries that were not taken are given up."""
+        self._portal.call(self._inner.stop())
+
+    def __enter__(self) -> Self:
+        self._portal.call(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+
+class TypedKeyValue(Generic[T]):
+    """A bucket whose values are of one type. Made by ``KeyValue.typed``."""
+
+    def __init__(self, portal: Portal, inner: _TypedKeyValue[T]) -> None:
+        self._portal = portal
+        self._inner = inner
+
+    def get(
+        self,
+        key: str,
+        *,
+        revision: int = 0,
+        min_last_revision: int = 0,
+        timeout: float | None = None,
+    ) -> TypedEntry[T]:
+        """The latest value of ``key``; KeyNotFound, or CodecFailed when it is of another type."""
+        return self._portal.call(
+            self._inner.get(
+                key, revision=revision, min_last_revision=min_last_revision, timeout=timeout
+            )
+        )
+
+    def get_many(
+        self, keys: Sequence[str], *, timeout: float | None = None
+    ) -> dict[str, TypedEntry[T]]:
+        """The latest values of many keys, all as of one moment."""
+        return self._portal.call(self._inner.get_many(keys, timeout=timeout))
+
+    def put(
+        self, key: str, value: T, *, ttl: TimeToLive = None, timeout: float | None = None
+    ) -> int:
+        """Set ``key`` and return the revision."""
+        return self._portal.call(self._inner.put(key, value, ttl=ttl, timeout=timeout))
+
+    def put_many(
+        self, values: Mapping[str, T], *, ttl: TimeToLive = None, timeout: float | None = None
+    ) -> dict[str, int]:
+        """Set many keys, pipelined; returns their revisions."""
+        return self._portal.call(self._inner.put_many(values, ttl=ttl, timeout=timeout))
+
+    def create(
+        self, key: str, value: T, *, ttl: TimeToLive = None, timeout: float | None = None
+    ) -> int:
+        """Set ``key`` only if it has no value; KeyExists otherwise."""
+        return self._portal.call(self._inner.create(key, value, ttl=ttl, timeout=timeout))
+
+    def update(
+        self,
+        key: str,
+        value: T,
+        last: int,
+        *,
+        ttl: TimeToLive = None,
+        timeout: float | None = None,
+    ) -> int:
+        """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
+        return self._portal.call(self._inner.update(key, value, last, ttl=ttl, timeout=timeout))
+
+    def delete(self, key: str, *, last: int | None = None, timeout: float | None = None) -> None:
+        """Delete ``key`` (wildcards allowed), keeping its history."""
+        self._portal.call(self._inner.delete(key, last=last, timeout=timeout))
+
+    def purge(
+        self,
+        key: str,
+        *,
+        last: int | None = None,
+        ttl: TimeToLive = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``."""
+        self._portal.call(self._inner.purge(key, last=last, ttl=ttl, timeout=timeout))
+
+    def history(self, key: str, *, timeout: float | None = None) -> list[TypedEntry[T]]:
+        """All entries of ``key`` that the bucket still has, oldest first."""
+        return self._portal.call(self._inner.history(key, timeout=timeout))
+
+    def keys(self, *filters: str, timeout: float | None = None) -> Iterator[str]:
+        """Iterate over the keys that have a value, all or those that match."""
+        return self._portal.items(self._portal.run(self._inner.keys, *filters, timeout=timeout))
+
+    def snapshot(
+        self,
+        *filters: str,
+        at_revision: int = 0,
+        at_time: datetime | int | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[TypedEntry[T]]:
+        """Iterate over the values of all keys (or those that match) as of one moment."""
+        return self._portal.items(
+            self._portal.run(
+                self._inner.snapshot,
+                *filters,
+                at_revision=at_revision,
+                at_time=at_time,
+                timeout=timeout,
+            )
+        )
+
+    def watch(
+        self,
+        *filters: str,
+        include_history: bool = False,
+        ignore_deletes: bool = False,
+        updates_only: bool = False,
+        resume_from: int = 0,
+        timeout: float | None = None,
+    ) -> TypedWatcher[T]:
+        """Follow keys: first their latest values, then None, then every change."""
+        return TypedWatcher(
+            self._portal,
+            self._portal.call(
+                self._inner.watch(
+                    *filters,
+                    include_history=include_history,
+                    ignore_deletes=ignore_deletes,
+                    updates_only=updates_only,
+                    resume_from=resume_from,
+                    timeout=timeout,
+                )
+            ),
+        )
+
+    def encode(self, value: T) -> bytes:
+        """The JSON of a value."""
+        return self._inner.encode(value)
+
+    def decode(self, entry: Entry) -> TypedEntry[T]:
+        """Decode the value of an entry, such as one of a watch."""
+        return self._inner.decode(entry)
 
 
 class KeyValue:
@@ -480,13 +654,16 @@ class KeyValue:
         updates_only: bool = False,
         resume_from: int = 0,
         min_last_revision: int = 0,
+        callback: Callable[[Entry | None], object] | None = None,
+        timeout: float | None = None,
     ) -> KeyWatcher:
         """Follow keys: first their latest values, then None, then every change.
 
         ``filters`` are keys or patterns; none, or ``>``, is the whole bucket.
         ``include_history`` starts with all values that are there, ``updates_only`` with none,
         ``resume_from`` with that revision. ``ignore_deletes`` leaves out deletions, ``meta_only``
-        the values.
+        the values. A ``callback`` gets what ``for`` would give. ``timeout`` bounds the
+        start only.
         """
         return KeyWatcher(
             self._portal,
@@ -499,6 +676,8 @@ class KeyValue:
                     updates_only=updates_only,
                     resume_from=resume_from,
                     min_last_revision=min_last_revision,
+                    callback=ThreadCallback(callback) if callback else None,
+                    timeout=timeout,
                 )
             ),
         )
@@ -544,12 +723,13 @@ class KeyValue:
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
         return self._portal.call(self._inner.update(key, value, last, ttl=ttl, timeout=timeout))
 
-    def delete(self, key: str, *, last: int | None = None, timeout: float | None = None) -> None:
-        """Delete ``key`` (wildcards allowed), keeping its history.
+    def delete(self, key: str, *, last: int | None = None, timeout: float | None = None) -> int:
+        """Delete ``key`` (wildcards allowed), keeping its history; returns the marker's revision.
 
-        With ``last`` only if that is its latest revision; WrongLastSequence otherwise.
+        With ``last`` only if that is its latest revision; WrongLastSequence otherwise. Of a
+        pattern it is the highest revision, 0 when no key matched.
         """
-        self._portal.call(self._inner.delete(key, last=last, timeout=timeout))
+        return self._portal.call(self._inner.delete(key, last=last, timeout=timeout))
 
     def purge(
         self,
@@ -558,9 +738,12 @@ class KeyValue:
         last: int | None = None,
         ttl: TimeToLive = None,
         timeout: float | None = None,
-    ) -> None:
-        """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``."""
-        self._portal.call(self._inner.purge(key, last=last, ttl=ttl, timeout=timeout))
+    ) -> int:
+        """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``.
+
+        Returns the marker's revision; of a pattern the highest one, 0 when no key matched.
+        """
+        return self._portal.call(self._inner.purge(key, last=last, ttl=ttl, timeout=timeout))
 
     def purge_deletes(
         self, *, older_than: float = OLDER_THAN, timeout: float | None = None
@@ -612,6 +795,10 @@ class KeyValue:
     def members(self, group: str, *, ttl: float = LOCK_TTL) -> Members:
         """Who is there: members of ``group`` that announce themselves every few seconds."""
         return Members(self._portal, self._portal.run(self._inner.members, group, ttl=ttl))
+
+    def typed(self, kind: type[T]) -> TypedKeyValue[T]:
+        """The same bucket with values of one type, stored as JSON."""
+        return TypedKeyValue(self._portal, self._inner.typed(kind))
 
     def replica(
         self, *filters: str, max_bytes: int = MEMORY_MAX, timeout: float | None = None

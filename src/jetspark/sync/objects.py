@@ -6,7 +6,7 @@ jetspark.client.jetstream.objects.store,
 jetspark.client.jetstream.objects.watching.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -16,6 +16,7 @@ from jetspark.client.jetstream.objects.reading import ObjectReader as _ObjectRea
 from jetspark.client.jetstream.objects.reading import Progress
 from jetspark.client.jetstream.objects.store import ObjectStore as _ObjectStore
 from jetspark.client.jetstream.objects.watching import ObjectWatcher as _ObjectWatcher
+from jetspark.client.thread_callback import ThreadCallback
 from jetspark.sync.portal import Portal
 
 
@@ -238,8 +239,13 @@ class ObjectStore:
         ignore_deletes: bool = False,
         updates_only: bool = False,
         min_last_seq: int = 0,
+        callback: Callable[[ObjectInfo | None], object] | None = None,
+        timeout: float | None = None,
     ) -> ObjectWatcher:
-        """Follow the objects: first what is there, then None, then every change."""
+        """Follow the objects: first what is there, then None, then every change.
+
+        A ``callback`` gets what ``for`` would give.
+        """
         return ObjectWatcher(
             self._portal,
             self._portal.call(
@@ -248,6 +254,8 @@ class ObjectStore:
                     ignore_deletes=ignore_deletes,
                     updates_only=updates_only,
                     min_last_seq=min_last_seq,
+                    callback=ThreadCallback(callback) if callback else None,
+                    timeout=timeout,
                 )
             ),
         )

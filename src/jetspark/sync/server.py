@@ -8,9 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
+from jetspark.client.connect_arguments import ConnectArguments
 from jetspark.server.arguments import OurSettings
 from jetspark.server.config import Settings
+from jetspark.server.remotes import UpstreamFactory
 from jetspark.server.server import Server as _Server
+from jetspark.sync.client import Client, connect
 from jetspark.sync.portal import Portal
 
 
@@ -27,6 +30,7 @@ class Server:
         server_name: str | None = None,
         http_port: int | None = None,
         config: str | Path | Settings | None = None,
+        upstreams: UpstreamFactory | None = None,
         **ours: Unpack[OurSettings],
     ) -> None:
         self._inner = _Server(
@@ -37,6 +41,7 @@ class Server:
             server_name=server_name,
             http_port=http_port,
             config=config,
+            upstreams=upstreams,
             **ours,
         )
         self._portal: Portal | None = None
@@ -55,6 +60,10 @@ class Server:
     def monitor_url(self) -> str:
         """Where monitoring is; empty when it is off."""
         return self._inner.monitor_url
+
+    def connect(self, **options: Unpack[ConnectArguments]) -> Client:
+        """Connect a client to this server; the options are those of `jetspark.sync.connect`."""
+        return connect(self.client_url, **options)
 
     def start(self) -> None:
         """Recover the store and listen."""

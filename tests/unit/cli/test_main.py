@@ -29,7 +29,14 @@ def test_serve_version_is_the_line_that_tools_for_nats_server_parse() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["-h"], ["serve", "--help"], ["demo", "--help"], ["doctor", "--help"]],
+    [
+        ["--help"],
+        ["-h"],
+        ["serve", "--help"],
+        ["demo", "--help"],
+        ["doctor", "--help"],
+        ["stream", "--help"],
+    ],
 )
 def test_help_teaches_by_example(arguments: list[str]) -> None:
     result = CliRunner().invoke(main, arguments)
@@ -40,7 +47,7 @@ def test_help_teaches_by_example(arguments: list[str]) -> None:
 
 def test_help_lists_every_command_with_the_words_of_its_own_help() -> None:
     listing = CliRunner().invoke(main, ["--help"]).output
-    for name in ("demo", "doctor", "serve"):
+    for name in ("demo", "doctor", "serve", "stream"):
         command = main.get_command(None, name)  # type: ignore[arg-type]
         assert command is not None
         assert command.help is not None

@@ -13,6 +13,8 @@ from jetspark.api.stream import StreamConfig
 from jetspark.engine.batch.limits import BatchLimits
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Entry, Outbox, Outlet
+from jetspark.engine.replicate.adoption import copies_first
+from jetspark.engine.replicate.upstream import Upstreams
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.config import prepared
 from jetspark.engine.stream.stream import Stream
@@ -56,6 +58,7 @@ class Bench:
         self._ids = itertools.count(1)
         # For tests of small limits: set it and restart.
         self.batch_limits: BatchLimits | None = None
+        self.upstreams: Upstreams | None = None
         self.engine = self._open()
 
     def _open(self) -> Engine:
@@ -65,8 +68,9 @@ class Bench:
             account="$G",
             random_id=lambda: next(self._ids),
             batch_limits=self.batch_limits,
+            upstreams=self.upstreams,
         )
-        for log in self.file_store.open(lambda _identity, _recovery: None):
+        for log in copies_first(self.file_store.open(lambda _identity, _recovery: None)):
             engine.adopt(log, self.now)
         engine.outlet_for = lambda _subject: self.outlet
         return engine

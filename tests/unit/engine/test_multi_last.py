@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jetspark.api.stream import StreamConfig
+from jetspark.engine.stream.config import prepared
 from jetspark.headers.block import decode_headers
 from jetspark.store.files import OsFiles
 
@@ -64,6 +66,23 @@ def test_subjects_are_read_as_they_were_at_one_point_in_time(
     assert payloads == values
     assert end.startswith(b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 0\r\n")
     assert end.endswith(b"Nats-UpTo-Sequence: %d\r\n\r\n" % up_to)
+
+
+def test_what_is_replaced_before_it_was_read_is_not_missing(bench: Bench) -> None:
+    """A subject that always had a message is in every answer, however busy the server is."""
+    config = StreamConfig(name="KV_ONE", subjects=("$KV.ONE.>",), max_msgs_per_subject=1)
+    stream = bench.engine.create_stream(prepared(config), bench.now)
+    bench.store(stream, b"$KV.ONE.a", b"old")
+    bench.store(stream, b"$KV.ONE.b", b"same")
+    bench.get(stream, b'{"multi_last":["$KV.ONE.a","$KV.ONE.b"]}')
+
+    bench.store(stream, b"$KV.ONE.a", b"new")
+    while bench.engine.advance():
+        pass
+
+    *messages, end = bench.outlet.written
+    assert [entry[3] for entry in messages] == [b"same", b"new"]
+    assert b"Nats-UpTo-Sequence: 3\r\n" in end[2]
 
 
 def test_pages_follow_each_other_at_one_point_in_time(bench: Bench, users: Stream) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jetspark.api.stream import StreamConfig
+from jetspark.store.record import body_end, subject_end
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Bench
@@ -74,6 +75,70 @@ def code(answer: Any) -> int:
 
 
 # Duplicates ------------------------------------------------------------------------------------
+
+
+# An id that goes a shorter way, and the same id in company or written oddly.
+ID_FORMS = [
+    b"NATS/1.0\r\nNats-Msg-Id: one\r\n\r\n",
+    b"NATS/1.0\r\nNats-Msg-Id:one\r\n\r\n",
+    b"NATS/1.0\r\nNats-Msg-Id:   one\r\n\r\n",
+    b"NATS/1.0\r\nNats-Msg-Id: one\r\nA: b\r\n\r\n",
+    b"NATS/1.0\r\nA: b\r\nNats-Msg-Id: one\r\n\r\n",
+    b"NATS/1.0\r\nNats-Msg-Id: one\r\nNats-Msg-Id: two\r\n\r\n",
+    b"NATS/1.0 100 status\r\nNats-Msg-Id: one\r\n\r\n",
+    b"NATS/1.0\r\nNats-Expected-Stream: S\r\nNats-Msg-Id: one\r\n\r\n",
+    b"NATS/1.0\r\nNats-Msg-Id: one\r\n",
+    b"NATS/1.0\r\nNats-Msg-Id: one\r\n\r\n\r\n",
+]
+OTHER_IDS = [
+    b"NATS/1.0\r\nNats-Msg-Id: one \r\n\r\n",
+    b"NATS/1.0\r\nNats-Msg-Id: o\rne\r\n\r\n",
+    b"NATS/1.0\r\nNats-Msg-Id: \r\n\r\n",
+    b"NATS/1.0\r\nNats-Msg-Id:\r\n\r\n",
+    b"NATS/1.0\r\nnats-msg-id: one\r\n\r\n",
+    b"NATS/1.0\r\nNats-Msg-Idd: one\r\n\r\n",
+    b"NATS/1.0\r\nNats-Msg-Id: " + b"x" * 2_000 + b"\r\n\r\n",
+    b"NATS/1.0\r\nNats-Msg-Id\r\n\r\n",
+    b"NATS/1.0\r\nNats-\r\n\r\n",
+    b"NATS/1.0\r\nN\r\n\r\n",
+    b"NATS/1.0\r\nA: Nats-Msg-Id: one\r\n\r\n",
+    b"NATS/1.0\r\n\r\n",
+    b"NATS/1.0\r\n",
+    b"NATS/1.0\r",
+    b"N",
+    b"\r\n",
+]
+
+
+@pytest.mark.parametrize("first", ID_FORMS)
+@pytest.mark.parametrize("second", ID_FORMS)
+def test_an_id_is_the_same_however_it_is_written(
+    bench: Bench, first: bytes, second: bytes
+) -> None:
+    stream = made(bench)
+    publish(bench, stream, msg_id="before")
+
+    bench.publish(stream, b"s.1", b"x", reply=b"r", headers=first)
+    bench.publish(stream, b"s.2", b"y", reply=b"r", headers=second)
+    flush(bench)
+
+    assert answers(bench) == [1, 2, ("duplicate", 2)]
+    assert stream.checks.last_id == b"one"
+
+
+@pytest.mark.parametrize("other", OTHER_IDS)
+def test_what_only_looks_like_an_id_is_none(bench: Bench, other: bytes) -> None:
+    stream = made(bench)
+    publish(bench, stream, msg_id="before")
+    publish(bench, stream, msg_id="one")
+
+    bench.publish(stream, b"s.1", b"x", reply=b"r", headers=other)
+    bench.publish(stream, b"s.1", b"y", reply=b"r", headers=ID_FORMS[0])
+    flush(bench)
+
+    assert answers(bench) == [1, 2, 3, ("duplicate", 2)]
+    data, at = stream.log.locate(3)
+    assert data[subject_end(data, at) : body_end(data, at)] == other + b"x"
 
 
 def test_a_duplicate_is_answered_with_the_first_sequence_whatever_its_subject(

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jetspark.api.stream import ExternalStream, StreamConfig, StreamSource
+from jetspark.api.stream import StreamConfig
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.stream.config import checked, decode_config, prepared
 
@@ -58,16 +58,6 @@ def test_a_configuration_is_found_as_it_was_stored() -> None:
     config = made(subjects=("a", "b.>"), description="x", metadata={"k": "v"})
 
     assert decode_config(msgspec.json.encode(config)) == config
-
-
-def test_a_stream_of_another_server_is_refused_by_name() -> None:
-    """Nothing is accepted and ignored."""
-    away = StreamSource(name="X", external=ExternalStream(api="$JS.hub.API"))
-
-    answers = [refused(mirror=away), refused(sources=(away,))]
-
-    assert {answer["err_code"] for answer in answers} == {10052}
-    assert all("has external.api $JS.hub.API" in answer["description"] for answer in answers)
 
 
 def test_the_first_of_two_mistakes_is_named() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import errno
+import json
+from pathlib import Path
 
 import msgspec
 import pytest
+from tests.unit.engine.conftest import Bench
 
-if TYPE_CHECKING:
-    from tests.unit.engine.conftest import Bench
+from jetspark.testing.disk import SimulatedDisk
 
 
 def create(bench: Bench, body: bytes, name: bytes = b"S") -> dict[str, object]:
@@ -60,10 +62,14 @@ def test_a_different_configuration_for_the_same_name_is_refused(bench: Bench) ->
     assert err_code(create(bench, b'{"name":"S","subjects":["t.>"]}')) == 10058
 
 
-def test_a_setting_of_later_versions_is_refused_by_name(bench: Bench) -> None:
-    answer = create(bench, b'{"name":"S","sources":[{"name":"X","external":{"api":"$JS.h.API"}}]}')
+@pytest.mark.parametrize("what", ['"mirror":{%s}', '"sources":[{%s}]'])
+def test_a_remote_that_is_not_configured_is_refused_by_name(bench: Bench, what: str) -> None:
+    external = '"name":"X","external":{"api":"$JS.h.API"}'
+    answer = create(bench, b'{"name":"S",%b}' % (what % external).encode())
 
-    assert "source X has external.api $JS.h.API" in str(answer["error"])
+    assert err_code(answer) == 10052
+    assert "X has external.api '$JS.h.API'" in str(answer["error"])
+    assert "it knows none" in str(answer["error"])
 
 
 def test_a_deleted_stream_is_gone_also_after_a_restart(bench: Bench) -> None:
@@ -74,6 +80,28 @@ def test_a_deleted_stream_is_gone_also_after_a_restart(bench: Bench) -> None:
     assert b'"err_code":10059' in bench.request(b"STREAM.INFO.S")
     bench.restart()
 
+    assert bench.engine.streams == {}
+
+
+def test_a_stream_that_the_disk_does_not_let_go_stays_and_says_so() -> None:
+    """reliability.md 2: a deletion that is not durable is not answered with success."""
+    disk = SimulatedDisk()
+    bench = Bench(Path("/store"), disk)
+    stream = bench.create()
+    bench.store(stream, b"s.1", b"x")
+    disk.fail(1, errno.EIO)
+
+    answer = json.loads(bench.request(b"STREAM.DELETE.S"))
+
+    assert answer["error"] == {
+        "code": 500, "err_code": 10050, "description": "store: Input/output error",
+    }  # fmt: skip
+    bench.store(stream, b"s.1", b"y")
+    assert b'"messages":2' in bench.request(b"STREAM.INFO.S")
+    bench.restart()
+    assert b'"messages":2' in bench.request(b"STREAM.INFO.S")
+    assert b'"success":true' in bench.request(b"STREAM.DELETE.S")
+    bench.restart()
     assert bench.engine.streams == {}
 
 

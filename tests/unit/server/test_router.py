@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from jetspark.engine.target import PUBLISH, Target
 from jetspark.protocol.parser import ServerParser
 from jetspark.server.client import ClientHandler
 from jetspark.server.receiver import Pending, Receiver
@@ -128,6 +129,42 @@ def test_inboxes_share_a_route_until_somebody_subscribes_to_one(account: Account
 
     assert got(mux).count(b"MSG") == 3
     assert got(literal) == b"MSG _INBOX.m.2 9 1\r\nb\r\n"
+
+
+def test_subjects_that_only_a_stream_wants_share_a_result_until_one_has_a_reader(
+    account: Account,
+) -> None:
+    """speed.md 8: no object of its own for a subject only a stream wants."""
+    router = account.router
+    orders, others = (Target(PUBLISH, None, b"") for _ in range(2))
+    router.resolve = lambda subject: orders if subject.startswith(b"o.") else others
+    shared = router.route(b"o.1")
+
+    assert router.route(b"o.2") is shared
+    assert router.sublist.match(b"o.1") is router.sublist.match(b"o.2")
+    assert router.route(b"p.1").target is others
+
+    account.client().parser.feed(b"SUB o.2 1\r\n")
+
+    assert router.route(b"o.1") is shared
+    assert len(router.route(b"o.2").subscribers) == 1
+
+
+def test_subjects_that_shared_a_result_part_when_streams_change(account: Account) -> None:
+    """speed.md 8: the engine's part of a route is good while its generation stands."""
+    router = account.router
+    first, second = (Target(PUBLISH, None, b"") for _ in range(2))
+    router.resolve = lambda _subject: first
+    for subject in (b"o.1", b"o.2", b"o.3"):
+        assert router.route(subject).target is first
+
+    router.generation += 1
+    router.resolve = {b"o.1": second, b"o.2": first}.get
+
+    assert router.route(b"o.1").target is second
+    assert router.route(b"o.2").target is first
+    assert router.route(b"o.3").target is None
+    assert router.route(b"o.1").target is second
 
 
 def test_a_requester_hears_at_once_that_nobody_listens(account: Account) -> None:

@@ -100,8 +100,9 @@ def test_all_cores_are_counted() -> None:
     assert (task_slots("local[*]") or 0) >= 1
 
 
-def test_a_local_cluster_is_not_counted_by_its_name() -> None:
-    assert task_slots("local-cluster[2,1,1024]") is None
+def test_a_local_cluster_has_the_cores_of_its_executors() -> None:
+    assert task_slots("local-cluster[2,3,1024]") == 6
+    assert task_slots("local-cluster") is None
 
 
 def test_a_jvm_reads_its_level_from_a_file(tmp_path: Path) -> None:

@@ -65,8 +65,8 @@ def test_an_aborted_batch_leaves_decisions_as_they_were(bench: "Bench") -> None:
         int(log.staged_position),
         int(log.staged_messages),
         int(log.staged_bytes),
-        int(log.index.subjects[b"a.b"].staged_last),
-        int(log.index.subjects[b"x.y"].staged_last),
+        int(log.index.entry(b"a.b").staged_last),
+        int(log.index.entry(b"x.y").staged_last),
         len(log.writer),
     )
     log.begin_batch()
@@ -82,8 +82,8 @@ def test_an_aborted_batch_leaves_decisions_as_they_were(bench: "Bench") -> None:
         int(log.staged_position),
         int(log.staged_messages),
         int(log.staged_bytes),
-        int(log.index.subjects[b"a.b"].staged_last),
-        int(log.index.subjects[b"x.y"].staged_last),
+        int(log.index.entry(b"a.b").staged_last),
+        int(log.index.entry(b"x.y").staged_last),
         len(log.writer),
     )
     assert after == before

@@ -64,6 +64,23 @@ def test_what_is_gone_leaves_the_disk(small: "Bench") -> None:
     check_counts(small.log, messages(small.log))
 
 
+def test_what_was_rewritten_is_counted(small: "Bench") -> None:
+    """users.md 6.3: `/storez` and the metrics show it."""
+    seqs = fill(small)
+    delete(small, [seq for seq in seqs if seq % 5])
+    files = len(small.segments())
+
+    keep_house(small)
+
+    counts = small.log.upkeep_counts
+    assert counts.compactions > 0
+    assert 0 < counts.compaction_written < counts.compaction_read
+    assert counts.compactions_failed == 0
+    assert counts.segments_removed == files - len(small.segments()) > 0
+    assert counts.segments_condensed > 0
+    assert small.log.disk_bytes == on_disk(small)
+
+
 def test_what_is_left_is_there_after_the_next_start(small: "Bench") -> None:
     seqs = fill(small)
     kept = seqs[::7]

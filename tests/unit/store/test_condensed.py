@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jetspark.store.condensed import Condenser
 from jetspark.store.manifest import Identity
 from jetspark.store.record import record_time
 from jetspark.store.store import FileStore
@@ -94,6 +95,28 @@ def test_only_the_condensed_part_and_the_tail_are_read() -> None:
     assert log.index.messages == 5_000
     assert total > 1_700_000
     assert read < 5_000 * 17 + 100_000 + 20_000, "16 bytes a message, half a segment, heads"
+
+
+def test_a_condenser_remembers_no_more_subjects_than_it_may(full: "Bench") -> None:
+    """A second copy of millions of subjects would be the largest thing in memory (speed.md 8)."""
+    before = messages(full.log)
+    index = full.log.index
+    seen = []
+    for name in full.segments():
+        rows = next(rows for rows in index.segments if rows.name == name.name)
+        end = int(rows.length or full.log.end)
+        condenser = Condenser(
+            full.disk, name.parent, full.log.codec, rows.handle, name.name, end, subjects_max=3
+        )
+        while not condenser.step():
+            seen.append(len(condenser.subjects))
+    full.reopen()
+
+    assert max(seen) == 3
+    assert len(condensed(full)) == len(full.segments())
+    assert full.recovery.bytes_read < 60 * 100, "the messages were not read"
+    assert messages(full.log) == before
+    check_counts(full.log, before)
 
 
 def test_the_newest_segment_is_condensed_when_it_grew_enough(bench: "Bench") -> None:

@@ -68,9 +68,7 @@ def test_an_index_counts_right_whatever_goes(plan: list[bytes | int | None]) -> 
         assert index.first_seq == min(model, default=seq + 1 if seq else 0)
     present = sorted(model)
     gone = [s for s in range(index.first_seq, seq + 1) if s not in model] if model else []
-    assert index.deleted_count() == len(gone)
-    assert index.deleted(1, 1000) == gone
-    assert index.deleted(5, 2) == [s for s in gone if s >= 5][:2]
+    assert [s for s in range(index.first_seq, seq + 1) if index.next_seq(s, b"") != s] == gone
     for subject in SUBJECTS:
         own = [s for s in present if model[s] == subject]
         entry = index.entry(subject)
@@ -96,7 +94,6 @@ def test_a_long_gap_takes_no_memory() -> None:
     assert sum(len(columns.offsets) for columns in index.segments) == 2
     assert index.next_seq(2, b"") == 10**15 + 1
     assert index.next_in_subject(1) == 10**15 + 1
-    assert index.deleted_count() == 10**15 - 1
     assert index.remove(1)
     assert index.first_seq == 10**15 + 1
 
@@ -115,8 +112,8 @@ def test_subjects_without_messages_give_their_numbers_back() -> None:
             assert index.generation > before
 
     assert len(index.entries) < 10_000
-    assert len(index.subjects) < 10_000
-    assert [index.subjects[b"s.%d" % seq].last for seq in range(29_991, 30_001)] == list(
+    assert index.subjects.used < 10_000
+    assert [index.entry(b"s.%d" % seq).last for seq in range(29_991, 30_001)] == list(
         range(29_991, 30_001)
     )
     mask = index.mask_for(b"s.29995")
@@ -129,7 +126,7 @@ def test_a_number_on_its_way_is_kept() -> None:
     index.entry(b"gone")
     index.recycle([staged])
 
-    assert list(index.subjects) == [b"staged"]
+    assert index.subjects.get(b"gone") is None
     assert index.entry(b"staged") is staged
 
 
@@ -145,7 +142,6 @@ def test_a_delete_shows_when_it_is_durable(bench: "Bench") -> None:
 
     assert settled(bench) == [1, 3]
     assert bench.log.locate(2) == (b"", 0)
-    assert bench.log.index.deleted_count() == 1
     assert bench.publish(b"four") == [4]
 
 
@@ -368,8 +364,8 @@ def test_a_range_takes_what_is_staged_and_counts_nothing_twice(bench: "Bench") -
     assert bench.log.stage_delete_range(1, 4) == 0
     assert not bench.log.stage_delete(3)
     assert bench.log.staged_messages == 1
-    assert bench.log.index.subjects[b"x"].staged_last == 0
-    assert bench.log.index.subjects[b"a.b"].staged_last == 5
+    assert bench.log.index.entry(b"x").staged_last == 0
+    assert bench.log.index.entry(b"a.b").staged_last == 5
     commit(bench)
     assert settled(bench) == [5]
     assert bench.log.staged_bytes == bench.log.index.bytes
@@ -385,11 +381,11 @@ def test_a_range_without_messages_stages_nothing(bench: "Bench") -> None:
 def test_a_range_is_forgotten_when_its_group_fails(bench: "Bench") -> None:
     bench.publish(b"1", b"2", b"3")
     bench.log.stage_delete_range(2, 3)
-    assert bench.log.index.subjects[b"a.b"].staged_last == 1
+    assert bench.log.index.entry(b"a.b").staged_last == 1
     bench.log.take_group()
     bench.log.fail(no_space=True)
 
-    assert bench.log.index.subjects[b"a.b"].staged_last == 3
+    assert bench.log.index.entry(b"a.b").staged_last == 3
     assert bench.log.staged_messages == 3
 
 

@@ -51,6 +51,10 @@ def test_damage_that_nobody_reads_is_found(full: "Bench") -> None:
     keep_house(full, NOW)
 
     (damage,) = full.log.quarantine.take_news()
+    counts = full.log.upkeep_counts
+    assert counts.scrubs == len(full.segments()) - 1
+    assert counts.scrub_read >= sum(file.length for file in segment_files(full.log)[:-1]) * 0.9
+    assert (counts.scrub_damage, counts.scrubs_failed) == (1, 0)
     assert (damage.segment, damage.offset) == (first.name, offset)
     assert (damage.first_seq, damage.messages, damage.time_ns) == (3, 1, NOW)
     assert full.log.quarantine.lost == [(3, 3)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jetspark.errors.storage import StoreLocked, WrongStoreFormat
+from jetspark.errors.storage import StoreLocked, StoreReadOnly, WrongStoreFormat
 from jetspark.store.files import OsFiles
 from jetspark.store.manifest import Identity
 from jetspark.store.recovery import Recovery
@@ -251,6 +251,41 @@ def test_a_stream_is_dropped_whole_or_not_at_all(bench: "Bench") -> None:
             assert image.open_handles == 0
             assert not [path for path in image.paths() if "dropped-" in str(path)]
     assert started(bench.disk.image(Random(1))) == []
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_drop_that_the_disk_refuses_leaves_the_stream_as_it_was(
+    bench: "Bench", step: int
+) -> None:
+    """The rename itself fails, or the sync that would make it durable."""
+    bench.publish(b"one")
+    folder = bench.log.folder
+    bench.disk.fail(step, errno.EIO)
+
+    with pytest.raises(OSError, match="Input/output"):
+        bench.store.drop(bench.log)
+
+    assert bench.log.folder == folder
+    assert bench.publish(b"two", b"x" * 20_000, b"four") == [2, 3, 4]
+    bench.reopen()
+    assert list(messages(bench.log)) == [1, 2, 3, 4]
+    bench.store.drop(bench.log)
+    bench.store.close()
+    assert started(bench.disk) == []
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_stream_whose_name_cannot_be_undone_takes_no_writes(bench: "Bench", times: int) -> None:
+    """The next start removes it: nothing may be acknowledged that would go with it."""
+    bench.publish(b"one")
+    bench.disk.fail(2, errno.EIO, times=times)
+
+    with pytest.raises(OSError, match="Input/output"):
+        bench.store.drop(bench.log)
+
+    assert list(messages(bench.log)) == [1]
+    with pytest.raises(StoreReadOnly):
+        bench.stage(b"two")
 
 
 def test_a_roll_that_is_cut_short_loses_nothing(bench: "Bench") -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from jetspark.api.base import ApiErrorBody, ApiStruct, Response, encode_request
 from jetspark.client.core import ClientCore
+from jetspark.client.jetstream.high_water import HighWater
 from jetspark.errors import BadSubject, JetStreamNotEnabled, ProtocolViolation, api_error
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.status import NO_RESPONDERS
@@ -15,6 +16,9 @@ from jetspark.ids import Nuid, new_inbox
 from jetspark.subjects.tokens import is_valid_literal
 
 DEFAULT_PREFIX: Final = "$JS.API"
+# As nats.go: a stream whose leader is being elected does not listen for a moment.
+PUBLISH_RETRIES: Final = 2
+PUBLISH_RETRY_WAIT: Final = 0.25  # seconds
 
 S = TypeVar("S", bound=ApiStruct)
 
@@ -36,11 +40,26 @@ def api_prefix(domain: str, prefix: str) -> str:
 class ApiClient:
     """Asks the JetStream API of one account or domain."""
 
-    def __init__(self, core: ClientCore, prefix: str, timeout: float) -> None:
+    def __init__(
+        self,
+        core: ClientCore,
+        prefix: str,
+        timeout: float,
+        publish_retries: int = PUBLISH_RETRIES,
+        high_water: HighWater | None = None,
+    ) -> None:
+        if publish_retries < 0:
+            raise ValueError(f"publish_retries={publish_retries}: expected a number from 0 on")
         self.core = core
         self.prefix: Final = prefix
         self.timeout: Final = timeout
+        # How often a publish that nobody took is repeated.
+        self.publish_retries: Final = publish_retries
         self.nuid: Final = Nuid()
+        # What the handle remembers of its writes, if it was asked to (ADR-53).
+        self.high_water: Final = high_water or HighWater(enabled=False)
+        # Subjects of atomic batches that were committed: their streams take such batches.
+        self.atomic_subjects: Final[set[bytes]] = set()
 
     def new_inbox(self) -> str:
         """A subject that nobody else listens on."""
@@ -73,12 +92,17 @@ class ApiClient:
                 f"nobody answers on {subject.decode()!r}: JetStream is off on this server or for "
                 "this account (nats-server: -js), or domain/prefix is wrong",
             )
-        try:
-            answer = response.decode(reply.data)
-        except msgspec.MsgspecError as error:
-            raise ProtocolViolation(
-                f"the answer on {subject.decode()!r} cannot be read: {error}"
-            ) from error
-        if isinstance(answer, ApiErrorBody):
-            raise api_error(answer.code, answer.err_code, answer.description)
-        return answer
+        return read_answer(subject, response, reply.data)
+
+
+def read_answer(subject: bytes, response: Response[S], data: bytes) -> S:
+    """The model of an answer that came on ``subject``; an error body is raised."""
+    try:
+        answer = response.decode(data)
+    except msgspec.MsgspecError as error:
+        raise ProtocolViolation(
+            f"the answer on {subject.decode()!r} cannot be read: {error}"
+        ) from error
+    if isinstance(answer, ApiErrorBody):
+        raise api_error(answer.code, answer.err_code, answer.description)
+    return answer

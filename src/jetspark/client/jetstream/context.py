@@ -21,6 +21,7 @@ from jetspark.client.core import ClientCore
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient, api_prefix
 from jetspark.client.jetstream.consumer.consume import MessageCallback
+from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import WatchPlan
@@ -33,18 +34,17 @@ from jetspark.client.jetstream.publish import (
     AckFuture,
     Expect,
     PublishWindow,
+    publish_acked,
     publish_headers,
-    read_ack,
 )
 from jetspark.client.jetstream.publish_atomic import BATCH_MESSAGES_MAX, AtomicBatch
 from jetspark.client.jetstream.publish_fast import (
     FLOW,
     MAX_OUTSTANDING_ACKS,
     FastPublisher,
-    GapCallback,
-    RefusalCallback,
 )
 from jetspark.client.jetstream.replica import StreamReplica
+from jetspark.client.jetstream.restore_calls import RestoreCalls
 from jetspark.client.jetstream.scan import check_filters
 from jetspark.client.jetstream.stream_lists import stream_name_pages, stream_pages
 from jetspark.client.jetstream.streams import Stream
@@ -61,7 +61,7 @@ from jetspark.subjects.tokens import stream_name_problem
 __all__ = ["PUBLISH_ASYNC_MAX", "JetStream"]
 
 
-class JetStream(BucketCalls, ObjectCalls):
+class JetStream(BucketCalls, ObjectCalls, RestoreCalls):
     """Streams of one account or domain. Made by ``Client.jetstream``."""
 
     def __init__(
@@ -73,12 +73,15 @@ class JetStream(BucketCalls, ObjectCalls):
         timeout: float,
         read_after_write: bool,
         publish_async_max: int,
+        publish_retries: int,
     ) -> None:
         self._core = core
-        self._api = ApiClient(core, api_prefix(domain, prefix), timeout)
         self._high_water = HighWater(enabled=read_after_write)
+        self._api = ApiClient(
+            core, api_prefix(domain, prefix), timeout, publish_retries, self._high_water
+        )
         self._window = PublishWindow(
-            core, publish_async_max, self._note_ack if read_after_write else None
+            self._api, publish_async_max, self._note_ack if read_after_write else None
         )
 
     # Streams.
@@ -173,14 +176,12 @@ class JetStream(BucketCalls, ObjectCalls):
         A message with a ``msg_id`` that the stream has seen within its duplicate window is not
         stored again (``ack.duplicate``). ``expect`` names conditions, ``ttl`` (seconds, or
         ``"never"``) needs a stream with ``allow_msg_ttl``. Raises NoResponders when no stream
-        takes the subject, WrongLastSequence and its kin when ``expect`` does not hold, ApiError
-        for any other refusal, RequestTimeout when no ack came: then it may be stored or not.
+        takes the subject (after ``publish_retries``), WrongLastSequence and its kin when
+        ``expect`` does not hold, ApiError for any other refusal, RequestTimeout when no ack
+        came: then it may be stored or not.
         """
         block = publish_headers(headers, msg_id, expect, ttl)
-        reply = await self._core.ask(
-            self._core.literal(subject), block, payload, self._api.seconds(timeout)
-        )
-        ack = read_ack(subject, reply.header_block, reply.data)
+        ack = await publish_acked(self._api, subject, block, payload, self._api.seconds(timeout))
         self._high_water.note(ack.stream, ack.seq)
         return ack
 
@@ -277,7 +278,7 @@ class JetStream(BucketCalls, ObjectCalls):
         """
         found = await self.stream(stream, timeout=timeout)
         plan = WatchPlan(filters=check_filters(subjects) or (">",), plain=True)
-        follow = Follow(self._api, found, "", plan, self._high_water.wanted(stream))
+        follow = Follow(found.reader, "", plan, 0, self._high_water)
         ttl_ns = found.config.max_age
         copy = LocalCopy(follow, f"stream {stream!r}", max_bytes=max_bytes, ttl_ns=ttl_ns)
         await copy.start(self._api.seconds(timeout))

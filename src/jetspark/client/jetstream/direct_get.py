@@ -26,6 +26,9 @@ from jetspark.subjects.tokens import is_valid_literal
 REFUSED_DIRECT_SECONDS: Final = 30.0  # decisions.md, "A refused direct get (503)"
 LEADER_POLL_FIRST: Final = 0.01  # seconds between looks at the leader, doubling
 LEADER_POLL_MAX: Final = 0.5
+# A copy that is behind holds a request back before it refuses it, unless it holds too many
+# already (decisions.md, "Held reads"): a refusal that came sooner is not repeated at once.
+REFUSAL_PAUSE: Final = 0.05
 
 
 class StreamReader:
@@ -42,6 +45,15 @@ class StreamReader:
         """Whether a direct get was answered by nobody within the last 30 seconds."""
         return self._loop.time() < self._refused_until
 
+    @property
+    def server_has_min_last_seq(self) -> bool:
+        """Whether the server that we are connected to knows ADR-53; what answers may be another.
+
+        decisions.md: INFO only saves a first try, the proof travels with the answer.
+        """
+        jetspark = self.api.core.server_info.jetspark
+        return jetspark is not None and jetspark.min_last_seq
+
     def refuse_direct(self) -> None:
         """Remember that nobody answers direct gets of this stream."""
         self._refused_until = self._loop.time() + REFUSED_DIRECT_SECONDS
@@ -54,6 +66,7 @@ class StreamReader:
         deadline = self._loop.time() + seconds
         held_back = False
         while not self.direct_refused:
+            asked = self._loop.time()
             try:
                 reply = await self._ask_direct(request, deadline)
             except RequestTimeout:
@@ -65,8 +78,8 @@ class StreamReader:
                 self.refuse_direct()
                 break
             if code == PRECONDITION_FAILED and text == b"Min Last Sequence":
-                # The server has waited already: ask again at once, while there is time.
                 held_back = True
+                await self._pause_after(asked, deadline)
                 continue
             if code not in {0, NOT_FOUND}:
                 raise status_error(code, text.decode("utf-8", "replace"))
@@ -83,19 +96,29 @@ class StreamReader:
         return await self._get_from_leader(request, self._loop.time() + seconds)
 
     async def wait_for_leader(self, sequence: int, deadline: float) -> StreamState:
-        """Wait until the leader has ``sequence``; MinLastSequence when it does not get there."""
+        """Wait until the leader has ``sequence``; MinLastSequence when it does not get there.
+
+        RequestTimeout only when the leader never answered.
+        """
         pause = LEADER_POLL_FIRST
+        reached: int | None = None
         while True:
-            info = await self.api.call(
-                f"STREAM.INFO.{self.stream}",
-                StreamInfoRequest(),
-                STREAM_INFO,
-                timeout=self._left(deadline),
-            )
-            if info.state.last_seq >= sequence:
+            try:
+                info = await self.api.call(
+                    f"STREAM.INFO.{self.stream}",
+                    StreamInfoRequest(),
+                    STREAM_INFO,
+                    timeout=self._left(deadline),
+                )
+            except RequestTimeout:
+                if reached is None:
+                    raise
+                raise behind(self.stream, sequence, reached) from None
+            reached = info.state.last_seq
+            if reached >= sequence:
                 return info.state
             if self._loop.time() + pause >= deadline:
-                raise behind(self.stream, sequence, info.state.last_seq)
+                raise behind(self.stream, sequence, reached)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LEADER_POLL_MAX)
 
@@ -113,19 +136,21 @@ class StreamReader:
 
     async def _get_from_leader(self, request: MsgGetRequest, deadline: float) -> StreamMessage:
         wanted = request.min_last_seq
-        if wanted and not self._server_has_min_last_seq:
+        if wanted and not self.server_has_min_last_seq:
             await self.wait_for_leader(wanted, deadline)
             request = without_min_last_seq(request)
-        held_back: MinLastSequence | None = None
+        held_back = False
         while True:
+            asked = self._loop.time()
             try:
                 answer = await self._ask_leader(request, deadline)
                 break
-            except MinLastSequence as error:
-                held_back = error
+            except MinLastSequence:
+                held_back = True
+                await self._pause_after(asked, deadline)
             except RequestTimeout:
-                if held_back is not None:
-                    raise held_back from None
+                if held_back:
+                    raise behind(self.stream, wanted) from None
                 raise
             except MessageNotFound:
                 raise self._not_found(request) from None
@@ -142,10 +167,11 @@ class StreamReader:
             f"STREAM.MSG.GET.{self.stream}", request, MSG_GET, timeout=self._left(deadline)
         )
 
-    @property
-    def _server_has_min_last_seq(self) -> bool:
-        jetspark = self.api.core.server_info.jetspark
-        return jetspark is not None and jetspark.min_last_seq
+    async def _pause_after(self, asked: float, deadline: float) -> None:
+        """Wait before a refused request is repeated, if the server did not wait itself."""
+        now = self._loop.time()
+        if now - asked < REFUSAL_PAUSE:
+            await asyncio.sleep(min(REFUSAL_PAUSE, max(deadline - now, 0.0)))
 
     @staticmethod
     def _proven(reply: Message, message: StreamMessage | None, wanted: int) -> bool:

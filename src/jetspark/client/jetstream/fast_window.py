@@ -41,6 +41,10 @@ class FastWindow:
             self._sizes.append((self.sent, self._bytes))
         return self.sent
 
+    def send_many(self, count: int) -> None:
+        """Count messages, where messages are what is counted."""
+        self.sent += count
+
     def on_ack(self, seq: int, flow: int, flow_bytes: int = 0) -> None:
         """Everything up to ``seq`` is settled; the next ack comes after so much more."""
         self.acked = max(self.acked, min(seq, self.sent))

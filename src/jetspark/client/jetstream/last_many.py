@@ -6,7 +6,8 @@ subjects that match it. ADR-53 on servers without it: decisions.md, "multi_last"
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
 from typing import Final
 
 import msgspec
@@ -15,10 +16,11 @@ from jetspark.api.base import Timestamp, encode_request
 from jetspark.api.message import MsgGetRequest
 from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
 from jetspark.client.jetstream.direct_get import StreamReader, behind
+from jetspark.client.jetstream.last_by_consumer import LastByConsumer
 from jetspark.client.jetstream.pages import Page
 from jetspark.client.jetstream.scan import NO_END, Copies, ScanChunk, take
 from jetspark.client.jetstream.stored import StreamMessage
-from jetspark.client.jetstream.stored_pages import to_messages
+from jetspark.client.jetstream.stored_pages import to_chunk, to_messages
 from jetspark.errors import (
     MessageNotFound,
     NotSupported,
@@ -68,40 +70,55 @@ class LastMany:
         self._copies: Copies = copies
         self._timeout = timeout
         self._deadline = self._loop.time() + timeout
-        self._one_copy: bool | None = None
+        # The stream has one copy, which has reached the sequence that was asked for.
+        self._one_copy_is_there = False
 
     async def pages(self, filters: Sequence[str]) -> AsyncGenerator[list[StreamMessage], None]:
         """Yield the messages, in order of sequence within one request."""
+        async with aclosing(self.chunks(filters)) as chunks:
+            async for chunk in chunks:
+                yield to_messages(self._reader.stream, chunk)
+
+    async def chunks(self, filters: Sequence[str]) -> AsyncGenerator[ScanChunk, None]:
+        """Yield the messages as columns, for bulk readers."""
         waiting = [tuple(filters)]
         if len(filters) > SPLIT_SUBJECTS:
             await self._fix_point()
-            starts = range(0, len(filters), SPLIT_SUBJECTS)
-            waiting = [tuple(filters[at : at + SPLIT_SUBJECTS]) for at in reversed(starts)]
+            waiting = parts_of(filters)[::-1]
         while waiting:
             some = waiting.pop()
             if self._reader.direct_refused:
-                async for page in self._from_leader(some):
-                    yield page
+                async for messages in self._from_leader(some):
+                    yield to_chunk(messages)
                 continue
             try:
                 async for chunk in self._follow(some):
-                    yield to_messages(self._reader.stream, chunk)
+                    yield chunk
             except TooManyResults:
                 await self._fix_point()
                 waiting.extend(reversed(await self._split(some)))
             except _NoDirect:
                 waiting.append(some)
+            except _Unproven as unproven:
+                for messages in await self._from_consumer(some, unproven.first):
+                    yield to_chunk(messages)
 
     async def _follow(self, filters: tuple[str, ...]) -> AsyncGenerator[ScanChunk, None]:
         """The pages of one request; the first one fixes the point in time of all."""
         cursor = 0
+        self._deadline = self._loop.time() + self._timeout
         while True:
             page = await self._ask(filters, cursor)
             if page.status == NO_RESPONDERS:
                 self._reader.refuse_direct()
                 raise _NoDirect
-            if not await self._is_acceptable(page, first=not cursor):
+            if page.status == PRECONDITION_FAILED and page.status_text == b"Min Last Sequence":
+                await self._again()
                 continue
+            if not self._is_proven(page, cursor):
+                if await self._can_trust_one_copy(page):
+                    continue
+                raise _Unproven(cursor)
             if page.status == NOT_FOUND:
                 return
             if page.status == TOO_LARGE:
@@ -116,45 +133,46 @@ class LastMany:
             if not more:
                 return
 
-    async def _is_acceptable(self, page: Page, *, first: bool) -> bool:
-        """Whether a page shows what was asked for; False to ask again, once it may."""
-        refused = page.status == PRECONDITION_FAILED and page.status_text == b"Min Last Sequence"
-        if not refused and (page.foreign and self._copies != "any" and not page.proof):
-            return await self._again()
-        if not self._proof or page.status not in {END_OF_BATCH, NOT_FOUND, PRECONDITION_FAILED}:
+    def _is_proven(self, page: Page, cursor: int) -> bool:
+        """Whether a page comes from a copy that is new enough (decisions.md, ADR-53 item 3)."""
+        if page.status not in {END_OF_BATCH, NOT_FOUND}:
             return True
-        if refused:
-            return await self._again()
-        if page.proof >= self._proof:
+        if page.proof:
+            return page.proof >= self._proof
+        if page.foreign and self._copies != "any":
+            return False
+        if not self._proof:
             return True
-        if first and page.up_to >= self._proof and not self._fixed_by_caller:
+        if not cursor and page.up_to >= self._proof and not self._fixed_by_caller:
             return True  # without a bound of ours this is the last sequence of the copy
-        # Later pages, empty results and bounded reads: trusted when there is only one copy.
-        if await self._has_one_copy() and not page.foreign:
-            await self._reader.wait_for_leader(self._proof, self._deadline)
-            self._proof = 0
-        return await self._again()
+        # Later pages and bounded reads. A page without rows does not say whose it is.
+        return self._one_copy_is_there and not page.foreign and bool(page.sequences)
+
+    async def _can_trust_one_copy(self, page: Page) -> bool:
+        """Wait for the only copy of the stream, so that its next answer counts; once."""
+        if self._one_copy_is_there or page.foreign or not page.sequences:
+            return False
+        info = await self._reader.api.call(
+            f"STREAM.INFO.{self._reader.stream}",
+            StreamInfoRequest(),
+            STREAM_INFO,
+            timeout=self._timeout,
+        )
+        if info.config.num_replicas > 1:
+            return False
+        await self._reader.wait_for_leader(self._proof, self._deadline)
+        self._one_copy_is_there = True
+        return True
 
     @property
     def _fixed_by_caller(self) -> bool:
         return bool(self._up_to_seq) or self._up_to_time is not None
 
-    async def _again(self) -> bool:
+    async def _again(self) -> None:
+        """The copy refused because it is behind: it is asked again while there is time."""
         if self._loop.time() + RETRY_PAUSE >= self._deadline:
             raise behind(self._reader.stream, self._proof)
         await asyncio.sleep(RETRY_PAUSE)
-        return False
-
-    async def _has_one_copy(self) -> bool:
-        if self._one_copy is None:
-            info = await self._reader.api.call(
-                f"STREAM.INFO.{self._reader.stream}",
-                StreamInfoRequest(),
-                STREAM_INFO,
-                timeout=self._timeout,
-            )
-            self._one_copy = info.config.num_replicas <= 1
-        return self._one_copy
 
     async def _ask(self, filters: tuple[str, ...], cursor: int) -> Page:
         done: asyncio.Future[None] = self._loop.create_future()
@@ -220,19 +238,7 @@ class LastMany:
         if len(filters) > 1:
             middle = len(filters) // 2
             return [filters[:middle], filters[middle:]]
-        subjects = await self._subjects(filters[0])
-        parts: list[tuple[str, ...]] = []
-        part: list[str] = []
-        size = 0
-        for subject in subjects:
-            if len(part) == SPLIT_SUBJECTS or size + len(subject) > SPLIT_BYTES:
-                parts.append(tuple(part))
-                part, size = [], 0
-            part.append(subject)
-            size += len(subject)
-        if part:
-            parts.append(tuple(part))
-        return parts
+        return parts_of(await self._subjects(filters[0]))
 
     async def _subjects(self, pattern: str) -> list[str]:
         """The subjects that the stream has for a filter, all pages of them."""
@@ -247,6 +253,24 @@ class LastMany:
             total = info.total if isinstance(info.total, int) else 0
             if not page or len(found) >= total:
                 return sorted(found)
+
+    async def _from_consumer(
+        self, filters: tuple[str, ...], first: int
+    ) -> Iterable[list[StreamMessage]]:
+        """What pages cannot prove; they were taken up to the sequence before ``first``."""
+        state = await self._reader.wait_for_leader(self._proof, self._deadline)
+        bounded = self._fixed_by_caller
+        if not bounded:
+            self._up_to_seq = state.last_seq
+        reader = LastByConsumer(
+            self._reader,
+            up_to_seq=self._up_to_seq,
+            up_to_time=self._up_to_time,
+            min_last_seq=self._proof,
+            timeout=self._timeout,
+        )
+        found = await (reader.bounded(filters, first) if bounded else reader.newest(filters))
+        return [found] if found else []
 
     async def _from_leader(
         self, filters: tuple[str, ...]
@@ -278,6 +302,30 @@ class LastMany:
 
 class _NoDirect(Exception):
     """Nobody answers direct gets of this stream."""
+
+
+class _Unproven(Exception):
+    """A page may come from a copy that is behind; ``first`` is where it began, 0 at the start."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__()
+        self.first = first
+
+
+def parts_of(subjects: Sequence[str]) -> list[tuple[str, ...]]:
+    """The subjects in parts that one request can ask for."""
+    parts: list[tuple[str, ...]] = []
+    part: list[str] = []
+    size = 0
+    for subject in subjects:
+        if part and (len(part) == SPLIT_SUBJECTS or size + len(subject) > SPLIT_BYTES):
+            parts.append(tuple(part))
+            part, size = [], 0
+        part.append(subject)
+        size += len(subject)
+    if part:
+        parts.append(tuple(part))
+    return parts
 
 
 def check_last_many(

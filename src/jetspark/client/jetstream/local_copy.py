@@ -56,7 +56,7 @@ class LocalCopy:
 
     async def start(self, seconds: float) -> None:
         """Begin, and wait until everything that is there now is here."""
-        await self._source.start()
+        await self._source.start(timeout=seconds)
         self._task = asyncio.get_running_loop().create_task(
             self._follow(), name=f"jetspark copy of {self._label}"
         )

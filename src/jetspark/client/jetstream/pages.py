@@ -174,22 +174,29 @@ class Page(ReplySink):
             self._number(data, at + 24, ps)
             if self._at + 4 != ps:
                 return False
-        if sequence > self._last:
+        subject = data[start:subject_end] if self._want_subjects else b""
+        self._add(data, sequence, time_ns, subject, own, hs, ps, pe)
+        return True
+
+    def _add(
+        self, data: bytes, seq: i64, time: i64, subject: bytes, own: i64, hs: i64, ps: i64, pe: i64
+    ) -> None:
+        """Append a row to the columns that are wanted."""
+        if seq > self._last:
             self.past = True
-            return True
-        self.last_seq = sequence
-        self.sequences.append(int(sequence))
+            return
+        self.last_seq = seq
+        self.sequences.append(int(seq))
         if self._want_times:
-            self.times.append(int(time_ns))
+            self.times.append(int(time))
         if self._want_subjects:
-            self._add_subject(data[start:subject_end])
+            self._add_subject(subject)
         if self._want_payloads:
             self.payloads.append(data[ps:pe])
         if self._want_headers:
             # Without user headers the server's lines follow the version line directly.
             plain = own == hs + _VERSION_SIZE
             self.headers.append(b"" if plain else data[hs : own + 2] + b"\r\n")
-        return True
 
     def _take_any(self, data: bytes, own: i64, hs: i64, ps: i64, pe: i64) -> None:
         """Read a row of any shape: its own lines start at the last ``Nats-Stream``."""
@@ -207,20 +214,8 @@ class Page(ReplySink):
         if stream != self._stream:
             self.foreign = True
             self._expect(stream)
-        if sequence > self._last:
-            self.past = True
-            return
-        self.last_seq = sequence
-        self.sequences.append(int(sequence))
-        if self._want_times:
-            self.times.append(parse_rfc3339(stamp.decode("ascii", "replace")))
-        if self._want_subjects:
-            self._add_subject(subject)
-        if self._want_payloads:
-            self.payloads.append(data[ps:pe])
-        if self._want_headers:
-            plain = own == hs + _VERSION_SIZE
-            self.headers.append(b"" if plain else data[hs : own + 2] + b"\r\n")
+        time = parse_rfc3339(stamp.decode("ascii", "replace"))
+        self._add(data, sequence, time, subject, own, hs, ps, pe)
 
     def _expect(self, stream: bytes) -> None:
         """Set what the server's own lines begin with."""

@@ -13,9 +13,9 @@ import msgspec
 from mypy_extensions import i64
 
 from jetspark.api.message import PubAck, decode_pub_ack
-from jetspark.client.core import ClientCore
 from jetspark.client.header_input import HeaderInput, header_block
 from jetspark.client.inbox import ReplySink
+from jetspark.client.jetstream.api import PUBLISH_RETRY_WAIT, ApiClient
 from jetspark.errors import (
     BufferFull,
     Error,
@@ -117,13 +117,37 @@ def read_ack(subject: str, headers: bytes, payload: bytes) -> PubAck:
     return ack
 
 
+async def publish_acked(
+    api: ApiClient, subject: str, headers: bytes, payload: bytes, seconds: float
+) -> PubAck:
+    """Publish and wait for the ack. What nobody took is repeated: it cannot have been stored."""
+    core, loop = api.core, api.core.loop
+    target = core.literal(subject)
+    deadline = loop.time() + seconds
+    tries = api.publish_retries
+    while True:
+        reply = await core.ask(target, headers, payload, seconds)
+        try:
+            return read_ack(subject, reply.header_block, reply.data)
+        except NoResponders:
+            seconds = deadline - loop.time() - PUBLISH_RETRY_WAIT
+            if not tries or seconds <= 0:
+                raise
+        tries -= 1
+        await asyncio.sleep(PUBLISH_RETRY_WAIT)
+
+
 class AckFuture(ReplySink):
     """The ack of one ``publish_async``: ``await`` it, or look at it when it is ``done``."""
 
-    def __init__(self, window: "PublishWindow", subject: str) -> None:
+    def __init__(
+        self, window: "PublishWindow", subject: str, headers: bytes, payload: bytes, retries: int
+    ) -> None:
         super().__init__()
         self._window = window
         self._publish_subject = subject
+        self._message = (headers, payload)
+        self._retries = retries
         self._headers = b""
         self._payload = b""
         self._error: Exception | None = None
@@ -189,6 +213,11 @@ class AckFuture(ReplySink):
         """Keep the answer as it came; it is decoded when somebody asks."""
         self._headers = data[hs:ps] if ps > hs else b""
         self._payload = data[ps:pe]
+        if self._retries and ps == pe and parse_status(self._headers)[0] == NO_RESPONDERS:
+            # Nobody took it, so it is not stored: repeated while there is time.
+            self._retries -= 1
+            if self._window.repeat_later(self, *self._message):
+                return True
         self._finish()
         return True
 
@@ -205,6 +234,7 @@ class AckFuture(ReplySink):
 
     def _finish(self) -> None:
         self._done = True
+        self._message = (b"", b"")
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -216,11 +246,12 @@ class PublishWindow:
     """The publishes that wait for an ack: at most ``limit`` of them."""
 
     def __init__(
-        self, core: ClientCore, limit: int, on_ack: Callable[[PubAck], None] | None
+        self, api: ApiClient, limit: int, on_ack: Callable[[PubAck], None] | None
     ) -> None:
         if limit < 1:
             raise ValueError(f"publish_async_max={limit}: expected at least 1")
-        self._core = core
+        self._core = core = api.core
+        self._retries = api.publish_retries
         self._limit = limit
         self._on_ack = on_ack
         self._failures: deque[AckFuture] = deque(maxlen=FAILURES_KEPT_MAX)
@@ -237,7 +268,7 @@ class PublishWindow:
         while True:
             while self.pending >= self._limit:
                 await self._wait_for_room(wait)
-            ack = AckFuture(self, subject)
+            ack = AckFuture(self, subject, headers, payload, self._retries)
             try:
                 self._core.send_request(ack, target, headers, payload, wait)
             except BufferFull:
@@ -248,6 +279,20 @@ class PublishWindow:
                 continue
             self.pending += 1
             return ack
+
+    def repeat_later(self, ack: AckFuture, headers: bytes, payload: bytes) -> bool:
+        """Send it again in a moment; False when its time will be over by then."""
+        left = ack.deadline - self.loop.time() - PUBLISH_RETRY_WAIT
+        if left <= 0:
+            return False
+        self.loop.call_later(PUBLISH_RETRY_WAIT, self._repeat, ack, headers, payload, left)
+        return True
+
+    def _repeat(self, ack: AckFuture, headers: bytes, payload: bytes, left: float) -> None:
+        try:
+            self._core.send_request(ack, ack.subject, headers, payload, left)
+        except Error as error:
+            ack.fail(error)
 
     async def complete(self, wait: float) -> None:
         """Wait until no ack is on its way; raise the first failure that nobody looked at."""

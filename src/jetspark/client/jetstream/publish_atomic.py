@@ -7,20 +7,35 @@ the server's ten seconds of patience.
 
 # Every call has a timeout argument (design.md, "The client").
 
-from collections import Counter
+from collections.abc import Sequence
+from itertools import repeat
 from types import TracebackType
 from typing import Final, Literal, Self
 
 from jetspark.api.message import PubAck
+from jetspark.client.core import ClientCore
 from jetspark.client.frames import to_bytes
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.publish import Expect, publish_headers, read_ack
-from jetspark.errors import BatchTooLarge, BufferFull, NotSupported
+from jetspark.client.message import Message
+from jetspark.client.requests import SingleReply
+from jetspark.errors import (
+    ApiError,
+    BatchTooLarge,
+    BufferFull,
+    NotSupported,
+    PayloadTooLarge,
+    RequestTimeout,
+)
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.block import append_lines
 
 BATCH_MESSAGES_MAX: Final = 1000  # ADR-50, server behaviour
+FRAMES_SIZE: Final = 256 * 1024  # bytes that are made before they are given to the connection
+MARKS_SIZE: Final = 112  # bytes of headers that a message of a batch has at most besides its own
+_VERSION_LINE: Final = b"NATS/1.0\r\n"
+PROVEN_MAX: Final = 10_000  # subjects that are remembered to lead to a stream with batches
 
 
 class AtomicBatch:
@@ -44,8 +59,8 @@ class AtomicBatch:
         self._max = max_messages
         self._eob = eob
         self._timeout = api.seconds(timeout)
-        self._messages: list[tuple[str, bytes, bytes]] = []
-        self._msg_ids: Counter[str] = Counter()
+        self._messages: list[tuple[bytes, bytes, bytes]] = []
+        self._msg_ids: set[str] = set()
         self._ack: PubAck | None = None
         self._closed = False
 
@@ -79,23 +94,58 @@ class AtomicBatch:
             raise ValueError("Expect.last_msg_id does not work in a batch (ADR-50)")
         if expect is not None and expect.last_seq is not None and self._messages:
             raise ValueError("Expect.last_seq belongs to the first message of a batch (ADR-50)")
-        if msg_id and self._msg_ids[msg_id]:
+        if msg_id and msg_id in self._msg_ids:
             raise ValueError(f"msg_id {msg_id!r} is in the batch already")
-        self.add_block(subject, publish_headers(headers, msg_id, expect, ttl), payload)
-        self._msg_ids[msg_id] += 1
+        plain = headers is None and not msg_id and expect is None and ttl is None
+        block = b"" if plain else publish_headers(headers, msg_id, expect, ttl)
+        self.add_block(subject, block, payload)
+        if msg_id:
+            self._msg_ids.add(msg_id)
+
+    def extend(
+        self,
+        subjects: Sequence[str],
+        payloads: Sequence[bytes],
+        headers: Sequence[bytes] | None = None,
+    ) -> None:
+        """Add columns of messages: ``headers`` are whole blocks, empty for none.
+
+        Raises BatchTooLarge, and adds nothing, when they do not all fit.
+        """
+        rows = len(subjects)
+        for name, column in (("payloads", payloads), ("headers", headers)):
+            if column is not None and len(column) != rows:
+                raise ValueError(f"extend: {rows} subjects and {len(column)} {name}")
+        self._check_open(rows)
+        blocks = headers if headers is not None else repeat(b"", rows)
+        targets = map(self._core.literal, subjects)
+        added = list(zip(targets, blocks, map(to_bytes, payloads), strict=True))
+        self._check_size(
+            max((len(block) + len(payload) for _, block, payload in added), default=0)
+        )
+        self._messages += added
 
     def add_block(self, subject: str, block: bytes, payload: bytes) -> None:
         """Add a message whose headers are a finished block."""
+        self._check_open(1)
+        if type(payload) is not bytes:
+            payload = to_bytes(payload)
+        self._check_size(len(block) + len(payload))
+        self._messages.append((self._core.literal(subject), block, payload))
+
+    def _check_open(self, more: int) -> None:
         if self._closed:
             raise ValueError("the batch was committed or aborted: make a new one")
-        if len(self._messages) >= self._max:
+        if len(self._messages) + more > self._max:
             raise BatchTooLarge(
                 400,
                 ErrCode.ATOMIC_TOO_LARGE,
                 f"a batch has at most {self._max} messages: commit this one and start another",
             )
-        self._core.literal(subject)
-        self._messages.append((subject, block, to_bytes(payload)))
+
+    def _check_size(self, size: int) -> None:
+        if size + MARKS_SIZE > self._core.max_payload:
+            raise PayloadTooLarge(size + MARKS_SIZE, self._core.max_payload)
 
     def abort(self) -> None:
         """Forget everything; nothing was sent."""
@@ -113,45 +163,87 @@ class AtomicBatch:
         if not self._messages:
             raise ValueError("an empty batch cannot be committed: add messages, or abort()")
         self._closed = True
-        batch_id = self._api.nuid.next()
-        messages, last = self._messages, len(self._messages)
-        for number, (subject, block, payload) in enumerate(messages, 1):
-            if number == last and not self._eob:
-                break
-            lines = _lines(batch_id, number)
-            await self._send(subject, append_lines(block, lines), payload, first=number == 1)
-        subject, block, payload = messages[-1]
-        lines = _lines(batch_id, last, b"1")
+        lines = b"Nats-Batch-Id: %b\r\nNats-Batch-Sequence: " % self._api.nuid.next().encode()
+        messages = self._messages
+        first = self._first(lines) if self._eob or len(messages) > 1 else None
+        try:
+            if first is not None and messages[0][0] not in self._api.atomic_subjects:
+                # Only when the server takes the batch are there more messages to send.
+                _refuse(messages[0][0], await first.answer())
+            await self._send_middle(lines)
+            ack = await self._end(lines)
+        except (ApiError, NotSupported):
+            if first is not None and first.has_answer:
+                # The first message was told why there is no batch; the last one only that.
+                _refuse(messages[0][0], await first.answer())
+            raise
+        finally:
+            if first is not None and not first.has_answer:
+                self._core.drop_request(first)
+        if len(self._api.atomic_subjects) < PROVEN_MAX:
+            self._api.atomic_subjects.add(messages[0][0])
+        self._ack = ack
+        self._api.high_water.note(ack.stream, ack.seq)
+        self._messages = []
+        return ack
+
+    def _first(self, lines: bytes) -> "_First":
+        """Send the first message, whose answer is empty, or says why there can be no batch."""
+        subject, block, payload = self._messages[0]
+        first = _First(self._core, self._timeout)
+        block = append_lines(block, lines + b"1\r\n")
+        self._core.send_request(first, subject, block, payload, self._timeout)
+        return first
+
+    async def _send_middle(self, lines: bytes) -> None:
+        """Send what stands between the first message and the end, without answers."""
+        last = len(self._messages) if self._eob else len(self._messages) - 1
+        head = len(_VERSION_LINE) + len(lines) + 4  # and the line's and the block's end
+        frames: list[bytes] = []
+        total = 0
+        for number in range(2, last + 1):
+            subject, block, payload = self._messages[number - 1]
+            digits = b"%d" % number
+            if block:
+                marked = append_lines(block, b"%b%b\r\n" % (lines, digits))
+                size = len(marked)
+                frames.append(
+                    b"HPUB %b %d %d\r\n%b%b\r\n"
+                    % (subject, size, size + len(payload), marked, payload)
+                )
+            else:
+                size = head + len(digits)
+                frames.append(
+                    b"HPUB %b %d %d\r\nNATS/1.0\r\n%b%b\r\n\r\n%b\r\n"
+                    % (subject, size, size + len(payload), lines, digits, payload)
+                )
+            total += size + len(payload)
+            if total > FRAMES_SIZE:
+                await self._send(frames)
+                frames, total = [], 0
+        if frames:
+            await self._send(frames)
+
+    async def _end(self, lines: bytes) -> PubAck:
+        """Commit with the last message, or with an end that is none."""
+        subject, block, payload = self._messages[-1]
+        number, commit = len(self._messages), b"1"
         if self._eob:
-            block, payload, lines = b"", b"", _lines(batch_id, last + 1, b"eob")
-        reply = await self._core.ask(
-            self._core.literal(subject), append_lines(block, lines), payload, self._timeout
-        )
-        ack = read_ack(subject, reply.header_block, reply.data)
+            number, commit, block, payload = number + 1, b"eob", b"", b""
+        own = b"%b%d\r\nNats-Batch-Commit: %b\r\n" % (lines, number, commit)
+        reply = await self._core.ask(subject, append_lines(block, own), payload, self._timeout)
+        ack = read_ack(subject.decode(), reply.header_block, reply.data)
         if not ack.batch:
             raise NotSupported(
                 "this server does not know atomic batches (nats-server 2.12 or later does): it "
                 "stored the messages one by one"
             )
-        self._ack = ack
-        self._messages = []
         return ack
 
-    async def _send(self, subject: str, block: bytes, payload: bytes, *, first: bool) -> None:
-        target = self._core.literal(subject)
-        if first:
-            # Its answer is empty, or says why there can be no batch (not enabled, too many).
-            reply = await self._core.ask(target, block, payload, self._timeout)
-            if reply.data or reply.status:
-                ack = read_ack(subject, reply.header_block, reply.data)
-                raise NotSupported(
-                    f"stream {ack.stream!r} is on a server that does not know atomic batches: it "
-                    f"stored the first message as sequence {ack.seq}, and no more were sent"
-                )
-            return
+    async def _send(self, frames: list[bytes]) -> None:
         while True:
             try:
-                self._core.send_message(target, b"", block, payload)
+                self._core.send_messages(frames)
             except BufferFull:
                 await self._core.flush(timeout=self._timeout)
             else:
@@ -172,6 +264,34 @@ class AtomicBatch:
             await self.commit()
 
 
-def _lines(batch_id: str, number: int, commit: bytes = b"") -> bytes:
-    lines = b"Nats-Batch-Id: %s\r\nNats-Batch-Sequence: %d\r\n" % (batch_id.encode(), number)
-    return lines + b"Nats-Batch-Commit: %s\r\n" % commit if commit else lines
+class _First(SingleReply):
+    """The first message of a batch, which is answered whatever becomes of the rest."""
+
+    def __init__(self, core: ClientCore, seconds: float) -> None:
+        super().__init__(core.loop, core)
+        self._seconds = seconds
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether it was answered; also marks as seen that it was not."""
+        return self.future.done() and self.future.exception() is None
+
+    async def answer(self) -> Message:
+        """Wait for it; RequestTimeout if none comes."""
+        try:
+            return await self.future
+        except TimeoutError:
+            raise RequestTimeout(
+                f"no reply to the first message of a batch on {self.subject.decode()!r} within "
+                f"{self._seconds} s"
+            ) from None
+
+
+def _refuse(subject: bytes, reply: Message) -> None:
+    """Raise what the answer to the first message says against the batch, if it does."""
+    if reply.data or reply.status:
+        ack = read_ack(subject.decode(), reply.header_block, reply.data)
+        raise NotSupported(
+            f"stream {ack.stream!r} is on a server that does not know atomic batches: it stored "
+            f"the first message as sequence {ack.seq}, and no more were sent"
+        )

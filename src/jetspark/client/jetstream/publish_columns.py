@@ -37,7 +37,7 @@ async def publish_columns(
     Raises the first failure, by row, after every answer has come; the rows behind it may be
     stored or not.
     """
-    window = PublishWindow(jetstream._core, max_in_flight, None)  # noqa: SLF001
+    window = PublishWindow(jetstream._api, max_in_flight, None)  # noqa: SLF001
     acks: list[AckFuture] = []
     for subject, payload, block in zip(subjects, payloads, headers, strict=True):
         acks.append(await window.publish(subject, block, payload, timeout))

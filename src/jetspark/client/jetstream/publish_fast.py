@@ -3,17 +3,16 @@
 # Every call has a timeout argument (design.md, "The client").
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import repeat
 from types import TracebackType
 from typing import Final, Literal, Self
 
-import msgspec
-
-from jetspark.api.batch import BatchFlowAck, FlowAck, FlowError, FlowGap, decode_flow
 from jetspark.api.message import PubAck
-from jetspark.client.frames import to_bytes
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.fast_answers import FastAnswers, GapCallback, RefusalCallback
 from jetspark.client.jetstream.fast_dialect import (
     APPEND,
     EOB,
@@ -26,30 +25,16 @@ from jetspark.client.jetstream.fast_dialect import (
 )
 from jetspark.client.jetstream.fast_window import FastWindow
 from jetspark.client.jetstream.publish import Expect, publish_headers
-from jetspark.client.message import Message
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX, Subscription
-from jetspark.errors import (
-    ApiError,
-    BatchIncomplete,
-    BufferFull,
-    Error,
-    NoResponders,
-    NotSupported,
-    ProtocolViolation,
-    RequestTimeout,
-    api_error,
-    status_error,
-)
-from jetspark.errors.codes import ErrCode
-from jetspark.headers.status import NO_RESPONDERS
+from jetspark.errors import BufferFull, Error, RequestTimeout
 
 FLOW: Final = 500  # messages per ack that are asked for; released servers grant no more
 MAX_OUTSTANDING_ACKS: Final = 2  # as orbit.go
 PINGS: Final = 2  # before silence is an error
+COMMITS: Final = 5  # before an end that does not arrive is an error
 LATE_ACK: Final = 1.0  # seconds for the last ack of a batch that the server calls unknown
-
-GapCallback = Callable[[int, int], None]
-RefusalCallback = Callable[[int, ApiError], None]
+LEADER_PAUSE: Final = 0.05  # seconds before a new leader is asked for, doubled each time
+LEADER_PAUSE_MAX: Final = 1.0
 
 
 class FastPublisher:
@@ -57,6 +42,12 @@ class FastPublisher:
 
     Messages are stored as they come, in order; it is not all or nothing. ``acked`` says how many
     are known to be stored, ``ack`` is the final answer.
+
+    When the connection is replaced or the stream changes its leader, the server is asked what it
+    has of the batch. If nothing was lost, or ``gap`` is "ok", the batch goes on; otherwise
+    BatchIncomplete is raised. Then, if ``is_exact``, the first ``acked`` messages are stored and
+    no others: send the rest in a new batch. Otherwise the server's last word was lost, more of
+    them may be stored, and what is sent again needs message ids. (The header dialect cannot ask.)
     """
 
     def __init__(
@@ -80,10 +71,9 @@ class FastPublisher:
         if flow_bytes and dialect == "reply":
             raise ValueError('flow_bytes needs dialect="headers": released servers count messages')
         self._core = api.core
+        self._high_water = api.high_water
         self._timeout = ack_timeout
         self._gap: Gap = gap
-        self._on_gap = on_gap
-        self._on_refused = on_refused
         self._id = api.nuid.next()
         inbox = api.new_inbox()
         text = f"{flow_bytes}B" if flow_bytes else str(flow)
@@ -93,12 +83,18 @@ class FastPublisher:
             else HeaderDialect(inbox, self._id, text, gap)
         )
         self._window = FastWindow(flow, flow_bytes, max_outstanding_acks)
+        self._answers = FastAnswers(
+            self._window,
+            gap,
+            can_ping=self._dialect.can_ping,
+            on_gap=on_gap,
+            on_refused=on_refused,
+            report=api.core.report,
+        )
         self._subscription: Subscription | None = None
         self._subject = b""
-        self._ack: PubAck | None = None
-        self._failure: Error | None = None
-        self._unknown: Error | None = None
-        self._closing = False
+        # Whether the server was asked what it has: the batch, or its end, may be lost.
+        self._asked = False
 
     @property
     def sent(self) -> int:
@@ -108,19 +104,24 @@ class FastPublisher:
     @property
     def acked(self) -> int:
         """Messages known to be settled: stored, or told of as a gap or refusal."""
-        return self._ack.count if self._ack is not None else self._window.acked
+        return self._answers.ack.count if self._answers.ack is not None else self._window.acked
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the server has said where the batch ended: then ``acked`` is all it stored."""
+        return self._answers.exact
 
     @property
     def is_closed(self) -> bool:
         """Whether it was committed, or has failed."""
-        return self._closing or self._failure is not None
+        return self._answers.closing or self._answers.failure is not None
 
     @property
     def ack(self) -> PubAck:
         """The final answer; ValueError before the commit."""
-        if self._ack is None:
+        if self._answers.ack is None:
             raise ValueError("the batch was not committed: there is no ack")
-        return self._ack
+        return self._answers.ack
 
     async def publish(
         self,
@@ -140,7 +141,9 @@ class FastPublisher:
         if expect is not None and expect.last_msg_id:
             raise ValueError("Expect.last_msg_id does not work in a batch (ADR-50)")
         block = publish_headers(headers, msg_id, expect, ttl)
-        await self._send(self._core.literal(subject), block, to_bytes(payload))
+        target = self._core.literal(subject)
+        if not (self._ready() and self._post(target, block, payload)):
+            await self._send(target, block, payload)
         return self._window.sent
 
     async def extend(
@@ -158,41 +161,68 @@ class FastPublisher:
         for name, column in (("payloads", payloads), ("headers", headers), ("msg_ids", msg_ids)):
             if column is not None and len(column) != rows:
                 raise ValueError(f"extend: {rows} subjects and {len(column)} {name}")
-        literal, at = self._core.literal, 0
+        at = 0
         while at < rows:
             room = await self._room()
-            for row in range(at, min(at + room, rows)):
-                block = headers[row] if headers is not None else b""
-                if msg_ids is not None and msg_ids[row]:
-                    block = _with_id(block, msg_ids[row])
-                if not self._post(literal(subjects[row]), block, payloads[row]):
+            stop = min(at + room, rows)
+            if room == 1:
+                # The first message, or one that bytes are counted of.
+                block = _block(headers, msg_ids, at)
+                if self._post(self._core.literal(subjects[at]), block, payloads[at]):
+                    at = stop
+                    await self._started()
+                else:
                     await self._core.flush(timeout=self._timeout)
-                    break
-                at = row + 1
-            if self._window.sent == 1:
-                await self._started()
+                continue
+            targets = list(map(self._core.literal, subjects[at:stop]))
+            blocks = _blocks(headers, msg_ids, at, stop)
+            frames = self._dialect.frames(
+                self.sent + 1, targets, blocks, payloads[at:stop], self._core.max_payload
+            )
+            try:
+                self._core.send_messages(frames)
+            except BufferFull:
+                await self._core.flush(timeout=self._timeout)
+                continue
+            self._window.send_many(len(frames))
+            self._subject = targets[len(frames) - 1]
+            at += len(frames)
 
     async def commit(self) -> PubAck:
         """End the batch and wait until all of it is stored; ``async with`` does it by itself."""
-        if self._ack is not None or self._closing:
+        answers = self._answers
+        if answers.closing:
             raise ValueError("the batch has ended: make a new one")
         if not self.sent:
             raise ValueError("nothing was sent: there is nothing to commit")
-        self._check()
-        self._closing = True
+        answers.check()
+        answers.closing = True
         try:
-            reply, block = self._dialect.mark(self.sent + 1, EOB, b"")
-            self._core.send_message(self._subject, reply, block, b"")
-            while (ack := self._final()) is None:
-                await self._hear()
+            for _ in range(COMMITS):
+                self._asked = False
+                self._say(EOB, self.sent + 1)
+                while not self._asked:
+                    if (ack := answers.final()) is not None:
+                        return ack
+                    await self._hear()
+                # Something else than the end was heard of since: then it was lost.
+                await self._find_leader()
+                if (ack := answers.final()) is not None:
+                    return ack
         finally:
+            if answers.ack is not None:
+                self._high_water.note(answers.ack.stream, answers.ack.seq)
             await self._leave()
-        if self._gap == "fail" and ack.count < self.sent:
-            raise self._incomplete(ack)
-        return ack
+        raise RequestTimeout(f"fast batch: its end did not arrive in {COMMITS} attempts")
 
-    def _final(self) -> PubAck | None:
-        return self._ack
+    def _ready(self) -> bool:
+        """Whether a message can be sent without waiting for anything."""
+        return (
+            self._subscription is not None
+            and not self._subscription.pending_msgs
+            and self._answers.quiet
+            and self._window.room() > 0
+        )
 
     async def _send(self, subject: bytes, block: bytes, payload: bytes) -> None:
         while True:
@@ -200,8 +230,7 @@ class FastPublisher:
             if self._post(subject, block, payload):
                 break
             await self._core.flush(timeout=self._timeout)
-        if self._window.sent == 1:
-            await self._started()
+        await self._started()
 
     def _post(self, subject: bytes, block: bytes, payload: bytes) -> bool:
         """Send one message; False when the connection's buffer is full."""
@@ -218,19 +247,21 @@ class FastPublisher:
 
     async def _room(self) -> int:
         """Wait until more may be sent; one message before the first answer."""
-        self._check()
+        answers, window = self._answers, self._window
+        answers.check()
         if self._subscription is None:
             self._open()
             return 1
-        while self._subscription.pending_msgs or not self._window.room() or self._unknown:
+        while self._subscription.pending_msgs or not window.room() or answers.unknown:
             await self._hear()
-            self._check()
-        return self._window.room()
+        if answers.leaderless:
+            await self._find_leader()
+        return window.room()
 
     async def _started(self) -> None:
         """ADR-50: wait for the first reply, which tells whether there is a batch at all."""
-        await self._hear()
-        self._check()
+        if self._window.sent == 1:
+            await self._hear()
 
     def _open(self) -> None:
         self._subscription = self._core.add_subscription(
@@ -247,124 +278,79 @@ class FastPublisher:
         if self._subscription is not None:
             await self._subscription.unsubscribe()
 
+    def _say(self, operation: int, seq: int) -> None:
+        """Send what is no message of the batch: a ping, or its end."""
+        reply, block = self._dialect.mark(seq, operation, b"")
+        self._core.send_message(self._subject, reply, block, b"")
+
+    def _ask(self) -> None:
+        """Have the server say what it has; if it lacks something, that is a gap."""
+        self._asked = True
+        self._say(PING, self.sent)
+
     async def _hear(self) -> None:
-        """Wait for answers and take them; silence is asked about, then an error."""
+        """Wait for answers and take them; what ends the batch is raised."""
+        try:
+            await self._listen()
+        except Error:
+            await self._leave()
+            raise
+
+    async def _listen(self) -> None:
+        """Silence is asked about, then an error."""
         assert self._subscription is not None
+        answers = self._answers
         for tried in range(PINGS + 1):
-            patience = min(self._timeout, LATE_ACK) if self._unknown else self._timeout
+            patience = min(self._timeout, LATE_ACK) if answers.unknown else self._timeout
             try:
                 async with asyncio.timeout(patience):
                     for message in await self._subscription.next_chunk(256):
-                        self._take(message)
+                        answers.take(message, self._subject.decode())
             except TimeoutError:
-                if self._unknown is not None:
-                    raise self._unknown from None
+                if answers.unknown is not None:
+                    raise answers.unknown from None
                 if not self._dialect.can_ping or tried == PINGS:
                     break
-                reply, block = self._dialect.mark(self.sent, PING, b"")
-                self._core.send_message(self._subject, reply, block, b"")
+                self._ask()
             else:
-                self._check()
+                answers.check()
+                if answers.leaderless:
+                    self._asked = True
                 return
         raise RequestTimeout(
             f"fast batch: no answer within {self._timeout} s; {self.acked} of {self.sent} "
             "messages are known to be stored"
         )
 
-    def _take(self, message: Message) -> None:
-        if self._ack is not None:
-            return  # the batch has ended: what else is said is about messages behind its end
-        if not message.data:
-            code = message.status
-            self._fail(
-                NoResponders(self._subject.decode())
-                if code == NO_RESPONDERS
-                else status_error(code, "")
-            )
-            return
-        try:
-            answer = decode_flow(message.data)
-        except msgspec.MsgspecError as error:
-            self._fail(ProtocolViolation(f"what answered the fast batch is no stream: {error}"))
-            return
-        match answer:
-            case FlowAck():
-                self._window.on_ack(answer.seq, answer.msgs)
-            case BatchFlowAck():
-                if answer.last_seq:
-                    self._lost(answer.last_seq + 1, answer.seq)
-                self._window.on_ack(answer.seq, answer.messages, answer.bytes)
-            case FlowGap():
-                self._lost(answer.last_seq, answer.seq)
-            case FlowError():
-                self._refused(answer)
-            case PubAck():
-                self._on_pub_ack(answer)
-
-    def _on_pub_ack(self, ack: PubAck) -> None:
-        if ack.error is not None:
-            error = api_error(ack.error.code, ack.error.err_code, ack.error.description)
-            if ack.error.err_code == ErrCode.FAST_ID_UNKNOWN and self._window.sent > 1:
-                # The batch has ended; its last ack says where, and may still wait for the disk.
-                self._unknown = error
-            else:
-                self._fail(error)
-        elif not ack.batch:
-            self._fail(
-                NotSupported(
-                    f"stream {ack.stream!r} is on a server that does not know fast batches of "
-                    f"this dialect: it stored the first message as sequence {ack.seq}"
+    async def _find_leader(self) -> None:
+        """Nobody took what was sent last: ask until somebody leads the stream again."""
+        loop, pause = self._core.loop, LEADER_PAUSE
+        deadline = loop.time() + self._timeout * (PINGS + 1)
+        while self._answers.leaderless and self._answers.unknown is None:
+            if loop.time() >= deadline:
+                await self._leave()
+                raise RequestTimeout(
+                    f"fast batch: nobody takes {self._subject.decode()!r} since "
+                    f"{self._timeout * (PINGS + 1):.1f} s; at least {self.acked} of {self.sent} "
+                    "messages are stored"
                 )
-            )
-        elif self._closing:
-            self._ack = ack
-        else:
-            self._fail(self._incomplete(ack))
-
-    def _lost(self, expected: int, got: int) -> None:
-        if self._gap == "ok" and self._on_gap is not None:
-            self._on_gap(expected, got)
-
-    def _refused(self, answer: FlowError) -> None:
-        error = api_error(answer.error.code, answer.error.err_code, answer.error.description)
-        if self._gap == "fail":
-            error.add_note(f"message {answer.seq} of the batch was refused")
-            self._fail(error)
-        elif self._on_refused is not None:
-            self._on_refused(answer.seq, error)
-        else:
-            self._core.report(error)
-
-    def _incomplete(self, ack: PubAck) -> BatchIncomplete:
-        return BatchIncomplete(
-            400,
-            ErrCode.ATOMIC_INCOMPLETE,
-            f"the server ended the batch after {ack.count} of {self.sent} messages (last sequence "
-            f"{ack.seq}): messages were lost on the way; send the rest again, with message ids",
-        )
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LEADER_PAUSE_MAX)
+            self._answers.leaderless = False
+            self._ask()
+            await self._hear()
 
     def _on_up(self) -> None:
         """The connection was replaced: what was on its way may be lost."""
-        if self._gap == "ok":
-            return
-        self._fail(
-            BatchIncomplete(
-                400,
-                ErrCode.ATOMIC_INCOMPLETE,
-                f"the connection was lost in a fast batch: {self.acked} of {self.sent} messages "
-                "are known to be stored; send the rest again, with message ids",
-            )
-        )
-        if self._subscription is not None:
-            self._subscription.end(None)
-
-    def _fail(self, error: Error) -> None:
-        if self._failure is None:
-            self._failure = error
-
-    def _check(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+        if self._dialect.can_ping:
+            self._answers.on_cut()
+            with suppress(BufferFull):  # silence is asked about later
+                self._ask()
+        elif self._gap == "fail":
+            self._answers.fail(self._answers.incomplete("the connection was lost in a fast batch"))
+            self._core.up_listeners.discard(self._on_up)
+            if self._subscription is not None:
+                self._subscription.end(None)
 
     async def __aenter__(self) -> Self:
         return self
@@ -375,16 +361,25 @@ class FastPublisher:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if kind is None and self.sent and self._ack is None:
+        if kind is None and self.sent and not self._answers.closing:
             await self.commit()
         else:
             await self._leave()
 
 
-def _with_id(block: bytes, msg_id: str) -> bytes:
-    return publish_headers(None, msg_id, None, None) if not block else _append_id(block, msg_id)
+def _block(headers: Sequence[bytes] | None, msg_ids: Sequence[str] | None, row: int) -> bytes:
+    """The header block of a row."""
+    block = headers[row] if headers is not None else b""
+    if msg_ids is None or not msg_ids[row]:
+        return block
+    own = publish_headers(None, msg_ids[row], None, None)
+    return block[:-2] + own[10:] if block else own
 
 
-def _append_id(block: bytes, msg_id: str) -> bytes:
-    own = publish_headers(None, msg_id, None, None)
-    return block[:-2] + own[10:]
+def _blocks(
+    headers: Sequence[bytes] | None, msg_ids: Sequence[str] | None, at: int, stop: int
+) -> Sequence[bytes]:
+    """The header blocks of rows."""
+    if msg_ids is not None:
+        return [_block(headers, msg_ids, row) for row in range(at, stop)]
+    return list(repeat(b"", stop - at)) if headers is None else headers[at:stop]

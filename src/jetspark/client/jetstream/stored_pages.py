@@ -1,6 +1,6 @@
 """Stored messages from the columns of a range: what ``get_batch`` and ``get_last_many`` yield."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from jetspark.api.base import Timestamp
@@ -29,6 +29,16 @@ async def message_pages(
                 return
 
 
+async def noted(
+    pages: AsyncGenerator[list[StreamMessage], None], stream: str, high_water: HighWater
+) -> AsyncGenerator[list[StreamMessage], None]:
+    """The same pages; what they show is remembered."""
+    async with aclosing(pages):
+        async for page in pages:
+            high_water.note(stream, max(message.seq for message in page))
+            yield page
+
+
 def to_messages(stream: str, chunk: ScanChunk) -> list[StreamMessage]:
     """A message per row; the chunk must have all columns."""
     columns = (chunk.sequences, chunk.times, chunk.subjects, chunk.payloads, chunk.headers)
@@ -43,3 +53,14 @@ def to_messages(stream: str, chunk: ScanChunk) -> list[StreamMessage]:
         )
         for seq, time_ns, subject, data, block in zip(*columns, strict=True)
     ]
+
+
+def to_chunk(messages: Sequence[StreamMessage]) -> ScanChunk:
+    """Messages as a chunk with all columns."""
+    return ScanChunk(
+        [message.seq for message in messages],
+        [message.time_ns for message in messages],
+        [message.subject for message in messages],
+        [message.data for message in messages],
+        [message.header_block for message in messages],
+    )

@@ -22,6 +22,7 @@ from jetspark.api.stream import (
     StreamInfoRequest,
 )
 from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.backup_calls import BackupCalls
 from jetspark.client.jetstream.consumer.create import (
     check_consumer_name,
     consumer_info,
@@ -48,13 +49,13 @@ from jetspark.client.jetstream.scan import (
     check_filters,
 )
 from jetspark.client.jetstream.stored import StreamMessage
-from jetspark.client.jetstream.stored_pages import message_pages
+from jetspark.client.jetstream.stored_pages import message_pages, noted
 from jetspark.client.pager import Pager
 
 GET_BATCH_SIZE: Final = 1000  # messages per page of get_batch
 
 
-class Stream:
+class Stream(BackupCalls):
     """A handle to one stream. Made by ``JetStream.stream`` and ``create_stream``."""
 
     def __init__(self, api: ApiClient, info: StreamInfo, high_water: HighWater) -> None:
@@ -259,7 +260,7 @@ class Stream:
             copies=copies or ("stream" if proof else "any"),
             timeout=self._api.seconds(timeout),
         )
-        return Pager(reader.pages(chosen))
+        return Pager(noted(reader.pages(chosen), self._name, self._high_water))
 
     async def scan(
         self,
@@ -306,6 +307,7 @@ class Stream:
             )
             async with aclosing(reader.chunks(first)) as chunks:
                 async for chunk in chunks:
+                    self._high_water.note(self._name, chunk.sequences[-1])
                     yield chunk
 
     # Consumers.

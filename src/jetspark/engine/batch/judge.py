@@ -14,6 +14,7 @@ from jetspark.engine.batch.members import AtomicBatch
 from jetspark.engine.stream.checks import ALLOWED, Checks
 from jetspark.engine.stream.counters import CounterBroken, format_integer, parse_integer
 from jetspark.engine.stream.expectations import expected_sequence, staged_last, staged_last_of
+from jetspark.engine.stream.rare_headers import increment_problem, rollup_problem
 from jetspark.engine.stream.room import BYTES, MESSAGES, PER_SUBJECT
 from jetspark.engine.stream.schedules import schedule_problem
 from jetspark.engine.stream.ttl import INVALID, NO_TTL, parse_ttl
@@ -93,7 +94,7 @@ def _judge_alone(checks: Checks, before: _Before, now: int) -> bytes:
     headers = checks.headers
     rules = checks.rules
     if headers.incr:
-        error = checks.judge_increment(len(checks.body) - 2)
+        error = increment_problem(checks.headers, checks.rules, len(checks.body) - 2)
         if error:
             return error
     if headers.expected_stream and headers.expected_stream != rules.name:
@@ -177,7 +178,7 @@ def _judge_rollup(checks: Checks, subject: bytes, before: _Before) -> bytes:
     """Rollups: of a subject only as its first message, of everything only as the first of all."""
     if not checks.headers.rollup:
         return ALLOWED
-    error = checks.judge_rollup()
+    error = rollup_problem(checks.headers, checks.rules)
     if error:
         return error
     if checks.headers.rollup.lower() == b"all":

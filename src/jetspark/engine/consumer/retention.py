@@ -35,7 +35,8 @@ class Retention(Turns):
         """Interest in messages changed: the stream may keep too many."""
         if stream.config.retention == Policy.LIMITS or stream.dropped:
             return
-        if stream.config.retention == Policy.INTEREST and not stream.consumers:
+        nobody = stream.readers is None or not stream.readers.all
+        if stream.config.retention == Policy.INTEREST and nobody:
             self.sweeps.pop(stream, None)
             if stream.log.staged_messages > 0 and not stream.log.read_only:
                 stream.log.stage_purge(0, b"", 0)

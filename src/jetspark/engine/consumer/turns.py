@@ -115,15 +115,24 @@ class Turns(Gets):
 
         Without time and outbox only the reads go on.
         """
+        self.hub.now = max(self.hub.now, now)
+        if not self._has_turn():
+            return False
         budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)
         self.advance_reads(budget)
         if outbox is not None:
-            self.hub.now = now
             for delivery, body, reply, asked in self._take_pulled():
                 delivery.owner.pull(body, reply, asked, outbox)
             self._deliver(budget, now)
             self.tell(now, outbox)
         return self.sweep() or bool(self.work or self.hub.agenda.ready)
+
+    def _has_turn(self) -> bool:
+        """Say whether there is anything to do: for a lone publisher there is not."""
+        agenda, hub = self.hub.agenda, self.hub
+        return bool(
+            self.work or agenda.ready or agenda.noted or self._pulled or hub.events or self.sweeps
+        )
 
     def _take_pulled(self) -> list[tuple[Reader, bytes, bytes, int]]:
         taken, self._pulled = self._pulled, []

@@ -63,7 +63,7 @@ class Gets:
         elif request.min_last_seq <= stream.log.index.last_seq:
             self._read(stream, request, reply, outbox)
         elif not self._gate.hold(stream, request, reply, now, direct=True, asker=asker):
-            self._refuse_stale(stream, request, reply, outbox, direct=True)
+            stale_refusal(stream, request, reply, outbox, direct=True)
 
     def message_get(
         self,
@@ -78,7 +78,7 @@ class Gets:
         if request.min_last_seq <= stream.log.index.last_seq:
             return message_get.answer(stream, request)
         if not self._gate.hold(stream, request, reply, now, direct=False, asker=asker):
-            self._refuse_stale(stream, request, reply, outbox, direct=False)
+            stale_refusal(stream, request, reply, outbox, direct=False)
         return None
 
     def _read(self, stream: Stream, request: MsgGetRequest, reply: bytes, outbox: Outbox) -> None:
@@ -109,13 +109,11 @@ class Gets:
     def _read_multi(
         self, stream: Stream, request: MsgGetRequest, reply: bytes, proof: bytes, outbox: Outbox
     ) -> None:
-        index = stream.log.index
-        # Never beyond what is there: the next page asks for the same point in time again.
-        up_to = min(request.up_to_seq or index.last_seq, index.last_seq)
+        up_to = request.up_to_seq
         if request.up_to_time is not None:
             # Inclusive (ADR-31, decisions.md): up to the last one that is not newer.
             up_to = stream.log.first_at(request.up_to_time + 1) - 1
-            if up_to < max(index.first_seq, 1):
+            if up_to < max(stream.log.index.first_seq, 1):
                 outbox.reply_status(reply, status_block(NOT_FOUND, NO_RESULTS_TEXT, proof))
                 return
         outlet = self.outlet_for(reply)
@@ -133,22 +131,6 @@ class Gets:
                 proof,
             )
             self.work.append(multi)
-
-    def _refuse_stale(
-        self,
-        stream: Stream,
-        request: MsgGetRequest,
-        reply: bytes,
-        outbox: Outbox,
-        *,
-        direct: bool,
-    ) -> None:
-        if direct:
-            block = status_block(PRECONDITION_FAILED, MIN_LAST_SEQUENCE_TEXT, proof_line(stream))
-            outbox.reply_status(reply, block)
-        else:
-            error = error_body(ErrCode.MIN_LAST_SEQUENCE)
-            outbox.reply(reply, message_get.refused(stream, request, error))
 
     def advance_reads(self, budget: Budget) -> None:
         """Go on with the reads under way, within one turn's budget."""
@@ -176,7 +158,7 @@ class Gets:
     def refuse_held(self, now: int, outbox: Outbox) -> None:
         """Refuse the reads that waited long enough."""
         for held in self._gate.expired(now):
-            self._refuse_stale(held.stream, held.request, held.reply, outbox, direct=held.direct)
+            stale_refusal(held.stream, held.request, held.reply, outbox, direct=held.direct)
 
     def refuse_dropped(self, stream: Stream, outbox: Outbox) -> None:
         """Answer the reads that wait for a stream that is no more, as if they came now."""
@@ -186,6 +168,18 @@ class Gets:
             else:
                 error = error_body(ErrCode.STREAM_NOT_FOUND)
                 outbox.reply(held.reply, message_get.refused(stream, held.request, error))
+
+
+def stale_refusal(
+    stream: Stream, request: MsgGetRequest, reply: bytes, outbox: Outbox, *, direct: bool
+) -> None:
+    """Refuse a read that asks for more than its stream has (ADR-53)."""
+    if direct:
+        block = status_block(PRECONDITION_FAILED, MIN_LAST_SEQUENCE_TEXT, proof_line(stream))
+        outbox.reply_status(reply, block)
+    else:
+        error = error_body(ErrCode.MIN_LAST_SEQUENCE)
+        outbox.reply(reply, message_get.refused(stream, request, error))
 
 
 def page_bytes(max_bytes: int) -> int:

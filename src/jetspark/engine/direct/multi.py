@@ -1,5 +1,6 @@
 """The last message of each of several subjects, at one point in time (ADR-31, multi_last)."""
 
+from bisect import bisect_left
 from typing import Final
 
 from mypy_extensions import i64
@@ -15,8 +16,9 @@ from jetspark.headers.status import (
     TOO_LARGE,
     TOO_MANY_RESULTS_TEXT,
 )
-from jetspark.store.columns import NOWHERE, SubjectEntry
+from jetspark.store.columns import NOWHERE
 from jetspark.store.index import StreamIndex
+from jetspark.store.subject_table import SubjectEntry
 from jetspark.subjects.match import literal_head
 from jetspark.subjects.sublist import Sublist
 from jetspark.subjects.tokens import is_literal
@@ -25,7 +27,7 @@ SUBJECTS_MAX: Final = 1024  # ADR-31, multi-subject requests
 
 
 class MultiRead(Run):
-    """A multi_last get under way. ``batch`` 0 or less sends all there is."""
+    """A multi_last get under way. ``batch`` 0 or less sends all there is; ``up_to`` 0 is now."""
 
     def __init__(
         self,
@@ -42,29 +44,43 @@ class MultiRead(Run):
     ) -> None:
         super().__init__(reader, stream, outlet, to, max_bytes, proof)
         self.up_to: i64 = up_to
-        index = stream.log.index
-        found = entries_of(index, patterns, up_to)
-        self.too_many: bool = len(found) > SUBJECTS_MAX
+        self.first: i64 = first
+        self.patterns: list[bytes] = patterns
+        self.too_many: bool = False
         self.sequences: list[int] = []
-        if not self.too_many:
-            self.sequences = last_sequences(index, found, up_to)
-        self.none: bool = len(self.sequences) == 0
-        # ``seq`` in a request is the cursor: what lies before it was on an earlier page.
-        self.at: i64 = 0
-        while self.at < len(self.sequences) and self.sequences[self.at] < first:
-            self.at += 1
-        self.pending = len(self.sequences) - self.at
+        self.at: i64 = -1  # not begun
         self.left: i64 = batch if batch > 0 else SUBJECTS_MAX
 
+    def begin(self) -> None:
+        """Look up what the subjects have now."""
+        index = self.stream.log.index
+        # Never beyond what is there: the next page asks for the same point in time again.
+        self.up_to = min(self.up_to, index.last_seq) if self.up_to > 0 else index.last_seq
+        found = entries_of(index, self.patterns, self.up_to)
+        self.too_many = len(found) > SUBJECTS_MAX
+        if not self.too_many:
+            self.sequences = last_sequences(index, found, self.up_to)
+        # ``seq`` in a request is the cursor: what lies before it was on an earlier page.
+        self.at = bisect_left(self.sequences, self.first)
+        self.pending = len(self.sequences) - self.at
+
     def step(self, budget: Budget) -> bool:
-        """Send as much as this turn allows; True when the run is over."""
+        """Send as much as this turn allows; True when the run is over.
+
+        What is looked up is sent in the same turn if the receiver takes it, whatever the turn has
+        left: later some of it may have been replaced, and a subject that always had a message
+        would be missing.
+        """
+        late = self.at >= 0
+        if not late:
+            self.begin()
         while True:
             if self.outlet.gone() or self.stream.dropped:
                 return True
             if self.at == len(self.sequences) or self.left <= 0 or self.bytes_left <= 0:
                 self.finish()
                 return True
-            if self.outlet.full() or not budget.left():
+            if self.outlet.full() or (late and not budget.left()):
                 return False
             data, at = self.stream.log.locate(self.sequences[self.at])
             self.at += 1
@@ -78,7 +94,7 @@ class MultiRead(Run):
         """Say that the run is over, and at which point in time it was taken."""
         if self.too_many:
             self.status(TOO_LARGE, TOO_MANY_RESULTS_TEXT, self.proof)
-        elif self.none:
+        elif not self.sequences:
             self.status(NOT_FOUND, NO_RESULTS_TEXT, self.proof)
         else:
             lines = b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\nNats-UpTo-Sequence: %d\r\n"

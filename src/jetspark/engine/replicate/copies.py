@@ -9,7 +9,10 @@ from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
 from jetspark.engine.outbox import Budget
 from jetspark.engine.replicate.copy import MORE, RETRY_NS, STALLED, Copy
 from jetspark.engine.replicate.mirror import Mirror
+from jetspark.engine.replicate.origin import LocalOrigin
+from jetspark.engine.replicate.remotes import RemoteCopies
 from jetspark.engine.replicate.source import Source
+from jetspark.engine.replicate.upstream import Upstreams
 from jetspark.engine.stream.stream import Stream
 
 
@@ -24,10 +27,14 @@ class Copies:
         streams: dict[str, Stream],
         mark_dirty: Callable[[Stream], None],
         agenda: Agenda,
+        upstreams: Upstreams,
+        interest_changed: Callable[[Stream, int], None],
     ) -> None:
         self._streams = streams
         self._mark_dirty = mark_dirty
         self._agenda = agenda
+        self._remotes = RemoteCopies(upstreams)
+        self._interest_changed = interest_changed
         self._followers: dict[str, list[Copy]] = {}
         self._ready: list[Copy] = []
         self._stalled: list[Copy] = []
@@ -38,13 +45,16 @@ class Copies:
         """A stream is there now: it may copy others, and others may copy it."""
         stream.followers = self._followers.setdefault(stream.config.name, [])
         for copy in stream.followers:
-            copy.meet(stream)
+            copy.meet(self._origin(stream, copy))
         self.changed(stream)
         self._list(stream.followers)
 
     def changed(self, stream: Stream) -> None:
-        """A stream may copy others than before."""
+        """A stream may copy others than before, or keep what it gets in another way."""
         config = stream.config
+        for follower in stream.followers:
+            follower.origin.keep(self._agenda)
+            follower.tell_stored()
         wanted = [config.mirror] if config.mirror is not None else list(config.sources)
         if not wanted and not stream.copies:
             return
@@ -54,8 +64,7 @@ class Copies:
         for source in wanted:
             copy = kept.pop((kind, source), None) or kind(stream, source)
             if copy not in stream.copies:
-                self._followers.setdefault(source.name, []).append(copy)
-                copy.meet(self._streams.get(source.name))
+                self._begin(copy)
             copies.append(copy)
         for copy in kept.values():
             self._end(copy)
@@ -71,11 +80,32 @@ class Copies:
             copy.meet(None)
         self._list(stream.followers)
 
+    def _begin(self, copy: Copy) -> None:
+        source = copy.source
+        if source.external is not None:
+            self._remotes.begin(copy, lambda: self._list([copy]))
+            return
+        self._followers.setdefault(source.name, []).append(copy)
+        origin = self._streams.get(source.name)
+        copy.meet(self._origin(origin, copy) if origin is not None else None)
+
+    def _origin(self, stream: Stream, copy: Copy) -> LocalOrigin:
+        origin = LocalOrigin(stream, copy.filters, self._mark_dirty)
+        origin.keep(self._agenda)
+        return origin
+
     def _end(self, copy: Copy) -> None:
         copy.over = True
         if copy in self._stalled:
             self._stalled.remove(copy)
+        if copy.source.external is not None:
+            self._remotes.end(copy)
+            return
         self._followers[copy.source.name].remove(copy)
+        origin = copy.origin
+        if isinstance(origin, LocalOrigin) and origin.keeper is not None:
+            origin.close(for_good=True)
+            self._interest_changed(origin.stream, 0)
 
     def committed(self, stream: Stream) -> None:
         """Something became durable in a stream: what there is to copy, or room for more."""
@@ -138,6 +168,8 @@ class Copies:
         """When ``expire`` has something to do."""
         if self._untold:
             return 1
+        if not self._stalled:
+            return None
         return min((copy.retry_at for copy in self._stalled), default=None)
 
     def expire(self, now: int) -> None:
@@ -154,15 +186,19 @@ class Copies:
 
     # Reading -----------------------------------------------------------------------------------
 
-    def stand_in(self, name: str) -> Stream | None:
-        """A mirror that answers direct gets for a stream that is not there.
+    def answering(self, name: str) -> Stream | None:
+        """Who answers direct gets for a stream: itself, or a mirror of it.
 
-        Only one that has every message as it was (decisions.md).
+        A mirror does when the stream is not there, or is elsewhere, and only if it has every
+        message as it was (decisions.md).
         """
-        for copy in self._followers.get(name, []):
+        own = self._streams.get(name)
+        if own is not None and own.allow_direct:
+            return own
+        for copy in (*self._followers.get(name, []), *self._remotes.of(name)):
             stream = copy.stream
             if isinstance(copy, Mirror) and stream.config.mirror_direct and copy.is_whole:
-                return stream
+                return stream if own is None or own is stream else None
         return None
 
 

@@ -9,20 +9,22 @@ copy never goes past a message that it has not stored.
 from typing import Final
 
 from librt.random import Random
+from xxhash import xxh3_64_intdigest
 
-from jetspark.api.base import ApiErrorBody, decoder
-from jetspark.api.enums import Retention
+from jetspark.api.base import ApiErrorBody, decoder, encode
 from jetspark.api.stream import StreamSource, StreamSourceInfo
-from jetspark.engine.consumer.cursor import Cursor
 from jetspark.engine.outbox import Budget
+from jetspark.engine.replicate.counting import counted
+from jetspark.engine.replicate.origin import Origin, Row
+from jetspark.engine.stream.counters import CounterBroken
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.stream.ttl import INVALID, NO_TTL, parse_ttl
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
-from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import has_nats_headers, remove_headers_starting
 from jetspark.headers.names import EXPECTED_PREFIX, FAST_BATCH_ID, FLOW
-from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.ids import short_id
+from jetspark.store.record import FIXED
 from jetspark.subjects.transform import SubjectTransform
 
 # More than this is not staged ahead of the disk.
@@ -48,19 +50,27 @@ class Copy:
     def __init__(self, stream: Stream, source: StreamSource) -> None:
         self.stream = stream
         self.source = source
-        self.origin: Stream | None = None
+        self.origin: Origin | None = None
         self.position = -1  # not found out yet
         self.listed = False
         self.retry_at = 0
         self.over = False
         self.error = b""
+        # Why its remote cannot be asked, as the body of an error.
+        self.unreachable = b""
+        # What stands for the origin in headers.
+        self.label = source.name.encode()
+        # Which stream of that name is being read.
+        self.ident = b""
         # What answers show: as far as everything is durable; and what is on its way there.
         self._shown = (0, 0)
-        self._on_the_way: list[tuple[int, int, int]] = []
+        self._shown_of = b""  # which stream that is about
+        self._on_the_way: list[tuple[int, int, int, int, bytes]] = []
+        self._copied = 0  # messages of the step that is being taken
         # Where the last step was staged; one like this that went before may be on its way too.
         self._staged = int(stream.log.staged_position)
-        self._contact_ns = 0
-        self._cursor: Cursor | None = None
+        # When the origin was last heard of; 0: never.
+        self._heard_ns = 0
         pairs = [(t.src.encode() or b">", t.dest.encode()) for t in source.subject_transforms]
         only = [source.filter_subject.encode()] if source.filter_subject else []
         self.filters = [src for src, _ in pairs] or only
@@ -73,29 +83,32 @@ class Copy:
         """Say whether every message is copied under its own subject."""
         return not self.filters and self.stream.rules.transform is None
 
-    def meet(self, origin: Stream | None) -> None:
+    @property
+    def reader_name(self) -> str:
+        """A name that no other copy has, here or elsewhere; it stays the same."""
+        known = b"%d %b" % (self.stream.log.identity.stream_id, encode(self.source))
+        return f"{self.stream.config.name}_{short_id(xxh3_64_intdigest(known))}"
+
+    def meet(self, origin: Origin | None) -> None:
         """The stream that is copied is there, or there no more."""
-        if origin is not self.origin:
-            self.origin = origin
-            self._cursor = None
+        self.origin = origin
 
     def advance(self, budget: Budget, now: int) -> int:
         """Copy some messages: DONE, MORE to do, or STALLED until later."""
         origin = self.origin
+        self.error = b""
         if origin is None:
-            self.error = error_body(ErrCode.STREAM_NOT_FOUND)
+            self.error = self.unreachable or error_body(ErrCode.STREAM_NOT_FOUND)
             return DONE
-        self._contact_ns = now
-        if origin.config.retention != Retention.LIMITS:
-            self.error = error_body(ErrCode.STREAM_INVALID_CONFIG, err=no_retention(origin))
+        self._heard_ns = origin.heard_ns(now) or self._heard_ns
+        if not origin.ident:
             return DONE
         log = self.stream.log
         if log.read_only or log.full or self.stream.rules.sealed:
             return DONE if self.stream.rules.sealed else STALLED
         if self._staged > (log.in_flight.last_position if log.in_flight else log.durable_position):
             return STALLED  # until the group with the step before is on its way
-        self.error = b""
-        if self.position < 0 and not self.find_position(origin, budget):
+        if (self.position < 0 or origin.ident != self.ident) and not self._find(origin, budget):
             return MORE
         # One step of a copy per group, and all of it or nothing: a power cut may keep the end of
         # a group and lose its middle, and the copy would go on behind messages it does not have.
@@ -113,42 +126,53 @@ class Copy:
             self._staged = int(log.staged_position)
         return result
 
-    def _copy(self, origin: Stream, budget: Budget, now: int) -> int:
+    def _find(self, origin: Origin, budget: Budget) -> bool:
+        """Find out from where to read on; False when that takes another turn."""
+        if not self.find_position(origin, budget):
+            return False
+        self.ident = origin.ident
+        self.position = origin.begin(*self.start_of_reading())
+        self.begun()
+        return True
+
+    def _copy(self, origin: Origin, budget: Budget, now: int) -> int:
         log = self.stream.log
-        cursor = self.cursor(origin)
         while True:
-            seq = int(cursor.find(self.position + 1))
-            if seq == 0:
-                self.position = max(self.position, int(origin.log.index.last_seq))
-                self.at_end(origin)
+            row = origin.after(self.position)
+            if row is None:
+                self.position = max(self.position, origin.looked_at())
+                self.at_end()
                 return DONE
             if not budget.left():
                 return MORE
             if log.filling_bytes + log.flying_bytes > AHEAD_MAX:
                 return STALLED
-            if not self._copy_one(origin, seq, budget, now):
+            budget.spend(FIXED + len(row.subject) + len(row.headers) + len(row.body))
+            if not self._copy_one(row, now):
                 return STALLED
-            self.position = seq
+            self.position = row.seq
+            self._copied += 1
 
-    def _copy_one(self, origin: Stream, seq: int, budget: Budget, now: int) -> bool:
+    def _copy_one(self, row: Row, now: int) -> bool:
         """Stage one message; False when the stream cannot take it now."""
-        try:
-            data, at = origin.log.locate(seq)
-        except CorruptRecord:
-            # The origin has lost it and says so itself (quarantine); there is nothing to copy.
-            budget.spend(1)
-            return True
-        start, head, end = subject_end(data, at), headers_end(data, at), body_end(data, at)
-        budget.spend(end - at)
-        subject = data[at + FIXED : start]
-        block = stripped(data[start:head])
-        block = self.labelled(block, origin, seq, subject)
-        renamed = self.renamed(subject)
-        if not self._admit(renamed, block, data[head : end + 2]):
+        block, body = self.labelled(stripped(row.headers), row.seq, row.subject), row.body
+        renamed = self.renamed(row.subject)
+        value = None
+        if self.stream.rules.allow_counter:
+            try:
+                sum_up = counted(self.stream.checks.counters, self.label, row, block, renamed)
+            except CounterBroken:
+                self.error = error_body(ErrCode.COUNTER_BROKEN)
+                return False
+            if sum_up is None:
+                return True
+            value, block, body = sum_up
+        if not self._admit(renamed, block, body):
             return False
-        self.prepare(seq)
+        self.stream.checks.count = value
+        self.prepare(row.seq)
         if not self.is_duplicate(now):
-            self.stream.store(renamed, b"", self.time_for(int(record_time(data, at)), now))
+            self.stream.store(renamed, b"", self.time_for(row.time_ns, now))
         return True
 
     def _admit(self, subject: bytes, block: bytes, body: bytes) -> bool:
@@ -181,76 +205,85 @@ class Copy:
         mapped = own.apply(subject) if own is not None else None
         return subject if mapped is None else mapped
 
-    def cursor(self, origin: Stream) -> Cursor:
-        """Where messages of the origin that are copied are found."""
-        if self._cursor is None:
-            self._cursor = Cursor(origin.log.index, self.filters)
-        return self._cursor
-
-    def starting_position(self, origin: Stream) -> int:
-        """Before which message of the origin a copy that has nothing yet begins."""
+    def start_of_reading(self) -> tuple[int, int]:
+        """Behind which sequence to begin, or from which time on."""
         source = self.source
+        if self.position > 0:
+            return self.position, 0
         if source.opt_start_seq > 0:
-            return source.opt_start_seq - 1
-        if source.opt_start_time is not None:
-            return int(origin.log.first_at(int(source.opt_start_time))) - 1
-        return 0
+            return source.opt_start_seq - 1, 0
+        return 0, int(source.opt_start_time) if source.opt_start_time is not None else 0
 
     def note_staged(self) -> None:
         """A step is over: what it staged is shown when it is durable."""
         if self.position >= 0:
             staged = int(self.stream.log.staged_position)
-            self._on_the_way.append((staged, self.position, self.stored_position()))
+            stored = self.stored_position()
+            self._on_the_way.append((staged, self.position, stored, self._copied, self.ident))
+            self._copied = 0
             self.landed()
+
+    def tell_stored(self) -> None:
+        """Let the origin know how far this is; never one that was made anew meanwhile."""
+        if self.origin is not None and self.origin.ident == self._shown_of:
+            self.origin.stored(self._shown[0])
 
     def landed(self) -> None:
         """Something became durable in the stream."""
         durable = self.stream.log.durable_position
+        shown = self._shown, self._shown_of
         while self._on_the_way and self._on_the_way[0][0] <= durable:
-            _, position, stored = self._on_the_way.pop(0)
+            _, position, stored, _, self._shown_of = self._on_the_way.pop(0)
             self._shown = position, stored
+        if (self._shown, self._shown_of) != shown:
+            self.tell_stored()
 
     def info(self, now: int) -> StreamSourceInfo:
         """How far it has come."""
         source = self.source
         origin = self.origin
-        known = self._contact_ns > 0
-        # A stream of the same server is always heard of.
-        heard = self._contact_ns if origin is None or self.error else now
+        error = self.error or (origin.error if origin is not None else b"")
         lag = 0
+        heard = self._heard_ns
         position, stored = self._shown
-        if origin is not None and known:
-            lag = int(self.cursor(origin).count(position + 1, origin.log.index.last_seq))
+        if origin is not None and heard:
+            lag = origin.lag(position, sum(each[3] for each in self._on_the_way))
+            heard = heard if self.error else origin.heard_ns(now)
         return StreamSourceInfo(
             name=source.name,
+            external=source.external,
             lag=lag,
             seq=stored,
-            active=max(now - heard, 0) if known else -1,
-            error=_error_decoder.decode(self.error) if self.error else None,
+            active=max(now - heard, 0) if heard else -1,
+            error=_error_decoder.decode(error) if error else None,
             filter_subject=source.filter_subject,
             subject_transforms=source.subject_transforms,
         )
 
     # What differs ------------------------------------------------------------------------------
 
-    def find_position(self, origin: Stream, budget: Budget) -> bool:
+    def find_position(self, origin: Origin, budget: Budget) -> bool:
         """Find out how far the copy had come; False when that takes another turn."""
         raise NotImplementedError
+
+    def begun(self) -> None:
+        """It is known where reading begins."""
 
     def failed(self) -> None:
         """What was staged is forgotten."""
         self.position = -1
         self._staged = 0
+        self._copied = 0
         self._on_the_way = []
 
-    def labelled(self, block: bytes, _origin: Stream, _seq: int, _subject: bytes) -> bytes:
+    def labelled(self, block: bytes, _seq: int, _subject: bytes) -> bytes:
         """The headers as they are stored."""
         return block
 
     def prepare(self, _seq: int) -> None:
         """Something of this sequence of the origin is about to be staged."""
 
-    def at_end(self, _origin: Stream) -> None:
+    def at_end(self) -> None:
         """Everything that the origin has was looked at."""
 
     def is_duplicate(self, _now: int) -> bool:
@@ -276,11 +309,3 @@ def stripped(block: bytes) -> bytes:
         for start in _NOT_COPIED:
             block = remove_headers_starting(block, start)
     return block
-
-
-def no_retention(origin: Stream) -> str:
-    """Why a stream cannot be copied."""
-    return (
-        f"stream {origin.config.name} has {origin.config.retention.value} retention, and this "
-        "version of jetspark copies streams with limits retention only"
-    )

@@ -2,27 +2,24 @@
 
 from jetspark.engine.outbox import Budget
 from jetspark.engine.replicate.copy import Copy
-from jetspark.engine.stream.stream import Stream
+from jetspark.engine.replicate.origin import Origin
 from jetspark.store.gaps import stage_gap
 
 
 class Mirror(Copy):
     """A stream that is the copy of another. Its own last sequence says how far it has come."""
 
-    def meet(self, origin: Stream | None) -> None:
-        """The stream that is copied is there, or there no more."""
-        if origin is not self.origin and self.position >= 0:
-            # Another stream of that name has other messages from here on.
-            self.position = int(self.stream.log.staged_seq)
-        super().meet(origin)
+    def find_position(self, _origin: Origin, _budget: Budget) -> bool:
+        """Find out how far the copy had come: to its own last sequence.
 
-    def find_position(self, origin: Stream, _budget: Budget) -> bool:
-        """Find out how far the copy had come: to its own last sequence."""
-        log = self.stream.log
-        start = self.starting_position(origin) if log.staged_seq == 0 else 0
-        stage_gap(log, start)
-        self.position = int(log.staged_seq)
+        Another stream of the origin's name has other messages from there on.
+        """
+        self.position = int(self.stream.log.staged_seq)
         return True
+
+    def begun(self) -> None:
+        """It is known where reading begins."""
+        stage_gap(self.stream.log, self.position)
 
     def failed(self) -> None:
         """What was staged is forgotten."""
@@ -38,7 +35,7 @@ class Mirror(Copy):
         """Something of this sequence of the origin is about to be staged."""
         stage_gap(self.stream.log, seq - 1)
 
-    def at_end(self, _origin: Stream) -> None:
+    def at_end(self) -> None:
         """Everything that the origin has was looked at."""
         # Messages at the end that were deleted before they were copied: whoever asks for their
         # sequences (ADR-53) hears that the mirror is past them.

@@ -10,11 +10,12 @@ from xxhash import xxh3_128_hexdigest
 from jetspark.api.stream import StreamSource
 from jetspark.engine.outbox import Budget
 from jetspark.engine.replicate.copy import Copy
+from jetspark.engine.replicate.origin import Origin
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.headers.names import STREAM_SOURCE
-from jetspark.ids import short_id
+from jetspark.ids import name_hash
 from jetspark.store.ledger import NOT_A_BATCH
 from jetspark.store.record import headers_end, subject_end
 
@@ -27,40 +28,30 @@ class Source(Copy):
         dests = [t.dest.encode() or b">" for t in source.subject_transforms]
         # As in released servers: filters and destinations, each joined by form feeds.
         self._which = b"%b %b" % (b"\f".join(self.filters) or b">", b"\f".join(dests) or b">")
-        self._name = source.name.encode()
-        self._key = NOT_A_BATCH + xxh3_128_hexdigest(self._name + b" " + self._which).encode()
-        self._ident = b""
+        # Streams of one name may come from several servers: labels tell them apart as released
+        # servers do.
+        where = f":{name_hash(source.external.api)}" if source.external is not None else ""
+        self.label = f"{source.name}{where}".encode()
+        self._key = NOT_A_BATCH + xxh3_128_hexdigest(self.label + b" " + self._which).encode()
         # Where a label is looked for next, downwards.
         self._search = -1
         # The last message of the origin that was stored, and what the log says of that.
         self._stored = 0
         self._recorded = 0
 
-    def advance(self, budget: Budget, now: int) -> int:
-        """Copy some messages; a stream that was made anew is copied from its beginning."""
-        origin = self.origin
-        if origin is not None and self.position >= 0 and self._ident != ident_of(origin):
-            self._begin(origin)
-        return super().advance(budget, now)
-
     def conclude(self) -> None:
         """Say in the log how far this is."""
         if self._stored != self._recorded:
             self._recorded = self._stored
-            self.stream.log.stage_fast_batch(self._key, b"%d %b" % (self._stored, self._ident))
+            self.stream.log.stage_fast_batch(self._key, b"%d %b" % (self._stored, self.ident))
 
-    def _begin(self, origin: Stream) -> None:
-        """Copy a stream that nothing was copied of."""
-        self._ident = ident_of(origin)
-        self.position = self.starting_position(origin)
-        self._stored = self._recorded = 0
-
-    def find_position(self, origin: Stream, budget: Budget) -> bool:
+    def find_position(self, origin: Origin, budget: Budget) -> bool:
         """Find out how far the copy had come; False when that takes another turn."""
         log = self.stream.log
         known = log.staged_ledger.fast_batches.get(self._key)
+        ident = b""
         if known is not None:
-            stored, self._ident = known.split(b" ")
+            stored, ident = known.split(b" ")
             self._stored = int(stored)
             self._search = 0
         elif self._search < 0:
@@ -73,15 +64,14 @@ class Source(Copy):
             budget.spend(len(label) + 1)
             self._search -= 1
             words = label.split(b" ")
-            if len(words) >= 5 and words[0] == self._name and b" ".join(words[2:4]) == self._which:
+            if len(words) >= 5 and words[0] == self.label and b" ".join(words[2:4]) == self._which:
                 self._stored = int(words[1])
-                self._ident = words[5] if len(words) > 5 else b""
+                ident = words[5] if len(words) > 5 else b""
                 break
         self._search = -1
-        if self._stored == 0 or self._ident != ident_of(origin):
-            self._begin(origin)
-        else:
-            self.position = self._recorded = self._stored
+        if ident != origin.ident:
+            self._stored = 0  # nothing was copied of this one
+        self.position = self._recorded = self._stored
         return True
 
     def _label_of(self, seq: int) -> bytes:
@@ -101,12 +91,12 @@ class Source(Copy):
         super().failed()
         self._search = -1
 
-    def labelled(self, block: bytes, _origin: Stream, seq: int, subject: bytes) -> bytes:
+    def labelled(self, block: bytes, seq: int, subject: bytes) -> bytes:
         """The headers with where the message is from."""
         if block:
             block = remove_header(block, STREAM_SOURCE)
         label = b"%b: %b %d %b %b %b\r\n" % (
-            STREAM_SOURCE, self._name, seq, self._which, subject, self._ident
+            STREAM_SOURCE, self.label, seq, self._which, subject, self.ident
         )  # fmt: skip
         return append_lines(block, label)
 
@@ -130,8 +120,3 @@ class Source(Copy):
     def stored_position(self) -> int:
         """The last message of the origin that was stored."""
         return self._stored
-
-
-def ident_of(origin: Stream) -> bytes:
-    """What tells a stream from others that have its name, before or after it."""
-    return short_id(origin.log.identity.stream_id).encode()

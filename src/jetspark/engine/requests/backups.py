@@ -11,10 +11,11 @@ from jetspark.api.stream import (
 )
 from jetspark.engine.engine import Engine
 from jetspark.engine.refusal import Refusal
+from jetspark.engine.replicate.remotes import check_remotes
 from jetspark.engine.requests.request import Request
 from jetspark.engine.restore import PREFIX, Restore, marked
 from jetspark.engine.snapshot import Snapshot
-from jetspark.engine.stream.config import check_supported, checked
+from jetspark.engine.stream.config import checked
 from jetspark.engine.stream.state import stream_state
 from jetspark.errors.codes import ErrCode
 from jetspark.subjects.tokens import is_valid_literal
@@ -52,7 +53,7 @@ def restore(engine: Engine, request: Request) -> bytes:
         find=engine.find,
         window_max=engine.settings.duplicate_window_max,
     )
-    check_supported(config, engine.find)
+    check_remotes(config, engine.upstreams)
     engine.transfers.check_room()
     engine.ledger.admit(config)
     engine.ledger.check_room(config.storage, wanted.state.bytes)

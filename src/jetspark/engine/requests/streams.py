@@ -29,8 +29,9 @@ from jetspark.api.stream import (
 from jetspark.engine.engine import Engine
 from jetspark.engine.limits import LIST_PAGE, NAMES_PAGE, SUBJECTS_PAGE
 from jetspark.engine.refusal import Refusal
+from jetspark.engine.replicate.remotes import check_remotes
 from jetspark.engine.requests.request import READ_ONLY, Request
-from jetspark.engine.stream.config import check_supported, checked, invalid
+from jetspark.engine.stream.config import checked, invalid
 from jetspark.engine.stream.state import stream_info, stream_info_with
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.stream.update import updated
@@ -45,7 +46,7 @@ def create(engine: Engine, request: Request) -> bytes:
     (Released servers say ``did_create`` then, too.)
     """
     config = wanted_config(engine, request)
-    check_supported(config, engine.find)
+    check_remotes(config, engine.upstreams)
     existing = engine.streams.get(request.name)
     if existing is not None:
         if existing.config != config:
@@ -100,7 +101,7 @@ def update(engine: Engine, request: Request) -> bytes | None:
         raise Refusal(ErrCode.STREAM_MISMATCH)
     stream = request.stream(engine)
     config = updated(stream.config, config)
-    check_supported(config, engine.find)
+    check_remotes(config, engine.upstreams)
     _check_consumers(stream, config)
     engine.ledger.admit(config, stream.config)
     if engine.overlapping(config) is not None:

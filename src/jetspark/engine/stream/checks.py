@@ -14,13 +14,13 @@ from jetspark.engine.stream.counters import (
     Counters,
     Value,
     format_integer,
-    is_integer,
     parse_integer,
 )
 from jetspark.engine.stream.dedupe import DuplicateWindow
 from jetspark.engine.stream.expectations import expected_sequence, staged_last, staged_last_of
 from jetspark.engine.stream.headers import PublishHeaders
 from jetspark.engine.stream.quota import Quota
+from jetspark.engine.stream.rare_headers import increment_problem, rollup_problem
 from jetspark.engine.stream.room import Room
 from jetspark.engine.stream.rules import Rules
 from jetspark.engine.stream.schedules import schedule_problem
@@ -35,6 +35,15 @@ from jetspark.store.record import SUBJECT_MAX, headers_end, record_time, subject
 
 ALLOWED: Final = b""
 SUBJECT_TOO_LONG: Final = f"subject exceeds maximum of {int(SUBJECT_MAX)} bytes"
+# What the short way looks for in headers (``take_headers``).
+VERSION_LINE: Final = b"NATS/1.0\r\n"
+NATS: Final = b"Nats-"
+ID_NAME: Final = b"Nats-Msg-Id:"
+CRLF: Final = b"\r\n"
+UPPER_N: Final[i64] = 0x4E
+BLANK: Final[i64] = 0x20
+CR: Final[i64] = 0x0D
+LF: Final[i64] = 0x0A
 # Not an error: the message belongs to a batch, and the batch decides (engine/batch).
 BATCHED: Final = b"batched"
 
@@ -106,6 +115,42 @@ class Checks:
             if len(error) > 0:
                 return error
         return self.judge_end(subject)
+
+    def take_headers(self, data: bytes, hs: i64, ps: i64, now: i64) -> bool:
+        """Take the headers of a message that no rule concerns and that is stored next as it came.
+
+        At most an id in them means something to a stream. False, with nothing taken, when that
+        is not all there is to it: ``judge`` decides then.
+        """
+        at = hs + len(VERSION_LINE)
+        end = ps - 2
+        if ps - hs > MESSAGE_HEADERS_MAX or end <= at or data[hs:at] != VERSION_LINE:
+            return False
+        first: i64 = 0
+        last: i64 = 0
+        while at < end:
+            line = at
+            while at < end and (data[at] != CR or data[at + 1] != LF):
+                at += 1
+            if data[line] == UPPER_N and data[line : line + 5] == NATS:
+                first = line + len(ID_NAME)
+                if last > 0 or first > at or data[line:first] != ID_NAME:
+                    return False
+                while first < at and data[first] == BLANK:
+                    first += 1
+                last = at
+            at += 2
+        if at != end or data[end:ps] != CRLF or (last > 0 and first == last):
+            return False
+        msg_id = data[first:last]
+        if last > 0 and not (
+            self.window_loaded
+            and self.rules.window > 0
+            and self.window.enter(msg_id, int(self.log.staged_seq + 1), now)
+        ):
+            return False
+        self.last_id = msg_id
+        return True
 
     def judge_sizes(self, subject: bytes) -> bytes:
         """What is about to be stored is not larger than stream, account and server allow."""
@@ -187,7 +232,7 @@ class Checks:
         ):
             return BATCHED
         if len(headers.incr) > 0:
-            error = self.judge_increment(body_length)
+            error = increment_problem(headers, rules, int(body_length))
             if len(error) > 0:
                 return error
         if len(headers.expected_stream) > 0 and headers.expected_stream != rules.name:
@@ -220,20 +265,7 @@ class Checks:
             last = self.last_id.decode(errors="replace")
             return error_body(ErrCode.WRONG_LAST_MSG_ID, id=last)
         if len(headers.rollup) > 0:
-            return self.judge_rollup()
-        return ALLOWED
-
-    def judge_increment(self, body_length: i64) -> bytes:
-        """Counters: a valid number, a stream that counts, no body, no expectation."""
-        headers = self.headers
-        if not is_integer(headers.incr):
-            return error_body(ErrCode.COUNTER_INCREMENT_INVALID)
-        if not self.rules.allow_counter:
-            return error_body(ErrCode.COUNTER_DISABLED)
-        if body_length > 0:
-            return error_body(ErrCode.COUNTER_HAS_PAYLOAD)
-        if len(headers.rollup) > 0 or headers.expects_anything():
-            return error_body(ErrCode.COUNTER_INCREMENT_INVALID)
+            return rollup_problem(headers, rules)
         return ALLOWED
 
     def judge_sequences(self, subject: bytes) -> bytes:
@@ -254,16 +286,6 @@ class Checks:
             if expected_sequence(headers.expected_last_seq) != actual:
                 self.on_state = True
                 return error_body(ErrCode.WRONG_LAST_SEQUENCE, seq=int(actual))
-        return ALLOWED
-
-    def judge_rollup(self) -> bytes:
-        """Rollups: allowed by the stream, and one of the two words."""
-        if not self.rules.allow_rollup:
-            return error_body(ErrCode.ROLLUP_FAILED, err="rollup not permitted")
-        word = self.headers.rollup.lower()
-        if word not in {b"sub", b"all"}:
-            text = word.decode(errors="replace")
-            return error_body(ErrCode.ROLLUP_FAILED, err=f'rollup value invalid: "{text}"')
         return ALLOWED
 
     # What is remembered ------------------------------------------------------------------------

@@ -1,8 +1,7 @@
 """What a stream's configuration becomes: defaults filled in, everything checked, or refused.
 
 The checks run in the order of the released server, because a configuration with two mistakes is
-answered with the first. What this version does not do yet is refused by name, after those checks:
-a setting is never kept and ignored.
+answered with the first.
 """
 
 from collections.abc import Callable
@@ -20,7 +19,6 @@ from jetspark.errors.codes import ErrCode
 
 __all__ = [
     "API_LEVEL",
-    "check_supported",
     "checked",
     "decode_config",
     "invalid",
@@ -48,15 +46,13 @@ def prepared(
 
     ``pedantic`` refuses what would otherwise be adjusted.
     """
-    config = checked(config, pedantic=pedantic, find=find, window_max=window_max)
-    check_supported(config, find)
-    return config
+    return checked(config, pedantic=pedantic, find=find, window_max=window_max)
 
 
 def checked(
     config: StreamConfig, *, pedantic: bool, find: Find, window_max: int = 0
 ) -> StreamConfig:
-    """Return the configuration with its defaults, whether or not this version can do it.
+    """Return the configuration with its defaults.
 
     ``window_max`` is what the server allows a duplicate window to be; 0: anything.
     """
@@ -80,27 +76,6 @@ def checked(
 def decode_config(document: bytes) -> StreamConfig:
     """The configuration as it was stored."""
     return _with_metadata(_decoder.decode(document))
-
-
-def check_supported(config: StreamConfig, find: Find = _nobody) -> None:
-    """Refuse by name what this version does not do yet."""
-    copied = [("mirror", config.mirror), *(("source", source) for source in config.sources)]
-    for what, source in copied:
-        if source is None:
-            continue
-        if source.external is not None:
-            raise invalid(
-                f"{what} {source.name} has external.api {source.external.api}: this version of "
-                "jetspark copies streams of the same account only, leave external out"
-            )
-        origin = find(source.name)
-        if origin is not None and origin.retention != "limits":
-            raise invalid(
-                f"{what} {source.name} has {origin.retention} retention: this version of jetspark "
-                "copies streams with limits retention only"
-            )
-    if config.sources and config.allow_msg_counter:
-        raise invalid("sources of a counter stream are not supported by this version of jetspark")
 
 
 def _with_flags(config: StreamConfig, *, pedantic: bool) -> StreamConfig:

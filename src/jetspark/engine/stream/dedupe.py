@@ -24,13 +24,14 @@ class DuplicateWindow:
         self.window: i64 = window_ns
         self.max_ids: i64 = max_ids
         self.sequences: dict[bytes, int] = {}
-        # Ids and sequences in order of arrival; those before ``head`` are used up.
+        # Ids in order of arrival; those before ``head`` are used up.
         self.queue: list[bytes] = []
-        self.queue_seqs: list[int] = []
         self.head: i64 = 0
-        # All messages of one chunk have one time: (time, end of its run in the queue) as columns.
+        # All messages of one chunk have one time and are a run. As columns: its time, where it
+        # begins in the queue, and its first sequence; it ends where the next one begins.
         self.run_times: list[int] = []
-        self.run_ends: list[int] = []
+        self.run_starts: list[int] = []
+        self.run_seqs: list[int] = []
         # When the oldest id is due; 0 when there is none.
         self.due: i64 = 0
         self.newest: i64 = 0
@@ -39,10 +40,7 @@ class DuplicateWindow:
         """The sequence under which an id was stored within the window; 0 when there is none."""
         if 0 < self.due <= now:
             self.expire(now)
-        found = self.sequences.get(msg_id)
-        if found is None:
-            return 0
-        return found
+        return self.sequences.get(msg_id, 0)
 
     def is_full(self) -> bool:
         """Say whether another id would be one too many."""
@@ -51,15 +49,27 @@ class DuplicateWindow:
     def add(self, msg_id: bytes, seq: int, time_ns: i64) -> None:
         """An id was stored, or is about to be."""
         self.sequences[msg_id] = seq
-        self.queue.append(msg_id)
-        self.queue_seqs.append(seq)
-        if time_ns != self.newest or len(self.run_ends) == 0:
+        self.enqueue(msg_id, seq, time_ns)
+
+    def enter(self, msg_id: bytes, seq: int, time_ns: i64) -> bool:
+        """Add an id, unless it is there or there is no room for it; one look for both."""
+        if 0 < self.due <= time_ns:
+            self.expire(time_ns)
+        if len(self.sequences) >= self.max_ids or self.sequences.setdefault(msg_id, seq) != seq:
+            return False
+        self.enqueue(msg_id, seq, time_ns)
+        return True
+
+    def enqueue(self, msg_id: bytes, seq: int, time_ns: i64) -> None:
+        """Remember when an id is due."""
+        if time_ns != self.newest or len(self.run_times) == 0:
             self.newest = time_ns
             self.run_times.append(int(time_ns))
-            self.run_ends.append(0)
+            self.run_starts.append(len(self.queue))
+            self.run_seqs.append(seq)
             if self.due == 0:
                 self.due = time_ns + self.window
-        self.run_ends[-1] = len(self.queue)
+        self.queue.append(msg_id)
 
     def configure(self, window_ns: i64) -> None:
         """Ids are remembered for another time from now on."""
@@ -72,47 +82,33 @@ class DuplicateWindow:
         runs: i64 = 0
         count: i64 = len(self.run_times)
         while runs < count and self.run_times[runs] + self.window <= now:
-            end: i64 = self.run_ends[runs]
+            runs += 1
+            last = runs == count
+            end: i64 = len(self.queue) if last else self.run_starts[runs]
             while self.head < end:
-                self.drop(self.head)
+                msg_id = self.queue[self.head]
+                # One that was stored again since stays: that is so after a change of the window.
+                if last or self.sequences.get(msg_id, 0) < self.run_seqs[runs]:
+                    self.sequences.pop(msg_id, 0)
                 self.queue[self.head] = b""
                 self.head += 1
-            runs += 1
         del self.run_times[: int(runs)]
-        del self.run_ends[: int(runs)]
+        del self.run_starts[: int(runs)]
+        del self.run_seqs[: int(runs)]
         self.due = self.run_times[0] + self.window if len(self.run_times) > 0 else 0
         if self.head > COMPACT_AFTER and self.head * 2 > len(self.queue):
-            self.compact()
-
-    def compact(self) -> None:
-        """Give back the used up front of the queue."""
-        self.queue = self.queue[int(self.head) :]
-        self.queue_seqs = self.queue_seqs[int(self.head) :]
-        self.run_ends = [end - int(self.head) for end in self.run_ends]
-        self.head = 0
+            self.queue = self.queue[int(self.head) :]
+            self.run_starts = [start - int(self.head) for start in self.run_starts]
+            self.head = 0
 
     def forget_after(self, seq: i64) -> None:
         """Forget the ids of messages behind ``seq``: their group did not reach the disk."""
-        end: i64 = len(self.queue)
-        while end > self.head and self.queue_seqs[end - 1] > seq:
-            end -= 1
-            self.drop(end)
-        del self.queue[int(end) :]
-        del self.queue_seqs[int(end) :]
-        while len(self.run_ends) > 0 and self.run_ends[-1] > end:
-            runs: i64 = len(self.run_ends)
-            before: i64 = self.run_ends[-2] if runs > 1 else self.head
-            if before < end:
-                self.run_ends[-1] = int(end)
-            else:
-                self.run_ends.pop()
-                self.run_times.pop()
+        while len(self.queue) > self.head and self.sequences.get(self.queue[-1], 0) > seq:
+            self.sequences.pop(self.queue.pop(), 0)
+        while len(self.run_times) > 0 and self.run_starts[-1] >= len(self.queue):
+            self.run_times.pop()
+            self.run_starts.pop()
+            self.run_seqs.pop()
+            self.newest = 0
         if len(self.run_times) == 0:
             self.due = 0
-
-    def drop(self, at: i64) -> None:
-        """Forget the id at a place of the queue, unless it was stored again since."""
-        msg_id = self.queue[at]
-        found = self.sequences.get(msg_id)
-        if found is not None and found == self.queue_seqs[at]:
-            del self.sequences[msg_id]

@@ -48,10 +48,8 @@ def staged_last(log: StreamLog) -> i64:
 def staged_last_of(log: StreamLog, subject: bytes) -> i64:
     """The last sequence of a subject, which may have wildcards; 0 when it has no message."""
     if is_literal(subject):
-        found = log.index.subjects.get(subject)
-        if found is None:
-            return 0
-        return found.staged_last
+        found = log.index.known(subject)
+        return 0 if found is None else found.staged_last
     last: i64 = 0
     for entry in log.index.entries_like(subject):
         last = max(last, entry.staged_last)

@@ -107,12 +107,12 @@ class Intake:
     ) -> bool:
         """Take a message, by the parser's offsets; return whether something was staged."""
         if (
-            ps > hs
-            or len(subject) > SUBJECT_MAX
+            len(subject) > SUBJECT_MAX
             or not self.rules.open
             or self.log.read_only
             or self.log.full
             or (re > rs and data[re - 1] == _UPPER_I)
+            or (ps > hs and not self.checks.take_headers(data, hs, ps, now))
         ):
             if (
                 self.appending
@@ -123,8 +123,9 @@ class Intake:
             return self.publish_checked(
                 subject, data[rs:re], data[hs:ps], data[ps : pe + 2], now, outbox
             )
-        seq = self.log.stage_message(subject, 0, data[ps : pe + 2], now)
-        self.checks.last_id = b""
+        if ps == hs:
+            self.checks.last_id = b""
+        seq = self.log.stage_message(subject, ps - hs, data[hs : pe + 2], now)
         if re > rs:
             self.filling.replies.append(data[rs:re])
             self.filling.sequences.append(int(seq))
@@ -259,7 +260,7 @@ class Intake:
             everything
             or before > index.last_seq
             or entry is None
-            or entry.count > ROLLUP_BY_NAME_MAX
+            or i64(entry.count) > ROLLUP_BY_NAME_MAX
         ):
             self.log.stage_purge(seq, b"" if everything else subject, 0)
             return

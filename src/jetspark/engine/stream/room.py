@@ -65,7 +65,7 @@ class Room:
         count: i64 = 0
         entry = self.log.index.subjects.get(subject)
         if entry is not None:
-            count = entry.count
+            count = i64(entry.count)
         count += self.filling.subjects.get(subject, 0)
         count += self.flying.subjects.get(subject, 0)
         return count

@@ -21,7 +21,7 @@ from jetspark.server.config.settings import PORT_DEFAULT, Settings
 from jetspark.server.config.tls import Tls
 from jetspark.server.config.tls_files import tls_problem
 from jetspark.server.config.top import FIELDS, Values, read_top
-from jetspark.server.config.tree import Node
+from jetspark.server.config.tree import Node, Value
 from jetspark.server.config.unsupported import UNSUPPORTED_FLAGS
 from jetspark.server.config.users import Authorization
 
@@ -173,6 +173,8 @@ def _settings(
     for found in given:
         if "jetspark" in found.flag.names:
             _set_ours(tree, str(found.value), environment, read)
+        elif found.flag.path == "jetspark.replica":
+            _set_replica(tree, found)
     values = read_file_values(tree, path, report) if path else read_top(tree, report)
     for found in given:
         _note(found, report)
@@ -292,6 +294,23 @@ def _set_ours(
         block = node.value
     written = next((known for known in block if known.lower() == name.lower()), name)
     block[written] = _own_value(value, environment, read, place)
+
+
+def _set_replica(tree: dict[str, Node], found: Given) -> None:
+    """Put a flag of a read replica into the ``jetspark.replica`` block of the tree."""
+    place = Place(found.name)
+    key = {"replica-of": "of"}.get(found.flag.names[0], found.flag.names[0].replace("-", "_"))
+    value: Value = found.value
+    if isinstance(value, str):
+        value = [Node(part.strip(), place) for part in value.split(",")]
+    block = tree
+    for part in ("jetspark", "replica"):
+        known = next((written for written in block if written.lower() == part), part)
+        node = block.setdefault(known, Node({}, place))
+        if not isinstance(node.value, dict):
+            raise refused(place, f"'{part}' is {node.kind} in the file; expected a block")
+        block = node.value
+    block[next((known for known in block if known.lower() == key), key)] = Node(value, place)
 
 
 def _own_value(text: str, environment: Mapping[str, str], read: Read, place: Place) -> Node:

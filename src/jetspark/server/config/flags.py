@@ -24,6 +24,7 @@ _INT64: Final = 2**63
 SERVER: Final = "Server Options"
 LOGGING: Final = "Logging Options"
 JETSTREAM: Final = "JetStream Options"
+REPLICA: Final = "Read Replica Options"
 AUTHORIZATION: Final = "Authorization Options"
 TLS: Final = "TLS Options"
 OTHER: Final = "Common Options"
@@ -114,6 +115,22 @@ FLAGS: Final = (
     Flag(
         ("sd", "store_dir"), _TEXT, "jetstream.store_dir", JETSTREAM,
         "Folder for streams; enables JetStream (default: ./jetspark-data)", "<dir>",
+    ),
+    Flag(
+        ("replica-of",), _TEXT, "jetspark.replica", REPLICA,
+        "Be a read replica of this server, or of a remote of the file", "<url,...>",
+    ),
+    Flag(
+        ("streams",), _TEXT, "jetspark.replica", REPLICA,
+        "Streams to copy, such as 'KV_*' (default: all)", "<name,...>",
+    ),
+    Flag(
+        ("no-reads",), _TEXT, "jetspark.replica", REPLICA,
+        "Copied streams that the leader is asked for all the same", "<name,...>",
+    ),
+    Flag(
+        ("read-only",), _SWITCH, "jetspark.replica", REPLICA,
+        "Refuse writes instead of passing them to the leader",
     ),
     Flag(("user",), _TEXT, "authorization", AUTHORIZATION, "User required", "<user>"),
     Flag(("pass",), _TEXT, "authorization", AUTHORIZATION, "Password required", "<password>"),

@@ -1,5 +1,6 @@
 """The ``jetspark`` block: what only this server has (decisions.md, our settings)."""
 
+import re
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -7,8 +8,9 @@ import msgspec
 
 from jetspark.server.config.blocks import ANY, Field, Setting, read_block, read_whole_block
 from jetspark.server.config.jetstream import AtomicLimits, Durability
+from jetspark.server.config.replica import Replica, read_replica
 from jetspark.server.config.secret import Secret
-from jetspark.server.config.tls import Tls, read_client_tls
+from jetspark.server.config.tls import Tls, read_remote_tls
 from jetspark.server.config.values import (
     INT32_MAX,
     boolean,
@@ -24,6 +26,10 @@ from jetspark.server.config.values import (
 from jetspark.units import ByteCount, Nanoseconds, milliseconds
 
 _REMOTE_SCHEMES: Final = ("nats", "tls", "ws", "wss")
+_EXPECTED_URL: Final = (
+    f"expected a URL like nats://host:4222; known schemes are {', '.join(_REMOTE_SCHEMES)}"
+)
+_REMOTE_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class FastLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,10 +61,17 @@ class Dashboard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Remote(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that streams of ours mirror or source from. ``credentials`` is a path."""
+    """A server that streams of ours mirror or source from.
+
+    ``credentials`` and ``nkey`` are paths, of a credentials file and of a file with a seed.
+    """
 
     name: str
     url: tuple[str, ...]
+    user: str = ""
+    password: Secret = Secret()
+    token: Secret = Secret()
+    nkey: str = ""
     credentials: str = ""
     tls: Tls | None = None
 
@@ -76,6 +89,7 @@ class Jetspark(msgspec.Struct, frozen=True, kw_only=True):
     monitor_token: Secret = Secret()
     dashboard: Dashboard = Dashboard()
     remotes: tuple[Remote, ...] = ()
+    replica: Replica | None = None
 
 
 def read_jetspark(setting: Setting) -> Jetspark:
@@ -112,19 +126,43 @@ def _remote(setting: Setting) -> Remote:
     values = read_whole_block(setting, _REMOTE)
     if not values.get("url"):
         raise setting.refused("expected a 'url', like nats://host:4222")
-    return Remote(name=setting.name, **values)
+    remote = Remote(name=setting.name, **values)
+    problem = remote_problem(remote)
+    if problem:
+        raise setting.refused(problem)
+    return remote
+
+
+def remote_problem(remote: Remote) -> str:
+    """Say what is wrong with a remote as a whole; empty when nothing is."""
+    if not _REMOTE_NAME.fullmatch(remote.name):
+        return (
+            f"'{remote.name}' cannot name a remote: expected letters, digits, - and _, because "
+            "streams choose it by external.api $JS.<remote>.API"
+        )
+    if remote.name == "API":
+        return "'API' cannot name a remote: $JS.API is this server's own"
+    if not all(map(_is_url, remote.url)):
+        return _EXPECTED_URL
+    given = [name for name in ("user", "token", "nkey", "credentials") if getattr(remote, name)]
+    if len(given) > 1:
+        return f"{' and '.join(given)} were both given: a connection uses one of them"
+    if bool(remote.user) != bool(remote.password):
+        return "'user' and 'password' belong together"
+    return ""
 
 
 def _urls(setting: Setting) -> tuple[str, ...]:
     urls = strings(setting)
     for url in urls:
-        parts = urlsplit(url)
-        if parts.scheme not in _REMOTE_SCHEMES or not parts.hostname:
-            raise setting.refused(
-                "expected a URL like nats://host:4222; known schemes are "
-                f"{', '.join(_REMOTE_SCHEMES)}"
-            )
+        if not _is_url(url):
+            raise setting.refused(_EXPECTED_URL)
     return urls
+
+
+def _is_url(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme in _REMOTE_SCHEMES and bool(parts.hostname)
 
 
 _COUNT: Final = integer_in(1, INT32_MAX)
@@ -137,9 +175,13 @@ _ATOMIC: Final = {
 _FAST: Final = {"per_stream": Field(_COUNT), "per_server": Field(_COUNT)}
 _DASHBOARD: Final = {"enabled": Field(boolean), "writable": Field(boolean)}
 _REMOTE: Final = {
-    "url": Field(_urls),
-    "credentials": Field(string),
-    "tls": Field(read_client_tls),
+    "url": Field(_urls, ("urls",)),
+    "user": Field(string, ("username",)),
+    "password": Field(secret, ("pass",)),
+    "token": Field(secret),
+    "nkey": Field(string, ("nkey_seed",)),
+    "credentials": Field(string, ("creds",)),
+    "tls": Field(read_remote_tls),
 }
 _FIELDS: Final = {
     "durability": Field(one_of({level.value: level for level in Durability})),
@@ -152,4 +194,5 @@ _FIELDS: Final = {
     "monitor_token": Field(secret),
     "dashboard": Field(_dashboard),
     "remotes": Field(_remotes),
+    "replica": Field(read_replica),
 }

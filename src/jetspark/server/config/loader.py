@@ -113,6 +113,8 @@ def _with_timeout(settings: Settings) -> Authorization:
 def _resolved_jetstream(settings: Settings, report: Report) -> JetStream:
     """Bring the ``jetstream`` and the ``jetspark`` block together."""
     jetstream, ours = settings.jetstream, settings.jetspark
+    if ours.replica is not None:
+        jetstream = replace(jetstream, enabled=True)  # that is where the copies are
     if not jetstream.store_dir:
         jetstream = replace(jetstream, store_dir=STORE_DIR_DEFAULT)
     if ours.durability is not None:

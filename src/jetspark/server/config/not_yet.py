@@ -43,7 +43,6 @@ NOT_YET: Final[dict[str, str]] = {
     "jetspark.memory.duplicates": _OURS,
     "jetspark.memory.index": _OURS,
     "jetspark.dashboard": _MONITOR,
-    "jetspark.remotes": "this version mirrors streams of its own only",
     "trace_headers": _LOG,
     "logfile_size_limit": _LOG,
     "logfile_max_num": _LOG,

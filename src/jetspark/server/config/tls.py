@@ -55,6 +55,10 @@ _REMOVED_CIPHER_SUITES: Final = frozenset({
 })  # fmt: skip
 CURVES: Final = ("CurveP256", "CurveP384", "CurveP521", "X25519", "X25519MLKEM768")
 
+_NOT_OF_REMOTES: Final = (
+    "verify_and_map", "fallback_delay", "timeout", "connection_rate_limit", "pinned_certs",
+    "curve_preferences",
+)  # fmt: skip
 _PIN: Final = re.compile("[0-9a-f]{64}")
 
 
@@ -115,6 +119,16 @@ def read_client_tls(setting: Setting) -> Tls:
         values["verify"] = True
     tls = Tls(**values)
     _check(setting, tls)
+    return tls
+
+
+def read_remote_tls(setting: Setting) -> Tls:
+    """Read a block of the connection to a remote, which has no use for some settings."""
+    tls = read_client_tls(setting)
+    plain = Tls()
+    for name in _NOT_OF_REMOTES:
+        if getattr(tls, name) != getattr(plain, name):
+            raise setting.refused(f"'{name}' has no meaning for a remote; leave it out")
     return tls
 
 

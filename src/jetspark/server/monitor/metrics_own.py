@@ -33,6 +33,21 @@ _STORE: Final = (
 )
 
 
+# Counters of its housekeeping, since it was opened.
+_UPKEEP: Final = (
+    ("compactions", "compactions_total", "Runs of its segments that were written anew"),
+    ("compaction_read_bytes", "compaction_read_bytes_total", "Bytes read for that"),
+    ("compaction_written_bytes", "compaction_written_bytes_total", "Bytes written for that"),
+    ("compactions_failed", "compactions_failed_total", "Attempts at that which failed"),
+    ("segments_removed", "segments_removed_total", "Segment files removed"),
+    ("segments_condensed", "segments_condensed_total", "Segment files whose index was written"),
+    ("scrubs", "scrubs_total", "Segment files that the scrubber went through"),
+    ("scrub_read_bytes", "scrub_read_bytes_total", "Bytes that the scrubber read"),
+    ("scrub_damage", "scrub_damage_total", "Damaged places that the scrubber found"),
+    ("scrubs_failed", "scrubs_failed_total", "Segment files that it could not read"),
+)
+
+
 def add_own(out: Exposition, view: MonitorView) -> None:
     """Add what concerns the whole server."""
     identity, readiness = view.identity, view.readiness()
@@ -127,6 +142,10 @@ def add_stream(
         value = getattr(store, field)
         if value is not None:
             out.family(f"jetspark_stream_{name}", meaning).add(labels, value)
+    for field, name, meaning in _UPKEEP:
+        value = getattr(store, field)
+        if value is not None:
+            out.family(f"jetspark_stream_{name}", meaning, COUNTER).add(labels, value)
     if store.snapshot_ns is not None:
         out.family("jetspark_stream_snapshot_age_seconds", "Since its index was last written").add(
             labels, (now_ns - store.snapshot_ns) / _SECOND_NS

@@ -49,4 +49,15 @@ class StreamStore(msgspec.Struct, frozen=True, kw_only=True):
     lost_bytes: int | None = None
     quarantined_bytes: int | None = None
     scrubbed_ns: int | None = None  # when the full segment was read again that waits longest
+    # What housekeeping did since the stream was opened.
+    compactions: int | None = None
+    compaction_read_bytes: int | None = None
+    compaction_written_bytes: int | None = None
+    compactions_failed: int | None = None
+    segments_removed: int | None = None
+    segments_condensed: int | None = None
+    scrubs: int | None = None
+    scrub_read_bytes: int | None = None
+    scrub_damage: int | None = None
+    scrubs_failed: int | None = None
     read_only: bool = False

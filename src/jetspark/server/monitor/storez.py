@@ -71,6 +71,16 @@ class StreamFiles(ApiStruct, frozen=True, kw_only=True):
     lost_bytes: int | None = None
     quarantined_bytes: int | None = None
     scrubbed: Timestamp | None = None
+    compactions: int | None = None
+    compaction_read_bytes: int | None = None
+    compaction_written_bytes: int | None = None
+    compactions_failed: int | None = None
+    segments_removed: int | None = None
+    segments_condensed: int | None = None
+    scrubs: int | None = None
+    scrub_read_bytes: int | None = None
+    scrub_damage: int | None = None
+    scrubs_failed: int | None = None
     read_only: bool = shown(False)
     write_error: str = ""
 
@@ -185,6 +195,16 @@ def _files(account: str, stream: StreamView, now_ns: int) -> StreamFiles:
         lost_bytes=store.lost_bytes,
         quarantined_bytes=store.quarantined_bytes,
         scrubbed=None if store.scrubbed_ns is None else Timestamp(store.scrubbed_ns),
+        compactions=store.compactions,
+        compaction_read_bytes=store.compaction_read_bytes,
+        compaction_written_bytes=store.compaction_written_bytes,
+        compactions_failed=store.compactions_failed,
+        segments_removed=store.segments_removed,
+        segments_condensed=store.segments_condensed,
+        scrubs=store.scrubs,
+        scrub_read_bytes=store.scrub_read_bytes,
+        scrub_damage=store.scrub_damage,
+        scrubs_failed=store.scrubs_failed,
         read_only=store.read_only,
         write_error=stream.write_error,
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jetspark.client.jetstream.consumer.ack_subject import parse_ack_subject, sequences
+from jetspark.client.jetstream.consumer.ack_subject import delivery_numbers, parse_ack_subject
 from jetspark.errors import NotJetStreamMessage
 
 V1 = "$JS.ACK.ORDERS.worker.2.17.5.1640995200123456789.3"
@@ -35,7 +35,9 @@ def test_no_domain_is_none() -> None:
 
 @pytest.mark.parametrize("reply", [V1, V2, V2 + ".x"])
 def test_the_short_reading_agrees(reply: str) -> None:
-    assert sequences(reply) == (17, 5, 3)
+    time_ns = parse_ack_subject(reply).time_ns
+
+    assert delivery_numbers(reply) == (17, 5, time_ns, 3)
 
 
 @pytest.mark.parametrize(
@@ -57,3 +59,5 @@ def test_anything_else_is_an_error(reply: str) -> None:
     """ADR-15: not $JS.ACK, not 9 tokens, not 11 or more, or tokens of the wrong type."""
     with pytest.raises(NotJetStreamMessage):
         parse_ack_subject(reply)
+    with pytest.raises(NotJetStreamMessage):
+        delivery_numbers(reply)

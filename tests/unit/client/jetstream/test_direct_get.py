@@ -1,13 +1,23 @@
+import asyncio
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from jetspark.client.jetstream.direct_get import describe, make_request, without_min_last_seq
+from jetspark.api.stream import StreamConfig, StreamInfo, StreamState
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.direct_get import (
+    StreamReader,
+    describe,
+    make_request,
+    without_min_last_seq,
+)
 from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.client.jetstream.stored import from_direct
 from jetspark.client.message import Message
-from jetspark.errors import ProtocolViolation
+from jetspark.errors import MinLastSequence, ProtocolViolation, RequestTimeout
 
 
 @pytest.mark.parametrize(
@@ -82,3 +92,36 @@ def test_times_are_exact_to_the_microsecond() -> None:
 def test_a_time_without_a_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="has no time zone"):
         to_nanoseconds(datetime(2026, 11, 15))  # noqa: DTZ001 - that is the mistake
+
+
+def answering(*last_seqs: int) -> StreamReader:
+    """A reader whose leader is at these sequences, one call after the other, then silent."""
+    answers: Iterator[int] = iter(last_seqs)
+
+    async def call(*_: object, timeout: float) -> StreamInfo:
+        for last_seq in answers:
+            state = StreamState(last_seq=last_seq)
+            return StreamInfo(config=StreamConfig(name="S"), state=state)
+        raise RequestTimeout(f"no reply within {timeout} s")
+
+    core = SimpleNamespace(loop=asyncio.get_running_loop())
+    return StreamReader(cast("ApiClient", SimpleNamespace(core=core, call=call)), "S")
+
+
+async def test_a_leader_that_is_behind_when_time_is_up_is_named() -> None:
+    """decisions.md, ADR-53: bounded, then MinLastSequence; also when the last answer is late."""
+    reader = answering(3, 4)
+
+    with pytest.raises(MinLastSequence, match="sequence 5 in time: its leader is at 4"):
+        await reader.wait_for_leader(5, asyncio.get_running_loop().time() + 60)
+
+
+async def test_a_leader_that_never_answers_is_a_timeout() -> None:
+    with pytest.raises(RequestTimeout, match="no reply"):
+        await answering().wait_for_leader(5, asyncio.get_running_loop().time() + 60)
+
+
+async def test_a_leader_is_waited_for_until_it_is_there() -> None:
+    state = await answering(3, 6).wait_for_leader(5, asyncio.get_running_loop().time() + 60)
+
+    assert state.last_seq == 6

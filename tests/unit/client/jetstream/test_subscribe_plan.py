@@ -71,6 +71,19 @@ def test_a_pull_subscription_with_ack_all_in_its_configuration_is_refused() -> N
         wanted(pull=True, config=ConsumerConfig(ack_policy=AckPolicy.ALL))
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        ConsumerConfig(deliver_group="q"),
+        ConsumerConfig(flow_control=True),
+        ConsumerConfig(idle_heartbeat=seconds(1)),
+    ],
+)
+def test_a_pull_subscription_has_no_settings_of_push_consumers(config: ConsumerConfig) -> None:
+    with pytest.raises(SubscribeRefused, match="a pull subscription has no"):
+        settle(Wanted(subject="a", pull=True, config=config))
+
+
 def test_a_pull_subscription_has_no_deliver_subject() -> None:
     with pytest.raises(SubscribeRefused, match="no deliver_subject"):
         wanted(pull=True, config=ConsumerConfig(deliver_subject="x"))

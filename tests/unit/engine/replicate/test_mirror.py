@@ -323,15 +323,6 @@ def test_rollups_and_ttls_count_where_the_mirror_allows_them(bench: CopyBench) -
     assert rows(allowing) == []
 
 
-def test_a_work_queue_is_not_copied(bench: CopyBench) -> None:
-    bench.make("W", subjects=["w"], retention="workqueue")
-
-    answer = bench.ask("STREAM.CREATE.M", {"name": "M", "mirror": {"name": "W"}})
-
-    assert answer["error"]["err_code"] == 10052
-    assert "limits retention only" in answer["error"]["description"]
-
-
 def test_a_consumer_of_a_mirror_may_ask_for_any_subject(bench: CopyBench) -> None:
     """As nats-server: what a mirror will hold is not known from its configuration."""
     bench.make("A", subjects=["a.>"])

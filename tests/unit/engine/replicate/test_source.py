@@ -8,7 +8,8 @@ import msgspec
 import pytest
 from tests.unit.engine.replicate.conftest import CopyBench, rows
 
-from jetspark.engine.replicate.source import ident_of
+from jetspark.engine.replicate.origin import LocalOrigin
+from jetspark.engine.stream.stream import Stream
 from jetspark.headers.block import find_value
 
 
@@ -277,3 +278,8 @@ def test_two_streams_may_not_copy_each_other(bench: CopyBench) -> None:
 
     assert answer["error"]["err_code"] == 10052
     assert "cycle" in answer["error"]["description"]
+
+
+def ident_of(stream: Stream) -> bytes:
+    """What labels say of which stream of its name it was."""
+    return LocalOrigin(stream, [], lambda _stream: None).ident

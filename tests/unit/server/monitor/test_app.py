@@ -178,13 +178,16 @@ async def test_a_callback_that_is_a_program_is_ignored(name: str) -> None:
 async def test_the_store_says_what_it_knows() -> None:
     view = busy_view()
     assert view.js is not None
-    view.js.held[0].held[0].files = StreamStore(segments=3, quarantined_bytes=17, read_only=True)
+    view.js.held[0].held[0].files = StreamStore(
+        segments=3, quarantined_bytes=17, compactions=2, scrub_damage=1, read_only=True
+    )
 
     found = (await ask(create_app(view), "/storez?stream=S")).json
 
     assert [each["stream"] for each in found["streams"]] == ["S"]
     stream = found["streams"][0]
     assert (stream["segments"], stream["quarantined_bytes"], stream["read_only"]) == (3, 17, True)
+    assert (stream["compactions"], stream["scrub_damage"]) == (2, 1)
     assert "snapshot" not in stream
 
 

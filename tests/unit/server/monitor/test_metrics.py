@@ -221,7 +221,7 @@ async def test_what_is_known_of_files_is_there_and_nothing_else() -> None:
     view = busy_view()
     assert view.js is not None
     view.js.held[0].held[0].files = StreamStore(
-        segments=2, lost_messages=0, snapshot_ns=NOW - 3 * SECOND
+        segments=2, lost_messages=0, snapshot_ns=NOW - 3 * SECOND, compactions=5
     )
 
     found = await scrape(view)
@@ -229,6 +229,7 @@ async def test_what_is_known_of_files_is_there_and_nothing_else() -> None:
     labels = '{server_id="NID",account="$G",stream_name="S"}'
     assert found["jetspark_stream_segments"] == [(labels, "2")]
     assert found["jetspark_stream_lost_messages"] == [(labels, "0")]
+    assert found["jetspark_stream_compactions_total"] == [(labels, "5")]
     assert found["jetspark_stream_snapshot_age_seconds"] == [(labels, "3")]
     assert "jetspark_stream_file_bytes" not in found
 

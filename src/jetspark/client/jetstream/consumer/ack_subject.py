@@ -16,6 +16,8 @@ _V1_TOKENS: Final = 9
 _V2_TOKENS: Final = 11
 _NO_DOMAIN: Final = "_"
 
+DeliveryNumbers = tuple[int, int, int, int]
+
 
 class MessageMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """How a message was delivered.
@@ -82,17 +84,20 @@ def parse_ack_subject(reply: str) -> MessageMetadata:
     )
 
 
-def sequences(reply: str) -> tuple[int, int, int]:
-    """Stream sequence, consumer sequence and pending: what readers need of every message."""
+def delivery_numbers(reply: str) -> DeliveryNumbers:
+    """Stream sequence, consumer sequence, time in ns and pending: what readers need at once."""
     tokens = reply.split(".")
-    if len(tokens) == _V1_TOKENS:
-        first = 5
-    elif len(tokens) >= _V2_TOKENS:
-        first = 7
-    else:
-        first = 0
+    first = 5 if len(tokens) == _V1_TOKENS else 7
     try:
-        return int(tokens[first]), int(tokens[first + 1]), int(tokens[first + 3])
+        found = (
+            int(tokens[first]),
+            int(tokens[first + 1]),
+            int(tokens[first + 2]),
+            int(tokens[first + 3]),
+        )
     except (ValueError, IndexError):
         parse_ack_subject(reply)  # raises, and says why
         raise
+    if len(tokens) == 10 or tokens[0] != "$JS" or tokens[1] != "ACK" or min(found) < 0:
+        parse_ack_subject(reply)  # raises: a number has no sign, for example
+    return found

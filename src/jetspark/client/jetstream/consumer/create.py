@@ -3,6 +3,8 @@
 from collections.abc import AsyncGenerator
 from typing import Final
 
+import msgspec
+
 from jetspark.api.consumer import (
     CONSUMER_CREATE,
     CONSUMER_INFO,
@@ -15,6 +17,7 @@ from jetspark.api.consumer import (
 )
 from jetspark.api.enums import ConsumerAction
 from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.errors import BadName
 from jetspark.subjects.tokens import consumer_name_problem, is_valid_subject
 
@@ -54,8 +57,15 @@ async def create_consumer(
     """Create or update a consumer; a name is made up when the configuration has none.
 
     A single filter stands in the subject, so that permissions can be given per filter
-    (wire-facts.md 7).
+    (wire-facts.md 7). ``min_last_seq`` on a server that does not know it (decisions.md): the
+    consumer is made when the leader has reached that sequence, or MinLastSequence is raised.
     """
+    if config.min_last_seq:
+        reader = StreamReader(api, stream)
+        if not reader.server_has_min_last_seq:
+            deadline = api.core.loop.time() + api.seconds(timeout)
+            await reader.wait_for_leader(config.min_last_seq, deadline)
+            config = msgspec.structs.replace(config, min_last_seq=0)
     name = check_consumer_name(config.name or config.durable_name or api.nuid.next())
     if config.durable_name and config.durable_name != name:
         raise ValueError(

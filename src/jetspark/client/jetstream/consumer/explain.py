@@ -8,8 +8,8 @@ from enum import StrEnum
 
 import msgspec
 
-from jetspark.api.consumer import ConsumerInfo
-from jetspark.api.enums import AckPolicy
+from jetspark.api.consumer import ConsumerInfo, ExplainResponse
+from jetspark.api.enums import AckPolicy, Outcome
 from jetspark.api.stream import StreamState
 from jetspark.subjects.match import matches
 
@@ -24,6 +24,7 @@ class Reason(StrEnum):
     ACKNOWLEDGED = "acknowledged"
     BEFORE_START = "before_start"
     ACK_PENDING = "ack_pending"
+    MAX_DELIVER = "max_deliver"
     MAX_ACK_PENDING = "max_ack_pending"
     NO_PULL_WAITING = "no_pull_waiting"
     NOT_BOUND = "not_bound"
@@ -40,6 +41,20 @@ class Explanation(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return self.text
+
+
+def explain_delivered(answer: ExplainResponse) -> Explanation | None:
+    """What a server that knows every single message says about one that was delivered."""
+    reasons = {
+        Outcome.ACK_PENDING: Reason.ACK_PENDING,
+        Outcome.ACKNOWLEDGED: Reason.ACKNOWLEDGED,
+        Outcome.MAX_DELIVER: Reason.MAX_DELIVER,
+    }
+    reason = reasons.get(answer.outcome)
+    if reason is None:
+        return None
+    until = f" at {answer.until}" if answer.until is not None else ""
+    return Explanation(reason, f"sequence {answer.seq}: {answer.reason}{until}")
 
 
 def explain(info: ConsumerInfo, state: StreamState, seq: int, subject: str | None) -> Explanation:

@@ -8,14 +8,18 @@ from typing import Final
 from jetspark.api.base import Timestamp
 from jetspark.api.consumer import (
     CONSUMER_DELETE,
+    CONSUMER_EXPLAIN,
     CONSUMER_INFO,
     CONSUMER_PAUSE,
     CONSUMER_RESET,
+    CONSUMER_UNPIN,
     ConsumerConfig,
     ConsumerInfo,
+    ExplainRequest,
     PauseRequest,
     PauseResponse,
     ResetRequest,
+    UnpinRequest,
 )
 from jetspark.api.enums import AckPolicy
 from jetspark.api.message import MsgGetRequest
@@ -23,7 +27,12 @@ from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.consumer.consume import Consumption, MessageCallback
 from jetspark.client.jetstream.consumer.endless import EndlessPull, MessageIterator
-from jetspark.client.jetstream.consumer.explain import Explanation, explain
+from jetspark.client.jetstream.consumer.explain import (
+    Explanation,
+    Reason,
+    explain,
+    explain_delivered,
+)
 from jetspark.client.jetstream.consumer.fetch import Fetch
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
 from jetspark.client.jetstream.consumer.pull import PullGroup, check_pull, encode_pull
@@ -226,6 +235,15 @@ class Consumer:
             f"CONSUMER.PAUSE.{self._verb}", None, CONSUMER_PAUSE, timeout=timeout
         )
 
+    async def unpin(self, group: str, *, timeout: float | None = None) -> None:
+        """Let another client be pinned to a priority group (policy pinned client)."""
+        await self._api.call(
+            f"CONSUMER.UNPIN.{self._verb}",
+            UnpinRequest(group=group),
+            CONSUMER_UNPIN,
+            timeout=timeout,
+        )
+
     async def reset(self, seq: int = 0, *, timeout: float | None = None) -> int:
         """Deliver again from ``seq`` on (0: from the ack floor); returns where it starts.
 
@@ -254,7 +272,17 @@ class Consumer:
                 subject = found.subject
             except MessageNotFound:
                 subject = None
-        return explain(info, stream.state, seq, subject)
+        found_out = explain(info, stream.state, seq, subject)
+        if found_out.reason is Reason.ACK_PENDING and self._api.core.server_info.jetspark:
+            # CONSUMER.INFO does not say which messages wait; a jetspark server does.
+            answer = await self._api.call(
+                f"CONSUMER.EXPLAIN.{self._verb}",
+                ExplainRequest(seq=seq),
+                CONSUMER_EXPLAIN,
+                timeout=timeout,
+            )
+            return explain_delivered(answer) or found_out
+        return found_out
 
     async def delete(self, *, timeout: float | None = None) -> None:
         """Delete the consumer; ConsumerNotFound when it is gone already."""

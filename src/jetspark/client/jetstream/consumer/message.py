@@ -9,7 +9,12 @@ from typing import Final
 import msgspec
 
 from jetspark.client.core import ClientCore
-from jetspark.client.jetstream.consumer.ack_subject import MessageMetadata, parse_ack_subject
+from jetspark.client.jetstream.consumer.ack_subject import (
+    DeliveryNumbers,
+    MessageMetadata,
+    delivery_numbers,
+    parse_ack_subject,
+)
 from jetspark.client.message import Message
 from jetspark.errors import NoResponders, NotJetStreamMessage
 from jetspark.headers.block import decode_headers
@@ -47,6 +52,8 @@ class JetStreamMessage(msgspec.Struct, eq=False, gc=False):
     reply: str
     header_block: bytes
     _link: AckLink
+    # Of a push consumer, whose reader has looked at them: see numbers_of.
+    _numbers: DeliveryNumbers | None = None
     _settled: bool = False
 
     @property
@@ -138,3 +145,8 @@ class JetStreamMessage(msgspec.Struct, eq=False, gc=False):
 def is_status(message: Message) -> bool:
     """Whether it is a status of the server instead of a message: its first line has a code."""
     return message.header_block[8:9] == b" "
+
+
+def numbers_of(message: JetStreamMessage) -> DeliveryNumbers:
+    """Stream sequence, consumer sequence, time in ns and pending count; read once."""
+    return message._numbers or delivery_numbers(message.reply)  # noqa: SLF001

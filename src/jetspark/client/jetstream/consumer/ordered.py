@@ -16,12 +16,12 @@ import msgspec
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.api.enums import AckPolicy, ConsumerAction, DeliverPolicy
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.consumer.ack_subject import sequences
 from jetspark.client.jetstream.consumer.create import create_consumer, forget_consumer
 from jetspark.client.jetstream.consumer.endless import EndlessPull
 from jetspark.client.jetstream.consumer.handle import Consumer
-from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
+from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage, numbers_of
 from jetspark.client.jetstream.consumer.push import PushSource
+from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.errors import (
     ApiError,
@@ -73,6 +73,9 @@ class OrderedReader:
         self._ending: asyncio.Task[None] | None = None
         self.info: ConsumerInfo | None = None
         self.restarts = 0
+        # Whether a consumer made anew begins as the first one did (last messages, for example);
+        # what was handed out is then passed over. Otherwise it begins behind the last message.
+        self.begin_as_before = False
 
     @property
     def expected(self) -> int:
@@ -88,6 +91,11 @@ class OrderedReader:
         loop = self._api.core.loop
         deadline = loop.time() + self._api.seconds(timeout)
         patience = CREATE_PATIENCE
+        wanted, reader = self._config.min_last_seq, StreamReader(self._api, self._stream)
+        if wanted and not reader.server_has_min_last_seq:
+            # decisions.md, ADR-53 on servers without it: the leader says when it is there.
+            await reader.wait_for_leader(wanted, deadline)
+            self._config = msgspec.structs.replace(self._config, min_last_seq=0)
         while True:
             left = max(deadline - loop.time(), 0.0) if not self.restarts else patience
             try:
@@ -175,12 +183,19 @@ class OrderedReader:
             except Error as error:
                 await self._restart(error)
                 continue
+            expected = self._expected
             kept = self._in_order(chunk)
             if kept:
                 self._pause = 0.0
                 return kept
-            await self._restart(self._broken)
+            if self._expected == expected:
+                await self._restart(self._broken)
         return []
+
+    def begin_with_all(self) -> None:
+        """Let consumers made from now on begin with the first message that there is."""
+        if self._config.deliver_policy is DeliverPolicy.LAST_PER_SUBJECT:
+            self._config = msgspec.structs.replace(self._config, deliver_policy=DeliverPolicy.ALL)
 
     async def stop(self) -> None:
         """Read no more; the consumer is deleted."""
@@ -189,13 +204,17 @@ class OrderedReader:
 
     def _in_order(self, chunk: list[JetStreamMessage]) -> list[JetStreamMessage]:
         """The messages up to the first one that is missing; the rest comes again."""
+        seen = self._last_seq
         for index, message in enumerate(chunk):
-            stream_seq, consumer_seq, _ = sequences(message.reply)
+            stream_seq, consumer_seq, _, _ = numbers_of(message)
             if consumer_seq != self._expected:
-                return chunk[:index]
+                chunk = chunk[:index]
+                break
             self._expected += 1
-            self._last_seq = stream_seq
-        return chunk
+            self._last_seq = max(self._last_seq, stream_seq)
+        if not self.begin_as_before or not self.restarts:
+            return chunk
+        return [message for message in chunk if numbers_of(message)[0] > seen]
 
     async def _restart(self, _reason: Error | None) -> None:
         """Give up this consumer; the next one is made when messages are asked for again."""
@@ -229,7 +248,9 @@ class OrderedReader:
         return self.info
 
     def _configured(self, inbox: str) -> ConsumerConfig:
-        config = start_at(self._config, self._last_seq + 1) if self._last_seq else self._config
+        config = self._config
+        if self._last_seq and not self.begin_as_before:
+            config = start_at(config, self._last_seq + 1)
         config = msgspec.structs.replace(
             config,
             name=self._api.nuid.next(),

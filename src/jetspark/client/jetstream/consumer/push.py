@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 from jetspark.client.core import ClientCore
-from jetspark.client.jetstream.consumer.ack_subject import sequences
+from jetspark.client.jetstream.consumer.ack_subject import delivery_numbers
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage, is_status
 from jetspark.client.jetstream.consumer.monitor import StatusMonitor
 from jetspark.client.message import Message
@@ -101,24 +101,21 @@ class PushSource:
                 self._on_status(message)
                 continue
             rest.popleft()
-            if self._check_gaps and not self._in_order(message):
+            try:
+                numbers = delivery_numbers(message.reply)
+            except NotJetStreamMessage as error:
+                self._core.report(error)
                 continue
+            if self._check_gaps:
+                gap = self._monitor.on_message(numbers[1])
+                if gap is not None:
+                    self._on_gap(gap)
             taken.append(
-                JetStreamMessage(message.subject, message.data, message.reply, block, link)
+                JetStreamMessage(
+                    message.subject, message.data, message.reply, block, link, numbers
+                )
             )
         return taken
-
-    def _in_order(self, message: Message) -> bool:
-        """Note the sequence; False for what is no JetStream message, which is reported."""
-        try:
-            _, consumer_seq, _ = sequences(message.reply)
-        except NotJetStreamMessage as error:
-            self._core.report(error)
-            return False
-        gap = self._monitor.on_message(consumer_seq)
-        if gap is not None:
-            self._on_gap(gap)
-        return True
 
     def _on_status(self, message: Message) -> None:
         effect = self._monitor.on_status(message.header_block, message.reply)

@@ -46,8 +46,8 @@ class WatchSource(Protocol):
     def initial_done(self) -> bool:
         """Whether everything that was there when the watch began has been handed out."""
 
-    async def start(self) -> None:
-        """Begin; raises what the store says against it."""
+    async def start(self, *, timeout: float | None = None) -> None:
+        """Begin within ``timeout`` seconds; raises what the store says against it."""
 
     async def next_chunk(self, count: int) -> list[Stored]:
         """Wait and return up to ``count`` entries.
@@ -72,6 +72,9 @@ class Backend(Protocol):
 
     def seconds(self, timeout: float | None) -> float:
         """The timeout of a call: its own, or the default."""
+
+    def report(self, error: Exception) -> None:
+        """Tell the user of an error that nobody waits for."""
 
     async def get(
         self, key: str, *, revision: int, min_last_revision: int, timeout: float | None
@@ -120,8 +123,8 @@ class Backend(Protocol):
     def watch(self, plan: WatchPlan) -> WatchSource:
         """Follow the entries of keys."""
 
-    async def erase(self, key: str, *, keep: int, timeout: float | None) -> None:
-        """Remove the entries of a key from the store, all but the newest ``keep``."""
+    async def erase(self, key: str, *, below: int, timeout: float | None) -> None:
+        """Remove the entries of a key with revisions below this one from the store."""
 
     async def status(self, *, timeout: float | None) -> BucketStatus:
         """Counts and configuration."""

@@ -22,7 +22,7 @@ from jetspark.client.jetstream.kv.listing import (
     value_pages,
 )
 from jetspark.client.jetstream.kv.transaction import Transaction
-from jetspark.client.jetstream.kv.watch import KeyWatcher
+from jetspark.client.jetstream.kv.watch import EntryCallback, KeyWatcher
 from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.client.pager import Pager
 from jetspark.errors import KeyExists, KeyNotFound, ReadOnly, WrongLastSequence
@@ -164,13 +164,16 @@ class KeyValue(CoordinationCalls):
         updates_only: bool = False,
         resume_from: int = 0,
         min_last_revision: int = 0,
+        callback: EntryCallback | None = None,
+        timeout: float | None = None,
     ) -> KeyWatcher:
         """Follow keys: first their latest values, then None, then every change.
 
         ``filters`` are keys or patterns; none, or ``>``, is the whole bucket.
         ``include_history`` starts with all values that are there, ``updates_only`` with none,
         ``resume_from`` with that revision. ``ignore_deletes`` leaves out deletions, ``meta_only``
-        the values.
+        the values. A ``callback`` gets what ``async for`` would give. ``timeout`` bounds the
+        start only.
         """
         if updates_only and (include_history or resume_from):
             raise ValueError("updates_only starts now: leave out include_history and resume_from")
@@ -184,11 +187,13 @@ class KeyValue(CoordinationCalls):
             min_last_revision=min_last_revision,
         )
         source = self._backend.watch(plan)
-        await source.start()
+        await source.start(timeout=timeout)
         watcher = KeyWatcher(
             source, self._coding.entry, self._watchers.discard, ignore_deletes=ignore_deletes
         )
         self._watchers.add(watcher)
+        if callback is not None:
+            watcher.call(callback, self._backend.report)
         return watcher
 
     async def status(self, *, timeout: float | None = None) -> BucketStatus:
@@ -260,12 +265,13 @@ class KeyValue(CoordinationCalls):
 
     async def delete(
         self, key: str, *, last: int | None = None, timeout: float | None = None
-    ) -> None:
-        """Delete ``key`` (wildcards allowed), keeping its history.
+    ) -> int:
+        """Delete ``key`` (wildcards allowed), keeping its history; returns the marker's revision.
 
-        With ``last`` only if that is its latest revision; WrongLastSequence otherwise.
+        With ``last`` only if that is its latest revision; WrongLastSequence otherwise. Of a
+        pattern it is the highest revision, 0 when no key matched.
         """
-        await self._remove(key, Operation.DEL, last, None, timeout)
+        return await self._remove(key, Operation.DEL, last, None, timeout)
 
     async def purge(
         self,
@@ -274,9 +280,12 @@ class KeyValue(CoordinationCalls):
         last: int | None = None,
         ttl: TimeToLive = None,
         timeout: float | None = None,
-    ) -> None:
-        """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``."""
-        await self._remove(key, Operation.PURGE, last, ttl, timeout)
+    ) -> int:
+        """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``.
+
+        Returns the marker's revision; of a pattern the highest one, 0 when no key matched.
+        """
+        return await self._remove(key, Operation.PURGE, last, ttl, timeout)
 
     async def purge_deletes(
         self, *, older_than: float = OLDER_THAN, timeout: float | None = None
@@ -363,15 +372,15 @@ class KeyValue(CoordinationCalls):
         last: int | None,
         ttl: TimeToLive,
         timeout: float | None,
-    ) -> None:
+    ) -> int:
         if not is_pattern(key):
-            await self._write(key, b"", operation, last, ttl, timeout)
-            return
+            return await self._write(key, b"", operation, last, ttl, timeout)
         self.check_writable()
         if last is not None:
             raise ValueError(f"last={last} is about one key, {key!r} is a pattern")
         found = await stored_keys(self._backend, self._coding.filters((key,)), timeout)
-        await self._backend.put_many([(each, b"") for each in found], operation, ttl, timeout)
+        entries = [(each, b"") for each in found]
+        return max(await self._backend.put_many(entries, operation, ttl, timeout), default=0)
 
     def check_writable(self) -> None:
         """Raise ReadOnly when this handle is for reading."""

@@ -7,7 +7,7 @@ from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.bucket import KeyValue
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
-from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.client.jetstream.kv.config import KeyValueConfig, stream_name
 from jetspark.client.jetstream.kv.jetstream_backend import JetStreamBackend
 from jetspark.client.jetstream.kv.manage import (
     ALL_BUCKETS,
@@ -74,6 +74,7 @@ class BucketCalls:
     async def delete_key_value(self, bucket: str, *, timeout: float | None = None) -> None:
         """Delete a bucket with everything in it; BucketNotFound when there is none."""
         await delete_bucket(self._api, bucket, timeout)
+        self._high_water.forget(stream_name(bucket))
 
     def key_value_names(self, *, timeout: float | None = None) -> Pager[str]:
         """Iterate over the names of all buckets."""

@@ -1,12 +1,16 @@
 """How a handle's keys, filters and values become stored ones, and stored entries its own."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from jetspark.client.frames import to_bytes
 from jetspark.client.jetstream.kv.backend import Stored
 from jetspark.client.jetstream.kv.codec import KeyCodec, PlainKeys, PlainValues, ValueCodec
 from jetspark.client.jetstream.kv.config import check_filter, check_key
 from jetspark.client.jetstream.kv.entry import Entry, Operation
+from jetspark.subjects.match import is_subset
+
+COMPARED_MAX: Final = 200  # filters that are compared with each other
 
 
 class Coding:
@@ -32,10 +36,21 @@ class Coding:
         return self._values.decode(self._bucket, key, stored.data)
 
     def filters(self, filters: Sequence[str]) -> tuple[str, ...]:
-        """The stored form of filters; none, or an empty one, is all keys."""
-        return tuple(
+        """The stored form of filters; none, or an empty one, is all keys.
+
+        Those that another one covers are left out: a consumer takes none that overlap.
+        """
+        stored = [
             check_filter(self._keys.encode_filter(each) if each else each)
-            for each in filters or (">",)
+            for each in dict.fromkeys(filters or (">",))
+        ]
+        if len(stored) == 1 or len(stored) > COMPARED_MAX:
+            return tuple(stored)
+        encoded = [each.encode() for each in stored]
+        return tuple(
+            each
+            for each, inner in zip(stored, encoded, strict=True)
+            if not any(inner != outer and is_subset(inner, outer) for outer in encoded)
         )
 
     def value(self, key: str, value: bytes) -> bytes:

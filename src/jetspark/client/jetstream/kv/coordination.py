@@ -2,22 +2,20 @@
 
 # Every call has a timeout argument (design.md, "The client").
 
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from jetspark.client.jetstream.kv.backend import Backend, WatchPlan
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.lock import Election, Lock
 from jetspark.client.jetstream.kv.members import Members
 from jetspark.client.jetstream.kv.replica import KeyValueReplica
-from jetspark.client.jetstream.kv.typed import TypedKeyValue
+from jetspark.client.jetstream.kv.typed import T, TypedKeyValue
 from jetspark.client.jetstream.local_copy import MEMORY_MAX, LocalCopy
 
 if TYPE_CHECKING:
     from jetspark.client.jetstream.kv.bucket import KeyValue
 
 LOCK_TTL: Final = 10.0
-
-T = TypeVar("T")
 
 
 class CoordinationCalls:

@@ -67,7 +67,8 @@ def read_operation(block: bytes) -> tuple[Operation, str]:
 
     ADR-8: any ``KV-Operation`` that is not unset means that the data has been deleted.
     """
-    if not block:
+    # Most blocks are those of a listing, with the size and nothing else.
+    if not block or (KV_OPERATION not in block and MARKER_REASON not in block):
         return Operation.PUT, ""
     named = find_value(block, KV_OPERATION)
     if named is not None and named != b"PUT":

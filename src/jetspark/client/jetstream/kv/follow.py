@@ -14,14 +14,13 @@ from typing import Final
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.api.enums import DeliverPolicy
 from jetspark.api.message import MsgGetRequest
-from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.consumer.ack_subject import sequences
 from jetspark.client.jetstream.consumer.create import consumer_info
-from jetspark.client.jetstream.consumer.message import JetStreamMessage
+from jetspark.client.jetstream.consumer.message import JetStreamMessage, numbers_of
 from jetspark.client.jetstream.consumer.ordered import OrderedReader
+from jetspark.client.jetstream.direct_get import StreamReader
+from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import Stored, WatchPlan
 from jetspark.client.jetstream.kv.entry import Operation, read_operation, read_size
-from jetspark.client.jetstream.streams import Stream
 from jetspark.errors import ConsumerNotFound, MessageNotFound
 
 QUIET_SECONDS: Final = 0.5  # without a message before the consumer is asked about the end
@@ -32,19 +31,20 @@ class Follow:
 
     def __init__(
         self,
-        api: ApiClient,
-        stream: Stream,
+        stream: StreamReader,
         prefix: str,
         plan: WatchPlan,
         min_last_seq: int,
+        high_water: HighWater,
     ) -> None:
-        self._api = api
+        self._api = stream.api
         self._stream = stream
-        self._prefix = prefix
         self._skip = len(prefix)
         self._plan = plan
-        self._min_last_seq = min_last_seq
-        self._reader = OrderedReader(api, stream.name, ConsumerConfig(), push=True, prefetch=1)
+        self._subjects = tuple(prefix + each for each in plan.filters)
+        self._high_water = high_water
+        self._min_last_seq = max(min_last_seq, high_water.wanted(stream.stream))
+        self._reader = self._ordered(ConsumerConfig())
         self._due = 0
         self._received = 0
         self._last_seq = 0
@@ -58,14 +58,26 @@ class Follow:
         """Whether everything that was there when the watch began has been handed out."""
         return self._initial_done
 
-    async def start(self) -> None:
+    async def start(self, *, timeout: float | None = None) -> None:
         """Make the consumer and count what is due."""
-        config = await self._config()
-        self._reader = OrderedReader(self._api, self._stream.name, config, push=True, prefetch=1)
-        info = await self._reader.start()
+        seconds = self._api.seconds(timeout)
+        held = self._min_last_seq
+        if held:
+            # Before the consumer is made: its counts are to contain what was asked for.
+            await self._stream.wait_for_leader(held, self._api.core.loop.time() + seconds)
+        self._reader = self._ordered(self._config())
+        # Until all last values were seen, one that is made anew asks for last values again.
+        self._reader.begin_as_before = self._plan.start == "last" and not self._plan.resume_from
+        info = await self._reader.start(timeout=seconds)
+        if info.config.min_last_seq < held:
+            # decisions.md: an answer that does not echo the sequence proves nothing.
+            await self._hold_back(seconds)
         self._due = info.num_pending + info.delivered.consumer_seq
-        if self._plan.start == "new" or not self._due:
-            self._initial_done = not self._wanted_seq
+        if not self._due and self._plan.start == "last":
+            # There is nothing yet, so everything that a consumer made anew finds is a change.
+            self._reader.begin_with_all()
+        if (self._plan.start == "new" or not self._due) and not self._wanted_seq:
+            self._end_initial()
 
     async def next_chunk(self, count: int) -> list[Stored]:
         """Wait for entries; empty when the initial data has just ended, or at the end."""
@@ -99,7 +111,7 @@ class Follow:
                     chunk = await asyncio.shield(self._waiting)
             except TimeoutError:
                 if await self._nothing_left():
-                    self._initial_done = True
+                    self._end_initial()
                     return []
                 continue
             self._waiting = None
@@ -114,7 +126,7 @@ class Follow:
         if made is None:
             return False
         try:
-            info: ConsumerInfo = await consumer_info(self._api, self._stream.name, made.name)
+            info: ConsumerInfo = await consumer_info(self._api, self._stream.stream, made.name)
         except ConsumerNotFound:
             return False
         return not info.num_pending and info.delivered.consumer_seq < self._reader.expected
@@ -123,9 +135,7 @@ class Follow:
         skip, entries = self._skip, []
         for message in chunk:
             block = message.header_block
-            tokens = message.reply.split(".")
-            first = 5 if len(tokens) == 9 else 7
-            revision, pending = int(tokens[first]), int(tokens[first + 3])
+            revision, _, time_ns, pending = numbers_of(message)
             if block and not self._plan.plain:
                 operation, reason = read_operation(block)
                 size = read_size(block, message.data)
@@ -136,7 +146,7 @@ class Follow:
                     message.subject[skip:],
                     message.data,
                     revision,
-                    int(tokens[first + 2]),
+                    time_ns,
                     operation,
                     reason,
                     size,
@@ -146,19 +156,28 @@ class Follow:
             )
         self._received += len(chunk)
         self._last_seq = entries[-1].revision
+        self._high_water.note(self._stream.stream, self._last_seq)
         if not self._initial_done:
-            self._check_end(sequences(chunk[-1].reply)[2])
+            self._check_end(numbers_of(chunk[-1])[3])
         return entries
 
     def _check_end(self, pending: int) -> None:
         if self._wanted_seq and self._last_seq >= self._wanted_seq:
             self._wanted_seq = 0
-        if not self._wanted_seq and (not pending or self._received >= self._due):
-            self._initial_done = True
+        # A consumer made anew may send values again that the first one had counted as one.
+        counted = not self._reader.restarts and self._received >= self._due
+        if not self._wanted_seq and (not pending or counted):
+            self._end_initial()
 
-    async def _config(self) -> ConsumerConfig:
-        plan = self._plan
-        subjects = tuple(self._prefix + each for each in plan.filters)
+    def _end_initial(self) -> None:
+        self._initial_done = True
+        self._reader.begin_as_before = False  # from now on every change counts
+
+    def _ordered(self, config: ConsumerConfig) -> OrderedReader:
+        return OrderedReader(self._api, self._stream.stream, config, push=True, prefetch=1)
+
+    def _config(self) -> ConsumerConfig:
+        plan, subjects = self._plan, self._subjects
         policy = {
             "last": DeliverPolicy.LAST_PER_SUBJECT,
             "all": DeliverPolicy.ALL,
@@ -166,30 +185,23 @@ class Follow:
         }[plan.start]
         if plan.resume_from:
             policy = DeliverPolicy.BY_START_SEQUENCE
-        held = self._min_last_seq
-        jetspark = self._api.core.server_info.jetspark
-        own = jetspark is not None and jetspark.min_last_seq
-        if held and not own:
-            await self._hold_back(subjects, held)
         return ConsumerConfig(
             deliver_policy=policy,
             opt_start_seq=plan.resume_from,
             filter_subject=subjects[0] if len(subjects) == 1 else "",
             filter_subjects=subjects if len(subjects) > 1 else (),
             headers_only=plan.meta_only,
-            min_last_seq=held if own else 0,
+            min_last_seq=self._min_last_seq if self._stream.server_has_min_last_seq else 0,
         )
 
-    async def _hold_back(self, subjects: tuple[str, ...], sequence: int) -> None:
-        """Find out what the initial data must contain at least."""
-        reader = self._stream.reader
-        await reader.wait_for_leader(sequence, self._api.core.loop.time() + self._api.timeout)
+    async def _hold_back(self, seconds: float) -> None:
+        """Find out what the initial data must contain at least: what the leader has now."""
         if self._plan.start == "new":
             return
-        for subject in subjects:
+        for subject in self._subjects:
             try:
-                found = await reader.get_from_leader(
-                    MsgGetRequest(last_by_subj=subject), self._api.timeout
+                found = await self._stream.get_from_leader(
+                    MsgGetRequest(last_by_subj=subject), seconds
                 )
             except MessageNotFound:
                 continue
@@ -199,9 +211,7 @@ class Follow:
 
     async def _is_stored(self, sequence: int) -> bool:
         try:
-            await self._stream.reader.get_from_leader(
-                MsgGetRequest(seq=sequence), self._api.timeout
-            )
+            await self._stream.get_from_leader(MsgGetRequest(seq=sequence), self._api.timeout)
         except MessageNotFound:
             return False
         return True

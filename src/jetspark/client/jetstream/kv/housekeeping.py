@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from jetspark.client.jetstream.kv.backend import Backend, WatchPlan
+from jetspark.client.jetstream.kv.backend import Backend, Stored, WatchPlan
 from jetspark.client.jetstream.kv.entry import Operation
 from jetspark.client.jetstream.kv.listing import initial_pages
 from jetspark.clock import SystemClock
@@ -13,24 +13,29 @@ REQUESTS_AT_ONCE: Final = 50
 
 
 async def purge_deletes(backend: Backend, older_than: float, timeout: float | None) -> int:
-    """Remove markers; of the young ones keep the marker and remove what is behind it."""
+    """Remove markers; of the young ones keep the marker and remove what is behind it.
+
+    Only up to the marker: a value that is written meanwhile stays, whoever is faster.
+    """
     if older_than < 0:
         raise ValueError(f"older_than={older_than}: expected seconds from 0 on")
     limit = SystemClock().now_ns() - round(older_than * 1e9)
-    found: dict[str, int] = {}
+    found: dict[str, Stored] = {}
     async for page in initial_pages(backend, WatchPlan(meta_only=True), timeout):
         for stored in page:
             if stored.operation is Operation.PUT:
                 found.pop(stored.key, None)
             else:
-                found[stored.key] = stored.time_ns
+                found[stored.key] = stored
     waiting = asyncio.Semaphore(REQUESTS_AT_ONCE)
 
-    async def erase(key: str, time_ns: int) -> None:
+    async def erase(marker: Stored) -> None:
         async with waiting:
             # With older_than 0 all go, whatever the two clocks say.
-            keep = 1 if older_than and time_ns > limit else 0
-            await backend.erase(key, keep=keep, timeout=timeout)
+            young = bool(older_than) and marker.time_ns > limit
+            below = marker.revision if young else marker.revision + 1
+            if below > 1:
+                await backend.erase(marker.key, below=below, timeout=timeout)
 
-    await asyncio.gather(*(erase(key, time_ns) for key, time_ns in found.items()))
+    await asyncio.gather(*map(erase, found.values()))
     return len(found)

@@ -13,7 +13,7 @@ from jetspark.client.jetstream.kv.backend import Stored, TimeToLive, WatchPlan
 from jetspark.client.jetstream.kv.config import STREAM_PREFIX, from_stream_config
 from jetspark.client.jetstream.kv.entry import BucketStatus, Operation, read_operation, read_size
 from jetspark.client.jetstream.kv.follow import Follow
-from jetspark.client.jetstream.publish import Expect, PublishWindow, publish_headers, read_ack
+from jetspark.client.jetstream.publish import Expect, PublishWindow, publish_acked, publish_headers
 from jetspark.client.jetstream.publish_atomic import AtomicBatch
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
@@ -33,7 +33,6 @@ class JetStreamBackend:
 
     def __init__(self, api: ApiClient, info: StreamInfo, high_water: HighWater) -> None:
         self._api = api
-        self._core = api.core
         self._info = info
         self._stream = Stream(api, info, high_water)
         self._high_water = high_water
@@ -54,6 +53,10 @@ class JetStreamBackend:
     def seconds(self, timeout: float | None) -> float:
         """The timeout of a call: its own, or the default of the JetStream handle."""
         return self._api.seconds(timeout)
+
+    def report(self, error: Exception) -> None:
+        """Tell the error callback of the connection."""
+        self._api.core.report(error)
 
     async def get(
         self, key: str, *, revision: int, min_last_revision: int, timeout: float | None
@@ -104,13 +107,9 @@ class JetStreamBackend:
     ) -> int:
         """Publish and wait for the ack; the revision is the sequence."""
         subject = self._write_prefix + key
-        reply = await self._core.ask(
-            self._core.literal(subject),
-            write_headers(operation, expected, ttl),
-            data,
-            self._api.seconds(timeout),
-        )
-        return self._noted(read_ack(subject, reply.header_block, reply.data))
+        block = write_headers(operation, expected, ttl)
+        seconds = self._api.seconds(timeout)
+        return self._noted(await publish_acked(self._api, subject, block, data, seconds))
 
     async def put_many(
         self,
@@ -120,7 +119,7 @@ class JetStreamBackend:
         timeout: float | None,
     ) -> list[int]:
         """Publish all with a window of acks; the first failure is raised when all are in."""
-        window = PublishWindow(self._core, PUT_MANY_WINDOW, None)
+        window = PublishWindow(self._api, PUT_MANY_WINDOW, None)
         seconds = self._api.seconds(timeout)
         block = write_headers(operation, None, ttl)
         acks = [
@@ -162,18 +161,18 @@ class JetStreamBackend:
     def watch(self, plan: WatchPlan) -> Follow:
         """Follow subjects with an ordered consumer."""
         return Follow(
-            self._api,
-            self._stream,
+            self._stream.reader,
             self._read_prefix,
             plan,
-            max(plan.min_last_revision, self._high_water.wanted(self._stream.name)),
+            plan.min_last_revision,
+            self._high_water,
         )
 
-    async def erase(self, key: str, *, keep: int, timeout: float | None) -> None:
+    async def erase(self, key: str, *, below: int, timeout: float | None) -> None:
         """Purge the subject; deny_delete forbids only the deletion of single messages."""
         await self._api.call(
             f"STREAM.PURGE.{self._stream.name}",
-            PurgeRequest(filter=self._read_prefix + key, keep=keep),
+            PurgeRequest(filter=self._read_prefix + key, seq=below),
             STREAM_PURGE,
             timeout=timeout,
         )

@@ -21,7 +21,7 @@ async def initial_pages(
     """
     seconds = backend.seconds(timeout)
     source = backend.watch(plan)
-    await source.start()
+    await source.start(timeout=seconds)
     try:
         while not source.initial_done:
             try:

@@ -84,10 +84,12 @@ class Lock:
             ) from None
         return self._token
 
-    async def try_acquire(self) -> bool:
+    async def try_acquire(self, *, timeout: float | None = None) -> bool:
         """Take the lock if it is free now."""
         try:
-            revision = await self._bucket.create(self._key, self._owner.encode(), ttl=self._ttl)
+            revision = await self._bucket.create(
+                self._key, self._owner.encode(), ttl=self._ttl, timeout=timeout
+            )
         except KeyExists:
             return False
         except ApiError as error:
@@ -111,7 +113,7 @@ class Lock:
                 return await self.lost.wait()
         return False
 
-    async def release(self) -> None:
+    async def release(self, *, timeout: float | None = None) -> None:
         """Give it up; does nothing when it is not held."""
         renewing, self._renewing = self._renewing, None
         if renewing is None:
@@ -121,7 +123,7 @@ class Lock:
             await renewing
         if not self.lost.is_set():
             with suppress(WrongLastSequence):
-                await self._bucket.purge(self._key, last=self._revision)
+                await self._bucket.purge(self._key, last=self._revision, timeout=timeout)
         self._token = 0
 
     async def __aenter__(self) -> Self:
@@ -216,9 +218,9 @@ class Election:
         """
         return await self._lock.acquire(timeout=timeout)
 
-    async def resign(self) -> None:
+    async def resign(self, *, timeout: float | None = None) -> None:
         """Let others lead."""
-        await self._lock.release()
+        await self._lock.release(timeout=timeout)
 
     async def wait_deposed(self, *, timeout: float | None = None) -> bool:
         """Wait until the leadership is lost; False when ``timeout`` seconds passed without."""

@@ -44,17 +44,17 @@ class Membership:
         self._ttl = ttl
         self._task: asyncio.Task[None] | None = None
 
-    async def announce(self, data: bytes | None = None) -> None:
+    async def announce(self, data: bytes | None = None, *, timeout: float | None = None) -> None:
         """Announce now, with new ``data`` if given."""
         if data is not None:
             self._data = data
-        await self._bucket.put(self._key, self._data, ttl=self._ttl)
+        await self._bucket.put(self._key, self._data, ttl=self._ttl, timeout=timeout)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(
                 self._repeat(), name=f"jetspark member {self._key}"
             )
 
-    async def leave(self) -> None:
+    async def leave(self, *, timeout: float | None = None) -> None:
         """Stop announcing and tell the others."""
         task, self._task = self._task, None
         if task is None:
@@ -62,7 +62,7 @@ class Membership:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        await self._bucket.purge(self._key)
+        await self._bucket.purge(self._key, timeout=timeout)
 
     async def _repeat(self) -> None:
         while True:
@@ -96,12 +96,14 @@ class Members:
         self._group = group
         self._ttl = ttl
 
-    async def join(self, member: str, data: bytes = b"") -> Membership:
+    async def join(
+        self, member: str, data: bytes = b"", *, timeout: float | None = None
+    ) -> Membership:
         """Become a member; ``data`` says where to find it, or whatever else others need."""
         if not member or "." in member:
             raise BadName("member", member, "expected one token: a name without dots")
         membership = Membership(self._bucket, f"{self._group}.{member}", data, self._ttl)
-        await membership.announce()
+        await membership.announce(timeout=timeout)
         return membership
 
     async def list(self, *, timeout: float | None = None) -> dict[str, bytes]:

@@ -2,18 +2,24 @@
 
 # Every call has a timeout argument (design.md, "The client").
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 import msgspec
 
 from jetspark.client.jetstream.kv.backend import TimeToLive
 from jetspark.client.jetstream.kv.entry import Entry, Operation
+from jetspark.client.jetstream.kv.watch import KeyWatcher
+from jetspark.client.pager import Pager
 from jetspark.errors import CodecFailed
 
 if TYPE_CHECKING:
     from jetspark.client.jetstream.kv.bucket import KeyValue
+
+PAGE_SIZE: Final = 256
 
 T = TypeVar("T")
 
@@ -107,9 +113,63 @@ class TypedKeyValue(Generic[T]):
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
         return await self._bucket.update(key, self.encode(value), last, ttl=ttl, timeout=timeout)
 
+    async def delete(
+        self, key: str, *, last: int | None = None, timeout: float | None = None
+    ) -> None:
+        """Delete ``key`` (wildcards allowed), keeping its history."""
+        await self._bucket.delete(key, last=last, timeout=timeout)
+
+    async def purge(
+        self,
+        key: str,
+        *,
+        last: int | None = None,
+        ttl: TimeToLive = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``."""
+        await self._bucket.purge(key, last=last, ttl=ttl, timeout=timeout)
+
     async def history(self, key: str, *, timeout: float | None = None) -> list[TypedEntry[T]]:
         """All entries of ``key`` that the bucket still has, oldest first."""
         return [self.decode(entry) for entry in await self._bucket.history(key, timeout=timeout)]
+
+    def keys(self, *filters: str, timeout: float | None = None) -> Pager[str]:
+        """Iterate over the keys that have a value, all or those that match."""
+        return self._bucket.keys(*filters, timeout=timeout)
+
+    def snapshot(
+        self,
+        *filters: str,
+        at_revision: int = 0,
+        at_time: datetime | int | None = None,
+        timeout: float | None = None,
+    ) -> Pager[TypedEntry[T]]:
+        """Iterate over the values of all keys (or those that match) as of one moment."""
+        entries = self._bucket.snapshot(
+            *filters, at_revision=at_revision, at_time=at_time, timeout=timeout
+        )
+        return Pager(self._decoded(entries))
+
+    async def watch(
+        self,
+        *filters: str,
+        include_history: bool = False,
+        ignore_deletes: bool = False,
+        updates_only: bool = False,
+        resume_from: int = 0,
+        timeout: float | None = None,
+    ) -> "TypedWatcher[T]":
+        """Follow keys: first their latest values, then None, then every change."""
+        watcher = await self._bucket.watch(
+            *filters,
+            include_history=include_history,
+            ignore_deletes=ignore_deletes,
+            updates_only=updates_only,
+            resume_from=resume_from,
+            timeout=timeout,
+        )
+        return TypedWatcher(watcher, self.decode)
 
     def encode(self, value: T) -> bytes:
         """The JSON of a value."""
@@ -126,3 +186,62 @@ class TypedKeyValue(Generic[T]):
                 f"key {entry.key!r} of bucket {entry.bucket!r} does not hold a "
                 f"{self._kind.__name__}: {error}"
             ) from error
+
+    async def _decoded(self, entries: Pager[Entry]) -> AsyncGenerator[list[TypedEntry[T]], None]:
+        while page := await entries.next_chunk(PAGE_SIZE):
+            yield [self.decode(entry) for entry in page]
+
+
+class TypedWatcher(Generic[T]):
+    """Entries of a watch with decoded values. Made by ``TypedKeyValue.watch``.
+
+    ``async for`` gives a TypedEntry each, and None once, when everything that was there has been
+    seen. A value of another type raises CodecFailed; the iteration goes on behind it.
+    """
+
+    def __init__(self, watcher: KeyWatcher, decode: Callable[[Entry], TypedEntry[T]]) -> None:
+        self._watcher = watcher
+        self._decode = decode
+        self._waiting: deque[Entry | None] = deque()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> TypedEntry[T] | None:
+        chunk = await self.next_chunk(1)
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk[0]
+
+    async def next_chunk(self, count: int) -> list[TypedEntry[T] | None]:
+        """Wait for an entry, then return what is there, up to ``count``; empty at the end."""
+        if not self._waiting:
+            self._waiting.extend(await self._watcher.next_chunk(count))
+        taken: list[TypedEntry[T] | None] = []
+        while self._waiting and len(taken) < count:
+            entry = self._waiting.popleft()
+            try:
+                taken.append(None if entry is None else self._decode(entry))
+            except CodecFailed:
+                if not taken:
+                    raise
+                # Those before it are handed out first.
+                self._waiting.appendleft(entry)
+                break
+        return taken
+
+    async def stop(self) -> None:
+        """End the watch; entries that were not taken are given up."""
+        self._waiting.clear()
+        await self._watcher.stop()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()

@@ -7,10 +7,14 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, Self
 
+from jetspark.client.chunk_callback import ChunkCallback, ItemCallback
 from jetspark.client.jetstream.kv.backend import Stored, WatchSource
 from jetspark.client.jetstream.kv.entry import Entry, Operation
+from jetspark.client.thread_callback import Report
 
 CHUNK_MAX: Final = 256
+
+EntryCallback = ItemCallback[Entry | None]
 
 
 class KeyWatcher:
@@ -18,7 +22,7 @@ class KeyWatcher:
 
     None says that everything that was there when the watch began has been seen; it always comes,
     at once when there is nothing. Made by ``KeyValue.watch``; end it with ``stop`` or
-    ``async with``.
+    ``async with``. A watch with a callback is not iterated over.
     """
 
     def __init__(
@@ -36,22 +40,32 @@ class KeyWatcher:
         self._items: deque[Entry | None] = deque()
         self._told = False
         self._stopped = False
+        self._calling: ChunkCallback[Entry | None] | None = None
 
     @property
     def initial_done(self) -> bool:
         """Whether the end of the initial data was handed out."""
         return self._told and None not in self._items
 
+    def call(self, callback: EntryCallback, report: Report) -> None:
+        """Hand everything to a callback; for ``KeyValue.watch``."""
+        self._calling = ChunkCallback(self._next_chunk, callback, report)
+
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Entry | None:
+        self._check_mine()
         if not self._items and not await self._fill(CHUNK_MAX):
             raise StopAsyncIteration
         return self._items.popleft()
 
     async def next_chunk(self, count: int) -> list[Entry | None]:
         """Wait for an entry, then return what is there, up to ``count``; empty at the end."""
+        self._check_mine()
+        return await self._next_chunk(count)
+
+    async def _next_chunk(self, count: int) -> list[Entry | None]:
         if not self._items and not await self._fill(count):
             return []
         return [self._items.popleft() for _ in range(min(count, len(self._items)))]
@@ -72,6 +86,8 @@ class KeyWatcher:
         self._items.clear()
         self._on_stop(self)
         await self._source.stop()
+        if self._calling is not None:
+            await self._calling.wait()
 
     async def __aenter__(self) -> Self:
         return self
@@ -83,6 +99,10 @@ class KeyWatcher:
         traceback: TracebackType | None,
     ) -> None:
         await self.stop()
+
+    def _check_mine(self) -> None:
+        if self._calling is not None:
+            raise ValueError("the callback of this watch takes its entries: watch without one")
 
     async def _fill(self, count: int) -> bool:
         """Get entries; False at the end."""

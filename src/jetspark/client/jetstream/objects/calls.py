@@ -56,3 +56,4 @@ class ObjectCalls:
             await self._api.call(verb, None, STREAM_DELETE, timeout=timeout)
         except StreamNotFound:
             raise BucketNotFound(bucket) from None
+        self._high_water.forget(object_stream_name(bucket))

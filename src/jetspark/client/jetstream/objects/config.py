@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from jetspark.api.enums import Compression, Discard, Storage
-from jetspark.api.stream import Placement, StreamConfig
+from jetspark.api.stream import Placement, StreamConfig, StreamSource
 from jetspark.client.jetstream.kv.config import check_bucket
 from jetspark.units import ByteCount, Nanoseconds, minutes
 
@@ -24,6 +24,7 @@ class ObjectStoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     storage: Storage = Storage.FILE
     replicas: int = 1
     placement: Placement | None = None
+    mirror: StreamSource | None = None
     compression: bool = False
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -35,10 +36,16 @@ def object_stream_name(bucket: str) -> str:
 
 def to_stream_config(config: ObjectStoreConfig, level: int) -> StreamConfig:
     """The stream of an object store, for a server of this API level."""
+    source = config.mirror
+    if source is not None and not source.name.startswith(STREAM_PREFIX):
+        source = msgspec.structs.replace(source, name=object_stream_name(source.name))
+    own = (f"$O.{config.bucket}.C.>", f"$O.{config.bucket}.M.>")
     return StreamConfig(
         name=object_stream_name(config.bucket),
         description=config.description,
-        subjects=(f"$O.{config.bucket}.C.>", f"$O.{config.bucket}.M.>"),
+        subjects=own if source is None else (),
+        mirror=source,
+        mirror_direct=source is not None,
         max_age=config.ttl,
         max_bytes=config.max_bytes or ByteCount(-1),
         storage=config.storage,
@@ -49,7 +56,7 @@ def to_stream_config(config: ObjectStoreConfig, level: int) -> StreamConfig:
         allow_direct=True,
         duplicate_window=min(config.ttl or DUPLICATE_WINDOW, DUPLICATE_WINDOW),
         compression=Compression.S2 if config.compression else Compression.NONE,
-        allow_batched=level >= BATCHED_LEVEL,
+        allow_batched=level >= BATCHED_LEVEL and source is None,
         metadata=config.metadata,
     )
 
@@ -64,6 +71,7 @@ def from_stream_config(config: StreamConfig) -> ObjectStoreConfig:
         storage=config.storage,
         replicas=config.num_replicas,
         placement=config.placement,
+        mirror=config.mirror,
         compression=config.compression is not Compression.NONE,
         metadata={
             key: text

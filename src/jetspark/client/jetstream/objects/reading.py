@@ -112,7 +112,7 @@ class ObjectReader:
             async with asyncio.timeout(self._timeout):
                 if not self._started:
                     self._started = True
-                    await source.start()
+                    await source.start(timeout=self._timeout)
                 stored = await source.next_chunk(CHUNKS_AT_ONCE)
         except TimeoutError:
             raise RequestTimeout(

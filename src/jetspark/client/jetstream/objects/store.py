@@ -10,13 +10,10 @@ import msgspec
 
 from jetspark.api.stream import (
     STREAM_INFO,
-    STREAM_PURGE,
     STREAM_UPDATE,
-    PurgeRequest,
     StreamInfo,
 )
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.direct_get import make_request
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import WatchPlan
 from jetspark.client.jetstream.kv.follow import Follow
@@ -28,28 +25,23 @@ from jetspark.client.jetstream.objects.info import (
     ObjectLink,
     ObjectOptions,
     ObjectStoreStatus,
-    decode_info,
-    encode_info,
-    encode_name,
 )
+from jetspark.client.jetstream.objects.meta import MetaMessages
 from jetspark.client.jetstream.objects.reading import ObjectReader, Progress
-from jetspark.client.jetstream.objects.watching import ObjectWatcher, info_pages
+from jetspark.client.jetstream.objects.watching import ObjectCallback, ObjectWatcher, info_pages
 from jetspark.client.jetstream.objects.writing import ChunkWriter
-from jetspark.client.jetstream.publish import publish_headers, read_ack
 from jetspark.client.jetstream.streams import Stream
 from jetspark.client.pager import Pager
 from jetspark.errors import (
     BadName,
     BucketNotFound,
     Error,
-    MessageNotFound,
     NotSupported,
     ObjectNotFound,
     StreamNotFound,
 )
 
 LINKS_MAX: Final = 8  # links that are followed, one to the next
-ROLLUP: Final = publish_headers({"Nats-Rollup": "sub"}, "", None, None)
 
 
 class ObjectStore:
@@ -61,14 +53,23 @@ class ObjectStore:
         self._bucket = info.config.name.removeprefix(STREAM_PREFIX)
         self._high_water = high_water
         self._stream = Stream(api, info, high_water)
-        # Released servers map $KV over a domain's prefix, and not $O: as their clients do, objects
-        # are published to their own subjects everywhere.
-        self._prefix = f"$O.{self._bucket}"
+        # A mirror holds its origin's subjects, and writes go to the origin. Released servers map
+        # $KV over a domain's prefix, and not $O: as their clients do, objects are published to
+        # their own subjects everywhere.
+        mirror = info.config.mirror
+        self._home = (mirror.name if mirror else info.config.name).removeprefix(STREAM_PREFIX)
+        self._prefix = f"$O.{self._home}"
+        self._meta = MetaMessages(self._stream, self._prefix, high_water)
 
     @property
     def bucket(self) -> str:
         """The name of the object store."""
         return self._bucket
+
+    @property
+    def buckets(self) -> frozenset[str]:
+        """The names of the store whose objects these are: its own, and that of its origin."""
+        return frozenset((self._bucket, self._home))
 
     # Objects.
 
@@ -93,38 +94,38 @@ class ObjectStore:
         check_name(name)
         if chunk_size < 1:
             raise ValueError(f"chunk_size={chunk_size}: expected at least 1 byte")
-        replaced = await self._find(name, 0, timeout)
+        replaced = await self._meta.find(name, timeout=timeout)
         nuid = self._api.nuid.next()
-        subject = f"{self._prefix}.C.{nuid}"
         writer = ChunkWriter(
-            self._api, subject, fast=self._info.config.allow_batched, timeout=timeout
+            self._api,
+            f"{self._prefix}.C.{nuid}",
+            fast=self._info.config.allow_batched,
+            timeout=timeout,
         )
         try:
             await writer.write(data, chunk_size, progress)
-            stored = await self._write_info(
+            stored, replaced = await self._meta.replace(
                 ObjectInfo(
                     name=name,
                     description=description,
                     headers=dict(headers) if headers else None,
                     metadata=dict(metadata) if metadata else None,
                     options=ObjectOptions(max_chunk_size=chunk_size),
-                    bucket=self._bucket,
+                    bucket=self._home,
                     nuid=nuid,
                     size=writer.size,
                     chunks=writer.chunks,
                     digest=writer.digest.text(),
                 ),
-                timeout,
+                replaced,
+                timeout=timeout,
             )
         except BaseException:
             # Also when it is cancelled: what was stored is of no use to anybody.
-            with suppress(Error):
-                await writer.abandon()
-            with suppress(Error):
-                await self._purge_chunks(nuid, timeout)
+            await self._give_up(name, nuid, writer, timeout)
             raise
         if replaced is not None and replaced.nuid and not replaced.deleted:
-            await self._purge_chunks(replaced.nuid, timeout)
+            await self._meta.purge_chunks(replaced.nuid, timeout=timeout)
         return stored
 
     async def get(
@@ -157,6 +158,8 @@ class ObjectStore:
         Links are followed. With ``min_last_seq`` (a ``seq`` of ``put`` or ``watch``) the copies
         that answer have reached that sequence (ADR-53).
         """
+        if start < 0 or (length is not None and length < 0):
+            raise ValueError(f"start={start}, length={length}: expected bytes from 0 on")
         info = await self.info(name, min_last_seq=min_last_seq, timeout=timeout)
         store: ObjectStore = self
         for _ in range(LINKS_MAX):
@@ -167,23 +170,25 @@ class ObjectStore:
                 raise NotSupported(
                     f"object {name!r} links to the store {link.bucket!r} as a whole: open that one"
                 )
-            if link.bucket != store.bucket:
+            if link.bucket not in store.buckets:
                 store = await self._other(link.bucket, timeout)
-            info = await store.info(link.name, timeout=timeout)
-        end = info.size if length is None else min(start + length, info.size)
-        if start < 0 or (length is not None and length < 0):
-            raise ValueError(f"start={start}, length={length}: expected bytes from 0 on")
-        if store is not self:
-            return await store.open(
-                info.name, start=start, length=length, progress=progress, timeout=timeout
+            # Sequences are those of one store: another one is not asked for ours.
+            wanted = min_last_seq if store is self else 0
+            info = await store.info(link.name, min_last_seq=wanted, timeout=timeout)
+        else:
+            raise NotSupported(
+                f"object {name!r} leads from link to link, more than {LINKS_MAX}: to a circle?"
             )
-        return self._reader(info, min(start, end), end, min_last_seq, progress, timeout)
+        end = info.size if length is None else min(start + length, info.size)
+        return store.reader_of(
+            info, min(start, end), end, min_last_seq if store is self else 0, progress, timeout
+        )
 
     async def info(
         self, name: str, *, min_last_seq: int = 0, timeout: float | None = None
     ) -> ObjectInfo:
         """What is known about an object; ObjectNotFound when there is none."""
-        found = await self._find(check_name(name), min_last_seq, timeout)
+        found = await self._meta.find(check_name(name), min_last_seq, timeout=timeout)
         if found is None or found.deleted:
             raise ObjectNotFound(self._bucket, name)
         return found
@@ -202,7 +207,7 @@ class ObjectStore:
         info = await self.info(name, timeout=timeout)
         target = check_name(new_name) if new_name is not None else name
         if target != name:
-            taken = await self._find(target, 0, timeout)
+            taken = await self._meta.find(target, timeout=timeout)
             if taken is not None and not taken.deleted:
                 raise ValueError(f"an object called {target!r} exists: delete it first")
         changed = msgspec.structs.replace(
@@ -212,18 +217,18 @@ class ObjectStore:
             headers=info.headers if headers is None else dict(headers),
             metadata=info.metadata if metadata is None else dict(metadata),
         )
-        stored = await self._write_info(changed, timeout)
+        stored = await self._meta.write(changed, timeout=timeout)
         if target != name:
-            await self._purge(f"M.{encode_name(name)}", timeout)
+            await self._meta.purge_name(name, timeout=timeout)
         return stored
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
         """Delete an object; a marker tells watchers. ObjectNotFound when there is none."""
         info = await self.info(name, timeout=timeout)
         marker = msgspec.structs.replace(info, deleted=True, size=0, chunks=0, digest="")
-        await self._write_info(marker, timeout)
+        await self._meta.write(marker, timeout=timeout)
         if info.nuid:
-            await self._purge_chunks(info.nuid, timeout)
+            await self._meta.purge_chunks(info.nuid, timeout=timeout)
 
     async def link(
         self, name: str, target: ObjectInfo, *, timeout: float | None = None
@@ -256,14 +261,22 @@ class ObjectStore:
         ignore_deletes: bool = False,
         updates_only: bool = False,
         min_last_seq: int = 0,
+        callback: ObjectCallback | None = None,
+        timeout: float | None = None,
     ) -> ObjectWatcher:
-        """Follow the objects: first what is there, then None, then every change."""
+        """Follow the objects: first what is there, then None, then every change.
+
+        A ``callback`` gets what ``async for`` would give.
+        """
         if updates_only and include_history:
             raise ValueError("updates_only starts now: leave out include_history")
         start = "new" if updates_only else "all" if include_history else "last"
         follow = self._follow_info(msgspec.convert({"start": start}, WatchPlan), min_last_seq)
-        await follow.start()
-        return ObjectWatcher(follow, ignore_deletes=ignore_deletes)
+        await follow.start(timeout=timeout)
+        watcher = ObjectWatcher(follow, ignore_deletes=ignore_deletes)
+        if callback is not None:
+            watcher.call(callback, self._api.core.report)
+        return watcher
 
     async def status(self, *, timeout: float | None = None) -> ObjectStoreStatus:
         """Size and configuration of the store."""
@@ -290,46 +303,35 @@ class ObjectStore:
 
     # Private parts.
 
-    async def _find(
-        self, name: str, min_last_seq: int, timeout: float | None
-    ) -> ObjectInfo | None:
-        request = make_request(
-            last_by_subject=f"{self._prefix}.M.{encode_name(name)}",
-            min_last_seq=max(min_last_seq, self._high_water.wanted(self._stream.name)),
-        )
-        try:
-            message = await self._stream.reader.get(request, self._api.seconds(timeout))
-        except MessageNotFound:
-            return None
-        self._high_water.note(self._stream.name, message.seq)
-        return decode_info(message.data, message.seq, message.time_ns)
-
-    async def _write_info(self, info: ObjectInfo, timeout: float | None) -> ObjectInfo:
-        subject = f"{self._prefix}.M.{encode_name(info.name)}"
-        reply = await self._api.core.ask(
-            self._api.core.literal(subject), ROLLUP, encode_info(info), self._api.seconds(timeout)
-        )
-        ack = read_ack(subject, reply.header_block, reply.data)
-        self._high_water.note(self._stream.name, ack.seq)
-        return msgspec.structs.replace(info, seq=ack.seq)
+    async def _give_up(
+        self, name: str, nuid: str, writer: ChunkWriter, timeout: float | None
+    ) -> None:
+        """Remove the chunks of a put that failed, unless the object is there after all."""
+        with suppress(Error):
+            await writer.abandon()
+        with suppress(Error):
+            # The answer to the meta message may be lost, and not the message.
+            found = await self._meta.find(name, timeout=timeout)
+            if found is None or found.nuid != nuid:
+                await self._meta.purge_chunks(nuid, timeout=timeout)
 
     async def _write_link(self, name: str, link: ObjectLink, timeout: float | None) -> ObjectInfo:
-        found = await self._find(check_name(name), 0, timeout)
+        found = await self._meta.find(check_name(name), timeout=timeout)
         if found is not None and not found.deleted and found.link is None:
             raise ValueError(f"an object called {name!r} exists: delete it before making a link")
         info = ObjectInfo(
             name=name,
-            bucket=self._bucket,
+            bucket=self._home,
             nuid=self._api.nuid.next(),
             options=ObjectOptions(link=link),
         )
-        return await self._write_info(info, timeout)
+        return await self._meta.write(info, timeout=timeout)
 
     def _follow_info(self, plan: WatchPlan, min_last_seq: int) -> Follow:
-        wanted = max(min_last_seq, self._high_water.wanted(self._stream.name))
-        return Follow(self._api, self._stream, f"{self._prefix}.M.", plan, wanted)
+        prefix = f"{self._prefix}.M."
+        return Follow(self._stream.reader, prefix, plan, min_last_seq, self._high_water)
 
-    def _reader(
+    def reader_of(
         self,
         info: ObjectInfo,
         start: int,
@@ -338,10 +340,16 @@ class ObjectStore:
         progress: Progress | None,
         timeout: float | None,
     ) -> ObjectReader:
+        """What reads the bytes from ``start`` to ``end``; for other parts of the client."""
         source: Follow | None = None
         if info.size:
             plan = WatchPlan(filters=(info.nuid,), start="all")
-            source = Follow(self._api, self._stream, f"{self._prefix}.C.", plan, min_last_seq)
+            config = self._info.config
+            if config.num_replicas > 1 or config.mirror is not None:
+                # ADR-53: the meta message may be newer than the copy that serves the chunks.
+                min_last_seq = max(min_last_seq, info.seq)
+            prefix = f"{self._prefix}.C."
+            source = Follow(self._stream.reader, prefix, plan, min_last_seq, self._high_water)
         return ObjectReader(
             info,
             source,
@@ -358,17 +366,6 @@ class ObjectStore:
         except StreamNotFound:
             raise BucketNotFound(bucket) from None
         return ObjectStore(self._api, info, self._high_water)
-
-    async def _purge_chunks(self, nuid: str, timeout: float | None) -> None:
-        await self._purge(f"C.{nuid}", timeout)
-
-    async def _purge(self, tail: str, timeout: float | None) -> None:
-        await self._api.call(
-            f"STREAM.PURGE.{self._stream.name}",
-            PurgeRequest(filter=f"{self._prefix}.{tail}"),
-            STREAM_PURGE,
-            timeout=timeout,
-        )
 
 
 def check_name(name: str) -> str:

@@ -8,10 +8,14 @@ from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import Self
 
+from jetspark.client.chunk_callback import ChunkCallback, ItemCallback
 from jetspark.client.jetstream.kv.backend import Stored
 from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.client.jetstream.objects.info import ObjectInfo, decode_info
+from jetspark.client.thread_callback import Report
 from jetspark.errors import RequestTimeout
+
+ObjectCallback = ItemCallback[ObjectInfo | None]
 
 
 class ObjectWatcher:
@@ -27,17 +31,27 @@ class ObjectWatcher:
         self._items: deque[ObjectInfo | None] = deque()
         self._told = False
         self._stopped = False
+        self._calling: ChunkCallback[ObjectInfo | None] | None = None
+
+    def call(self, callback: ObjectCallback, report: Report) -> None:
+        """Hand everything to a callback; for ``ObjectStore.watch``."""
+        self._calling = ChunkCallback(self._next_chunk, callback, report)
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ObjectInfo | None:
+        self._check_mine()
         if not self._items and not await self._fill():
             raise StopAsyncIteration
         return self._items.popleft()
 
     async def next_chunk(self, count: int) -> list[ObjectInfo | None]:
         """Wait for a change, then return what is there, up to ``count``; empty at the end."""
+        self._check_mine()
+        return await self._next_chunk(count)
+
+    async def _next_chunk(self, count: int) -> list[ObjectInfo | None]:
         if not self._items and not await self._fill():
             return []
         return [self._items.popleft() for _ in range(min(count, len(self._items)))]
@@ -47,6 +61,12 @@ class ObjectWatcher:
         self._stopped = True
         self._items.clear()
         await self._follow.stop()
+        if self._calling is not None:
+            await self._calling.wait()
+
+    def _check_mine(self) -> None:
+        if self._calling is not None:
+            raise ValueError("the callback of this watch takes the changes: watch without one")
 
     async def __aenter__(self) -> Self:
         return self
@@ -85,7 +105,7 @@ def read_info(stored: Stored) -> ObjectInfo:
 
 async def info_pages(follow: Follow, timeout: float) -> AsyncGenerator[list[ObjectInfo], None]:
     """What is there now, without deleted objects; ``timeout`` bounds the wait for each part."""
-    await follow.start()
+    await follow.start(timeout=timeout)
     try:
         while not follow.initial_done:
             try:

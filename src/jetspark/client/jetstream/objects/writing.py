@@ -77,7 +77,7 @@ class ChunkWriter:
     async def _write_window(
         self, data: ObjectData, chunk_size: int, progress: Progress | None
     ) -> None:
-        window = self._window = PublishWindow(self._api.core, CHUNKS_IN_FLIGHT, None)
+        window = self._window = PublishWindow(self._api, CHUNKS_IN_FLIGHT, None)
         waiting: deque[AckFuture] = deque()
         async for chunk in chunks_of(data, chunk_size):
             waiting.append(await window.publish(self._subject, b"", chunk, self._timeout))

@@ -92,6 +92,8 @@ def settle(wanted: Wanted) -> Wanted:
             f"subject {wanted.subject!r} and config.filter_subject {config.filter_subject!r} "
             "differ: give one"
         )
+    if wanted.pull:
+        _check_pull(wanted)
     if queue and (config.idle_heartbeat or config.flow_control):
         raise SubscribeRefused(
             "a queue subscription cannot have heartbeats or flow control: the server would send "
@@ -105,8 +107,6 @@ def settle(wanted: Wanted) -> Wanted:
         raise SubscribeRefused(
             f"consumer {wanted.consumer!r} (to bind to) and durable {durable!r} differ: give one"
         )
-    if wanted.pull:
-        _check_pull(wanted)
     if queue and not wanted.consumer and not durable:
         # ADR-15, "Queue name": otherwise every member would get a consumer of its own.
         durable = queue
@@ -126,11 +126,18 @@ def _check_pull(wanted: Wanted) -> None:
             f"a pull subscription needs ack policy explicit, not {policy.value}: leave it out, or "
             "use stream.create_consumer"
         )
-    if wanted.config.deliver_subject:
-        raise SubscribeRefused(
-            f"a pull subscription has no deliver_subject ({wanted.config.deliver_subject!r} was "
-            "given): leave it out, or use js.subscribe"
-        )
+    config = wanted.config
+    for name, given in (
+        ("deliver_subject", config.deliver_subject),
+        ("deliver_group", config.deliver_group),
+        ("flow_control", config.flow_control),
+        ("idle_heartbeat", config.idle_heartbeat),
+    ):
+        if given:
+            raise SubscribeRefused(
+                f"a pull subscription has no {name} ({given!r} was given): leave it out, or use "
+                "js.subscribe"
+            )
 
 
 def plan(wanted: Wanted, found: ConsumerInfo | None) -> Plan:

@@ -1,0 +1,307 @@
+"""`jetspark stream export`: messages of a stream into files, over the bulk scan of any server."""
+
+import heapq
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from jetspark import sync
+from jetspark.api.base import encode
+from jetspark.cli.stream_files import (
+    MANIFEST,
+    ExportRefused,
+    Manifest,
+    Writer,
+    part_path,
+    parts_of,
+    read_manifest,
+    whole_file,
+    write_manifest,
+    writer_of,
+)
+from jetspark.cli.stream_ndjson import NdjsonWriter
+from jetspark.cli.stream_rows import Rows
+from jetspark.client.jetstream.scan import ScanChunk
+from jetspark.errors import (
+    AuthorizationFailed,
+    ConnectFailed,
+    ConnectionClosed,
+    MessageNotFound,
+    RequestTimeout,
+)
+from jetspark.units import format_rfc3339
+
+# A scan that loses its server goes on from where it was: tries without a message in between.
+RETRIES_MAX: Final = 5
+RETRY_DELAY_S: Final = 0.5
+_MERGED_ROWS: Final = 1_000
+
+Progress = Callable[[int], None]
+
+
+class ExportRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line asked for."""
+
+    stream: str
+    target: Path
+    format: str
+    subjects: tuple[str, ...] = ()
+    first: int | None = None
+    last: int | None = None
+    since_ns: int | None = None
+    batch: int = 5000
+    rows_per_file: int = 1_000_000
+    force: bool = False
+    resume: bool = False
+
+
+class ExportSummary(msgspec.Struct, kw_only=True):
+    """What was done, as `--json` shows it."""
+
+    stream: str
+    first: int
+    last: int
+    messages: int = 0
+    bytes: int = 0
+    files: list[str] = []
+    seconds: float = 0.0
+
+
+class Export:
+    """One run of the command."""
+
+    def __init__(self, jetstream: sync.JetStream, request: ExportRequest) -> None:
+        self._request = request
+        self._stream = jetstream.stream(request.stream)
+        self._info = self._stream.info()
+        self.first, self.last = self._range()
+        self._summary = ExportSummary(stream=request.stream, first=self.first, last=self.last)
+
+    def run(self, progress: Progress) -> ExportSummary:
+        """Write everything; ``progress`` hears how far in sequences it got."""
+        begun = time.monotonic()
+        target = self._request.target
+        if str(target) == "-":
+            self._write(NdjsonWriter(sys.stdout.buffer), self.first, progress)
+            sys.stdout.buffer.flush()
+        elif is_folder(target):
+            self._run_folder(target, progress)
+        else:
+            self._run_file(target, progress)
+        self._summary.seconds = round(time.monotonic() - begun, 3)
+        return self._summary
+
+    def _run_file(self, target: Path, progress: Progress) -> None:
+        if self._request.resume:
+            raise ExportRefused("--resume goes on with a folder of parts; a file is written anew")
+        if not target.parent.is_dir():
+            raise ExportRefused(f"there is no folder {target.parent}: make it first")
+        with whole_file(target, replace=self._request.force) as file:
+            writer = writer_of(self._request.format, file, self._metadata())
+            self._write(writer, self.first, progress)
+            writer.finish()
+        self._summary.files.append(str(target))
+
+    def _run_folder(self, folder: Path, progress: Progress) -> None:
+        manifest = self._begin_folder(folder)
+        at = manifest.first
+        done = parts_of(folder)
+        if done:
+            at = done[-1][1] + 1
+            progress(done[-1][1])
+        source = self._chunks(at)
+        pending = next(source, None)
+        while pending is not None:
+            end, pending = self._write_part(folder, at, pending, source, progress)
+            at = end + 1
+        manifest.last, manifest.complete = self.last, True
+        write_manifest(folder, manifest)
+
+    def _begin_folder(self, folder: Path) -> Manifest:
+        request, info = self._request, self._info
+        folder.mkdir(parents=True, exist_ok=True)
+        manifest = Manifest(
+            stream=request.stream,
+            created=format_rfc3339(info.created),
+            format=request.format,
+            subjects=list(request.subjects),
+            first=self.first,
+            last=self.last,
+            complete=False,
+            config=msgspec.Raw(encode(info.config)),
+        )
+        found = read_manifest(folder)
+        if found is None:
+            if any(folder.iterdir()):
+                raise ExportRefused(f"{folder} is not empty and no export: choose another folder")
+        elif not request.resume:
+            raise ExportRefused(
+                f"{folder} holds an export of stream {found.stream}: --resume goes on with it, "
+                "or choose another folder"
+            )
+        else:
+            _check_same(folder, found, manifest)
+            manifest.first = found.first
+        write_manifest(folder, manifest)
+        return manifest
+
+    def _write_part(
+        self,
+        folder: Path,
+        first: int,
+        pending: Rows,
+        source: Iterator[Rows],
+        progress: Progress,
+    ) -> tuple[int, Rows | None]:
+        """Write one part; the last sequence it covers, and the rows behind it."""
+        rows: Rows | None = pending
+        count, end = 0, first
+        path = folder / f"part-{first:020d}"
+        with whole_file(path, replace=True) as file:
+            writer = writer_of(self._request.format, file, self._metadata())
+            while rows is not None and count < self._request.rows_per_file:
+                writer.write(rows)
+                count += len(rows)
+                end = rows.sequences[-1]
+                self._count(rows, progress)
+                rows = next(source, None)
+            writer.finish()
+        if rows is None:
+            end = self.last
+        final = part_path(folder, first, end, self._request.format)
+        path.replace(final)
+        self._summary.files.append(str(final))
+        return end, rows
+
+    def _write(self, writer: Writer, first: int, progress: Progress) -> None:
+        for rows in self._chunks(first):
+            writer.write(rows)
+            self._count(rows, progress)
+        progress(self.last)
+
+    def _count(self, rows: Rows, progress: Progress) -> None:
+        self._summary.messages += len(rows)
+        self._summary.bytes += sum(map(len, rows.payloads))
+        progress(rows.sequences[-1])
+
+    def _chunks(self, first: int) -> Iterator[Rows]:
+        name = self._request.stream
+        request = self._request
+        for chunk in scan_in_order(
+            self._stream, first, self.last, request.subjects, request.batch
+        ):
+            yield Rows(
+                [name] * len(chunk),
+                chunk.sequences,
+                chunk.times,
+                chunk.subjects,
+                chunk.payloads,
+                chunk.headers,
+            )
+
+    def _range(self) -> tuple[int, int]:
+        """Return the first and the last sequence to read; the first is higher for nothing."""
+        request, state = self._request, self._info.state
+        last = state.last_seq
+        if request.last is not None:
+            if request.last > last:
+                raise ExportRefused(
+                    f"--last {request.last}: stream {request.stream} ends at {last}; "
+                    "without --last everything is exported that it has now"
+                )
+            last = request.last
+        first = max(request.first or 1, state.first_seq, 1)
+        if request.since_ns is not None:
+            # A far future is beyond what nats-server compares rightly.
+            if request.since_ns > int(state.last_ts):
+                return last + 1, last
+            try:
+                found = self._stream.get_msg(start_time=request.since_ns, min_last_seq=last)
+            except MessageNotFound:
+                return last + 1, last
+            first = max(first, found.seq)
+        return first, last
+
+    def _metadata(self) -> dict[str, str]:
+        return {
+            "jetspark.stream": self._request.stream,
+            "jetspark.config": encode(self._info.config).decode(),
+        }
+
+
+def is_folder(target: Path) -> bool:
+    """Say whether a target is a folder of parts: one that exists, or a name without ending."""
+    return target.is_dir() or (not target.exists() and not target.suffix)
+
+
+def scan_in_order(
+    stream: sync.Stream, first: int, last: int, subjects: Sequence[str], batch: int
+) -> Iterator[ScanChunk]:
+    """Yield the messages of a range by sequence, whatever the number of filters."""
+    if len(subjects) <= 1:
+        yield from _scan(stream, first, last, tuple(subjects), batch)
+        return
+    each = [_single(_scan(stream, first, last, (subject,), batch)) for subject in subjects]
+    chunk = ScanChunk([], [], [], [], [])
+    for seq, moment, subject, payload, block in heapq.merge(*each):
+        chunk.sequences.append(seq)
+        chunk.times.append(moment)
+        chunk.subjects.append(subject)
+        chunk.payloads.append(payload)
+        chunk.headers.append(block)
+        if len(chunk) == _MERGED_ROWS:
+            yield chunk
+            chunk = ScanChunk([], [], [], [], [])
+    if len(chunk):
+        yield chunk
+
+
+def _single(chunks: Iterator[ScanChunk]) -> Iterator[tuple[int, int, str, bytes, bytes]]:
+    for chunk in chunks:
+        yield from zip(
+            chunk.sequences,
+            chunk.times,
+            chunk.subjects,
+            chunk.payloads,
+            chunk.headers,
+            strict=True,
+        )
+
+
+def _scan(
+    stream: sync.Stream, first: int, last: int, filters: tuple[str, ...], batch: int
+) -> Iterator[ScanChunk]:
+    failures = 0
+    while first <= last:
+        try:
+            for chunk in stream.scan(first, last, filters=filters, batch=batch):
+                first = chunk.sequences[-1] + 1
+                failures = 0
+                yield chunk
+        except AuthorizationFailed:
+            raise
+        except (ConnectionClosed, ConnectFailed, RequestTimeout):
+            failures += 1
+            if failures > RETRIES_MAX:
+                raise
+            time.sleep(RETRY_DELAY_S * failures)
+        else:
+            return
+
+
+def _check_same(folder: Path, found: Manifest, asked: Manifest) -> None:
+    for name in ("stream", "created", "format", "subjects"):
+        was, now = getattr(found, name), getattr(asked, name)
+        if was != now:
+            raise ExportRefused(
+                f"--resume: {folder / MANIFEST} says {name} {_shown(was)}, and this is "
+                f"{_shown(now)}: choose another folder"
+            )
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(value) or "all" if isinstance(value, list) else str(value)

@@ -1,0 +1,141 @@
+"""Export files on disk: whole under their final name or not there at all; folders of parts."""
+
+import contextlib
+import itertools
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+from jetspark.cli.stream_ndjson import NdjsonWriter, read_ndjson
+from jetspark.cli.stream_parquet import ParquetWriter, read_metadata, read_parquet
+from jetspark.cli.stream_rows import Rows
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where two exports to one name are the user's to avoid
+    fcntl = None  # type: ignore[assignment]
+
+FORMATS: Final = ("parquet", "ndjson")
+MANIFEST: Final = "export.json"
+_PART: Final = re.compile(r"part-(\d{20})-(\d{20})\.(parquet|ndjson)")
+
+Writer = NdjsonWriter | ParquetWriter
+
+
+class ExportRefused(Exception):
+    """An export or import that cannot begin or go on; the text says what to do."""
+
+
+class Manifest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a folder of parts holds: written first, and again when it is complete."""
+
+    version: int = 1
+    stream: str
+    created: str
+    format: str
+    subjects: list[str]
+    first: int
+    last: int
+    complete: bool
+    config: msgspec.Raw
+
+
+@contextmanager
+def whole_file(path: Path, *, replace: bool) -> Iterator[BinaryIO]:
+    """Lend a file that gets its name, synced, when the block ends without an exception.
+
+    Until then it is `.NAME.partial` beside it, which the next try uses again.
+    """
+    if path.exists() and not replace:
+        raise ExportRefused(f"{path} exists: choose another name, or --force replaces it")
+    partial = path.with_name(f".{path.name}.partial")
+    with partial.open("ab") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ExportRefused(f"another process is writing {partial}: let it end") from None
+        file.truncate(0)
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            partial.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                partial.unlink()
+            raise
+    _sync_folder(path.parent)
+
+
+def writer_of(kind: str, file: BinaryIO, metadata: dict[str, str]) -> Writer:
+    """Return what writes messages in a format."""
+    return ParquetWriter(file, metadata) if kind == "parquet" else NdjsonWriter(file)
+
+
+def part_path(folder: Path, first: int, last: int, kind: str) -> Path:
+    """Return the name of the part that covers a range of sequences."""
+    return folder / f"part-{first:020d}-{last:020d}.{kind}"
+
+
+def parts_of(folder: Path) -> list[tuple[int, int, Path]]:
+    """Return the parts of a folder in order; ``ExportRefused`` when one is missing between."""
+    found = []
+    for path in folder.iterdir():
+        name = _PART.fullmatch(path.name)
+        if name is not None:
+            found.append((int(name[1]), int(name[2]), path))
+    found.sort()
+    for (_, end, path), (begin, _, _) in itertools.pairwise(found):
+        if begin != end + 1:
+            raise ExportRefused(f"{folder}: what follows {path.name} is missing")
+    return found
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """Return what a folder says of itself; None where it says nothing."""
+    try:
+        text = (folder / MANIFEST).read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        return msgspec.json.decode(text, type=Manifest)
+    except msgspec.MsgspecError as error:
+        raise ExportRefused(f"{folder / MANIFEST} is no manifest of an export: {error}") from None
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write what a folder holds, at once."""
+    text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
+    with whole_file(folder / MANIFEST, replace=True) as file:
+        file.write(text + b"\n")
+
+
+def read_rows(path: Path) -> Iterator[Rows]:
+    """Yield the messages of an export file; the first bytes say which kind it is."""
+    with path.open("rb") as file:
+        head = file.read(4)
+    return read_parquet(path) if head == b"PAR1" else read_ndjson(path)
+
+
+def saved_config(path: Path) -> bytes | None:
+    """Return the configuration of the stream a file was exported from, if it was noted."""
+    with path.open("rb") as file:
+        if file.read(4) != b"PAR1":
+            return None
+    text = read_metadata(path).get("jetspark.config")
+    return None if text is None else text.encode()
+
+
+def _sync_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # a rename that some file systems cannot sync
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,309 @@
+"""`jetspark stream import`: messages out of export files into a stream of any server.
+
+Each message gets the id `import:<stream>:<sequence>:<time>` of where it came from. A repeat is
+dropped by the server within its duplicate window; before that, the ids that the stream already
+holds are read, so that a repeat stores nothing twice whatever the delay.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from jetspark import sync
+from jetspark.api.base import decoder
+from jetspark.api.stream import StreamConfig
+from jetspark.cli.stream_files import (
+    ExportRefused,
+    parts_of,
+    read_manifest,
+    read_rows,
+    saved_config,
+)
+from jetspark.cli.stream_rows import Rows
+from jetspark.errors import (
+    AuthorizationFailed,
+    BatchIncomplete,
+    ConnectFailed,
+    ConnectionClosed,
+    NoResponders,
+    RequestTimeout,
+    StreamNotFound,
+    TemporarilyUnavailable,
+    TooManyBatches,
+    TooManyRequests,
+)
+from jetspark.headers import names
+from jetspark.headers.block import (
+    append_lines,
+    find_value,
+    has_nats_headers,
+    remove_header,
+    remove_headers_starting,
+)
+from jetspark.subjects.match import matches
+from jetspark.sync.bulk import publish_columns
+
+RETRIES_MAX: Final = 5
+RETRY_DELAY_S: Final = 0.5
+_IN_FLIGHT: Final = 4_000
+_ID_PREFIX: Final = b"import:"
+_TRANSIENT: Final = (
+    ConnectionClosed,
+    ConnectFailed,
+    RequestTimeout,
+    BatchIncomplete,
+    TooManyBatches,
+    TooManyRequests,
+    TemporarilyUnavailable,
+    NoResponders,
+)
+# Orders to the stream that took the message first; given again they would refuse or remove.
+_ORDERS: Final = (names.MSG_ID, names.ROLLUP, names.INCR, names.FAST_BATCH_ID, names.FLOW)
+_ORDER_PREFIXES: Final = (names.EXPECTED_PREFIX, b"Nats-Batch-")
+
+Progress = Callable[[int], None]
+
+
+class ImportRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line asked for."""
+
+    stream: str
+    sources: tuple[Path, ...]
+    create: bool = False
+    incomplete: bool = False
+    timeout: float = 5.0
+
+
+class ImportSummary(msgspec.Struct, kw_only=True):
+    """What was done, as `--json` shows it."""
+
+    stream: str
+    messages: int = 0
+    already_there: int = 0
+    bytes: int = 0
+    last_seq: int = 0
+    files: list[str] = []
+    seconds: float = 0.0
+
+
+class Import:
+    """One run of the command."""
+
+    def __init__(self, jetstream: sync.JetStream, request: ImportRequest) -> None:
+        self._jetstream = jetstream
+        self._request = request
+        self.files = [path for source in request.sources for path in self._files(source)]
+        if not self.files:
+            raise ExportRefused("there is no file to import")
+        self._stream = self._open()
+        self._config = self._stream.info().config
+        self._check_config()
+        self._known_subjects: set[str] = set()
+        self._rows_before = 0
+        self._summary = ImportSummary(stream=request.stream)
+
+    def run(self, progress: Progress) -> ImportSummary:
+        """Store everything that is not there yet; ``progress`` hears how many bytes were read."""
+        begun = time.monotonic()
+        stored = self._stored_ids()
+        read = 0
+        for path in self.files:
+            self._rows_before = 0
+            for rows in read_rows(path):
+                self._take(rows, stored)
+                self._rows_before += len(rows)
+            read += path.stat().st_size
+            progress(read)
+            self._summary.files.append(str(path))
+        self._summary.last_seq = self._stream.info().state.last_seq
+        self._summary.seconds = round(time.monotonic() - begun, 3)
+        return self._summary
+
+    def _take(self, rows: Rows, stored: set[bytes]) -> None:
+        self._check_subjects(rows)
+        headers = [self._block(rows, row) for row in range(len(rows))]
+        new = [
+            row
+            for row, block in enumerate(headers)
+            if not stored or find_value(block, names.MSG_ID) not in stored
+        ]
+        self._summary.already_there += len(rows) - len(new)
+        if not new:
+            return
+        subjects = [rows.subjects[row] for row in new]
+        payloads = [rows.payloads[row] for row in new]
+        self._send(subjects, payloads, [headers[row] for row in new])
+        self._summary.messages += len(new)
+        self._summary.bytes += sum(map(len, payloads))
+
+    def _block(self, rows: Rows, row: int) -> bytes:
+        """Return the headers a message is stored with: its own, without orders, with our id."""
+        block = rows.headers[row]
+        if block and has_nats_headers(block):
+            for name in _ORDERS:
+                block = remove_header(block, name)
+            for prefix in _ORDER_PREFIXES:
+                block = remove_headers_starting(block, prefix)
+            if not self._config.allow_msg_ttl:
+                block = remove_header(block, names.TTL)
+            if not self._config.allow_msg_schedules:
+                block = remove_headers_starting(block, names.SCHEDULE)
+        return append_lines(block, b"%b: %b\r\n" % (names.MSG_ID, self._id(rows, row)))
+
+    def _id(self, rows: Rows, row: int) -> bytes:
+        seq = rows.sequences[row]
+        if seq:
+            source = rows.streams[row].encode("utf-8", "replace")
+            return b"%b%b:%d:%d" % (_ID_PREFIX, source, seq, rows.times[row])
+        # A file of somebody else's: the same content in the same place is the same message.
+        digest = blake2b(rows.payloads[row], digest_size=16)
+        digest.update(rows.headers[row])
+        digest.update(rows.subjects[row].encode("utf-8", "surrogateescape"))
+        where = self._rows_before + row
+        return b"%b:%d:%b" % (_ID_PREFIX, where, digest.hexdigest().encode())
+
+    def _send(self, subjects: list[str], payloads: list[bytes], headers: list[bytes]) -> None:
+        """Store rows; what is transient is tried again with the same ids."""
+        at, failures = 0, 0
+        while at < len(subjects):
+            publisher: sync.FastPublisher | None = None
+            try:
+                if not self._config.allow_batched:
+                    publish_columns(
+                        self._jetstream,
+                        subjects,
+                        payloads,
+                        headers,
+                        max_in_flight=_IN_FLIGHT,
+                        timeout=self._request.timeout,
+                    )
+                    return
+                publisher = self._jetstream.fast_publisher(ack_timeout=self._request.timeout)
+                with publisher:
+                    publisher.extend(subjects[at:], payloads[at:], headers[at:])
+            except AuthorizationFailed:
+                raise
+            except _TRANSIENT:
+                acked = publisher.acked if publisher is not None else 0
+                at += acked
+                failures = 1 if acked else failures + 1
+                if failures > RETRIES_MAX:
+                    raise
+                time.sleep(RETRY_DELAY_S * failures)
+            else:
+                return
+
+    def _stored_ids(self) -> set[bytes]:
+        """Return the ids of what an earlier import stored; a new stream has none."""
+        found: set[bytes] = set()
+        last = self._stream.info().state.last_seq
+        if not last:
+            return found
+        for chunk in self._stream.scan(1, last, columns=("headers",)):
+            for block in chunk.headers:
+                if block and _ID_PREFIX in block:
+                    msg_id = find_value(block, names.MSG_ID)
+                    if msg_id is not None and msg_id.startswith(_ID_PREFIX):
+                        found.add(msg_id)
+        return found
+
+    def _check_subjects(self, rows: Rows) -> None:
+        """Refuse subjects that the stream does not take: nobody would answer for them."""
+        for subject in set(rows.subjects) - self._known_subjects:
+            name = subject.encode("utf-8", "surrogateescape")
+            if not any(matches(name, own.encode()) for own in self._config.subjects):
+                raise ExportRefused(
+                    f"subject {subject!r} is none of stream {self._request.stream}, which takes "
+                    f"{', '.join(self._config.subjects)}"
+                )
+            self._known_subjects.add(subject)
+
+    def _files(self, source: Path) -> Iterator[Path]:
+        if not source.is_dir():
+            if not source.exists():
+                raise ExportRefused(f"there is no file {source}")
+            yield source
+            return
+        manifest = read_manifest(source)
+        if manifest is None:
+            raise ExportRefused(f"{source} is no export: it has no export.json")
+        if not manifest.complete and not self._request.incomplete:
+            raise ExportRefused(
+                f"the export in {source} was cut short: `jetspark stream export --resume` "
+                "finishes it, --incomplete imports what is there"
+            )
+        parts = parts_of(source)
+        if parts and parts[0][0] != manifest.first:
+            raise ExportRefused(f"{source}: the first part is missing")
+        for _, _, path in parts:
+            yield path
+
+    def _open(self) -> sync.Stream:
+        request = self._request
+        try:
+            return self._jetstream.stream(request.stream)
+        except StreamNotFound:
+            if not request.create:
+                raise ExportRefused(
+                    f"there is no stream {request.stream}: create it, or --create makes one as "
+                    "the exported one was"
+                ) from None
+        config = self._saved()
+        if config is None:
+            raise ExportRefused(
+                "--create: these files do not say how their stream was configured (folders and "
+                "Parquet files of `jetspark stream export` do): create the stream first"
+            )
+        return self._jetstream.create_stream(_own_config(config, request.stream))
+
+    def _saved(self) -> bytes | None:
+        for source in self._request.sources:
+            if source.is_dir():
+                manifest = read_manifest(source)
+                found = None if manifest is None else bytes(manifest.config)
+            else:
+                found = saved_config(source)
+            if found is not None:
+                return found
+        return None
+
+    def _check_config(self) -> None:
+        config = self._config
+        reason = ""
+        if config.mirror is not None:
+            reason = "is a mirror, which takes no messages"
+        elif config.sealed:
+            reason = "is sealed, which takes no messages"
+        elif config.allow_msg_counter:
+            reason = "counts: its values cannot be imported, only added up again"
+        elif config.no_ack:
+            reason = "has no_ack on: nobody could tell what was stored"
+        if reason:
+            raise ExportRefused(f"stream {self._request.stream} {reason}")
+
+
+def _own_config(saved: bytes, name: str) -> StreamConfig:
+    """Return the configuration for a new stream: that of the old one, taking messages itself."""
+    try:
+        config = decoder(StreamConfig).decode(saved)
+    except msgspec.MsgspecError as error:
+        raise ExportRefused(
+            f"--create: the configuration in the export is none: {error}"
+        ) from None
+    if config.mirror is not None or not config.subjects:
+        raise ExportRefused(
+            "--create: the exported stream had no subjects of its own (a mirror): "
+            "create the stream first"
+        )
+    metadata = {
+        key: value
+        for key, value in config.metadata.items()
+        if not key.startswith(("_nats.", "_jetspark."))
+    }
+    return msgspec.structs.replace(
+        config, name=name, sources=(), sealed=False, first_seq=0, placement=None, metadata=metadata
+    )

@@ -1,0 +1,113 @@
+"""Export files of one line of JSON for each message, as `jetspark doctor export` writes them."""
+
+import base64
+import binascii
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from jetspark.cli.stream_rows import (
+    Rows,
+    UnreadableRow,
+    headers_of,
+    named_headers,
+    subject_of,
+    subject_text,
+)
+from jetspark.units import format_rfc3339, parse_rfc3339
+
+_ROWS_MAX: Final = 5_000
+_BYTES_MAX: Final = 8 * 1024 * 1024
+_ENCODE: Final = msgspec.json.Encoder().encode
+_DECODE: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class NdjsonWriter:
+    """Writes messages as lines."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, rows: Rows) -> None:
+        """Append messages."""
+        lines = []
+        for row in range(len(rows)):
+            text, exact = subject_text(rows.subjects[row])
+            line: dict[str, Any] = {
+                "stream": rows.streams[row],
+                "seq": rows.sequences[row],
+                "time": format_rfc3339(rows.times[row]),
+                "subject": text,
+            }
+            if exact is not None:
+                line["subject_bytes"] = base64.b64encode(exact).decode()
+            block = rows.headers[row]
+            if block:
+                named = named_headers(block)
+                if named is None:
+                    line["headers_block"] = base64.b64encode(block).decode()
+                else:
+                    line["headers"] = named
+            line["data"] = base64.b64encode(rows.payloads[row]).decode()
+            lines.append(_ENCODE(line))
+        if lines:
+            lines.append(b"")
+            self._file.write(b"\n".join(lines))
+
+    def finish(self) -> None:
+        """Write what was held back: nothing."""
+
+
+def read_ndjson(path: Path) -> Iterator[Rows]:
+    """Yield the messages of a file; ``UnreadableRow`` names the line that is none.
+
+    Lines by which `jetspark doctor export` lists what it could not read are passed over.
+    """
+    rows, size = Rows.empty(), 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                size += _add(rows, line)
+            except (msgspec.MsgspecError, ValueError, binascii.Error, RecursionError) as error:
+                raise UnreadableRow(f"{path}, line {number}: {error}") from None
+            if len(rows) >= _ROWS_MAX or size >= _BYTES_MAX:
+                yield rows
+                rows, size = Rows.empty(), 0
+    if len(rows):
+        yield rows
+
+
+def _add(rows: Rows, line: bytes) -> int:
+    """Take a line apart and append it; the size of its message."""
+    found = _DECODE(line)
+    if "unreadable" in found:
+        return 0
+    subject = subject_of(found.get("subject"), _bytes(found, "subject_bytes"))
+    block = headers_of(found.get("headers"), _bytes(found, "headers_block"))
+    payload = _bytes(found, "data")
+    seq = found.get("seq", 0)
+    if not isinstance(seq, int) or isinstance(seq, bool) or seq < 0:
+        raise UnreadableRow(f"seq is {seq!r}: expected a whole number")
+    time = found.get("time", "")
+    if not isinstance(time, str):
+        raise UnreadableRow(f"time is {time!r}: expected RFC 3339 text")
+    rows.streams.append(str(found.get("stream", "")))
+    rows.sequences.append(seq)
+    rows.times.append(parse_rfc3339(time) if time else 0)
+    rows.subjects.append(subject)
+    rows.headers.append(block)
+    rows.payloads.append(payload or b"")
+    return len(payload or b"") + len(block)
+
+
+def _bytes(found: dict[str, Any], name: str) -> bytes | None:
+    text = found.get(name)
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise UnreadableRow(f"{name} is no base64 text")
+    return base64.b64decode(text, validate=True)

@@ -1,0 +1,128 @@
+"""Messages as rows of export files: what a message looks like outside of a stream, and back.
+
+Nothing is lost: headers are names with their values where that says everything, otherwise the
+block itself stands in ``headers_block``; a subject that is no UTF-8 stands in ``subject_bytes``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from jetspark.headers.block import decode_headers, encode_headers
+
+COLUMNS: Final = (
+    "stream",
+    "seq",
+    "time",
+    "subject",
+    "headers",
+    "data",
+    "subject_bytes",
+    "headers_block",
+)
+
+
+class Rows(msgspec.Struct, gc=False):
+    """Messages of an export as parallel lists; times are nanoseconds since 1970."""
+
+    streams: list[str]
+    sequences: list[int]
+    times: list[int]
+    subjects: list[str]
+    payloads: list[bytes]
+    headers: list[bytes]
+
+    @classmethod
+    def empty(cls) -> "Rows":
+        """Return no rows, to be filled."""
+        return cls([], [], [], [], [], [])
+
+    def __len__(self) -> int:
+        return len(self.subjects)
+
+    def add(self, other: "Rows") -> None:
+        """Append the rows of ``other``."""
+        self.streams += other.streams
+        self.sequences += other.sequences
+        self.times += other.times
+        self.subjects += other.subjects
+        self.payloads += other.payloads
+        self.headers += other.headers
+
+    def part(self, first: int, end: int) -> "Rows":
+        """Return some of the rows."""
+        return Rows(
+            self.streams[first:end],
+            self.sequences[first:end],
+            self.times[first:end],
+            self.subjects[first:end],
+            self.payloads[first:end],
+            self.headers[first:end],
+        )
+
+
+class UnreadableRow(ValueError):
+    """A row of an export file that is no message; the text says why."""
+
+
+def named_headers(block: bytes) -> dict[str, list[str]] | None:
+    """Return names with their values, or None where that would not give the block back."""
+    if not block:
+        return {}
+    try:
+        block.decode()
+        pairs = decode_headers(block).items()
+    except (UnicodeDecodeError, ValueError):
+        return None
+    found: dict[str, list[str]] = {}
+    for name, value in pairs:
+        found.setdefault(name, []).append(value)
+    return found if block_of(found) == block else None
+
+
+def block_of(headers: Mapping[str, Any]) -> bytes | None:
+    """Return the block of names with their values; None for what cannot be a header."""
+    pairs: list[tuple[str, str]] = []
+    for name, value in headers.items():
+        several: Sequence[Any] = [value] if isinstance(value, str) else value
+        if not isinstance(several, (list, tuple)) or not all(isinstance(v, str) for v in several):
+            return None
+        pairs += [(name, one) for one in several]
+    try:
+        return encode_headers(pairs)
+    except ValueError:
+        return None
+
+
+def subject_text(subject: str) -> tuple[str, bytes | None]:
+    """Return a subject as UTF-8 text, and its bytes where the text does not say everything."""
+    try:
+        subject.encode()
+    except UnicodeEncodeError:
+        exact = subject.encode("utf-8", "surrogateescape")
+        return exact.decode("utf-8", "replace"), exact
+    return subject, None
+
+
+def subject_of(text: Any, exact: bytes | None) -> str:
+    """Return the subject of a row as the client spells it."""
+    if exact is not None:
+        return exact.decode("utf-8", "surrogateescape")
+    if not isinstance(text, str) or not text:
+        raise UnreadableRow(f"subject is {text!r}: expected text")
+    return text
+
+
+def headers_of(named: Any, block: bytes | None) -> bytes:
+    """Return the header block of a row."""
+    if block is not None:
+        if not block.startswith(b"NATS/1.0") or not block.endswith(b"\r\n\r\n"):
+            raise UnreadableRow("headers_block is no block from NATS/1.0 to an empty line")
+        return block
+    if not named:
+        return b""
+    made = block_of(named) if isinstance(named, Mapping) else None
+    if made is None:
+        raise UnreadableRow("headers are no names with a text, or a list of texts, for each")
+    return made

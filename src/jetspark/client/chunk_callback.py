@@ -1,0 +1,64 @@
+"""A callback for what is otherwise iterated over: called from one task, one item at a time."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, TypeVar
+
+from jetspark.client.thread_callback import Report, ThreadCallback
+from jetspark.errors import Error
+
+CHUNK_MAX: Final = 256
+
+M = TypeVar("M")
+
+ItemCallback = Callable[[M], Awaitable[None] | None]
+
+
+class ChunkCallback(Generic[M]):
+    """Takes chunks until there are none and hands out their items.
+
+    What the callback raises is reported, and it goes on; an error of the source is reported and
+    ends it.
+    """
+
+    def __init__(
+        self,
+        next_chunk: Callable[[int], Awaitable[list[M]]],
+        callback: ItemCallback[M],
+        report: Report,
+    ) -> None:
+        self._next_chunk = next_chunk
+        self._report = report
+        self._task = asyncio.get_running_loop().create_task(
+            self._run(callback), name="jetspark watch callback"
+        )
+
+    async def wait(self) -> None:
+        """Wait until the callback had its last item; not from inside of it."""
+        if asyncio.current_task() is not self._task:
+            await asyncio.wait([self._task])
+
+    async def _run(self, callback: ItemCallback[M]) -> None:
+        try:
+            while chunk := await self._next_chunk(CHUNK_MAX):
+                if isinstance(callback, ThreadCallback):
+                    await callback.run(chunk, self._report)
+                    continue
+                for item in chunk:
+                    await self._call(callback, item)
+                # A callback that never awaits must not keep the loop from reading.
+                await asyncio.sleep(0)
+        except Error as error:
+            self._report(error)
+        finally:
+            if isinstance(callback, ThreadCallback):
+                callback.close()
+
+    async def _call(self, callback: ItemCallback[M], item: M) -> None:
+        try:
+            result = callback(item)
+            if result is not None and inspect.isawaitable(result):
+                await result
+        except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
+            self._report(error)

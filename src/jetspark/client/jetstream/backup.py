@@ -1,0 +1,242 @@
+"""Backups of a stream: a folder with ``backup.json`` and ``stream.tar.s2``, as of the nats CLI.
+
+wire-facts.md 18. The archive is the server's own and opaque to clients: one of nats-server goes
+back into a nats-server, one of ours into ours. ``backup.json`` holds configuration and state; we
+add size and SHA-256 of the archive. It is written last, so that a folder with it is complete.
+"""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+from jetspark.api.base import decoder, encode
+from jetspark.api.stream import (
+    STREAM_CREATE,
+    STREAM_RESTORE,
+    STREAM_SNAPSHOT,
+    RestoreRequest,
+    SnapshotRequest,
+    StreamConfig,
+    StreamInfo,
+    StreamState,
+)
+from jetspark.client.jetstream.api import ApiClient, read_answer
+from jetspark.client.message import Message
+from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX, Subscription
+from jetspark.errors import BackupFailed, RequestTimeout, status_error
+from jetspark.headers.status import END_OF_BATCH, parse_status
+
+META_FILE: Final = "backup.json"
+DATA_FILE: Final = "stream.tar.s2"
+CHUNK_BYTES: Final = 128 * 1024  # of a backup; the server allows 1 KiB to 1 MiB
+RESTORE_CHUNK_BYTES: Final = 512 * 1024
+RESTORE_PATIENCE: Final = 60.0  # seconds for the last answer: the server unpacks before it
+
+BackupProgress = Callable[[int], None]
+
+
+class StreamBackup(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``backup.json`` says: the stream as it was, and what its archive must be.
+
+    ``size`` and ``sha256`` are empty in backups of other tools.
+    """
+
+    config: StreamConfig
+    state: StreamState
+    size: int = 0
+    sha256: str = ""
+
+
+_DECODER: Final = decoder(StreamBackup)
+
+
+def read_backup(folder: str | os.PathLike[str]) -> StreamBackup:
+    """What a backup holds, without restoring it; BackupFailed when the folder has none."""
+    path = Path(folder, META_FILE)
+    try:
+        return _DECODER.decode(path.read_bytes())
+    except OSError as error:
+        raise BackupFailed(
+            f"{str(folder)!r} is no complete backup: {META_FILE} cannot be read "
+            f"({error.strerror}); it is written when everything else is there"
+        ) from error
+    except msgspec.MsgspecError as error:
+        raise BackupFailed(f"{str(path)!r} does not describe a stream: {error}") from error
+
+
+async def take_backup(
+    api: ApiClient,
+    stream: str,
+    folder: str | os.PathLike[str],
+    request: SnapshotRequest,
+    progress: BackupProgress | None,
+    timeout: float | None,
+) -> StreamBackup:
+    """Let the server send its archive, and write it into ``folder``."""
+    place = Path(folder)
+    await asyncio.to_thread(place.mkdir, parents=True, exist_ok=True)
+    if (place / META_FILE).exists() or (place / DATA_FILE).exists():
+        raise BackupFailed(f"{str(place)!r} holds a backup already: choose another folder")
+    inbox = api.new_inbox()
+    subscription = api.core.add_subscription(
+        inbox,
+        "",
+        pending_msgs=PENDING_MSGS_MAX,
+        pending_bytes=PENDING_BYTES_MAX,
+        callback=None,
+    )
+    file = await asyncio.to_thread((place / DATA_FILE).open, "xb")
+    try:
+        answer = await api.call(
+            f"STREAM.SNAPSHOT.{stream}",
+            msgspec.structs.replace(request, deliver_subject=inbox),
+            STREAM_SNAPSHOT,
+            timeout=timeout,
+        )
+        received = _Archive(api, stream, file, progress)
+        await received.fill(subscription, api.seconds(timeout))
+        await asyncio.to_thread(_finish, file)
+        done = StreamBackup(
+            config=answer.config or StreamConfig(name=stream),
+            state=answer.state or StreamState(),
+            size=received.size,
+            sha256=received.digest.hexdigest(),
+        )
+        await asyncio.to_thread(_write_meta, place, done)
+    except BaseException:
+        file.close()
+        with suppress(OSError):
+            (place / DATA_FILE).unlink()
+        raise
+    finally:
+        with suppress(Exception):
+            await subscription.unsubscribe()
+    return done
+
+
+class _Archive:
+    """The archive of a backup on its way from the server into a file."""
+
+    def __init__(
+        self, api: ApiClient, stream: str, file: BinaryIO, progress: BackupProgress | None
+    ) -> None:
+        self._api = api
+        self._stream = stream
+        self._file = file
+        self._progress = progress
+        self.size = 0
+        self.digest = hashlib.sha256()
+
+    async def fill(self, subscription: Subscription, seconds: float) -> None:
+        """Take chunks until the server says that it was the last; each is acknowledged."""
+        while True:
+            try:
+                async with asyncio.timeout(seconds):
+                    arrived = await subscription.next_chunk(64)
+            except TimeoutError:
+                raise RequestTimeout(
+                    f"backup of stream {self._stream!r}: no chunk came within {seconds} s"
+                ) from None
+            if not arrived:
+                raise BackupFailed(
+                    f"backup of stream {self._stream!r}: the subscription ended before the archive"
+                )
+            await asyncio.to_thread(self._write, [each.data for each in arrived])
+            for message in arrived:
+                if self._is_end(message):
+                    return
+                if message.reply:
+                    self._api.core.send_message(message.reply.encode(), b"", b"", b"")
+            if self._progress is not None:
+                self._progress(self.size)
+
+    def _write(self, pieces: list[bytes]) -> None:
+        for piece in pieces:
+            self._file.write(piece)
+            self.digest.update(piece)
+            self.size += len(piece)
+
+    def _is_end(self, message: Message) -> bool:
+        if message.data:
+            return False
+        # nats-server ends an archive of one chunk without a status.
+        code, text = parse_status(message.header_block) if message.header_block else (0, b"")
+        if code not in {0, END_OF_BATCH}:
+            error = status_error(code, text.decode("utf-8", "replace"))
+            error.add_note(f"the server gave up the backup of stream {self._stream!r}")
+            raise error
+        return True
+
+
+async def put_back(
+    api: ApiClient,
+    folder: str | os.PathLike[str],
+    config: StreamConfig | None,
+    progress: BackupProgress | None,
+    timeout: float | None,
+) -> StreamInfo:
+    """Make a stream from a backup; the answer of the server."""
+    backup = await asyncio.to_thread(read_backup, folder)
+    path = Path(folder, DATA_FILE)
+    await asyncio.to_thread(_check_archive, path, backup)
+    wanted = config or backup.config
+    opened = await api.call(
+        f"STREAM.RESTORE.{wanted.name}",
+        RestoreRequest(config=wanted, state=backup.state),
+        STREAM_RESTORE,
+        timeout=timeout,
+    )
+    target = opened.deliver_subject.encode()
+    size = min(RESTORE_CHUNK_BYTES, api.core.server_info.max_payload)
+    sent = 0
+    file = await asyncio.to_thread(path.open, "rb")
+    try:
+        while piece := await asyncio.to_thread(file.read, size):
+            reply = await api.core.ask(target, b"", piece, api.seconds(timeout))
+            if reply.data:
+                return read_answer(target, STREAM_CREATE, reply.data)
+            sent += len(piece)
+            if progress is not None:
+                progress(sent)
+    finally:
+        file.close()
+    patience = max(api.timeout, RESTORE_PATIENCE) if timeout is None else timeout
+    reply = await api.core.ask(target, b"", b"", patience)
+    return read_answer(target, STREAM_CREATE, reply.data)
+
+
+def _check_archive(path: Path, backup: StreamBackup) -> None:
+    """Refuse an archive that is not the one that was taken, before the server unpacks it."""
+    try:
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno()).st_size
+            digest = hashlib.file_digest(file, "sha256").hexdigest() if backup.sha256 else ""
+    except OSError as error:
+        raise BackupFailed(f"{str(path)!r} cannot be read: {error.strerror}") from error
+    if backup.sha256 and (found, digest) != (backup.size, backup.sha256):
+        raise BackupFailed(
+            f"{str(path)!r} is damaged: it has {found} bytes, expected {backup.size} with SHA-256 "
+            f"{backup.sha256[:12]}…"
+        )
+
+
+def _finish(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+    file.close()
+
+
+def _write_meta(place: Path, backup: StreamBackup) -> None:
+    """Write it under another name first: the folder is complete when it has its own."""
+    draft = place / f"{META_FILE}.part"
+    with draft.open("wb") as file:
+        file.write(msgspec.json.format(encode(backup), indent=2))
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(place / META_FILE)

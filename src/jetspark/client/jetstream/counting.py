@@ -1,0 +1,127 @@
+"""How many messages of a stream lie from a sequence on: one probe for each (spark.md 6.2).
+
+A batch get of one message tells by ``Nats-Num-Pending`` how many match behind it (ADR-31), which
+splits a filtered or holed stream into parts of equal work.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from jetspark.api.base import encode_request
+from jetspark.api.message import MsgGetRequest
+from jetspark.client.jetstream.direct_get import StreamReader, behind
+from jetspark.client.jetstream.pages import Page
+from jetspark.client.jetstream.scan import NO_END
+from jetspark.errors import MessageNotFound, ProtocolViolation, RequestTimeout, status_error
+from jetspark.headers.status import END_OF_BATCH, NO_RESPONDERS, NOT_FOUND, PRECONDITION_FAILED
+
+IN_FLIGHT: Final = 16  # probes on their way at once; each may make the server count for a while
+RETRY_PAUSE: Final = 0.05
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """What a probe told."""
+
+    first: int
+    """The sequence of the first message found; 0: there is none."""
+    count: int
+    """How many match from the probed sequence on."""
+    proven: bool
+    """The copy that answered showed that it has reached the sequence asked for (ADR-53)."""
+
+
+async def count_from(
+    reader: StreamReader,
+    sequences: Sequence[int],
+    *,
+    subject: str,
+    min_last_seq: int,
+    timeout: float,
+) -> list[Counted]:
+    """Count the messages of ``subject`` (empty: all) from each of ``sequences`` on.
+
+    Answers of mirrors are not taken. Without proof an answer may be that of a copy which is
+    behind: good enough to split work, not to tell what is complete. With ``min_last_seq`` a
+    "none" is proven, or asked of the leader: it does not say whose answer it is. Raises
+    NoResponders when nobody answers direct gets of the stream.
+    """
+    limit = asyncio.Semaphore(IN_FLIGHT)
+
+    async def one(seq: int) -> Counted:
+        async with limit:
+            return await _probe(reader, seq, subject, min_last_seq, timeout)
+
+    return await asyncio.gather(*(one(seq) for seq in sequences))
+
+
+async def _probe(
+    reader: StreamReader, seq: int, subject: str, min_last_seq: int, timeout: float
+) -> Counted:
+    deadline = reader.api.core.loop.time() + timeout
+    while True:
+        page = await _ask(reader, seq, subject, min_last_seq, timeout)
+        proven = bool(page.proof) and page.proof >= min_last_seq
+        again = page.status == PRECONDITION_FAILED and page.status_text == b"Min Last Sequence"
+        again = again or (page.foreign and not page.proof)
+        if page.status == NOT_FOUND and min_last_seq and not proven:
+            again = await _is_there(reader, seq, subject, timeout)
+        if again:
+            if reader.api.core.loop.time() + RETRY_PAUSE >= deadline:
+                raise behind(reader.stream, min_last_seq)
+            await asyncio.sleep(RETRY_PAUSE)
+            continue
+        if page.status == NOT_FOUND:
+            return Counted(0, 0, proven)
+        if page.status != END_OF_BATCH:
+            raise status_error(page.status, page.status_text.decode("utf-8", "replace"))
+        return Counted(page.last_seq, page.pending + len(page.sequences), proven)
+
+
+async def _is_there(reader: StreamReader, seq: int, subject: str, timeout: float) -> bool:
+    """Ask the leader whether there is a message from ``seq`` on."""
+    try:
+        await reader.get_from_leader(MsgGetRequest(seq=seq, next_by_subj=subject or ">"), timeout)
+    except MessageNotFound:
+        return False
+    return True
+
+
+async def _ask(
+    reader: StreamReader, seq: int, subject: str, min_last_seq: int, timeout: float
+) -> Page:
+    core = reader.api.core
+    done: asyncio.Future[None] = core.loop.create_future()
+    page = Page(
+        reader.stream.encode(),
+        NO_END,
+        False,
+        False,
+        False,
+        False,
+        lambda: None if done.done() else done.set_result(None),
+    )
+    page.allow(timeout)
+    request = MsgGetRequest(seq=seq, next_by_subj=subject, batch=1, min_last_seq=min_last_seq)
+    core.send_request(
+        page,
+        reader.api.subject(f"DIRECT.GET.{reader.stream}"),
+        b"",
+        encode_request(request),
+        timeout,
+    )
+    try:
+        await done
+    finally:
+        core.drop_request(page)
+    if isinstance(page.error, TimeoutError):
+        raise RequestTimeout(f"stream {reader.stream!r}: no reply to a probe within {timeout} s")
+    if isinstance(page.error, ValueError):
+        raise ProtocolViolation(str(page.error)) from page.error
+    if page.error is not None:
+        raise page.error
+    if page.status == NO_RESPONDERS:
+        reader.refuse_direct()
+    return page

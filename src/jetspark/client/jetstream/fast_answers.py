@@ -1,0 +1,186 @@
+"""What a fast batch hears from the server, and what follows from it (ADR-50). No I/O.
+
+States: open (neither ``failure`` nor ``ack``), closing (``commit`` was called), ended (``ack``,
+or ``failure`` says why). ``unknown`` is a batch that the server no longer has: its last ack may
+still be on its way. ``leaderless`` means that nobody takes the subject now: what was sent
+meanwhile is lost, and the next leader says how much it has.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from jetspark.api.batch import BatchFlowAck, FlowAck, FlowError, FlowGap, decode_flow
+from jetspark.api.message import PubAck
+from jetspark.client.jetstream.fast_dialect import Gap
+from jetspark.client.jetstream.fast_window import FastWindow
+from jetspark.client.message import Message
+from jetspark.errors import (
+    ApiError,
+    BatchIncomplete,
+    Error,
+    NoResponders,
+    NotSupported,
+    ProtocolViolation,
+    api_error,
+    status_error,
+)
+from jetspark.errors.codes import ErrCode
+from jetspark.headers.status import NO_RESPONDERS
+
+GapCallback = Callable[[int, int], None]
+RefusalCallback = Callable[[int, ApiError], None]
+
+
+class FastAnswers:
+    """The state of one batch as far as the server has told it."""
+
+    def __init__(
+        self,
+        window: FastWindow,
+        gap: Gap,
+        *,
+        can_ping: bool,
+        on_gap: GapCallback | None,
+        on_refused: RefusalCallback | None,
+        report: Callable[[Exception], None],
+    ) -> None:
+        self._window = window
+        self._gap: Gap = gap
+        self._can_ping = can_ping
+        self._on_gap = on_gap
+        self._on_refused = on_refused
+        self._report = report
+        self.ack: PubAck | None = None
+        self.failure: Error | None = None
+        self.unknown: Error | None = None
+        self.closing = False
+        self.leaderless = False
+        # Whether the server has said where the batch ended.
+        self.exact = False
+        # First and last message that a cut may have lost, until the server has said what it has.
+        self._doubt: tuple[int, int] | None = None
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing was heard that must be looked into before more is sent."""
+        return self.failure is None and self.unknown is None and not self.leaderless
+
+    def take(self, message: Message, subject: str) -> None:
+        """Take one answer; ``subject`` is that of the messages."""
+        if self.ack is not None:
+            return  # the batch has ended: what else is said is about messages behind its end
+        if not message.data:
+            self._take_status(message.status, subject)
+            return
+        try:
+            answer = decode_flow(message.data)
+        except msgspec.MsgspecError as error:
+            self.fail(ProtocolViolation(f"what answered the fast batch is no stream: {error}"))
+            return
+        match answer:
+            case FlowAck():
+                if message.subject.endswith(".4.$FI"):
+                    self._doubt = None
+                self._window.on_ack(answer.seq, answer.msgs)
+            case BatchFlowAck():
+                if answer.last_seq:
+                    self._lost(answer.last_seq + 1, answer.seq)
+                self._window.on_ack(answer.seq, answer.messages, answer.bytes)
+            case FlowGap():
+                self._lost(answer.last_seq, answer.seq)
+            case FlowError():
+                self._refused(answer)
+            case PubAck():
+                self._take_pub_ack(answer)
+
+    def on_cut(self) -> None:
+        """What was on its way may be lost, and so may be what the server said about it.
+
+        A gap is told of once: when that word was lost by the next cut, all that may be missing
+        is reported.
+        """
+        if self._doubt is not None:
+            self._lost(self._doubt[0], self._doubt[1] + 1)
+        self._doubt = (self._window.acked + 1, self._window.sent)
+
+    def fail(self, error: Error) -> None:
+        """The batch is over; the first reason stands."""
+        if self.failure is None:
+            self.failure = error
+
+    def check(self) -> None:
+        """Raise what ended the batch, if something did."""
+        if self.failure is not None:
+            raise self.failure
+
+    def final(self) -> PubAck | None:
+        """The answer to the commit, once it is there."""
+        return self.ack
+
+    def incomplete(self, why: str) -> BatchIncomplete:
+        """The error of a batch that was cut off before its last ack came."""
+        return BatchIncomplete(
+            400,
+            ErrCode.ATOMIC_INCOMPLETE,
+            f"{why}: at least {self._window.acked} of {self._window.sent} messages are stored; "
+            "send the rest again, with message ids",
+        )
+
+    def _take_status(self, code: int, subject: str) -> None:
+        if code != NO_RESPONDERS:
+            self.fail(status_error(code, ""))
+        elif self._window.sent == 1:
+            self.fail(NoResponders(subject))
+        elif self._can_ping:
+            self.leaderless = True
+        elif self._gap == "fail":
+            self.fail(self.incomplete(f"nobody takes {subject!r} any more"))
+
+    def _take_pub_ack(self, ack: PubAck) -> None:
+        if ack.error is not None:
+            error = api_error(ack.error.code, ack.error.err_code, ack.error.description)
+            if ack.error.err_code == ErrCode.FAST_ID_UNKNOWN and self._window.sent > 1:
+                error.add_note(
+                    "the server has ended or forgotten the batch: at least "
+                    f"{self._window.acked} of {self._window.sent} messages are stored"
+                )
+                self.unknown = error
+            else:
+                self.fail(error)
+        elif not ack.batch:
+            self.fail(
+                NotSupported(
+                    f"stream {ack.stream!r} is on a server that does not know fast batches of "
+                    f"this dialect: it stored the first message as sequence {ack.seq}"
+                )
+            )
+        elif self.closing and (self._gap == "ok" or ack.count == self._window.sent):
+            self.exact = True
+            self.ack = ack
+        else:
+            self.exact = True
+            self._window.on_ack(ack.count, 0)
+            self.fail(
+                BatchIncomplete(
+                    400,
+                    ErrCode.ATOMIC_INCOMPLETE,
+                    f"the server ended the batch after {ack.count} of {self._window.sent} "
+                    f"messages (last sequence {ack.seq}): one was lost on the way; send those "
+                    f"behind the first {ack.count} again, in a new batch",
+                )
+            )
+
+    def _lost(self, expected: int, got: int) -> None:
+        if self._gap == "ok" and self._on_gap is not None:
+            self._on_gap(expected, got)
+
+    def _refused(self, answer: FlowError) -> None:
+        error = api_error(answer.error.code, answer.error.err_code, answer.error.description)
+        if self._gap == "fail":
+            error.add_note(f"message {answer.seq} of the batch was refused")
+            self.fail(error)
+        elif self._on_refused is not None:
+            self._on_refused(answer.seq, error)
+        else:
+            self._report(error)

@@ -1,0 +1,64 @@
+"""Counters that are sourced: a stream adds up what its origins count.
+
+Each message of the sum says in ``Nats-Counter-Sources`` what every origin stood at, by the name
+and the subject there. What a message of an origin adds is the difference to that, so that
+messages which were missed (a later start, one message per subject) are made up for.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from jetspark.engine.replicate.origin import Row
+from jetspark.engine.stream.counters import Counters, Stored, Value, format_integer, parse_integer
+from jetspark.headers.block import append_lines, find_value
+from jetspark.headers.names import COUNTER_SOURCES, INCR
+
+_shares = msgspec.json.Decoder(dict[str, dict[str, str]])
+
+
+class Counted(NamedTuple):
+    """A message of a sum: what it stands at, and how it is stored."""
+
+    value: Value
+    block: bytes
+    body: bytes
+
+
+def counted(
+    counters: Counters, origin: bytes, row: Row, block: bytes, subject: bytes
+) -> Counted | None:
+    """What a message of an origin becomes; None for one that counts nothing.
+
+    ``block`` are its headers as they would be stored, ``subject`` is where. Raises CounterBroken
+    when the last message there is no counter.
+    """
+    if find_value(row.headers, INCR) is None:
+        return None
+    try:
+        stands_at = parse_integer(msgspec.json.decode(row.body, type=Stored).val.encode())
+    except ValueError:
+        return None
+    before = counters.current(subject)
+    shares = _shares.decode(before.sources) if before.sources else {}
+    share = shares.setdefault(origin.decode(), {})
+    there = row.subject.decode(errors="surrogateescape")
+    added = stands_at - parse_integer(share.get(there, "").encode())
+    share[there] = format_integer(stands_at).decode()
+    sources = msgspec.json.encode(shares, order="sorted")
+    value = Value(0, before.number + added, sources)
+    block = with_header(block, INCR, format_integer(added))
+    block = with_header(block, COUNTER_SOURCES, sources)
+    return Counted(value, block, b'{"val":"%b"}\r\n' % format_integer(value.number))
+
+
+def with_header(block: bytes, name: bytes, value: bytes) -> bytes:
+    """Headers with another value in the place of an old one, or at the end."""
+    start = block.find(b"\r\n%b:" % name)
+    line = b"%b: %b\r\n" % (name, value)
+    if start < 0:
+        return append_lines(block, line)
+    start += 2
+    return block[:start] + line + block[block.index(b"\r\n", start) + 2 :]

@@ -1,0 +1,53 @@
+"""What keeps messages in a stream that lets go of them until a copy has them on its disk.
+
+In a stream with interest or work-queue retention a copy counts as one more reader: what it has
+not stored is kept, also while the copy cannot store it, and what it has stored goes when nobody
+else needs it. Nothing has to be written down for that: how far a copy is stands in the copy.
+"""
+
+from __future__ import annotations
+
+from jetspark.engine.consumer.agenda import ACK_ALL, Agenda, Readers
+from jetspark.engine.consumer.cursor import Cursor
+from jetspark.engine.consumer.delivery import Delivery
+from jetspark.engine.stream.stream import Stream
+
+
+class Keeper:
+    """The interest of one copy in its origin."""
+
+    def __init__(self, stream: Stream, filters: list[bytes], agenda: Agenda) -> None:
+        self._stream = stream
+        self._cursor = Cursor(stream.log.index, filters)
+        self._reader = Delivery(stream, agenda, self, self._cursor)
+        self._reader.policy = ACK_ALL
+        self._reader.journalled = False
+        if stream.readers is None:
+            stream.readers = Readers(agenda)
+        stream.readers.all.append(self._reader)
+        stream.log.index.tracking = True
+
+    def stored(self, position: int) -> bool:
+        """A copy has everything up to a sequence; True when something may go now."""
+        reader = self._reader
+        seq = int(self._cursor.find(reader.floor_seq + 1))
+        while 0 < seq <= position:
+            reader.released.append(seq)
+            seq = int(self._cursor.find(seq + 1))
+        reader.floor_seq = max(reader.floor_seq, position)
+        self._cursor.next = reader.floor_seq + 1
+        return bool(reader.released)
+
+    def end(self) -> None:
+        """The copy is no more."""
+        readers = self._stream.readers
+        readers.all = [other for other in readers.all if other is not self._reader]
+        self._stream.log.index.tracking = bool(readers.all)
+
+    # What readers of a stream are told ---------------------------------------------------------
+
+    def recount(self, _now: int) -> None:
+        """It counts nothing."""
+
+    def on_deleted(self, _seq: int, _now: int) -> None:
+        """It waits for nothing."""

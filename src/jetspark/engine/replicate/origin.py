@@ -1,0 +1,225 @@
+"""Where a copy reads from: a stream of the same account, or one of a remote server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+from xxhash import xxh3_64_intdigest
+
+from jetspark.api.enums import Retention
+from jetspark.engine.consumer.agenda import Agenda
+from jetspark.engine.consumer.cursor import Cursor
+from jetspark.engine.replicate.keeper import Keeper
+from jetspark.engine.replicate.upstream import Chunk, Feed
+from jetspark.engine.stream.stream import Stream
+from jetspark.errors.storage import CorruptRecord
+from jetspark.ids import short_id
+from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+
+
+class Row(NamedTuple):
+    """A message of an origin; ``body`` ends with CRLF, as records have it."""
+
+    seq: int
+    time_ns: int
+    subject: bytes
+    headers: bytes
+    body: bytes
+
+
+class Origin(Protocol):
+    """A stream as one copy reads it. ``ident`` tells it from others that have its name."""
+
+    @property
+    def ident(self) -> bytes:
+        """Empty while there is no such stream, or none is known."""
+
+    @property
+    def error(self) -> bytes:
+        """What is wrong with reaching it, as the body of an error."""
+
+    def begin(self, position: int, start_time_ns: int) -> int:
+        """Read what comes behind a sequence, or from a time on when that is not 0.
+
+        The answer is the sequence that it really reads behind, as far as that is known.
+        """
+
+    def after(self, position: int) -> Row | None:
+        """The next message behind a sequence that was looked at; None when there is none now."""
+
+    def looked_at(self) -> int:
+        """Up to which sequence there is nothing more to come, when ``after`` found nothing."""
+
+    def lag(self, shown: int, unshown: int) -> int:
+        """How many messages are to be copied.
+
+        ``shown`` is the last sequence whose copy is durable, ``unshown`` how many were copied
+        behind it.
+        """
+
+    def heard_ns(self, now: int) -> int:
+        """When anything was last heard of it; 0: never."""
+
+    def stored(self, position: int) -> None:
+        """Everything up to a sequence is durable in the copy."""
+
+    def close(self, *, for_good: bool) -> None:
+        """Read no more."""
+
+
+class LocalOrigin:
+    """A stream of the same account."""
+
+    error: Final = b""
+
+    def __init__(
+        self, stream: Stream, filters: list[bytes], released: Callable[[Stream], None]
+    ) -> None:
+        self.stream = stream
+        self.keeper: Keeper | None = None
+        self._filters = filters
+        self._released = released
+        self._cursor = Cursor(stream.log.index, filters)
+        self.ident: Final = short_id(stream.log.identity.stream_id).encode()
+
+    def begin(self, position: int, start_time_ns: int) -> int:
+        """Read what comes behind a sequence, or from a time on."""
+        if start_time_ns:
+            return int(self.stream.log.first_at(start_time_ns)) - 1
+        return position
+
+    def after(self, position: int) -> Row | None:
+        """The next message behind a sequence."""
+        while True:
+            seq = int(self._cursor.find(position + 1))
+            if seq == 0:
+                return None
+            try:
+                data, at = self.stream.log.locate(seq)
+            except CorruptRecord:
+                # It is lost and the origin says so itself (quarantine): nothing to copy.
+                position = seq
+                continue
+            start, head, end = subject_end(data, at), headers_end(data, at), body_end(data, at)
+            return Row(
+                seq,
+                int(record_time(data, at)),
+                data[at + FIXED : start],
+                data[start:head],
+                data[head : end + 2],
+            )
+
+    def looked_at(self) -> int:
+        """Up to which sequence there is nothing more to come."""
+        return int(self.stream.log.index.last_seq)
+
+    def lag(self, shown: int, _unshown: int) -> int:
+        """How many messages are to be copied."""
+        return int(self._cursor.count(shown + 1, self.stream.log.index.last_seq))
+
+    def heard_ns(self, now: int) -> int:
+        """A stream of the same server is always heard of."""
+        return now
+
+    def keep(self, agenda: Agenda) -> None:
+        """Have the stream keep what is not copied yet, if it would let go of it."""
+        lasting = self.stream.config.retention == Retention.LIMITS
+        if lasting and self.keeper is not None:
+            self.keeper.end()
+            self.keeper = None
+        elif not lasting and self.keeper is None:
+            self.keeper = Keeper(self.stream, self._filters, agenda)
+
+    def stored(self, position: int) -> None:
+        """Everything up to a sequence is durable in the copy."""
+        if self.keeper is not None and self.keeper.stored(position):
+            self._released(self.stream)
+
+    def close(self, *, for_good: bool) -> None:  # noqa: ARG002 - nothing stays either way
+        """Read no more."""
+        if self.keeper is not None:
+            self.keeper.end()
+            self.keeper = None
+
+
+class RemoteOrigin:
+    """A stream of another server, read through a feed.
+
+    What the feed gave and the copy could not take yet waits here, so that a copy that stalls in
+    the middle of a chunk goes on there.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._chunk: Chunk | None = None
+        self._at = 0
+        self._through = 0
+
+    @property
+    def ident(self) -> bytes:
+        """Made of when the stream was made: a server tells no more of who it is."""
+        origin = self._feed.origin
+        if origin is None:
+            return b""
+        known = b"%b %d" % (origin.config.name.encode(), origin.created_ns)
+        return short_id(xxh3_64_intdigest(known)).encode()
+
+    @property
+    def error(self) -> bytes:
+        """What is wrong with reaching it."""
+        return self._feed.error
+
+    def begin(self, position: int, start_time_ns: int) -> int:
+        """Read what comes behind a sequence, or from a time on."""
+        self._chunk = None
+        self._through = position
+        self._feed.start(position + 1, start_time_ns)
+        return position
+
+    def after(self, position: int) -> Row | None:
+        """The next message behind a sequence that has come."""
+        while True:
+            chunk = self._chunk
+            if chunk is None:
+                chunk = self._chunk = self._feed.take()
+                self._at = 0
+                if chunk is None:
+                    return None
+            sequences = chunk.sequences
+            at = self._at
+            # What was copied before is never copied again, whoever sends it twice.
+            while at < len(sequences) and sequences[at] <= position:
+                at += 1
+            self._at = at
+            if at < len(sequences):
+                return Row(
+                    sequences[at],
+                    chunk.times[at],
+                    chunk.subjects[at],
+                    chunk.headers[at],
+                    chunk.payloads[at] + b"\r\n",
+                )
+            self._through = max(self._through, chunk.through)
+            self._chunk = None
+
+    def looked_at(self) -> int:
+        """Up to which sequence there is nothing more to come."""
+        return self._through
+
+    def lag(self, _shown: int, unshown: int) -> int:
+        """How many messages are to be copied."""
+        waiting = len(self._chunk) - self._at if self._chunk is not None else 0
+        return self._feed.lag + waiting + unshown
+
+    def heard_ns(self, _now: int) -> int:
+        """When anything was last heard of it."""
+        return self._feed.heard_ns
+
+    def stored(self, position: int) -> None:
+        """Everything up to a sequence is durable in the copy."""
+        self._feed.stored(position)
+
+    def close(self, *, for_good: bool) -> None:
+        """Read no more."""
+        self._feed.close(for_good=for_good)

@@ -1,0 +1,62 @@
+"""The copies of remote streams: which remote each reads, and what is wrong if it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jetspark.api.stream import StreamConfig, StreamSource
+from jetspark.engine.refusal import Refusal
+from jetspark.engine.replicate.copy import Copy
+from jetspark.engine.replicate.origin import RemoteOrigin
+from jetspark.engine.replicate.upstream import Upstreams, remote_name
+from jetspark.engine.stream.values import invalid
+
+
+class RemoteCopies:
+    """Mirrors and sources with ``external``, by the name of the stream that they copy."""
+
+    def __init__(self, upstreams: Upstreams) -> None:
+        self._upstreams = upstreams
+        self._by_name: dict[str, list[Copy]] = {}
+
+    def begin(self, copy: Copy, woken: Callable[[], None]) -> None:
+        """Open the feed of a copy; one whose remote is unknown says so in its info."""
+        source = copy.source
+        assert source.external is not None
+        self._by_name.setdefault(source.name, []).append(copy)
+        upstream = self._upstreams.find(remote_name(source.external))
+        if upstream is None:
+            copy.unreachable = unknown_remote("this copy", source, self._upstreams.names()).body
+            return
+        feed = upstream.open(source.name, copy.filters, copy.reader_name, woken)
+        copy.meet(RemoteOrigin(feed))
+
+    def end(self, copy: Copy) -> None:
+        """A copy is no more: nothing of it stays at the remote."""
+        self._by_name[copy.source.name].remove(copy)
+        if copy.origin is not None:
+            copy.origin.close(for_good=True)
+
+    def of(self, name: str) -> list[Copy]:
+        """The copies of remote streams of this name."""
+        return self._by_name.get(name, [])
+
+
+def check_remotes(config: StreamConfig, upstreams: Upstreams) -> None:
+    """Refuse what names no remote of this server; raises Refusal."""
+    copied = [("mirror", config.mirror), *(("source", source) for source in config.sources)]
+    for what, source in copied:
+        if source is not None and source.external is not None:
+            name = remote_name(source.external)
+            if not name or name not in upstreams.names():
+                raise unknown_remote(f"{what} {source.name}", source, upstreams.names())
+
+
+def unknown_remote(what: str, source: StreamSource, names: list[str]) -> Refusal:
+    """Why a remote cannot be reached, and what could be."""
+    assert source.external is not None
+    known = f"it knows {', '.join(names)}" if names else "it knows none"
+    return invalid(
+        f"{what} has external.api {source.external.api!r}: expected $JS.<remote>.API with a "
+        f"remote of this server's configuration (jetspark.remotes), and {known}"
+    )

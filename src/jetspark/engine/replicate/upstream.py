@@ -1,0 +1,151 @@
+"""Streams of other servers, as the engine sees them: what it asks for, and what it is told.
+
+The engine never waits. It opens a ``Feed`` for each copy, says from where, takes chunks when the
+feed has some, and is woken by the callable it gave when something changed: a chunk came, the
+connection broke or is back, the stream was found, is gone, or was made anew. Whoever implements
+this (``jetspark.replica`` over the client) runs on the loop of the server and keeps what waits to
+be taken bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from jetspark.api.stream import ExternalStream, StreamConfig
+
+_API_START: Final = "$JS."
+_API_END: Final = ".API"
+
+
+class OriginState(msgspec.Struct, frozen=True, kw_only=True):
+    """What the leader of a remote stream last said of it.
+
+    ``created_ns`` tells a stream from another one that had its name before.
+    """
+
+    config: StreamConfig
+    created_ns: int
+    first_seq: int
+    last_seq: int
+
+
+class Chunk:
+    """Messages of one remote stream in the order of their sequences, as columns.
+
+    ``through``: nothing up to this sequence will come any more; at least the last sequence, more
+    when messages behind it are deleted. ``size`` is that of headers and payloads.
+    """
+
+    __slots__ = ("headers", "payloads", "sequences", "size", "subjects", "through", "times")
+
+    def __init__(self) -> None:
+        self.sequences: list[int] = []
+        self.times: list[int] = []
+        self.subjects: list[bytes] = []
+        self.headers: list[bytes] = []
+        self.payloads: list[bytes] = []
+        self.through = 0
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    def extend(self, other: Chunk) -> None:
+        """Add the messages that come next."""
+        self.sequences += other.sequences
+        self.times += other.times
+        self.subjects += other.subjects
+        self.headers += other.headers
+        self.payloads += other.payloads
+        self.through = max(self.through, other.through)
+        self.size += other.size
+
+    def drop_first(self, count: int) -> None:
+        """Leave out messages that are not wanted."""
+        for column in (self.sequences, self.times, self.subjects, self.headers, self.payloads):
+            del column[:count]
+
+
+class Feed(Protocol):
+    """One remote stream as one copy reads it."""
+
+    @property
+    def origin(self) -> OriginState | None:
+        """What it is; None until the remote told of it, and while there is none of that name."""
+
+    @property
+    def error(self) -> bytes:
+        """What is wrong, as the body of an error (errors/bodies.py); empty: nothing."""
+
+    @property
+    def heard_ns(self) -> int:
+        """When the remote last said anything about the stream, in engine time; 0: never."""
+
+    @property
+    def lag(self) -> int:
+        """What the remote has and ``take`` has not given out, as far as is known."""
+
+    def start(self, seq: int, time_ns: int = 0) -> None:
+        """Read from a sequence on, or from a time when that is not 0; forget what was read.
+
+        For the stream that ``origin`` describes now: when it is made anew, nothing comes until
+        this is called again.
+        """
+
+    def take(self) -> Chunk | None:
+        """The next chunk, if there is one; reading goes on when there is room."""
+
+    def stored(self, seq: int) -> None:
+        """Everything up to a sequence is durable here: an origin that keeps it may let it go."""
+
+    def close(self, *, for_good: bool) -> None:
+        """Read no more; ``for_good``: the copy is gone, so nothing of it stays at the remote."""
+
+
+class Upstream(Protocol):
+    """A remote server: one connection for all copies of its streams."""
+
+    def open(
+        self, stream: str, filters: Sequence[bytes], reader: str, woken: Callable[[], None]
+    ) -> Feed:
+        """Begin to find out about a stream.
+
+        ``filters`` empty: all subjects. ``reader`` names the copy, uniquely on this server.
+        """
+
+    async def close(self) -> None:
+        """End all feeds and the connection."""
+
+
+class Upstreams(Protocol):
+    """The remotes that the server knows by name."""
+
+    def names(self) -> list[str]:
+        """Their names, sorted."""
+
+    def find(self, name: str) -> Upstream | None:
+        """The remote of that name; it is connected to when a first feed is opened."""
+
+
+class NoUpstreams:
+    """A server without remotes."""
+
+    def names(self) -> list[str]:
+        """There are none."""
+        return []
+
+    def find(self, _name: str) -> Upstream | None:
+        """There is none."""
+        return None
+
+
+def remote_name(external: ExternalStream) -> str:
+    """The remote that ``external.api`` chooses (``$JS.<remote>.API``); empty if it does not."""
+    api = external.api.removesuffix(".>").rstrip(".")
+    if not (api.startswith(_API_START) and api.endswith(_API_END)):
+        return ""
+    name = api[len(_API_START) : -len(_API_END)]
+    return "" if "." in name else name

@@ -1,0 +1,336 @@
+"""The connection of a replica to its leader, with the subscriptions of the replica's clients.
+
+Messages are routed by the leader alone: what a client publishes goes there, and comes back for
+the clients here that want it. So a client hears what it would hear at the leader, queue groups
+have one member each whoever is connected where, and nothing can come twice. Plain subscriptions
+of one subject share one at the leader; members of a queue have their own, so that each counts.
+"""
+
+import asyncio
+import contextlib
+import logging
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from jetspark.client.core import ClientCore
+from jetspark.client.options import ClientOptions
+from jetspark.client.receive import Sink
+from jetspark.client.server_errors import denied_subject
+from jetspark.errors import BufferFull, Error
+from jetspark.headers.status import NO_RESPONDERS, status_block
+from jetspark.protocol.encoder import (
+    encode_err,
+    encode_hpub,
+    encode_pub,
+    encode_sub,
+    encode_unsub,
+)
+from jetspark.protocol.handshake import ServerInfo
+from jetspark.server.client import ClientHandler
+from jetspark.server.receiver import Subscription
+from jetspark.server.router import Router
+
+log = logging.getLogger("jetspark.replica")
+
+# The leader has this long to confirm that it has seen what a client sent before its PING.
+PONG_SECONDS: Final = 1.0
+# How acknowledgements of publishes begin, and what STREAM.INFO says: ours, and nats-server's.
+_INFO_START: Final = b'{"type":"io.nats.jetstream.api.v1.stream_info_response"'
+_INFO_NAME: Final = re.compile(rb'"config":{"name":"([^"]+)"')
+_INFO_SEQUENCE: Final = re.compile(rb'"last_seq":(\d{1,19})')
+_ACK_START: Final = b'{"stream":"'
+_ACK_SEQUENCE: Final = re.compile(rb'"seq": ?(\d{1,19})')
+_ACK_PART: Final = 200
+_NO_RESPONDERS_START: Final = status_block(NO_RESPONDERS, b"")[:12]
+
+
+class Bridge(ClientCore):
+    """A client of the leader that carries the traffic of many.
+
+    ``flush`` writes what was queued for clients; ``on_change`` hears of a connection that came,
+    went, or brought another INFO; ``on_shown`` of sequences that clients learn.
+    """
+
+    def __init__(
+        self,
+        options: ClientOptions,
+        router: Router,
+        flush: Callable[[], object],
+        on_change: Callable[[], None],
+        on_shown: Callable[[str, int], None],
+    ) -> None:
+        self.on_shown = on_shown
+        self._subscribed: dict[Subscription, UpstreamSink] = {}
+        self._shared: dict[bytes, UpstreamSink] = {}
+        self._sinks: dict[int, UpstreamSink] = {}
+        self._on_change = on_change
+        self._router = router
+        self._flush = flush
+        self._pings: set[asyncio.Task[None]] = set()
+        self._leaving: list[tuple[UpstreamSink, Subscription]] = []
+        self._ending = False
+        self.connected = False
+        # Why the leader must not be used although it is connected: it is a replica of ours.
+        self.blocked = ""
+        # Messages that were lost because the leader could not be reached.
+        self.lost = 0
+        super().__init__(options)
+        self.link.pool.forgives = True
+        self._waker = ChunkEnd(flush)
+
+    @property
+    def label(self) -> str:
+        """``host:port`` of the server that is connected; empty without one."""
+        connection = self.link.connection
+        return connection.address.label if connection is not None else ""
+
+    @property
+    def up(self) -> bool:
+        """Whether the leader can be reached."""
+        return self.connected and not self.blocked
+
+    # Subscriptions of clients ------------------------------------------------------------------
+
+    def add(self, subscription: Subscription) -> None:
+        """A client subscribed: so do we, unless the same is subscribed already."""
+        sink = None if subscription.queue else self._shared.get(subscription.subject)
+        if sink is None:
+            sink = UpstreamSink(self, self._router, subscription, self._next_sid())
+            self._sinks[sink.sid] = sink
+            self._receiver.sinks[sink.sid] = sink
+            if not subscription.queue:
+                self._shared[subscription.subject] = sink
+            if not self.is_closed:
+                self.send_frame(sink.frame())
+        sink.members[subscription] = None
+        self._subscribed[subscription] = sink
+
+    def limit(self, subscription: Subscription) -> None:
+        """A member of a queue wants so many messages and no more: others get the rest."""
+        sink = self._subscribed.get(subscription)
+        if sink is not None and subscription.queue and not self.is_closed:
+            left = int(subscription.max_msgs - subscription.delivered)
+            self.send_frame(encode_unsub(sink.sid, sink.delivered + left))
+
+    def remove(self, subscription: Subscription) -> None:
+        """A subscription is over.
+
+        What the leader sent before it heard of that still belongs to it (a client that drains
+        waits for it), unless it had all it wanted or its client is gone.
+        """
+        sink = self._subscribed.pop(subscription, None)
+        if sink is None:
+            return
+        del sink.members[subscription]
+        full = 0 < subscription.max_msgs <= subscription.delivered
+        lingers = self.up and not full and not subscription.receiver.connection.client.closing
+        if not sink.members:
+            del self._sinks[sink.sid]
+            if not sink.queue:
+                del self._shared[sink.subject]
+            if not self.is_closed:
+                self.send_frame(encode_unsub(sink.sid, 0))
+            if not lingers and not sink.leaving:
+                self._receiver.sinks.pop(sink.sid, None)
+        if lingers:
+            sink.leaving[subscription] = None
+            self._leaving.append((sink, subscription))
+            if len(self._leaving) == 1 and not self._ending:
+                self._start(self._end_leaving())
+
+    async def _end_leaving(self) -> None:
+        """Forget subscriptions that ended, when the leader has seen that."""
+        self._ending = True
+        while self._leaving:
+            batch, self._leaving = self._leaving, []
+            with contextlib.suppress(TimeoutError, Error):
+                async with asyncio.timeout(PONG_SECONDS):
+                    await self.link.ping()
+            for sink, subscription in batch:
+                sink.leaving.pop(subscription, None)
+                if not sink.members and not sink.leaving:
+                    self._receiver.sinks.pop(sink.sid, None)
+        self._ending = False
+
+    # Messages of clients -----------------------------------------------------------------------
+
+    def pass_frame(self, frame: bytes) -> bool:
+        """Send a finished PUB or HPUB; False when the leader cannot be reached."""
+        # Before its first connection a bridge keeps messages as far as its options allow.
+        if self.up or (not self.connected and self.options.reconnect_buffer_bytes):
+            try:
+                self._outgoing.send(frame)
+            except BufferFull:
+                log.warning("The leader does not take messages as fast as they come: one is lost")
+            else:
+                return True
+        self.lost += 1
+        return False
+
+    def pass_message(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> bool:
+        """Send a message; False when the leader cannot be reached."""
+        if headers:
+            return self.pass_frame(encode_hpub(subject, reply, headers, payload))
+        return self.pass_frame(encode_pub(subject, reply, payload))
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What the leader has not taken yet."""
+        return self._outgoing.size
+
+    def confirm(self, client: ClientHandler) -> None:
+        """Answer a client's PING when the leader has seen what came before it."""
+        self._start(self._confirm(client))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._pings.add(task)
+        task.add_done_callback(self._pings.discard)
+
+    async def _confirm(self, client: ClientHandler) -> None:
+        # The client is connected to us, whatever became of the leader.
+        with contextlib.suppress(TimeoutError, Error):
+            async with asyncio.timeout(PONG_SECONDS):
+                await self.link.ping()
+        if not client.closing:
+            client.answer_ping()
+            self._flush()
+
+    def wake_at_chunk_end(self) -> None:
+        """Have clients written to when everything that came at once was handed out."""
+        if not self._waker.listed:
+            self._waker.listed = True
+            self._receiver.woken.append(self._waker)
+
+    def flush_clients(self) -> None:
+        """Write what was queued for clients outside of a chunk."""
+        self._flush()
+
+    # What the link reports ---------------------------------------------------------------------
+
+    def resume_frames(self) -> list[bytes]:
+        """SUB of everything subscribed here, for a new connection."""
+        frames = super().resume_frames()
+        for sink in self._sinks.values():
+            sink.delivered = 0
+            sink.leaving.clear()
+            frames.append(sink.frame())
+            frames.extend(
+                encode_unsub(sink.sid, int(member.max_msgs - member.delivered))
+                for member in sink.members
+                if sink.queue and member.max_msgs > member.delivered
+            )
+        return frames
+
+    def on_info(self, info: ServerInfo) -> None:
+        """Take a first or later INFO."""
+        super().on_info(info)
+        self._on_change()
+
+    def on_server_error(self, text: str) -> None:
+        """The leader forbids us something: who wanted it hears that, if it is known."""
+        denied = denied_subject(text)
+        if denied is not None and denied[0] == "subscription":
+            subject = denied[1].encode("utf-8", "surrogateescape")
+            for sink in self._sinks.values():
+                if sink.subject == subject:
+                    for member in sink.members:
+                        member.receiver.queue(encode_err(text.encode()))
+            self._flush()
+        super().on_server_error(text)
+
+    def on_up(self, *, again: bool) -> None:
+        """There is a connection."""
+        self.connected = True
+        super().on_up(again=again)
+        self._on_change()
+
+    def on_down(self) -> None:
+        """The connection is lost."""
+        self.connected = False
+        super().on_down()
+        self._on_change()
+
+    async def close(self) -> None:
+        """Close the connection; PINGs that wait are answered no more."""
+        for task in self._pings:
+            task.cancel()
+        self.connected = False
+        await super().close()
+
+
+class UpstreamSink(Sink):
+    """A subscription at the leader, for one or more clients here."""
+
+    def __init__(
+        self, bridge: Bridge, router: Router, subscription: Subscription, sid: int
+    ) -> None:
+        self._bridge = bridge
+        self._router = router
+        self.sid = sid
+        self.subject = subscription.subject
+        self.queue = subscription.queue
+        self.delivered = 0
+        self.members: dict[Subscription, None] = {}
+        # Ended by their clients; the leader may not know yet.
+        self.leaving: dict[Subscription, None] = {}
+
+    def frame(self) -> bytes:
+        """The SUB for it."""
+        return encode_sub(self.subject, self.queue, self.sid)
+
+    def deliver(
+        self, data: bytes, ss: int, se: int, rs: int, re: int, hs: int, ps: int, pe: int
+    ) -> None:
+        """Hand a message of the leader to the clients."""
+        self.delivered += 1
+        give = self._router.give
+        subject, reply, headers, payload = data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
+        if payload.startswith((_ACK_START, _INFO_START)):
+            self._bridge.on_shown(*shown(payload))
+        if ps == pe and headers.startswith(_NO_RESPONDERS_START):
+            self._tell_requester(subject, headers)
+        else:
+            # A copy: the last message that a member wanted ends it.
+            for member in list(self.members):
+                give(member, None, subject, reply, headers, payload)
+            for member in self.leaving:
+                if not member.receiver.connection.client.closing:
+                    self._router.write(member, subject, reply, headers, payload)
+        self._bridge.wake_at_chunk_end()
+
+    def _tell_requester(self, subject: bytes, headers: bytes) -> None:
+        """Nobody answers a request: the leader says so once, to any that matches of ours.
+
+        The one that it is for is the most exact: whoever listens to everything did not ask.
+        """
+        found = self._router.route(subject).subscribers
+        asked = max(found, key=lambda member: len(member.subject), default=None)
+        if asked is not None and asked.receiver.connection.client.no_responders:
+            self._router.give(asked, None, subject, b"", headers, b"")
+
+
+def shown(payload: bytes) -> tuple[str, int]:
+    """The stream and the sequence of an acknowledgement or of STREAM.INFO; 0: it is neither."""
+    if payload.startswith(_ACK_START):
+        name, _, rest = payload[len(_ACK_START) :].partition(b'"')
+        found = _ACK_SEQUENCE.search(rest, 0, _ACK_PART)
+    else:
+        named = _INFO_NAME.search(payload)
+        name = named[1] if named is not None else b""
+        found = _INFO_SEQUENCE.search(payload)
+    return name.decode(errors="replace"), int(found[1]) if found is not None else 0
+
+
+class ChunkEnd(Sink):
+    """Writes to clients once per chunk that the leader sent."""
+
+    def __init__(self, flush: Callable[[], object]) -> None:
+        self._flush = flush
+        self.listed = False
+
+    def wake(self) -> None:
+        """The chunk is at its end."""
+        self.listed = False
+        self._flush()

@@ -1,0 +1,77 @@
+"""What the leader no longer has is removed from the copy.
+
+Mirrors copy messages, not what removes them (wire-facts.md 12). Limits remove the same messages
+here as there; the rest is found by comparing: a stream whose first sequence moved has lost its
+front, and one with fewer messages at the same last sequence has lost some in between, which it
+can name. ADR-53 promises nothing about deletes ("requests can flip"); here they end flipping.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from jetspark.api.stream import STREAM_INFO, StreamInfo, StreamInfoRequest
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.replica.followed import Followed
+from jetspark.replica.local import LocalStreams
+
+log = logging.getLogger("jetspark.replica")
+
+# Rounds of looking at the list of streams before a difference is no matter of the moment.
+ROUNDS: Final = 2
+# More deleted messages than this are not asked for by number: the stream is copied again.
+NAMED_MAX: Final = 500_000
+STEP: Final = 2_000
+
+
+class Deletions:
+    """Follows deletes and purges of the leader."""
+
+    def __init__(self, api: ApiClient, local: LocalStreams) -> None:
+        self._api = api
+        self._local = local
+
+    async def follow(self, followed: Followed, info: StreamInfo, *, now: bool = False) -> bool:
+        """Remove what the leader no longer has; False: the copy must be made again.
+
+        ``now``: do not wait whether a difference lasts.
+        """
+        stream = self._local.find(followed.name)
+        if stream is None:
+            return True
+        index, state = stream.log.index, info.state
+        if index.messages and index.first_seq < state.first_seq <= index.last_seq + 1:
+            self._local.purge_before(followed.name, state.first_seq)
+            return True
+        if index.last_seq != state.last_seq or stream.log.staged_seq != state.last_seq:
+            followed.surplus = followed.lacking = 0
+            return True
+        followed.surplus = followed.surplus + 1 if index.messages > state.messages else 0
+        followed.lacking = followed.lacking + 1 if index.messages < state.messages else 0
+        if followed.surplus and (now or followed.surplus >= ROUNDS):
+            return await self._remove(followed, state.num_deleted)
+        if followed.lacking > ROUNDS:
+            log.error(
+                "The copy of %s has %d messages, the leader %d: it is made again",
+                followed.name, index.messages, state.messages,
+            )  # fmt: skip
+            return False
+        return True
+
+    async def _remove(self, followed: Followed, count: int) -> bool:
+        if count > NAMED_MAX:
+            return False
+        info = await self._api.call(
+            f"STREAM.INFO.{followed.name}", StreamInfoRequest(deleted_details=True), STREAM_INFO
+        )
+        deleted = info.state.deleted or ()
+        if info.created != followed.created:
+            return True
+        removed = 0
+        for start in range(0, len(deleted), STEP):
+            removed += self._local.delete(followed.name, deleted[start : start + STEP])
+            await asyncio.sleep(0)
+        if removed:
+            log.info("Stream %s: %d messages were deleted at the leader", followed.name, removed)
+        followed.surplus = 0
+        return True

@@ -1,0 +1,308 @@
+"""One stream of a remote server, read for one copy.
+
+It is read by a consumer, which lives with the leader of the stream or reads what a follower has
+in the order of the leader: neither can skip a message. The consumer is ordered: nothing is
+acknowledged, its messages are counted, and when one is missing, when it falls silent, or when the
+connection was replaced, another one is made behind the last message that came. Asking for the
+stream before and after tells which stream of that name the consumer reads (a stream that was made
+anew has messages of its own).
+
+One task per feed. What came and was not taken is bounded: the requests to the remote ask for no
+more than there is room for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from jetspark.api.base import ApiErrorBody, encode
+from jetspark.api.enums import Retention
+from jetspark.api.stream import STREAM_INFO, StreamInfo
+from jetspark.clock import Clock
+from jetspark.engine.replicate.upstream import Chunk, OriginState
+from jetspark.errors import (
+    ApiError,
+    ConsumerDeleted,
+    ConsumerGap,
+    ConsumerNotFound,
+    Error,
+    StreamNotFound,
+)
+from jetspark.errors.bodies import error_body
+from jetspark.errors.codes import ErrCode
+from jetspark.replica.kept import KeptReading
+from jetspark.replica.reading import Reading
+from jetspark.replica.times import LinkTimes
+
+if TYPE_CHECKING:
+    from jetspark.client.jetstream.api import ApiClient
+    from jetspark.replica.upstream import RemoteUpstream
+
+log = logging.getLogger("jetspark.replica")
+
+# What may wait to be taken: more is not asked for.
+WAITING_CHUNKS: Final = 8
+WAITING_BYTES: Final = 8 * 1024 * 1024
+
+
+class RemoteFeed:
+    """Implements ``engine.replicate.upstream.Feed`` over the client."""
+
+    def __init__(
+        self,
+        upstream: RemoteUpstream,
+        stream: str,
+        filters: Sequence[bytes],
+        woken: Callable[[], None],
+        *,
+        reader: str,
+        clock: Clock,
+        times: LinkTimes,
+    ) -> None:
+        self.origin: OriginState | None = None
+        self.error = b""
+        self.heard_ns = 0
+        self._upstream = upstream
+        self._stream = stream
+        self._filters = [each.decode("utf-8", "surrogateescape") for each in filters]
+        self._woken = woken
+        self._reader = reader
+        self._clock = clock
+        self._times = times
+        self._waiting: deque[Chunk] = deque()
+        self._bytes = 0
+        self._pending = 0
+        # From where the copy reads; None until it said so. ``_read`` is what came so far.
+        self._start: tuple[int, int] | None = None
+        self._read = 0
+        self._started_ns = 0  # when the stream was made that it reads
+        self._stored = 0  # what the copy has on disk of that one
+        self._room = asyncio.Event()
+        self._started = asyncio.Event()
+        self._again = asyncio.Event()
+        self._closed = self._for_good = False
+        self._reading: Reading | None = None
+        self._pause = times.retry_first
+        self._task = asyncio.get_running_loop().create_task(
+            self._run(), name=f"jetspark copy of {stream}"
+        )
+
+    @property
+    def lag(self) -> int:
+        """What the remote has and nobody has taken, as far as is known."""
+        return self._pending + sum(len(chunk) for chunk in self._waiting)
+
+    # What the engine asks for ------------------------------------------------------------------
+
+    def start(self, seq: int, time_ns: int = 0) -> None:
+        """Read from a sequence on, or from a time; forget what was read."""
+        self._forget()
+        self._start = (seq, time_ns)
+        self._read = seq - 1
+        made_ns = self.origin.created_ns if self.origin is not None else 0
+        if made_ns != self._started_ns:
+            self._started_ns, self._stored = made_ns, 0
+        self._started.set()
+        self._room.set()
+        self.renew()
+
+    def take(self) -> Chunk | None:
+        """The next chunk, if there is one."""
+        if not self._waiting:
+            return None
+        self._room.set()
+        chunk = self._waiting.popleft()
+        self._bytes -= chunk.size
+        return chunk
+
+    def stored(self, seq: int) -> None:
+        """Everything up to a sequence is durable here."""
+        self._stored = seq
+        if self._reading is not None:
+            with contextlib.suppress(Error):  # without a connection: said again later
+                self._reading.acknowledge(seq)
+
+    def close(self, *, for_good: bool) -> None:
+        """Read no more."""
+        self._closed = True
+        self._for_good = for_good
+        self._woken = _nobody
+        self._task.cancel()
+        self._upstream.forget(self)
+
+    async def ended(self) -> None:
+        """Wait until its task is over."""
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    def renew(self) -> None:
+        """Read again with another consumer, at once (the connection was replaced, for example)."""
+        self._pause = self._times.retry_first
+        self._again.set()
+        if self._reading is not None:
+            self._reading.stop()
+
+    def disconnected(self, error: Exception) -> None:
+        """There is no connection; what was being read is read again when there is one."""
+        self._note(error)
+
+    # Reading -----------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while not self._closed:
+            self._again.clear()
+            try:
+                await self._read_on()
+            except (ConsumerDeleted, ConsumerGap, ConsumerNotFound) as error:
+                # Another consumer will do; at once, unless the last one came to nothing.
+                if self._pause > self._times.retry_first:
+                    self._note(error)
+                else:
+                    self._again.set()
+                    self._pause = min(self._pause * 2, self._times.retry_max)
+            except (Error, OSError) as error:
+                self._note(error)
+            except Exception as error:  # a feed that died silently would be a copy that lies
+                log.exception("Reading stream %r of a remote failed", self._stream)
+                self._note(error)
+            if not self._again.is_set():
+                # wire-facts.md 12: again after 2 s, then less and less often up to 2 min.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._pause):
+                        await self._again.wait()
+                self._pause = min(self._pause * 2, self._times.retry_max)
+
+    async def _read_on(self) -> None:
+        """Find the stream, make a consumer, and read until that is over."""
+        api = await self._upstream.api()
+        await self._look(api)
+        if not self._started.is_set():
+            self._woken()
+            await self._started.wait()
+        made_ns = self._started_ns
+        assert self._start is not None
+        time_ns = self._start[1] if self._read < self._start[0] else 0
+        reading = self._new_reading(api, time_ns)
+        self._again.clear()
+        self._reading = reading
+        try:
+            await reading.open()
+            # The stream that was looked up before is still the one: the consumer reads that.
+            await self._look(api)
+            if self._started_ns == made_ns:
+                await self._pass_on(api, reading)
+            self._again.set()
+        finally:
+            self._reading = None
+            await reading.close(for_good=self._for_good)
+
+    def _new_reading(self, api: ApiClient, time_ns: int) -> Reading:
+        next_seq = self._read + 1
+        filters, times = self._filters, self._times
+        if self.origin is not None and self.origin.config.retention != Retention.LIMITS:
+            return KeptReading(
+                api,
+                self._stream,
+                filters,
+                times,
+                reader=self._reader,
+                next_seq=next_seq,
+                time_ns=time_ns,
+                stored=self._stored,
+            )
+        return Reading(api, self._stream, filters, times, next_seq=next_seq, time_ns=time_ns)
+
+    async def _pass_on(self, api: ApiClient, reading: Reading) -> None:
+        """Put what comes where it is taken from, until something else is to be read."""
+        chunk: Chunk | None = None
+        if reading.position > self._read:
+            chunk = reading.nothing_up_to(reading.position)
+        while self._started.is_set() and not reading.stopped:
+            self._pending = reading.pending
+            if chunk is not None:
+                self._pause = self._times.retry_first
+                self._put(chunk, reading)
+            while len(self._waiting) >= WAITING_CHUNKS or self._bytes >= WAITING_BYTES:
+                self._room.clear()
+                await self._room.wait()
+            chunk = await reading.next_chunk()
+            if chunk is None and not reading.stopped:
+                await self._look(api)
+                chunk = await reading.look_behind(self.origin)
+            self._heard()
+
+    def _put(self, chunk: Chunk, reading: Reading) -> None:
+        last = self._waiting[-1] if self._waiting else None
+        if last is not None and len(last) < reading.chunk_rows:
+            last.extend(chunk)
+        else:
+            self._waiting.append(chunk)
+        self._bytes += chunk.size
+        self._read = max(self._read, chunk.through)
+        self._woken()
+
+    def _forget(self) -> None:
+        self._waiting.clear()
+        self._bytes = 0
+
+    async def _look(self, api: ApiClient) -> None:
+        """Ask the leader about the stream; one made anew is read when the copy says from where."""
+        info: StreamInfo = await api.call(f"STREAM.INFO.{self._stream}", None, STREAM_INFO)
+        created_ns = int(info.created)
+        before = self.origin
+        self.origin = OriginState(
+            config=info.config,
+            created_ns=created_ns,
+            first_seq=info.state.first_seq,
+            last_seq=info.state.last_seq,
+        )
+        self._heard()
+        self.error = b""
+        if self._reading is None and not self._filters:
+            # A guess, until a consumer counts.
+            behind = max(self._read, info.state.first_seq - 1)
+            self._pending = max(info.state.last_seq - behind, 0)
+        if self._started.is_set() and created_ns != self._started_ns:
+            self._forget()
+            self._start = None
+            self._started.clear()
+        elif self._started.is_set() and info.state.last_seq < self._read:
+            self.error = error_body(
+                ErrCode.MIRROR_CONSUMER_SETUP_FAILED,
+                err=f"stream {self._stream} of the remote is at sequence {info.state.last_seq}, "
+                f"and {self._read} was copied from it: it has lost messages; what it stores under "
+                "sequences that were copied before is not copied",
+            )
+        if before is not None and before.config.retention != info.config.retention:
+            self.renew()
+        if before is None or before.created_ns != created_ns or before.config != info.config:
+            self._woken()
+
+    def _heard(self) -> None:
+        self.heard_ns = self._clock.now_ns()
+
+    def _note(self, error: Exception) -> None:
+        """Show what is wrong."""
+        if isinstance(error, ApiError):
+            self._heard()
+            body = ApiErrorBody(
+                code=error.code, err_code=error.err_code, description=error.description
+            )
+            self.error = encode(body)
+        else:
+            self.error = error_body(
+                ErrCode.MIRROR_CONSUMER_SETUP_FAILED, err=self._upstream.explain(error)
+            )
+        if isinstance(error, StreamNotFound):
+            self.origin = None
+            self._pending = 0
+        self._woken()
+
+
+def _nobody() -> None:
+    """Whom a feed wakes that was closed."""

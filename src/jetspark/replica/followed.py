@@ -1,0 +1,106 @@
+"""A stream of the leader that a replica copies, and what is known of both."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+import msgspec
+
+from jetspark.api.base import Timestamp
+from jetspark.api.enums import Discard, Retention
+from jetspark.api.stream import ExternalStream, StreamConfig, StreamSource, StreamState
+from jetspark.engine.stream.stream import Stream
+from jetspark.units import ByteCount
+
+# In the metadata of a copy: when its origin was made, and that it has once been whole.
+CREATED_KEY: Final = "jetspark.replica.created"
+WHOLE_KEY: Final = "jetspark.replica.whole"
+
+
+@dataclass(slots=True)
+class Followed:
+    """One stream. ``stream`` is the copy, None while there is none.
+
+    ``whole``: the copy has once had everything; before that it answers nothing, because a key
+    that it lacks may well be there.
+    """
+
+    name: str
+    config: StreamConfig
+    created: Timestamp
+    state: StreamState
+    find: Callable[[str], Stream | None]
+    reads: bool = True
+    whole: bool = False
+    # The highest sequence that clients of this replica were shown, by acknowledgements of what
+    # they wrote and by the leader's answers to what they read.
+    shown: int = 0
+    # Rounds in which the copy had more, or fewer, messages than the leader.
+    surplus: int = 0
+    lacking: int = 0
+
+    def copy(self) -> Stream | None:
+        """The copy, if it may answer reads."""
+        return self.find(self.name) if self.whole and self.reads else None
+
+    def is_current(self) -> bool:
+        """Whether the copy had everything that the leader is known to have had."""
+        stream = self.find(self.name)
+        return stream is not None and stream.log.index.last_seq >= self.state.last_seq
+
+
+def wanted(name: str, patterns: tuple[str, ...]) -> bool:
+    """Say whether a stream is to be copied: ``*`` and ``?`` as in a shell."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def problem(config: StreamConfig) -> str:
+    """Why a stream cannot be copied; empty if it can."""
+    if config.retention != Retention.LIMITS:
+        return (
+            f"it has {config.retention.value} retention: its messages go away when they are "
+            "acknowledged, so a copy would show what is no longer there"
+        )
+    return ""
+
+
+def copy_config(
+    origin: StreamConfig, remote: str, created: Timestamp, *, whole: bool
+) -> StreamConfig:
+    """The configuration of a copy.
+
+    What removes messages at the origin by rules that look at messages alone removes them here as
+    well. Sizes are counted differently by other servers, so that limit is followed afterwards,
+    like deletes and purges (following.py). Markers are the origin's to write.
+    """
+    return StreamConfig(
+        name=origin.name,
+        description=f"Copy of {origin.name} of the leader",
+        mirror=StreamSource(
+            name=origin.name, external=ExternalStream(api=f"$JS.{remote}.API", deliver="")
+        ),
+        max_msgs=origin.max_msgs if origin.discard == Discard.OLD else -1,
+        max_bytes=ByteCount(-1),
+        max_age=origin.max_age,
+        max_msgs_per_subject=origin.max_msgs_per_subject,
+        storage=origin.storage,
+        compression=origin.compression,
+        allow_direct=origin.allow_direct,
+        allow_rollup_hdrs=origin.allow_rollup_hdrs,
+        allow_msg_ttl=origin.allow_msg_ttl,
+        metadata={CREATED_KEY: str(created)} | ({WHOLE_KEY: "true"} if whole else {}),
+    )
+
+
+def copied_settings(config: StreamConfig) -> StreamConfig:
+    """The part of a copy's configuration that follows its origin, to be compared."""
+    return msgspec.structs.replace(
+        config,
+        duplicate_window=StreamConfig().duplicate_window,
+        allow_direct=False,
+        max_msg_size=-1,
+        metadata={
+            key: value for key, value in config.metadata.items() if key in {CREATED_KEY, WHOLE_KEY}
+        },
+    )

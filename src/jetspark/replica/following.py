@@ -1,0 +1,293 @@
+"""Which streams of the leader a replica copies, and that the copies stay copies.
+
+The leader's list of streams is the truth; it is read again every few seconds, and at once when
+the leader says that a stream came, went or changed, or when a client of ours asked for that. New
+streams that match are copied, those that are gone are dropped, those that were made anew are
+copied anew, and changed limits are followed. Mirrors do not follow deletes and purges
+(wire-facts.md 12), so what the leader no longer has is removed here.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from jetspark.api.base import Timestamp
+from jetspark.api.stream import StreamConfig, StreamInfo
+from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
+from jetspark.client.jetstream.stream_lists import stream_pages
+from jetspark.client.message import Message
+from jetspark.engine.stream.state import stream_state
+from jetspark.errors import Error
+from jetspark.replica.bridge import Bridge
+from jetspark.replica.deletions import Deletions
+from jetspark.replica.followed import (
+    CREATED_KEY,
+    WHOLE_KEY,
+    Followed,
+    copied_settings,
+    copy_config,
+    problem,
+    wanted,
+)
+from jetspark.replica.leader import refused
+from jetspark.replica.local import LocalStreams
+from jetspark.units import parse_rfc3339
+
+log = logging.getLogger("jetspark.replica")
+
+ADVISORIES: Final = "$JS.EVENT.ADVISORY.STREAM.*.>"
+# Listing takes no more than one part in so many of the time.
+LIST_SHARE: Final = 20
+# How often a copy that is not whole yet is looked at.
+WHOLE_SECONDS: Final = 0.02
+
+
+class Following:
+    """The copies of a replica and their origins."""
+
+    def __init__(
+        self,
+        bridge: Bridge,
+        local: LocalStreams,
+        remote: str,
+        patterns: tuple[str, ...],
+        no_reads: tuple[str, ...],
+        on_streams: Callable[[Iterable[StreamConfig]], None],
+        poll: float,
+    ) -> None:
+        self._bridge = bridge
+        self._local = local
+        self._remote = remote
+        self._patterns = patterns
+        self._no_reads = no_reads
+        self._on_streams = on_streams
+        self._poll = poll
+        self._api = ApiClient(bridge, DEFAULT_PREFIX, 5.0)
+        self._deletions = Deletions(self._api, local)
+        # Told when a copy may no longer be what it was.
+        self.on_change: Callable[[], None] = lambda: None
+        self._look = asyncio.Event()
+        self._complained: dict[str, str] = {}
+        self.streams: dict[str, Followed] = {}
+        # Streams that something was done to through this replica: to be looked at before the
+        # copy answers again.
+        self.suspects: dict[str, int] = {}
+        self._looks = 0
+
+    def find(self, name: str) -> Followed | None:
+        """A copied stream whose copy may be asked."""
+        if name in self.suspects and self._bridge.up:
+            return None
+        return self.streams.get(name)
+
+    def note_shown(self, name: str, seq: int) -> None:
+        """Clients were shown a sequence of a stream: the copy does not answer from before it."""
+        followed = self.streams.get(name)
+        if followed is not None and seq > followed.shown:
+            followed.shown = seq
+
+    def suspect(self, name: str) -> None:
+        """A client asks the leader to change a stream: its copy answers when that is followed."""
+        if wanted(name, self._patterns):
+            self.suspects[name] = self._looks + 2
+            self.on_change()
+            self._look.set()
+
+    def adopt(self) -> None:
+        """Take over the copies of an earlier run, which may answer before the leader does."""
+        for name in self._local.names():
+            stream = self._local.find(name)
+            assert stream is not None
+            config, metadata = stream.config, stream.config.metadata
+            created = metadata.get(CREATED_KEY)
+            if created is None:
+                raise refused(
+                    f"the store has a stream {name} that is no copy: a replica needs a store of "
+                    "its own, give it another folder (-sd)"
+                )
+            if not wanted(name, self._patterns):
+                log.info("Stream %s is no copy that is asked for any more: dropped", name)
+                self._local.drop(name)
+                continue
+            followed = Followed(
+                name, config, Timestamp(parse_rfc3339(created)), stream_state(stream),
+                self._local.find,
+            )  # fmt: skip
+            followed.reads = name not in self._no_reads
+            followed.whole = WHOLE_KEY in metadata
+            self.streams[name] = followed
+
+    async def run(self) -> None:
+        """Follow the leader until cancelled."""
+        subscription = self._bridge.add_subscription(
+            ADVISORIES, "", pending_msgs=1000, pending_bytes=1 << 20, callback=self._on_advisory
+        )
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                self._look.clear()
+                began = loop.time()
+                if self._bridge.up:
+                    try:
+                        await self._follow()
+                    except Exception:
+                        # A replica that follows no more would show old streams for ever.
+                        log.exception("Following the leader's streams failed; trying again")
+                # Who has very many streams is not kept busy listing them.
+                await self._pause(max(self._poll, LIST_SHARE * (loop.time() - began)))
+        finally:
+            subscription.end(None)
+
+    def _on_advisory(self, message: Message) -> None:
+        """A stream came, went or changed; one made anew is not read from its old copy."""
+        self._look.set()
+        _, _, kind_and_name = message.subject.partition(".STREAM.")
+        kind, _, name = kind_and_name.partition(".")
+        if kind in {"CREATED", "DELETED"} and name in self.streams:
+            self.suspect(name)
+
+    async def _pause(self, pause: float) -> None:
+        """Wait for the next look; copies that are not whole yet are watched meanwhile."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + pause
+        while not self._look.is_set() and loop.time() < until:
+            behind = [followed for followed in self.streams.values() if not followed.whole]
+            for followed in behind:
+                self._note_whole(followed)
+            seconds = WHOLE_SECONDS if behind or self.suspects else until - loop.time()
+            try:
+                async with asyncio.timeout(max(seconds, 0.001)):
+                    await self._look.wait()
+            except TimeoutError:
+                if self.suspects:
+                    return
+
+    async def _follow(self) -> None:
+        self._looks += 1
+        try:
+            infos = [info async for page in stream_pages(self._api, "", None) for info in page]
+            for info in self._take(infos):
+                await self._follow_deletions(info)
+        except Error as error:
+            self._complain("", f"cannot read the list of streams: {error}")
+            return
+        self._complained.pop("", None)
+        done = [name for name, at in self.suspects.items() if at <= self._looks]
+        for name in done:
+            del self.suspects[name]
+
+    async def _follow_deletions(self, info: StreamInfo) -> None:
+        name = info.config.name
+        followed = self.streams[name]
+        hurry = name in self.suspects
+        if not await self._deletions.follow(followed, info, now=hurry):
+            self._drop(name)
+            self._begin(info)
+
+    def _take(self, infos: list[StreamInfo]) -> list[StreamInfo]:
+        """Compare what is copied with what there is; returns those whose copies can be checked."""
+        self._on_streams([info.config for info in infos])
+        there = {info.config.name: info for info in infos}
+        for name in sorted(self.streams.keys() - there.keys()):
+            log.info("Stream %s is gone at the leader: its copy is dropped", name)
+            self._drop(name)
+        chosen = [info for info in infos if wanted(info.config.name, self._patterns)]
+        if not chosen:
+            patterns = ", ".join(self._patterns)
+            self._complain("*", f"no stream at the leader matches {patterns}: waiting for one")
+        else:
+            self._complained.pop("*", None)
+        return [info for info in chosen if self._take_one(info)]
+
+    def _take_one(self, info: StreamInfo) -> bool:
+        name = info.config.name
+        refusal = problem(info.config)
+        if refusal:
+            self._complain(name, f"stream {name} is not copied, the leader answers for it: "
+                           f"{refusal}")  # fmt: skip
+            if name in self.streams:
+                self._drop(name)
+            return False
+        followed = self.streams.get(name)
+        if followed is not None and followed.created != info.created:
+            log.info("Stream %s was made anew at the leader: it is copied again", name)
+            self._drop(name)
+            followed = None
+        if followed is None:
+            followed = self._begin(info)
+            if followed is None:
+                return False
+        if followed.config.allow_direct != info.config.allow_direct:
+            self.on_change()
+        followed.config, followed.state = info.config, info.state
+        followed.reads = name not in self._no_reads
+        # So a copy that does not go on is read from for a few seconds at most.
+        followed.shown = max(followed.shown, info.state.last_seq)
+        if not followed.whole:
+            self._note_whole(followed)
+        self._follow_config(followed)
+        self._note_trouble(name)
+        return followed.whole
+
+    def _note_trouble(self, name: str) -> None:
+        stream = self._local.find(name)
+        error = stream.copies[0].error if stream is not None and stream.copies else b""
+        if error:
+            text = error.decode(errors="replace")
+            self._complain(f"{name} copy", f"the copy of {name} does not go on: {text}")
+        else:
+            self._complained.pop(f"{name} copy", None)
+
+    def _begin(self, info: StreamInfo) -> Followed | None:
+        name = info.config.name
+        if self._local.find(name) is not None:
+            self._local.drop(name)
+        config = copy_config(info.config, self._remote, info.created, whole=False)
+        refusal = self._local.create(config)
+        if refusal:
+            self._complain(name, f"stream {name} cannot be copied: {refusal}")
+            return None
+        self._complained.pop(name, None)
+        log.info("Copying stream %s: %d messages", name, info.state.messages)
+        followed = Followed(name, info.config, info.created, info.state, self._local.find)
+        self.streams[name] = followed
+        return followed
+
+    def _follow_config(self, followed: Followed) -> None:
+        stream = self._local.find(followed.name)
+        if stream is None:
+            return
+        config = copy_config(followed.config, self._remote, followed.created, whole=followed.whole)
+        if copied_settings(config) != copied_settings(stream.config):
+            config = msgspec.structs.replace(
+                config, duplicate_window=stream.config.duplicate_window
+            )
+            refusal = self._local.update(config)
+            if refusal:
+                self._complain(
+                    followed.name,
+                    f"the copy of {followed.name} cannot follow its origin's configuration: "
+                    f"{refusal}",
+                )
+
+    def _note_whole(self, followed: Followed) -> None:
+        if followed.is_current():
+            followed.whole = True
+            log.info("Stream %s is copied up to %d", followed.name, followed.state.last_seq)
+            self._follow_config(followed)
+
+    def _drop(self, name: str) -> None:
+        self.on_change()
+        self.streams.pop(name, None)
+        refusal = self._local.drop(name) if self._local.find(name) is not None else ""
+        if refusal:
+            log.error("The copy of %s cannot be dropped: %s", name, refusal)
+
+    def _complain(self, about: str, text: str) -> None:
+        """Say what is wrong, once until it is another thing."""
+        if self._complained.get(about) != text:
+            self._complained[about] = text
+            log.warning("Replica: %s", text)

@@ -1,0 +1,90 @@
+"""The streams of a replica's own engine: its copies. Made, changed and dropped by the replica."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from jetspark.api.base import ApiErrorBody, ApiStruct, decoder, encode_request
+from jetspark.api.stream import PurgeRequest, StreamConfig
+from jetspark.clock import Clock
+from jetspark.engine.engine import Engine
+from jetspark.engine.outbox import Outbox
+from jetspark.engine.requests.dispatch import handle
+from jetspark.engine.stream.stream import Stream
+from jetspark.server.driver import EngineDriver
+
+# Answers that wait for the disk go to a subject that nobody listens on.
+_NOBODY: Final = b"_JETSPARK.REPLICA"
+
+
+class _Answer(ApiStruct, frozen=True, kw_only=True):
+    error: ApiErrorBody | None = None
+
+
+_answer: Final = decoder(_Answer)
+
+
+class LocalStreams:
+    """The copies, as requests to the engine; each returns why it was refused, or nothing."""
+
+    def __init__(self, driver: EngineDriver, clock: Clock) -> None:
+        self._driver = driver
+        self._clock = clock
+        # What happens to copies is nobody's business: the leader tells of its streams itself.
+        driver.engine.advisories.wanted = lambda _subject: False
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that keeps the copies."""
+        return self._driver.engine
+
+    def find(self, name: str) -> Stream | None:
+        """A copy by its name."""
+        return self.engine.streams.get(name)
+
+    def names(self) -> list[str]:
+        """All copies."""
+        return sorted(self.engine.streams)
+
+    def create(self, config: StreamConfig) -> str:
+        """Begin a copy."""
+        return self._ask("STREAM.CREATE", config.name, config)
+
+    def update(self, config: StreamConfig) -> str:
+        """Change the limits of a copy."""
+        return self._ask("STREAM.UPDATE", config.name, config)
+
+    def drop(self, name: str) -> str:
+        """Remove a copy with all its messages."""
+        return self._ask("STREAM.DELETE", name, None)
+
+    def purge_before(self, name: str, seq: int) -> str:
+        """Remove what the leader no longer has at the front."""
+        return self._ask("STREAM.PURGE", name, PurgeRequest(seq=seq))
+
+    def delete(self, name: str, sequences: Sequence[int]) -> int:
+        """Remove messages that the leader no longer has; how many of them were there."""
+        stream = self.find(name)
+        if stream is None or stream.log.read_only:
+            return 0
+        removed = sum(bool(stream.log.stage_delete(seq)) for seq in sequences)
+        if removed:
+            self.engine.mark_dirty(stream)
+            self._driver.follow_streams()
+        return removed
+
+    def _ask(self, verb: str, name: str, request: ApiStruct | None) -> str:
+        outbox = Outbox()
+        body = b"" if request is None else encode_request(request)
+        subject = f"{verb}.{name}".encode()
+        handle(self.engine, subject, body, _NOBODY, self._clock.now_ns(), outbox)
+        self._driver.follow_streams()
+        for _, _, _, _, payload in outbox.now:
+            try:
+                error = _answer.decode(payload).error
+            except msgspec.MsgspecError:
+                continue
+            if error is not None:
+                return error.description
+        return ""

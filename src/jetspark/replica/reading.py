@@ -1,0 +1,230 @@
+"""One ordered pull consumer on a remote stream: chunks of columns, and what is behind the last."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from jetspark.api.base import Timestamp
+from jetspark.api.consumer import ConsumerConfig
+from jetspark.api.enums import AckPolicy, ConsumerAction, DeliverPolicy
+from jetspark.api.message import MSG_GET, MsgGetRequest
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.consumer.create import (
+    consumer_info,
+    create_consumer,
+    forget_consumer,
+)
+from jetspark.client.jetstream.consumer.endless import EndlessPull
+from jetspark.client.jetstream.consumer.handle import Consumer
+from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
+from jetspark.engine.replicate.upstream import Chunk, OriginState
+from jetspark.errors import (
+    ConnectionClosed,
+    ConsumerGap,
+    Error,
+    MessageNotFound,
+)
+from jetspark.replica.times import LinkTimes
+from jetspark.units import minutes
+
+# What is asked for at once; a request also asks for no more bytes than this, or than two of the
+# largest messages that the remote takes.
+BATCH: Final = 4000
+BATCH_BYTES: Final = 8 * 1024 * 1024
+INACTIVE_THRESHOLD: Final = minutes(1)
+EXPIRES: Final = 30.0
+CHUNK_ROWS: Final = 1000
+
+
+class Reading:
+    """One consumer, from its making to its end.
+
+    ``position`` is the last sequence of the stream that is known to be behind us, ``pending`` how
+    many messages were to come after the last one.
+    """
+
+    chunk_rows: Final = CHUNK_ROWS
+
+    def __init__(
+        self,
+        api: ApiClient,
+        stream: str,
+        filters: Sequence[str],
+        times: LinkTimes,
+        *,
+        next_seq: int,
+        time_ns: int,
+    ) -> None:
+        self._api = api
+        self._stream = stream
+        self._filters = filters
+        self._times = times
+        self._next_seq = next_seq
+        self._time_ns = time_ns
+        self._name = api.nuid.next()
+        self._source: EndlessPull | None = None
+        self._made = False
+        self._expected = 1
+        # Deliveries that the consumer counted and that had not come when it was asked.
+        self._missing_from = 0
+        self._ending: asyncio.Task[None] | None = None
+        self._unread: asyncio.Task[list[JetStreamMessage]] | None = None
+        self.position = next_seq - 1
+        self.pending = 0
+        self.stopped = False
+
+    async def open(self) -> None:
+        """Make the consumer."""
+        api = self._api
+        self._made = True  # it may be there even when no answer comes
+        info = await create_consumer(api, self._stream, self._config(), ConsumerAction.CREATE)
+        self.pending = info.num_pending
+        # Nothing from the start on up to here is in the stream.
+        self.position = max(self.position, info.delivered.stream_seq)
+        times = self._times
+        largest = api.core.server_info.max_payload
+        self._source = EndlessPull(
+            api,
+            Consumer(api, info),
+            AckLink(api.core, ignored=True, timeout=api.timeout),
+            prefetch=BATCH,
+            max_bytes=max(BATCH_BYTES, 2 * largest + 64 * 1024),
+            threshold=0.5,
+            expires=EXPIRES,
+            heartbeat=times.heartbeat,
+            alarm=times.alarm,
+        )
+        self._source.raise_alarm = True
+
+    def _config(self) -> ConsumerConfig:
+        config = ConsumerConfig(
+            name=self._name,
+            ack_policy=AckPolicy.NONE,
+            max_deliver=1,
+            mem_storage=True,
+            num_replicas=1,
+            inactive_threshold=INACTIVE_THRESHOLD,
+            filter_subject=self._filters[0] if len(self._filters) == 1 else "",
+            filter_subjects=tuple(self._filters) if len(self._filters) > 1 else (),
+        )
+        if self._time_ns:
+            return msgspec.structs.replace(
+                config,
+                deliver_policy=DeliverPolicy.BY_START_TIME,
+                opt_start_time=Timestamp(self._time_ns),
+            )
+        return msgspec.structs.replace(
+            config,
+            deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=self._next_seq,
+        )
+
+    async def next_chunk(self) -> Chunk | None:
+        """Wait for messages; None when none came for a while, or it was stopped.
+
+        Raises ConsumerGap when one is missing, HeartbeatMissed, ConsumerDeleted, and so on.
+        """
+        assert self._source is not None
+        if self._unread is None and self._source.buffered:
+            return self._columns(await self._source.next_chunk(CHUNK_ROWS))
+        if self._unread is None:
+            self._unread = asyncio.get_running_loop().create_task(
+                self._source.next_chunk(CHUNK_ROWS)
+            )
+        done, _ = await asyncio.wait([self._unread], timeout=self._times.probe)
+        if not done:
+            return None
+        task, self._unread = self._unread, None
+        return self._columns(task.result())
+
+    def _columns(self, messages: list[JetStreamMessage]) -> Chunk | None:
+        if not messages:
+            if not self.stopped:
+                raise ConnectionClosed("the subscription of the consumer ended")
+            return None
+        chunk = Chunk()
+        sequences, times = chunk.sequences, chunk.times
+        subjects, headers, payloads = chunk.subjects, chunk.headers, chunk.payloads
+        expected = self._expected
+        pending = self.pending
+        for message in messages:
+            words = message.reply.split(".")
+            first = 5 if len(words) == 9 else 7  # ack_subject.py: two forms
+            if int(words[first + 1]) != expected:
+                break
+            expected += 1
+            sequences.append(int(words[first]))
+            times.append(int(words[first + 2]))
+            pending = int(words[first + 3])
+            subjects.append(message.subject.encode("utf-8", "surrogateescape"))
+            headers.append(message.header_block)
+            payloads.append(message.data)
+        self._expected = expected
+        self.pending = pending
+        if not sequences:
+            raise ConsumerGap(expected, int(words[first + 1]))
+        chunk.through = self.position = max(self.position, sequences[-1])
+        chunk.size = sum(map(len, payloads)) + sum(map(len, headers))
+        return chunk
+
+    async def look_behind(self, origin: OriginState | None) -> Chunk | None:
+        """Nothing came for a while: find out whether that is because there is nothing.
+
+        Raises ConsumerGap when messages were sent that never came.
+        """
+        info = await consumer_info(self._api, self._stream, self._name)
+        if self._unread is not None and self._unread.done():
+            return None  # something came meanwhile
+        sent = info.delivered.consumer_seq
+        if sent >= self._expected and self._missing_from == self._expected:
+            raise ConsumerGap(self._expected, sent)
+        self._missing_from = self._expected if sent >= self._expected else 0
+        if sent >= self._expected:
+            return None
+        self.pending = info.num_pending
+        if self._filters or info.num_pending or origin is None:
+            return None
+        if origin.last_seq <= self.position:
+            return None
+        # The leader says that nothing is there any more up to what was its end.
+        request = MsgGetRequest(seq=self.position + 1, next_by_subj=">")
+        try:
+            await self._api.call(f"STREAM.MSG.GET.{self._stream}", request, MSG_GET)
+        except MessageNotFound:
+            return self.nothing_up_to(origin.last_seq)
+        return None
+
+    def nothing_up_to(self, seq: int) -> Chunk:
+        """A chunk that says that there is nothing up to a sequence."""
+        chunk = Chunk()
+        chunk.through = self.position = seq
+        return chunk
+
+    def stop(self) -> None:
+        """End the wait of whoever reads."""
+        self.stopped = True
+        if self._source is not None and self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._source.stop())
+
+    def acknowledge(self, seq: int) -> None:
+        """Nothing is acknowledged: the stream keeps its messages for reasons of its own."""
+
+    async def close(self, *, for_good: bool = False) -> None:  # noqa: ARG002 - see kept.py
+        """Leave nothing behind: the consumer would go by itself, later."""
+        self.stop()
+        for task in (self._ending, self._unread):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Error):
+                    await task
+        if self._source is not None:
+            with contextlib.suppress(Error):
+                await self._source.stop()
+        if self._made:
+            with contextlib.suppress(Error):
+                forget_consumer(self._api, self._stream, self._name)

@@ -1,0 +1,159 @@
+"""Reads at a replica: answered here when the copy is new enough, else by the leader (ADR-53).
+
+*New enough* is, for a request with ``min_last_seq``, a copy that has reached it; for a direct get
+without, one that has reached what clients of this replica were shown already: the sequences of
+their own writes, and of what the leader read for them. MSG.GET without it is
+what clients ask when they want the leader's word, so the leader answers it; only when it cannot
+be reached does the copy, if it had everything the leader was known to have.
+
+A request that came with ``Nats-Forwarded`` is never passed on again (decisions.md, ADR-53): it
+waits here for the copy like any read of a mirror, and is refused when that takes too long.
+"""
+
+from typing import Final
+
+import msgspec
+
+from jetspark.api.message import MsgGetRequest, decode_msg_get
+from jetspark.engine.direct.request import needs_newer, parse_request
+from jetspark.engine.stream.stream import Stream
+from jetspark.engine.target import DIRECT_GET, REQUEST, Target
+from jetspark.headers.block import find_value
+from jetspark.headers.names import FORWARDED
+from jetspark.replica.bridge import Bridge
+from jetspark.replica.followed import Followed
+from jetspark.replica.following import Following
+from jetspark.replica.passing import PassedReads, Read
+from jetspark.server.client import ClientHandler
+from jetspark.server.router import Router
+
+DIRECT_PREFIX: Final = b"$JS.API.DIRECT.GET."
+MESSAGE_PREFIX: Final = b"$JS.API.STREAM.MSG.GET."
+
+
+class Reads:
+    """Decides about every read of a client."""
+
+    def __init__(
+        self,
+        router: Router,
+        bridge: Bridge,
+        following: Following,
+        passed: PassedReads,
+    ) -> None:
+        self._router = router
+        self._outbox = router.outbox
+        self._bridge = bridge
+        self._following = following
+        self._passed = passed
+        # Streams that were read and may be read again, until something happens to one.
+        self._answering: dict[bytes, tuple[Followed, Stream]] = {}
+        following.on_change = self._answering.clear
+        # For people: how many were answered here, and how many by the leader.
+        self.answered = 0
+
+    def take(
+        self, client: ClientHandler, subject: bytes, reply: bytes, headers: bytes, body: bytes
+    ) -> bool:
+        """See to a request if it is a read of a copied stream; False: it is the leader's."""
+        if not reply:
+            return False
+        if subject.startswith(DIRECT_PREFIX):
+            name, _, appended = subject[len(DIRECT_PREFIX) :].partition(b".")
+            known = self._answering.get(name)
+            if (
+                known is not None
+                and not headers
+                and known[1].log.index.last_seq >= known[0].shown
+                and not self._router.route(reply).is_empty()
+                and self._router.reader.quick(known[1], appended, body, reply, self._outbox)
+            ):
+                self.answered += 1
+                return True
+        elif subject.startswith(MESSAGE_PREFIX):
+            name, appended = subject[len(MESSAGE_PREFIX) :], b""
+        else:
+            return False
+        again = bool(headers) and find_value(headers, FORWARDED) is not None
+        followed = self._following.find(name.decode(errors="replace"))
+        stream = followed.copy() if followed is not None else None
+        if followed is None or stream is None or self._router.route(reply).is_empty():
+            if again:
+                self._refuse(client, subject, reply)
+            return again
+        if subject.startswith(MESSAGE_PREFIX):
+            return self._message_get(client, followed, stream, subject, reply, headers, body)
+        if not followed.config.allow_direct:
+            return False
+        if followed.name not in self._following.suspects:
+            self._answering[name] = (followed, stream)
+        last = stream.log.index.last_seq
+        alone = again or not self._bridge.up
+        if (
+            not headers
+            and (last >= followed.shown or alone)
+            and self._router.reader.quick(stream, appended, body, reply, self._outbox)
+        ):
+            self.answered += 1
+            return True
+        target = Target(DIRECT_GET, stream, appended)
+        request = parse_request(body, appended.decode(errors="replace"))
+        if (
+            isinstance(request, bytes)
+            or alone
+            or last >= (request.min_last_seq or followed.shown)
+            or needs_newer(headers)
+        ):
+            self._answer(client, target, reply, headers, body)
+        else:
+            read = Read(client, followed, stream, request, subject, reply, headers, body, target)
+            self._passed.start(read)
+        return True
+
+    def _message_get(
+        self,
+        client: ClientHandler,
+        followed: Followed,
+        stream: Stream,
+        subject: bytes,
+        reply: bytes,
+        headers: bytes,
+        body: bytes,
+    ) -> bool:
+        request = _decoded(body)
+        again = bool(headers) and find_value(headers, FORWARDED) is not None
+        wanted = request.min_last_seq if request is not None else 0
+        target = Target(REQUEST, None, subject[len(b"$JS.API.") :])
+        if request is None or wanted == 0:
+            if self._bridge.up and not again:
+                return False
+            if not followed.is_current():
+                self._refuse(client, subject, reply)
+                return True
+            self._answer(client, target, reply, headers, body)
+        elif wanted <= stream.log.index.last_seq or again or not self._bridge.up:
+            self._answer(client, target, reply, headers, body)
+        else:
+            read = Read(client, followed, stream, request, subject, reply, headers, body, target)
+            self._passed.start(read)
+        return True
+
+    def _answer(
+        self, client: ClientHandler, target: Target, reply: bytes, headers: bytes, body: bytes
+    ) -> None:
+        """Have the engine answer, now or when the copy is new enough."""
+        self.answered += 1
+        self._router.asking = client.receiver
+        self._router.request(target, reply, headers, body)
+
+    def _refuse(self, client: ClientHandler, subject: bytes, reply: bytes) -> None:
+        if client.no_responders:
+            client.say_no_responders(subject, reply)
+
+
+def _decoded(body: bytes) -> MsgGetRequest | None:
+    """The request, or None for what only a strict reader can judge."""
+    try:
+        return decode_msg_get(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,117 @@
+"""What becomes of what clients of a replica do: answered here, refused, or passed on.
+
+Reads of copied streams are answered here when the copy is new enough (reads.py). Everything else
+is the leader's: messages, requests, subscriptions, acknowledgements. While the leader cannot be
+reached, requests hear at once that nobody answers, and other messages are lost, as core NATS may.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from jetspark.protocol.encoder import encode_hpub, encode_pub
+from jetspark.replica.bridge import Bridge
+from jetspark.replica.read_only import WriteGuard
+from jetspark.replica.reads import Reads
+from jetspark.server.client import ClientHandler
+from jetspark.server.receiver import Subscription
+from jetspark.server.route import is_compact
+
+API_PREFIX: Final = b"$JS.API."
+STREAM_PREFIX: Final = b"$JS.API.STREAM."
+# What clients ask of streams that changes them.
+CHANGES: Final = frozenset({b"CREATE", b"UPDATE", b"DELETE", b"PURGE", b"MSG.DELETE", b"RESTORE"})
+
+
+class ReplicaRelay:
+    """The relay of a replica's router."""
+
+    def __init__(
+        self,
+        bridge: Bridge,
+        reads: Reads,
+        guard: WriteGuard | None,
+        own: dict[ClientHandler, Bridge],
+        make_own: Callable[[ClientHandler], Bridge],
+        suspect: Callable[[str], None],
+    ) -> None:
+        self._bridge = bridge
+        self._reads = reads
+        self._guard = guard
+        self._own = own
+        self._make_own = make_own
+        self._suspect = suspect
+
+    def bridge_of(self, client: ClientHandler) -> Bridge:
+        """The connection that a client's messages take.
+
+        Who wants no echo of its own messages must have one to itself: the leader leaves out
+        whoever they come from.
+        """
+        if client.receiver.echo:
+            return self._bridge
+        return self._own.get(client) or self._make_own(client)
+
+    def on_pub(
+        self,
+        client: ClientHandler,
+        subject: bytes,
+        data: bytes,
+        se: int,
+        rs: int,
+        re: int,
+        hs: int,
+        ps: int,
+        pe: int,
+    ) -> None:
+        """A client published."""
+        if subject.startswith(API_PREFIX) and self._reads.take(
+            client, subject, data[rs:re], data[hs:ps], data[ps:pe]
+        ):
+            return
+        if subject.startswith(STREAM_PREFIX):
+            self._note_change(subject)
+        if self._guard is not None and self._guard.refuses(client, subject, data[rs:re]):
+            return
+        if is_compact(data, se, rs, re, hs, ps):
+            frame = b"%b%b%b" % (
+                b"HPUB " if ps > hs else b"PUB ",
+                subject,
+                data[se : pe + 2],
+            )
+        elif ps > hs:
+            frame = encode_hpub(subject, data[rs:re], data[hs:ps], data[ps:pe])
+        else:
+            frame = encode_pub(subject, data[rs:re], data[ps:pe])
+        if not self.bridge_of(client).pass_frame(frame) and re > rs and client.no_responders:
+            client.say_no_responders(subject, data[rs:re])
+
+    def _note_change(self, subject: bytes) -> None:
+        """A request may change a stream: its copy is looked at before it answers again."""
+        verb, _, name = subject[len(STREAM_PREFIX) :].rpartition(b".")
+        if verb in CHANGES:
+            self._suspect(name.decode(errors="replace"))
+
+    def on_sub(self, subscription: Subscription) -> None:
+        """A client subscribed."""
+        self.bridge_of(subscription.receiver.connection.client).add(subscription)
+
+    def on_limit(self, subscription: Subscription) -> None:
+        """A client wants no more than ``max_msgs`` of a subscription."""
+        self.bridge_of(subscription.receiver.connection.client).limit(subscription)
+
+    def on_unsub(self, subscription: Subscription) -> None:
+        """A subscription is over."""
+        # CONNECT may have changed which one it is: the other does not know it.
+        self._bridge.remove(subscription)
+        own = self._own.get(subscription.receiver.connection.client)
+        if own is not None:
+            own.remove(subscription)
+
+    def on_ping(self, client: ClientHandler) -> bool:
+        """A client asks for PONG: it means that the leader has seen what came before."""
+        bridge = self.bridge_of(client)
+        nothing = not client.subscriptions and not client.receiver.traffic.in_msgs
+        if nothing or not (bridge.up or bridge is not self._bridge):
+            return False
+        bridge.confirm(client)
+        return True

@@ -1,0 +1,357 @@
+"""The read replica server: a server in front of a leader, with copies of the leader's streams.
+
+::
+
+    async with ReplicaServer("nats://leader:4222", streams=["KV_*"]) as replica:
+        client = await jetspark.connect(replica.client_url)
+
+Reads of copied streams are answered here; everything else is passed to the leader, under the
+replica's own credentials. Clients authenticate here, as the replica's configuration says.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+import msgspec
+
+from jetspark.api.stream import StreamConfig
+from jetspark.client.options import ClientOptions
+from jetspark.clock import Clock
+from jetspark.engine.direct.gate import HeldReads
+from jetspark.engine.replicate.upstream import Upstream
+from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
+from jetspark.replica.announce import Announcer, announced_url
+from jetspark.replica.bridge import Bridge
+from jetspark.replica.followed import Followed
+from jetspark.replica.following import Following
+from jetspark.replica.leader import leader_remote, refused, with_replica
+from jetspark.replica.local import LocalStreams
+from jetspark.replica.passing import PassedReads
+from jetspark.replica.read_only import WriteGuard
+from jetspark.replica.reads import Reads
+from jetspark.replica.relay import ReplicaRelay
+from jetspark.replica.times import DEFAULT_TIMES, ReplicaTimes
+from jetspark.replica.upstream import connect_remote, remote_options
+from jetspark.server.accounts import Account
+from jetspark.server.arguments import OurSettings, combined
+from jetspark.server.client import ClientHandler
+from jetspark.server.config.jetspark import Remote
+from jetspark.server.config.settings import Settings
+from jetspark.server.connection import Connection
+from jetspark.server.router import Router
+from jetspark.server.server import Server
+from jetspark.version import VERSION
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+log = logging.getLogger("jetspark.replica")
+
+# Those who publish are held up while the leader has more than this to take.
+BEHIND_BYTES: Final = 4 * 1024 * 1024
+OWN_BUFFER: Final = 1024 * 1024
+
+
+@dataclass(slots=True)
+class Parts:
+    """What a running replica consists of."""
+
+    bridge: Bridge
+    following: Following
+    passed: PassedReads
+    reads: Reads
+    router: Router
+
+
+class ReplicaServer(Server):
+    """A read replica of the server at ``of``: its URL, those of its cluster, or a remote's name.
+
+    ``streams`` are the names to copy, with ``*`` and ``?``; ``no_reads`` are copied streams that
+    the leader is asked for all the same; ``read_only`` refuses writes. Everything else is as for
+    `Server`; a configuration may say it all in its ``jetspark.replica`` block.
+    """
+
+    def __init__(
+        self,
+        of: str | Sequence[str] = (),
+        *,
+        streams: Sequence[str] | None = None,
+        no_reads: Sequence[str] | None = None,
+        read_only: bool | None = None,
+        host: str | None = None,
+        port: int | None = None,
+        store_dir: str | Path | None = None,
+        server_name: str | None = None,
+        http_port: int | None = None,
+        config: str | Path | Settings | None = None,
+        mounts: "Mapping[str, ASGIApp] | None" = None,
+        times: ReplicaTimes = DEFAULT_TIMES,
+        **ours: Unpack[OurSettings],
+    ) -> None:
+        settings = combined(
+            config,
+            http_port=http_port,
+            host=host,
+            port=port,
+            store_dir=store_dir,
+            jetstream=True,
+            name=server_name,
+            ours=ours,
+        )
+        settings = with_replica(
+            settings,
+            of=(of,) if isinstance(of, str) else tuple(of),
+            streams=streams,
+            no_reads=no_reads,
+            read_only=read_only,
+        )
+        self._times = times
+
+        def upstream(remote: Remote, clock: Clock) -> Upstream:
+            return connect_remote(remote, clock, times.copying)
+
+        super().__init__(config=settings, mounts=mounts, upstreams=upstream)
+        assert self.settings.jetspark.replica is not None
+        self.replica: Final = self.settings.jetspark.replica
+        self._leader_info: ServerInfo | None = None
+        self._path: tuple[str, ...] = ()
+        self._was_up = False
+        self._own_bridges: dict[ClientHandler, Bridge] = {}
+        self._parts: Parts | None = None
+
+    # Life --------------------------------------------------------------------------------------
+
+    async def before_listening(self) -> None:
+        """Take over the copies that are there, and look for the leader: once now, then on."""
+        account = self._account()
+        driver, router = account.driver, account.router
+        assert driver is not None
+        bridge = self._bridge(router, self._on_change, patient=False)
+        local = LocalStreams(driver, self.clock)
+        guard = WriteGuard(router) if self.replica.read_only else None
+
+        def follow_subjects(configs: Iterable[StreamConfig]) -> None:
+            if guard is not None:
+                guard.follow(configs)
+
+        following = Following(
+            bridge,
+            local,
+            leader_remote(self.settings).name,
+            self.replica.streams,
+            self.replica.no_reads,
+            follow_subjects,
+            self._times.poll,
+        )
+        following.adopt()
+        ours = self.settings.jetspark
+        held = HeldReads(ours.held_reads_max)
+        passed = PassedReads(router, bridge, ours.min_last_seq_wait / 1e9, held)
+        reads = Reads(router, bridge, following, passed)
+        router.relay = ReplicaRelay(
+            bridge, reads, guard, self._own_bridges, self._make_own, following.suspect
+        )
+        self._parts = Parts(bridge, following, passed, reads, router)
+        await bridge.open()
+        self.run(following.run())
+
+    def _account(self) -> Account:
+        """The account whose clients are served; there can be only one."""
+        served = [
+            self.accounts[name]
+            for name, account in self.directory.accounts.items()
+            if not account.system
+        ]
+        used = [account for account in served if self.directory.accounts[account.name].users]
+        if len(used) > 1:
+            names = ", ".join(sorted(account.name for account in used))
+            raise refused(
+                f"a replica has one account, that of its user at the leader; this configuration "
+                f"has {names}: run one replica for each"
+            )
+        account = used[0] if used else self.default_account
+        if account.driver is None:
+            raise refused(
+                f"account {account.name} has no JetStream, where copies are kept: add "
+                "'jetstream: enabled' to it"
+            )
+        return account
+
+    async def start(self) -> None:
+        """Recover the copies, listen, and say that we are there."""
+        await super().start()
+        assert self._parts is not None
+        Announcer(
+            self._parts.bridge,
+            self._parts.following,
+            self.server_id,
+            self.server_name,
+            announced_url(self.settings, self.port),
+            read_only=self.replica.read_only,
+        ).start()
+
+    async def _open(self, bridge: Bridge) -> None:
+        await bridge.open()
+
+    async def close(self) -> None:
+        """Leave the leader, then close as any server does."""
+        parts, self._parts = self._parts, None
+        if parts is not None:
+            parts.passed.close()
+            await parts.bridge.close()
+        for bridge in list(self._own_bridges.values()):
+            await bridge.close()
+        await super().close()
+
+    def reload(self, settings: Settings) -> None:
+        """Take over new settings; who the leader is cannot change."""
+        super().reload(with_replica(settings, of=(), streams=None, no_reads=None, read_only=None))
+
+    # The leader --------------------------------------------------------------------------------
+
+    def _bridge(self, router: Router, on_change: Callable[[], None], *, patient: bool) -> Bridge:
+        name = f"jetspark replica {self.server_name}"
+        options = remote_options(leader_remote(self.settings), self._times.bridge, name)
+        options = msgspec.structs.replace(
+            options,
+            reconnect_buffer_bytes=OWN_BUFFER if patient else 0,
+            echo=not patient,
+            disconnected_callback=None if patient else self._on_lost,
+            error_callback=self._on_error,
+        )
+        return self._made(options, router, on_change)
+
+    def _made(
+        self, options: ClientOptions, router: Router, on_change: Callable[[], None]
+    ) -> Bridge:
+        return Bridge(options, router, lambda: self.flush(router), on_change, self._on_shown)
+
+    def _make_own(self, client: ClientHandler) -> Bridge:
+        """The connection of a client that wants no echo of what it publishes."""
+        bridge = self._bridge(client.router, lambda: None, patient=True)
+        self._own_bridges[client] = bridge
+        self.run(self._open(bridge))
+        return bridge
+
+    def _on_shown(self, stream: str, seq: int) -> None:
+        """A client was told of a sequence: it must not read from before it here."""
+        if self._parts is not None:
+            self._parts.following.note_shown(stream, seq)
+
+    def _on_lost(self, error: Exception) -> None:
+        log.warning(
+            "The leader cannot be reached (%s): copies answer what they can, other requests hear "
+            "that nobody answers; trying again",
+            error,
+        )
+
+    def _on_error(self, error: Exception) -> None:
+        log.warning(
+            "The leader says: %s (to the replica's own user, which needs what its clients do)",
+            error,
+        )
+
+    def _on_change(self) -> None:
+        """The leader came, went, or said something about itself."""
+        parts = self._parts
+        if parts is None:
+            return
+        bridge = parts.bridge
+        info = bridge.server_info
+        path: tuple[str, ...] = (self.server_id,)
+        if bridge.link.connection is not None:
+            theirs = (info.jetspark.path if info.jetspark is not None else ()) or (info.server_id,)
+            looped = self.server_id in theirs
+            if looped and not bridge.blocked:
+                log.error(
+                    "The leader %s is this server, or a replica of it: nothing is passed on; give "
+                    "--replica-of the server that has the streams",
+                    ", ".join(self.replica.of),
+                )
+            bridge.blocked = "a replica of this server" if looped else ""
+            path += theirs[: theirs.index(self.server_id)] if looped else theirs
+            self._leader_info = info
+        if bridge.up and not self._was_up:
+            log.info("Replica of %s (%s)", info.server_name, bridge.label)
+            if bridge.lost:
+                log.warning("%d messages were lost while it could not be reached", bridge.lost)
+                bridge.lost = 0
+        self._was_up = bridge.up
+        if path != self._path:
+            self._path = path
+            self._limit_payloads()
+            self._tell_everybody()
+
+    def _limit_payloads(self) -> None:
+        for connection in self.connections:
+            connection.client.parser.max_payload = self.max_payload
+
+    @property
+    def max_payload(self) -> int:
+        """What clients may send: no more than the leader takes."""
+        own = self.settings.max_payload
+        theirs = self._leader_info.max_payload if self._leader_info is not None else 0
+        if theirs <= 0:
+            return own
+        return min(own, theirs) if own > 0 else theirs
+
+    # Clients -----------------------------------------------------------------------------------
+
+    def joined(self, connection: Connection) -> bytes:
+        """A client connected."""
+        connection.client.parser.max_payload = self.max_payload
+        return super().joined(connection)
+
+    def left(self, connection: Connection) -> None:
+        """A client is gone."""
+        super().left(connection)
+        bridge = self._own_bridges.pop(connection.client, None)
+        if bridge is not None:
+            self.run(bridge.close())
+
+    def info(self, client_id: int, client_ip: str, account: str) -> ServerInfo:
+        """INFO: what the leader can do is what clients can do here."""
+        info = super().info(client_id, client_ip, account)
+        leader = self._leader_info
+        theirs = leader.jetspark if leader is not None else None
+        ours = JetsparkInfo(
+            version=VERSION,
+            min_last_seq=theirs is not None and theirs.min_last_seq,
+            fast_header_dialect=theirs is not None and theirs.fast_header_dialect,
+            path=self._path or (self.server_id,),
+        )
+        changes: dict[str, Any] = {"jetspark": ours, "max_payload": self.max_payload}
+        if leader is not None:
+            changes |= {"version": leader.version, "api_lvl": leader.api_lvl}
+        return msgspec.structs.replace(info, **changes)
+
+    def flush(self, router: Router | None = None) -> bool:
+        """Write what was queued; True if somebody, or the leader, cannot keep up."""
+        behind = super().flush(router)
+        parts = self._parts
+        return behind or (parts is not None and parts.bridge.waiting_bytes > BEHIND_BYTES)
+
+    # For people and tests ----------------------------------------------------------------------
+
+    @property
+    def followed(self) -> dict[str, Followed]:
+        """The streams that are copied, by name."""
+        return self._parts.following.streams if self._parts is not None else {}
+
+    @property
+    def leader_is_up(self) -> bool:
+        """Whether the leader can be reached."""
+        return self._parts is not None and self._parts.bridge.up
+
+    @property
+    def reads_answered(self) -> int:
+        """Reads that were answered here."""
+        return self._parts.reads.answered if self._parts is not None else 0
+
+    @property
+    def reads_passed(self) -> int:
+        """Reads that were passed to the leader because the copy was not new enough."""
+        return self._parts.passed.count if self._parts is not None else 0

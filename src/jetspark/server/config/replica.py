@@ -1,0 +1,78 @@
+"""The ``jetspark.replica`` block: this server is a read replica of another (docs/replicas.md)."""
+
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from jetspark.server.config.blocks import Field, Setting, read_whole_block
+from jetspark.server.config.values import boolean, strings
+
+SCHEMES: Final = ("nats", "tls", "ws", "wss")
+LEADER_NAME: Final = "replica_of"
+"""What the leader is called among the remotes when it is given by URL."""
+
+
+class Replica(msgspec.Struct, frozen=True, kw_only=True):
+    """What is copied, and from where.
+
+    ``of`` are URLs of one leader (or of the servers of one cluster), or the name of a remote.
+    ``streams`` are names with ``*`` and ``?``. The streams of ``no_reads`` are copied and not
+    read from. ``read_only`` refuses writes.
+    """
+
+    of: tuple[str, ...]
+    streams: tuple[str, ...] = ("*",)
+    no_reads: tuple[str, ...] = ()
+    read_only: bool = False
+
+    @property
+    def remote(self) -> str:
+        """The name of a remote, if the leader is one."""
+        return self.of[0] if "://" not in self.of[0] else ""
+
+
+def read_replica(setting: Setting) -> Replica:
+    """Read the block."""
+    values = read_whole_block(setting, _FIELDS)
+    if not values.get("of"):
+        raise setting.refused(
+            "expected 'of' with the leader's URL, like nats://leader:4222, or the name of one "
+            "of 'jetspark.remotes'"
+        )
+    return Replica(**values)
+
+
+def _leader(setting: Setting) -> tuple[str, ...]:
+    leaders = strings(setting)
+    for leader in leaders:
+        if "://" not in leader and len(leaders) == 1 and leader.replace("_", "").isalnum():
+            continue  # the name of a remote
+        parts = urlsplit(leader)
+        if parts.scheme not in SCHEMES or not parts.hostname:
+            raise setting.refused(
+                f"'{leader}' is no URL of a leader: expected one like nats://leader:4222 "
+                f"(known schemes are {', '.join(SCHEMES)}), or the name of a remote"
+            )
+    return leaders
+
+
+def _patterns(setting: Setting) -> tuple[str, ...]:
+    patterns = strings(setting)
+    if not patterns or not all(patterns):
+        raise setting.refused("expected names of streams, such as KV_* or ORDERS")
+    for pattern in patterns:
+        if any(char in pattern for char in ".>/\\ \t"):
+            raise setting.refused(
+                f"'{pattern}' matches no stream: names have no dots, blanks or slashes; * stands "
+                "for any characters and ? for one, as in KV_*"
+            )
+    return patterns
+
+
+_FIELDS: Final = {
+    "of": Field(_leader),
+    "streams": Field(_patterns),
+    "no_reads": Field(_patterns),
+    "read_only": Field(boolean),
+}

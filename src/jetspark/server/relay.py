@@ -1,0 +1,39 @@
+"""Who stands between the clients of a server and another server that serves them (replica)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from jetspark.server.client import ClientHandler
+    from jetspark.server.receiver import Subscription
+
+
+class Relay(Protocol):
+    """Takes what clients do, after their permissions were checked. Set on a router."""
+
+    def on_pub(
+        self,
+        client: ClientHandler,
+        subject: bytes,
+        data: bytes,
+        se: int,
+        rs: int,
+        re: int,
+        hs: int,
+        ps: int,
+        pe: int,
+    ) -> None:
+        """A client published; the offsets are those of ``ServerOps.on_pub``."""
+
+    def on_sub(self, subscription: Subscription) -> None:
+        """A client subscribed."""
+
+    def on_limit(self, subscription: Subscription) -> None:
+        """A client wants no more than ``max_msgs`` of a subscription."""
+
+    def on_unsub(self, subscription: Subscription) -> None:
+        """A subscription is over."""
+
+    def on_ping(self, client: ClientHandler) -> bool:
+        """A client asks for PONG; True: it gets it by ``answer_ping`` later."""

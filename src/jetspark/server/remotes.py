@@ -1,0 +1,85 @@
+"""The remotes of a server: named in its configuration, connected to when a stream copies one."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from jetspark.clock import Clock
+from jetspark.engine.replicate.upstream import Upstream
+from jetspark.server.config.jetspark import Remote, remote_problem
+from jetspark.server.config.secret import Secret
+from jetspark.server.config.tls import Tls
+
+UpstreamFactory = Callable[[Remote, Clock], Upstream]
+
+
+class Remotes:
+    """Implements ``engine.replicate.upstream.Upstreams``; one upstream per remote."""
+
+    def __init__(
+        self, remotes: Sequence[Remote], factory: UpstreamFactory | None, clock: Clock
+    ) -> None:
+        if remotes and factory is None:
+            raise ValueError(
+                "remotes need something that connects to them: pass "
+                "upstreams=jetspark.replica.connect_remote to the server"
+            )
+        self._remotes = {remote.name: remote for remote in remotes}
+        self._factory = factory
+        self._clock = clock
+        self._open: dict[str, Upstream] = {}
+
+    def names(self) -> list[str]:
+        """The names of all remotes, sorted."""
+        return sorted(self._remotes)
+
+    def find(self, name: str) -> Upstream | None:
+        """The remote of that name."""
+        remote = self._remotes.get(name)
+        if remote is None or self._factory is None:
+            return None
+        if name not in self._open:
+            self._open[name] = self._factory(remote, self._clock)
+        return self._open[name]
+
+    async def close(self) -> None:
+        """End all connections; nothing comes from remotes any more."""
+        while self._open:
+            _, upstream = self._open.popitem()
+            await upstream.close()
+
+
+def remotes_of(given: Mapping[str, "Remote | Mapping[str, object]"]) -> tuple[Remote, ...]:
+    """The ``remotes`` argument of a server; raises ValueError for what no file may say."""
+    found: list[Remote] = []
+    for name, values in given.items():
+        remote = values if isinstance(values, Remote) else _remote(name, values)
+        if remote.name != name:
+            raise ValueError(f"remotes[{name!r}] is named {remote.name!r}: expected the same name")
+        problem = remote_problem(remote)
+        if problem:
+            raise ValueError(f"remotes[{name!r}]: {problem}")
+        found.append(remote)
+    return tuple(found)
+
+
+def _remote(name: str, values: Mapping[str, object]) -> Remote:
+    unknown = values.keys() - (set(Remote.__struct_fields__) - {"name"})
+    if unknown:
+        known = ", ".join(field for field in Remote.__struct_fields__ if field != "name")
+        raise ValueError(f"remotes[{name!r}] has {min(unknown)!r}: expected {known}")
+    fields: dict[str, object] = dict(values)
+    url = fields.get("url")
+    if isinstance(url, str):
+        fields["url"] = tuple(url.split(","))
+    for secret in ("password", "token"):
+        if isinstance(fields.get(secret), str):
+            fields[secret] = Secret(str(fields[secret]))
+    if isinstance(fields.get("tls"), Mapping):
+        fields["tls"] = msgspec.convert(fields["tls"], Tls)
+    if not fields.get("url"):
+        raise ValueError(f"remotes[{name!r}]: expected a 'url', like nats://host:4222")
+    try:
+        return msgspec.convert({"name": name, **fields}, Remote)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"remotes[{name!r}]: {error}") from None

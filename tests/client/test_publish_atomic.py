@@ -1,0 +1,86 @@
+"""Atomic batches in bulk (ADR-50): columns, pipelining, limits that are known before sending."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import msgspec
+import pytest
+
+from jetspark.api.stream import StreamConfig
+from jetspark.client import Client, JetStream, Stream
+from jetspark.errors import BatchNotEnabled, BatchTooLarge, PayloadTooLarge
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+async def made(js: JetStream, name: str, **changes: Any) -> Stream:
+    given: dict[str, Any] = {"allow_atomic": True, "allow_direct": True}
+    return await js.create_stream(
+        StreamConfig(name=name, subjects=(f"{name}.>",), **(given | changes))
+    )
+
+
+async def stored(stream: Stream) -> list[tuple[str, bytes]]:
+    return [(each.subject, each.data) async for each in stream.get_batch()]
+
+
+@pytest.mark.parametrize("eob", [False, True])
+async def test_columns_are_stored_together(client: Connect, name: str, eob: bool) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await made(js, name)
+        rows = [(f"{name}.{n % 7}", b"%d" % n) for n in range(1000)]
+        block = b"NATS/1.0\r\nA: b\r\n\r\n"
+        batch = js.atomic_batch(eob=eob)
+        batch.extend([subject for subject, _ in rows[:400]], [data for _, data in rows[:400]])
+        batch.extend(
+            [subject for subject, _ in rows[400:]],
+            [data for _, data in rows[400:]],
+            [block if n % 2 else b"" for n in range(600)],
+        )
+        ack = await batch.commit()
+        headers = (await stream.get_msg(seq=402)).headers
+
+        assert (ack.seq, ack.count) == (1000, 1000)
+        assert await stored(stream) == rows
+        assert headers["A"] == "b"
+        assert nc.stats.requests_pending == 0
+
+
+async def test_columns_that_do_not_fit_add_nothing(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        batch = js.atomic_batch(max_messages=3)
+        batch.extend([f"{name}.a"] * 2, [b""] * 2)
+
+        with pytest.raises(BatchTooLarge):
+            batch.extend([f"{name}.a"] * 2, [b""] * 2)
+        with pytest.raises(ValueError, match="1 subjects and 2 payloads"):
+            batch.extend([f"{name}.a"], [b""] * 2)
+        # The headers of the batch count too, so that nothing is sent that cannot be ended.
+        with pytest.raises(PayloadTooLarge):
+            batch.add(f"{name}.a", bytes(nc.server_info.max_payload))
+        assert len(batch) == 2
+
+
+async def test_batches_follow_each_other_without_waiting(client: Connect, name: str) -> None:
+    """The answer to the first message is waited for only until a batch was committed there."""
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await made(js, name)
+        for number in range(3):
+            async with js.atomic_batch() as batch:
+                batch.extend([f"{name}.a"] * 50, [b"%d" % number] * 50)
+        assert await stored(stream) == [(f"{name}.a", b"%d" % (n // 50)) for n in range(150)]
+
+        config = msgspec.structs.replace((await stream.info()).config, allow_atomic=False)
+        await js.update_stream(config)
+        late = js.atomic_batch()
+        late.extend([f"{name}.a"] * 50, [b"late"] * 50)
+
+        # What the first message was told is the reason, not what the last one was told.
+        with pytest.raises(BatchNotEnabled):
+            await late.commit()
+        assert (await stream.info()).state.messages == 150
+        assert nc.stats.requests_pending == 0

@@ -1,0 +1,28 @@
+"""A client of a Spark Connect server, which has no JVM of its own (spark.md 7, issue 8).
+
+The server finds the formats by their module names; the client uses them without registering
+anything, and with ``session(remote=...)``. On a standalone cluster: ``make torture``.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from tests.campaigns.spark_connect import connect_server, copy_stream
+
+if find_spec("grpc_status") is None:
+    pytest.skip(
+        "Spark Connect needs grpcio: pip install 'jetspark[pipelines]'", allow_module_level=True
+    )
+
+
+@pytest.mark.timeout(400)
+def test_a_connect_client_reads_and_writes_streams(tmp_path: Path) -> None:
+    with connect_server(tmp_path, "local[2]") as remote:
+        said = copy_stream(tmp_path, remote)
+
+    assert said[:3] == ["100", "[98, 100]", "None"]
+    assert "there is no stream 'NONE' on 127.0.0.1" in said[3]

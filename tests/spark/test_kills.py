@@ -1,0 +1,36 @@
+"""Executors and the driver are killed; every strength of exactly once holds (spark.md 6.4).
+
+One run of a local cluster for all three, one stream each; the long form is in ``make torture``.
+"""
+
+from pathlib import Path
+
+import pytest
+from tests.campaigns.spark_kills import SparkKills
+
+from jetspark import sync
+
+pytest.importorskip("pyspark")
+
+
+@pytest.mark.timeout(400)
+def test_every_row_is_stored_once_although_an_executor_and_the_driver_are_killed(
+    tmp_path: Path,
+) -> None:
+    with sync.Server(store_dir=str(tmp_path / "store")) as server:
+        kills = SparkKills(server.client_url, tmp_path, rows=9_000, per_trigger=3_000)
+        kills.fill()
+
+        kills.live(executor_at=0.05, driver_at=0.5)
+        half = kills.stored()
+        code = kills.live(master="local[2]")
+
+        assert code == 0, (tmp_path / "life2.log").read_text()[-3000:]
+        assert (kills.executors_killed, kills.drivers_killed) == (1, 1)
+        assert half < 3 * 9_000, "the driver must die in the middle"
+        assert kills.differences() == {
+            "IDS": (0, 0),
+            "LEDGERED": (0, 0),
+            "MARKED": (0, 0),
+        }
+        kills.close()

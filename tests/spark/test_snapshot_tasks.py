@@ -1,0 +1,158 @@
+"""How snapshots and filtered reads are split, against both servers (spark.md 6.2, 6.5)."""
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from jetspark import sync
+from jetspark.api.stream import StreamConfig
+from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.spark.kv_plan import KeyPartition, RevisionPartition
+from jetspark.spark.kv_source import KvDataSource
+from jetspark.spark.planner import DataLoss
+from jetspark.spark.range_reader import SequencePartition
+from jetspark.spark.source import JetStreamDataSource
+
+
+def _bucket(jetstream: sync.JetStream, name: str, history: int = 1) -> sync.KeyValue:
+    return jetstream.create_key_value(KeyValueConfig(bucket=name, history=history))
+
+
+def _planned(url: str, bucket: str, **options: str) -> tuple[Any, list[InputPartition]]:
+    source = KvDataSource(options={"servers": url, "bucket": bucket, **options})
+    reader: DataSourceReader = source.reader(source.schema())
+    parts = reader.partitions()
+    return pickle.loads(pickle.dumps(reader)), pickle.loads(pickle.dumps(list(parts)))
+
+
+def _rows(reader: Any, parts: list[InputPartition]) -> list[tuple[str, bytes | None, int]]:
+    batches: Iterator[Any] = (batch for part in parts for batch in reader.read(part))
+    return sorted(
+        (row["key"], row["value"], row["revision"])
+        for batch in batches
+        for row in batch.to_pylist()
+    )
+
+
+def test_a_bucket_of_one_value_per_key_is_read_by_revision_in_even_parts(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    bucket = _bucket(jetstream, "EVEN")
+    bucket.put_many({f"k.{number}": b"old" for number in range(3000)})
+    bucket.put_many({f"k.{number}": b"new" for number in range(2000)})
+    bucket.delete("k.2999")
+
+    reader, parts = _planned(url, "EVEN", minPartitions="4")
+    some, some_parts = _planned(url, "EVEN", minPartitions="2", keys="k.1,k.2500")
+
+    assert all(isinstance(part, RevisionPartition) for part in parts)
+    expected = [part.expected for part in parts if isinstance(part, RevisionPartition)]
+    assert sum(one or 0 for one in expected) == 3000
+    assert max(one or 0 for one in expected) < 1000
+    assert _rows(reader, parts) == sorted(
+        [(f"k.{number}", b"new", 3001 + number) for number in range(2000)]
+        + [(f"k.{number}", b"old", number + 1) for number in range(2000, 2999)]
+    )
+    assert _rows(some, some_parts) == [("k.1", b"new", 3002), ("k.2500", b"old", 2501)]
+
+
+def test_a_value_replaced_after_the_planning_fails_a_strict_read(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    bucket = _bucket(jetstream, "RACE")
+    bucket.put_many({f"k.{number}": b"1" for number in range(50)})
+    reader, parts = _planned(url, "RACE", minPartitions="2")
+    lenient, keys = _planned(url, "RACE", minPartitions="2", consistency="best-effort")
+    bucket.put("k.7", b"2")
+
+    with pytest.raises(DataLoss, match=r"1 of 25 values .* were replaced or removed"):
+        _rows(reader, parts)
+    replaced = _rows(lenient, keys)
+
+    assert all(isinstance(part, KeyPartition) for part in keys)
+    assert [row for row in replaced if row[0] == "k.7"] == [("k.7", b"2", 51)]
+    assert len(replaced) == 50
+
+
+def test_with_a_history_a_value_replaced_after_the_planning_is_still_read(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    bucket = _bucket(jetstream, "KEPT", history=2)
+    bucket.put_many({f"k.{number}": b"1" for number in range(50)})
+    reader, parts = _planned(url, "KEPT", minPartitions="2")
+    bucket.put("k.7", b"2")
+    later, by_key = _planned(url, "KEPT", minPartitions="2")
+    bucket.put("k.8", b"2")
+
+    assert isinstance(parts[0], RevisionPartition)
+    assert isinstance(by_key[0], KeyPartition)
+    assert _rows(reader, parts) == sorted((f"k.{n}", b"1", n + 1) for n in range(50))
+    assert ("k.7", b"2", 51) in _rows(later, by_key)
+    assert ("k.8", b"1", 9) in _rows(later, by_key)
+
+
+def test_a_filtered_read_is_split_by_what_the_filter_leaves(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    """spark.md 6.2: Nats-Num-Pending of probes; equal ranges would give one task everything."""
+    config = StreamConfig(
+        name="SKEWED", subjects=("SKEWED.>",), allow_direct=True, allow_batched=True
+    )
+    jetstream.create_stream(config)
+    with jetstream.fast_publisher() as publisher:
+        publisher.extend(["SKEWED.much"] * 18_000, [b"x"] * 18_000)
+        publisher.extend(["SKEWED.rare", "SKEWED.much"] * 1000, [b"x"] * 2000)
+    given = {"servers": url, "stream": "SKEWED", "minPartitions": "4", "subject": "SKEWED.rare"}
+    source = JetStreamDataSource(options=given)
+    reader = source.reader(source.schema())
+
+    parts = [part for part in reader.partitions() if isinstance(part, SequencePartition)]
+    batches: list[list[Any]] = [list(reader.read(part)) for part in parts]
+
+    counts = [sum(batch.num_rows for batch in part) for part in batches]
+    assert len(counts) == 4
+    assert (sum(counts), max(counts) <= 300) == (1000, True)
+    sequences = [seq for part in batches for batch in part for seq in batch["seq"].to_pylist()]
+    assert sequences == list(range(18_001, 20_000, 2))
+
+
+def test_a_stream_with_holes_is_split_by_what_is_left(url: str, jetstream: sync.JetStream) -> None:
+    config = StreamConfig(
+        name="HOLED",
+        subjects=("HOLED.>",),
+        allow_direct=True,
+        allow_batched=True,
+        max_msgs_per_subject=1,
+    )
+    jetstream.create_stream(config)
+    with jetstream.fast_publisher() as publisher:
+        publisher.extend(["HOLED.first"], [b"x"])
+        publisher.extend(["HOLED.same"] * 20_000, [b"x"] * 20_000)
+        publisher.extend([f"HOLED.{number}" for number in range(800)], [b"x"] * 800)
+    source = JetStreamDataSource(options={"servers": url, "stream": "HOLED", "minPartitions": "4"})
+    reader = source.reader(source.schema())
+
+    read: Any = reader.read
+    counts = [sum(batch.num_rows for batch in read(part)) for part in reader.partitions()]
+
+    assert sum(counts) == 802
+    assert len(counts) == 4
+    assert max(counts) <= 450
+
+
+def test_a_value_that_was_purged_since_fails_a_strict_read_of_the_past(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    bucket = _bucket(jetstream, "ERASED", history=5)
+    bucket.put("a", b"1")
+    bucket.put("b", b"2")
+    bucket.purge("a")
+
+    with pytest.raises(DataLoss, match="no value of key 'a' as of revision 2"):
+        _rows(*_planned(url, "ERASED", versionAsOf="2"))

@@ -1,0 +1,191 @@
+"""A bucket in a dictionary: another backend for ``KeyValue`` (ADR-8, "Storage Backends")."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+import msgspec
+
+from jetspark.api.stream import StreamConfig, StreamInfo, StreamState
+from jetspark.client import BucketStatus, KeyValueConfig, Operation, Stored, WatchPlan
+from jetspark.client.jetstream.kv.backend import TimeToLive
+from jetspark.errors import WrongLastSequence
+from jetspark.subjects.match import matches
+
+
+class MemoryBackend:
+    """Keeps every entry; ``gets`` notes what reads asked for.
+
+    With ``silent`` a refused write does not say which revision is there, as some servers do.
+    """
+
+    def __init__(self, *, silent: bool = False) -> None:
+        self.entries: list[Stored] = []
+        self.gets: list[tuple[str, int]] = []
+        self.reported: list[Exception] = []
+        self._silent = silent
+        self._changed = asyncio.Condition()
+
+    @property
+    def bucket(self) -> str:
+        return "memory"
+
+    @property
+    def transactions(self) -> bool:
+        return True
+
+    def seconds(self, timeout: float | None) -> float:
+        return 5.0 if timeout is None else timeout
+
+    def report(self, error: Exception) -> None:
+        self.reported.append(error)
+
+    async def get(
+        self, key: str, *, revision: int, min_last_revision: int, timeout: float | None
+    ) -> Stored | None:
+        del timeout
+        self.gets.append((key, min_last_revision))
+        for stored in reversed(self.entries):
+            if stored.key == key and revision in {0, stored.revision}:
+                return stored
+        return None
+
+    async def get_many(
+        self,
+        filters: Sequence[str],
+        *,
+        at_revision: int,
+        at_time_ns: int | None,
+        min_last_revision: int,
+        timeout: float | None,
+    ) -> AsyncGenerator[list[Stored], None]:
+        del min_last_revision, timeout
+        last = {
+            stored.key: stored
+            for stored in self.entries
+            if fits(stored.key, filters)
+            and (not at_revision or stored.revision <= at_revision)
+            and (at_time_ns is None or stored.time_ns <= at_time_ns)
+        }
+        yield list(last.values())
+
+    async def put(
+        self,
+        key: str,
+        data: bytes,
+        operation: Operation,
+        expected: int | None,
+        ttl: TimeToLive,
+        timeout: float | None,
+    ) -> int:
+        (revision,) = await self.put_together(
+            [(key, data, operation, expected, ttl)], timeout=timeout
+        )
+        return revision
+
+    async def put_many(
+        self,
+        entries: Sequence[tuple[str, bytes]],
+        operation: Operation,
+        ttl: TimeToLive,
+        timeout: float | None,
+    ) -> list[int]:
+        return await self.put_together(
+            [(key, data, operation, None, ttl) for key, data in entries], timeout=timeout
+        )
+
+    async def put_together(
+        self,
+        entries: Sequence[tuple[str, bytes, Operation, int | None, TimeToLive]],
+        *,
+        timeout: float | None,
+    ) -> list[int]:
+        del timeout
+        for key, _, _, expected, _ in entries:
+            actual = max((each.revision for each in self.entries if each.key == key), default=0)
+            if expected is not None and expected != actual:
+                # ADR-53: two similar errors, one with the sequence and one without.
+                text = "wrong last sequence" + ("" if self._silent else f": {actual}")
+                raise WrongLastSequence(400, 10164 if self._silent else 10071, text)
+        first = len(self.entries) + 1
+        for key, data, operation, _, _ in entries:
+            revision = len(self.entries) + 1
+            if operation is Operation.PURGE:
+                self._blank(key)
+            self.entries.append(
+                Stored(key, data, revision, revision * 10**9, operation, "", len(data))
+            )
+        async with self._changed:
+            self._changed.notify_all()
+        return list(range(first, len(self.entries) + 1))
+
+    def watch(self, plan: WatchPlan) -> "MemoryWatch":
+        return MemoryWatch(self, plan)
+
+    async def erase(self, key: str, *, below: int, timeout: float | None) -> None:
+        del timeout
+        self._blank(key, below)
+
+    async def status(self, *, timeout: float | None) -> BucketStatus:
+        del timeout
+        config = StreamConfig(name="none")
+        return BucketStatus(
+            bucket="memory",
+            values=sum(1 for each in self.entries if each.key),
+            bytes=0,
+            config=KeyValueConfig(bucket="memory", history=64),
+            stream_info=StreamInfo(config=config, state=StreamState()),
+        )
+
+    async def destroy(self, *, timeout: float | None) -> None:
+        del timeout
+        self.entries.clear()
+
+    async def wait(self, count: int) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self.entries) > count)
+
+    def _blank(self, key: str, below: int = 0) -> None:
+        """Forget the entries of a key; revisions stay what they are."""
+        self.entries = [
+            msgspec.structs.replace(each, key="")
+            if each.key == key and (not below or each.revision < below)
+            else each
+            for each in self.entries
+        ]
+
+
+class MemoryWatch:
+    """Follows the dictionary."""
+
+    def __init__(self, backend: MemoryBackend, plan: WatchPlan) -> None:
+        self._backend = backend
+        self._plan = plan
+        self._at = 0
+        self._stopped = False
+        self.initial_done = False
+
+    async def start(self, *, timeout: float | None = None) -> None:
+        del timeout
+        if self._plan.start == "new":
+            self._at = len(self._backend.entries)
+        self.initial_done = self._at == len(self._backend.entries)
+
+    async def next_chunk(self, count: int) -> list[Stored]:
+        del count
+        if self.initial_done:
+            await self._backend.wait(self._at)
+        entries = self._backend.entries
+        found = [each for each in entries[self._at :] if fits(each.key, self._plan.filters)]
+        if not self.initial_done and self._plan.start == "last":
+            found = list({each.key: each for each in found}.values())
+        self._at, self.initial_done = len(entries), True
+        if self._plan.meta_only:
+            return [msgspec.structs.replace(each, data=b"") for each in found]
+        return found
+
+    async def stop(self) -> None:
+        self._stopped = True
+
+
+def fits(key: str, filters: Sequence[str]) -> bool:
+    return bool(key) and any(matches(key.encode(), each.encode()) for each in filters)

@@ -158,7 +158,7 @@ PAGES = (
             "jetspark.spark",
             "session", "configure", "register", "encode_headers", "parse_headers", "with_msg_id",
             "encode_json", "decode_json", "encode_msgpack", "decode_msgpack", "encode_avro",
-            "decode_avro",
+            "decode_avro", "connection_options",
         ),
     ),
 )  # fmt: skip

@@ -13,6 +13,7 @@ import click
 import msgspec
 from rich.console import Console
 
+from jetspark.cli.connection import ConnectionSettings
 from jetspark.cli.pipeline_metrics import Metrics, MetricsServer
 from jetspark.cli.pipeline_run import prepared, settings_of
 from jetspark.cli.pipeline_screen import Screen
@@ -36,7 +37,7 @@ STOP_PATIENCE_S: Final = 20.0
 def run_continuous(
     *,
     place: Path,
-    server: str,
+    connection: ConnectionSettings,
     master: str,
     confs: tuple[str, ...],
     as_json: bool,
@@ -64,14 +65,14 @@ def run_continuous(
         show.take(event)
 
     with ExitStack() as stack:
-        servers = stack.enter_context(
-            prepared(project, server, show.say, samples=samples, given=extra)
+        found = stack.enter_context(
+            prepared(project, connection, show.say, samples=samples, given=extra)
         )
         if metrics_port is not None:
             page = _metrics_server(metrics, metrics_port)
             stack.callback(page.close)
             show.say(f"Metrics are on http://127.0.0.1:{page.port}/metrics.")
-        settings = spark_settings(project, servers, extra)
+        settings = spark_settings(project, {**found, **extra})
         # It prints every error of the analyser with both stacks, also those that are expected.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         show.say(f"Starting Spark {master}.")

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from jetspark.spark.pipelines.project import LEDGER_SETTING, SERVERS_SETTING, Project
+from jetspark.spark.pipelines.project import LEDGER_SETTING, Project
 from jetspark.spark.session import log_settings
 
 # Spark's own log: what goes wrong reaches people as one line, and is told once.
@@ -13,7 +13,7 @@ LOG_LEVEL: Final = "OFF"
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 
-def spark_settings(project: Project, servers: str, extra: Mapping[str, str]) -> dict[str, str]:
+def spark_settings(project: Project, extra: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of a session; those of the spec win over ours, ``extra`` over both."""
     metastore = project.storage / "metastore"
     java = log_settings(LOG_LEVEL, os.environ)
@@ -32,7 +32,6 @@ def spark_settings(project: Project, servers: str, extra: Mapping[str, str]) -> 
         "spark.python.authenticate.socketTimeout": "60s",
         # They are looked at four times a second.
         "spark.sql.streaming.numRecentProgressUpdates": "20",
-        SERVERS_SETTING: servers,
     }
     if project.resources.ledger:
         ours[LEDGER_SETTING] = project.resources.ledger

@@ -146,8 +146,10 @@ PAGES = (
         "used from any thread. The guide: [without asyncio](../client/blocking.md).",
         (
             *names("jetspark.sync", "connect", "Server"),
-            *names("jetspark.sync.bulk", "publish_columns", "publish_together", "last_messages"),
-            "jetspark.sync.bulk.ColumnsAck",
+            *names(
+                "jetspark.sync.bulk",
+                "count_from", "last_columns", "publish_columns", "publish_together", "ColumnsAck", "Counted",
+            ),
         ),
     ),
     Page(

@@ -148,7 +148,8 @@ PAGES = (
             *names("jetspark.sync", "connect", "Server"),
             *names(
                 "jetspark.sync.bulk",
-                "count_from", "last_columns", "publish_columns", "publish_together", "ColumnsAck", "Counted",
+                "count_from", "last_columns", "publish_columns", "publish_together",
+                "ColumnsAck", "Counted",
             ),
         ),
     ),

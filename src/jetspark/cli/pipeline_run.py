@@ -71,6 +71,8 @@ def check(*, place: Path, master: str, confs: tuple[str, ...], as_json: bool) ->
         **spark_settings(project, settings_of(confs)),
         # A check leaves nothing behind, so the tables of the last run are not looked at.
         "spark.sql.catalogImplementation": "in-memory",
+        # Seconds of work: the thorough compiler would not pay for itself.
+        "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
     }
     run_declarative(project, settings, master=master, say=say, dry=True)
     say("The project is valid.")

@@ -1,6 +1,7 @@
 """`jetspark pipeline run --continuous`: start the flows, show them, stop them when told to."""
 
 import logging
+import os
 import signal
 import sys
 import threading
@@ -24,7 +25,7 @@ from jetspark.spark.pipelines.project import (
     find_project,
     load_project,
 )
-from jetspark.spark.pipelines.settings import spark_settings
+from jetspark.spark.pipelines.settings import prepare_workers, spark_settings
 from jetspark.spark.session import session
 from jetspark.units import parse_duration
 
@@ -76,6 +77,7 @@ def run_continuous(
         # It prints every error of the analyser with both stacks, also those that are expected.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         show.say(f"Starting Spark {master}.")
+        prepare_workers(os.environ)
         spark = session(project.name, master=master, config=settings, log_level=None)
         stack.callback(spark.stop)
         stop = _on_signals()

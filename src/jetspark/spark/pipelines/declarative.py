@@ -13,6 +13,7 @@ from contextlib import redirect_stdout
 from typing import Final
 
 from jetspark.spark.pipelines.project import Project, check_packages
+from jetspark.spark.pipelines.settings import prepare_workers
 from jetspark.spark.session import session
 
 _STAMPED: Final = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: (.*)$")
@@ -31,6 +32,7 @@ def run_declarative(
 ) -> None:
     """Run the project once; ``say`` gets a line for each thing the runner tells."""
     check_packages()
+    prepare_workers(os.environ)
     from pyspark.pipelines import cli
 
     _start_session(project, settings, master)

@@ -1,7 +1,8 @@
 """The Spark settings with which a project is run, in both ways of running it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
 from typing import Final
 
 from jetspark.spark.pipelines.project import LEDGER_SETTING, Project
@@ -11,6 +12,19 @@ from jetspark.spark.session import log_settings
 LOG_LEVEL: Final = "OFF"
 
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+
+
+def prepare_workers(environ: MutableMapping[str, str]) -> None:
+    """Set what Spark's Python processes inherit; before the JVM is started.
+
+    Spark's runner changes into the project, where a relative path finds nothing. And its streaming
+    sources give up after 15 s, which on a busy machine is less than a start takes.
+    """
+    path = environ.get("PYTHONPATH", "")
+    if path:
+        parts = [str(Path(part).resolve()) for part in path.split(os.pathsep) if part]
+        environ["PYTHONPATH"] = os.pathsep.join(parts)
+    environ.setdefault("SPARK_AUTH_SOCKET_TIMEOUT", "60")
 
 
 def spark_settings(project: Project, extra: Mapping[str, str]) -> dict[str, str]:

@@ -19,10 +19,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.campaigns.cluster_copies import ClusterCopies  # noqa: E402
 from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
+from tests.campaigns.kv_fights import fight  # noqa: E402
 from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
 from tests.campaigns.replica_histories import replica_histories  # noqa: E402
+from tests.campaigns.served import Served  # noqa: E402
 from tests.campaigns.spark_connect import connect_server, copy_stream, standalone  # noqa: E402
 from tests.campaigns.spark_kills import campaign as run_spark_kills  # noqa: E402
 
@@ -83,6 +86,17 @@ def remote_copies(deadline: float, seed: int) -> str:
                 campaign.close()
         told.append(f"{kind}: {campaign.broken} breaks, {campaign.published} messages")
     return f"{'; '.join(told)}; 0 skipped, 0 doubled"
+
+
+def cluster_copies(deadline: float, seed: int) -> str:
+    """A mirror and a source of a stream of three nodes that die and hand over the lead."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        campaign = ClusterCopies(Path(folder), seed)
+        try:
+            asyncio.run(campaign.run(deadline))
+        finally:
+            campaign.close()
+    return f"{campaign.broken} breaks, {campaign.published} messages, 0 skipped, 0 doubled"
 
 
 def fuzz_protocol(deadline: float, seed: int) -> str:
@@ -146,6 +160,17 @@ def rewrites(deadline: float, seed: int) -> str:
     return f"{total} lives of rewritten segments, always exactly what was there"
 
 
+def kv_histories(deadline: float, seed: int) -> str:
+    """Clients that fight over keys: every history is linearizable."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        server = Served(Path(folder, "store"), "-js", "-p", "-1")
+        try:
+            total = asyncio.run(fight(server.url, deadline, seed))
+        finally:
+            server.end()
+    return f"{total} operations, every history linearizable"
+
+
 def spark_kills(deadline: float, seed: int) -> str:
     """SIGKILL of Spark's executors and drivers while they write, in three strengths."""
     with (
@@ -168,8 +193,10 @@ def spark_standalone(_deadline: float, _seed: int) -> str:
 
 CAMPAIGNS: tuple[Campaign, ...] = (
     kills,
+    kv_histories,
     consumer_kills,
     remote_copies,
+    cluster_copies,
     replicas,
     crashes,
     batches,

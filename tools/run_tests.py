@@ -67,7 +67,7 @@ PARTS = (
         "spark",
         120,
         ("tests/spark",),
-        arguments=("-p", "no:randomly", "-n2", "--dist", "loadgroup"),
+        arguments=("-p", "no:randomly", "-n2", "--dist", "loadfile"),
     ),
     Part("browser", 40, ("tests/browser",)),
     Part("docs", 20, ("tests/docs",)),

@@ -19,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.campaigns.cluster_copies import ClusterCopies  # noqa: E402
 from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
 from tests.campaigns.kv_fights import fight  # noqa: E402
@@ -85,6 +86,17 @@ def remote_copies(deadline: float, seed: int) -> str:
                 campaign.close()
         told.append(f"{kind}: {campaign.broken} breaks, {campaign.published} messages")
     return f"{'; '.join(told)}; 0 skipped, 0 doubled"
+
+
+def cluster_copies(deadline: float, seed: int) -> str:
+    """A mirror and a source of a stream of three nodes that die and hand over the lead."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        campaign = ClusterCopies(Path(folder), seed)
+        try:
+            asyncio.run(campaign.run(deadline))
+        finally:
+            campaign.close()
+    return f"{campaign.broken} breaks, {campaign.published} messages, 0 skipped, 0 doubled"
 
 
 def fuzz_protocol(deadline: float, seed: int) -> str:
@@ -184,6 +196,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     kv_histories,
     consumer_kills,
     remote_copies,
+    cluster_copies,
     replicas,
     crashes,
     batches,

@@ -93,6 +93,8 @@ def play(client: RawClient, step: Step) -> Any:
     answers = masked(client.ask(f"$JS.API.{step.verb}", body))
     for _, answer in answers:
         if isinstance(answer, dict):
+            # nats-server lists them in any order.
+            answer.get("sources", []).sort(key=lambda source: str(source["name"]))
             for copy in (answer.get("mirror"), *answer.get("sources", ())):
                 for key in PASSING:
                     (copy or {}).pop(key, None)
@@ -112,6 +114,7 @@ def content(client: RawClient, name: str) -> dict[str, Any]:
             block = LABEL.sub(rb"\1 IDENT\r\n", base64.b64decode(message.get("hdrs", "")))
             rows.append((seq, message["subject"], block, message.get("data", "")))
     copies = [info["mirror"]] if "mirror" in info else info.get("sources", [])
+    copies.sort(key=lambda source: str(source["name"]))
     for copy in copies:
         copy["active"] = copy["active"] >= 0
         if copy["active"]:

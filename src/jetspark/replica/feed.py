@@ -225,7 +225,6 @@ class RemoteFeed:
         while self._started.is_set() and not reading.stopped:
             self._pending = reading.pending
             if chunk is not None:
-                self._pause = self._times.retry_first
                 self._put(chunk, reading)
             while len(self._waiting) >= WAITING_CHUNKS or self._bytes >= WAITING_BYTES:
                 self._room.clear()
@@ -235,6 +234,7 @@ class RemoteFeed:
                 await self._look(api)
                 chunk = await reading.look_behind(self.origin)
             self._heard()
+            self._pause = self._times.retry_first
 
     def _put(self, chunk: Chunk, reading: Reading) -> None:
         last = self._waiting[-1] if self._waiting else None

@@ -108,7 +108,8 @@ class KeptReading(Reading):
         self._stored = max(self._stored, seq)
         waiting = self._unacknowledged
         while waiting and waiting[0][0] <= seq:
-            self._api.core.send_message(waiting.popleft()[1], b"", b"", b"")
+            self._api.core.send_message(waiting[0][1], b"", b"", b"")
+            waiting.popleft()
 
     async def close(self, *, for_good: bool = False) -> None:
         """Read no more; the consumer stays for the next one unless the copy is gone."""

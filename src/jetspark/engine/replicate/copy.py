@@ -13,6 +13,7 @@ from xxhash import xxh3_64_intdigest
 
 from jetspark.api.base import ApiErrorBody, decoder, encode
 from jetspark.api.stream import StreamSource, StreamSourceInfo
+from jetspark.engine.limits import MESSAGE_HEADERS_MAX
 from jetspark.engine.outbox import Budget
 from jetspark.engine.replicate.counting import counted
 from jetspark.engine.replicate.origin import Origin, Row
@@ -24,7 +25,7 @@ from jetspark.errors.codes import ErrCode
 from jetspark.headers.block import has_nats_headers, remove_headers_starting
 from jetspark.headers.names import EXPECTED_PREFIX, FAST_BATCH_ID, FLOW
 from jetspark.ids import short_id
-from jetspark.store.record import FIXED
+from jetspark.store.record import FIXED, SUBJECT_MAX
 from jetspark.subjects.transform import SubjectTransform
 
 # More than this is not staged ahead of the disk.
@@ -137,6 +138,8 @@ class Copy:
 
     def _copy(self, origin: Origin, budget: Budget, now: int) -> int:
         log = self.stream.log
+        # Whether a message without headers of meaning is stored as it came, unasked.
+        short = self.stream.rules.open and not self._transforms
         while True:
             row = origin.after(self.position)
             if row is None:
@@ -147,16 +150,33 @@ class Copy:
                 return MORE
             if log.filling_bytes + log.flying_bytes > AHEAD_MAX:
                 return STALLED
-            budget.spend(FIXED + len(row.subject) + len(row.headers) + len(row.body))
-            if not self._copy_one(row, now):
+            seq, _, subject, headers, body = row
+            budget.spend(FIXED + len(subject) + len(headers) + len(body))
+            if not (
+                (short and not (headers and has_nats_headers(headers)) and self._store(row, now))
+                or self._copy_one(row, now)
+            ):
                 return STALLED
-            self.position = row.seq
+            self.position = seq
             self._copied += 1
+
+    def _store(self, row: Row, now: int) -> bool:
+        """Stage a message that nothing has to be asked about; False: it is too large for that."""
+        seq, time_ns, subject, headers, body = row
+        block = self.labelled(headers, seq, subject)
+        if len(block) > MESSAGE_HEADERS_MAX or len(subject) > SUBJECT_MAX:
+            return False
+        self.prepare(seq)
+        tail = block + body if block else body
+        self.stream.log.stage_message(subject, len(block), tail, self.time_for(time_ns, now))
+        self.stream.checks.last_id = b""
+        return True
 
     def _copy_one(self, row: Row, now: int) -> bool:
         """Stage one message; False when the stream cannot take it now."""
-        block, body = self.labelled(stripped(row.headers), row.seq, row.subject), row.body
-        renamed = self.renamed(row.subject)
+        seq, time_ns, subject, headers, body = row
+        block = self.labelled(stripped(headers), seq, subject)
+        renamed = self.renamed(subject)
         value = None
         if self.stream.rules.allow_counter:
             try:
@@ -170,9 +190,9 @@ class Copy:
         if not self._admit(renamed, block, body):
             return False
         self.stream.checks.count = value
-        self.prepare(row.seq)
+        self.prepare(seq)
         if not self.is_duplicate(now):
-            self.stream.store(renamed, b"", self.time_for(row.time_ns, now))
+            self.stream.store(renamed, b"", self.time_for(time_ns, now))
         return True
 
     def _admit(self, subject: bytes, block: bytes, body: bytes) -> bool:

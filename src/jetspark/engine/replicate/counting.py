@@ -35,16 +35,17 @@ def counted(
     ``block`` are its headers as they would be stored, ``subject`` is where. Raises CounterBroken
     when the last message there is no counter.
     """
-    if find_value(row.headers, INCR) is None:
+    _, _, origin_subject, headers, body = row
+    if find_value(headers, INCR) is None:
         return None
     try:
-        stands_at = parse_integer(msgspec.json.decode(row.body, type=Stored).val.encode())
+        stands_at = parse_integer(msgspec.json.decode(body, type=Stored).val.encode())
     except ValueError:
         return None
     before = counters.current(subject)
     shares = _shares.decode(before.sources) if before.sources else {}
     share = shares.setdefault(origin.decode(), {})
-    there = row.subject.decode(errors="surrogateescape")
+    there = origin_subject.decode(errors="surrogateescape")
     added = stands_at - parse_integer(share.get(there, "").encode())
     share[there] = format_integer(stands_at).decode()
     sources = msgspec.json.encode(shares, order="sorted")

@@ -33,7 +33,8 @@ class Mirror(Copy):
 
     def prepare(self, seq: int) -> None:
         """Something of this sequence of the origin is about to be staged."""
-        stage_gap(self.stream.log, seq - 1)
+        if seq - 1 > self.stream.log.staged_seq:
+            stage_gap(self.stream.log, seq - 1)
 
     def at_end(self) -> None:
         """Everything that the origin has was looked at."""

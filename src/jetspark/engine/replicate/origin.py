@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from xxhash import xxh3_64_intdigest
 
@@ -17,15 +17,9 @@ from jetspark.errors.storage import CorruptRecord
 from jetspark.ids import short_id
 from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
 
-
-class Row(NamedTuple):
-    """A message of an origin; ``body`` ends with CRLF, as records have it."""
-
-    seq: int
-    time_ns: int
-    subject: bytes
-    headers: bytes
-    body: bytes
+# A message of an origin: sequence, time, subject, headers, body. The body ends with CRLF, as
+# records have it. A plain tuple: there is one for each message that is copied.
+Row = tuple[int, int, bytes, bytes, bytes]
 
 
 class Origin(Protocol):
@@ -102,13 +96,9 @@ class LocalOrigin:
                 position = seq
                 continue
             start, head, end = subject_end(data, at), headers_end(data, at), body_end(data, at)
-            return Row(
-                seq,
-                int(record_time(data, at)),
-                data[at + FIXED : start],
-                data[start:head],
-                data[head : end + 2],
-            )
+            time_ns = int(record_time(data, at))
+            block = data[start:head] if head > start else b""
+            return seq, time_ns, data[at + FIXED : start], block, data[head : end + 2]
 
     def looked_at(self) -> int:
         """Up to which sequence there is nothing more to come."""
@@ -193,13 +183,8 @@ class RemoteOrigin:
                 at += 1
             self._at = at
             if at < len(sequences):
-                return Row(
-                    sequences[at],
-                    chunk.times[at],
-                    chunk.subjects[at],
-                    chunk.headers[at],
-                    chunk.payloads[at] + b"\r\n",
-                )
+                body = chunk.payloads[at] + b"\r\n"
+                return sequences[at], chunk.times[at], chunk.subjects[at], chunk.headers[at], body
             self._through = max(self._through, chunk.through)
             self._chunk = None
 

@@ -87,3 +87,48 @@ def live(seed: int) -> int:
 @pytest.mark.parametrize("seed", range(12))
 def test_a_power_cut_costs_copies_nothing(seed: int) -> None:
     assert live(seed) > 5
+
+
+def live_with_interest(seed: int, retention: str) -> int:
+    """One life of a stream that lets go of what its mirror has; how many cuts were judged."""
+    random = Random(seed)
+    disk = SimulatedDisk()
+    images: list[tuple[SimulatedDisk, int]] = []
+    bench = opened(disk)
+    origin = bench.make("O", subjects=["o.>"], retention=retention)
+    bench.make("M", mirror={"name": "O"})
+
+    def before(operation: Operation) -> None:
+        if operation.kind in CHANGING and random.random() < 0.4:
+            images.append((disk.image(random), int(origin.log.index.last_seq)))
+
+    disk.before_step = before
+    number = 0
+    for _ in range(TURNS):
+        for _ in range(random.randint(1, 6)):
+            number += 1
+            bench.publish(origin, b"o.1", b"%d" % number)
+        for _ in range(random.randint(1, 8)):
+            bench.turn()
+            bench.submit()
+            if bench.on_the_way and random.random() < 0.8:
+                bench.land()
+    disk.before_step = None
+    now = bench.now
+    for image, acknowledged in images:
+        again = opened(image, now=now)
+        again.settle()
+        copied = [(row[0], int(row[3])) for row in rows(again.engine.streams["M"])]
+        # Of a group that was not acknowledged a cut may leave any part.
+        assert copied[:acknowledged] == [(n, n) for n in range(1, acknowledged + 1)]
+        assert copied == sorted((n, n) for n in {seq for seq, _ in copied})
+        assert rows(again.engine.streams["O"]) == []
+        again.close()
+    bench.close()
+    return len(images)
+
+
+@pytest.mark.parametrize("retention", ["interest", "workqueue"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_power_cut_costs_a_stream_that_lets_go_nothing(seed: int, retention: str) -> None:
+    assert live_with_interest(seed, retention) > 5

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import StructType
 
-    from jetspark.spark.decode_avro import AvroSchema
+    from jetspark.spark.avro_payloads import AvroSchema
     from jetspark.spark.decode_plan import DecodePlan, PayloadFormat
 
 RESCUE: Final = "_rescued"
@@ -83,7 +83,7 @@ def decode_avro(
 
     Raises ``InvalidSchema`` for a schema that is none, or that Spark has no columns for.
     """
-    from jetspark.spark.decode_avro import schema_text, spark_schema
+    from jetspark.spark.avro_payloads import schema_text, spark_schema
     from jetspark.spark.decode_plan import (
         FRAMINGS,
         DecodePlan,

@@ -80,7 +80,7 @@ class BatchDecoder:
 
 def _row_decoder(plan: DecodePlan) -> RowDecoder:
     if plan.format is PayloadFormat.AVRO:
-        from jetspark.spark.decode_avro import AvroRows
+        from jetspark.spark.avro_payloads import AvroRows
 
         return AvroRows(plan)
     return MsgspecRows(plan)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column
 
-    from jetspark.spark.decode_avro import AvroSchema
+    from jetspark.spark.avro_payloads import AvroSchema
 
 
 def encode_json(row: "Column | str") -> "Column":
@@ -48,7 +48,7 @@ def encode_avro(row: "Column | str", schema: "AvroSchema", *, framing: str = "pl
     """
     import pyarrow as pa
 
-    from jetspark.spark.decode_avro import schema_text, single_object_head
+    from jetspark.spark.avro_payloads import schema_text, single_object_head
     from jetspark.spark.decode_plan import FRAMINGS, one_of
 
     text = schema_text(schema, "schema")
@@ -68,7 +68,7 @@ def avro_records(text: str, head: bytes, rows: list[Any]) -> list[bytes | None]:
     """Return the payload of each row, with ``head`` in front. Runs in a task."""
     import io
 
-    from jetspark.spark.decode_avro import fastavro
+    from jetspark.spark.avro_payloads import fastavro
     from jetspark.spark.decode_plan import PayloadMismatch
 
     package = fastavro()

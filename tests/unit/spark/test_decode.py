@@ -6,6 +6,7 @@ The expected values are written down by hand, never by the decoder under test.
 import base64
 import datetime as dt
 import json
+import pkgutil
 from decimal import Decimal
 from typing import Any
 
@@ -39,6 +40,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+import jetspark.spark
 from jetspark.spark.decode_batch import BatchDecoder
 from jetspark.spark.decode_plan import (
     DecodePlan,
@@ -362,3 +364,13 @@ def test_base64_of_any_bytes_comes_back() -> None:
     payload = b'{"raw":"' + base64.b64encode(raw) + b'"}'
 
     assert only(decode(struct(raw=BinaryType()), payload))["raw"] == raw
+
+
+def test_no_helper_has_the_name_of_a_module() -> None:
+    """Importing the module later would put it in the place of the function.
+
+    The package imports ``session`` itself, before it takes the function out of it.
+    """
+    modules = {module.name for module in pkgutil.iter_modules(jetspark.spark.__path__)}
+
+    assert not modules & (set(jetspark.spark.__all__) - {"session"})

@@ -15,7 +15,7 @@ import fastavro
 import fastavro.schema
 import pyarrow as pa
 
-from jetspark.spark.decode_avro import schema_text, single_object_head, spark_schema
+from jetspark.spark.avro_payloads import schema_text, single_object_head, spark_schema
 from jetspark.spark.decode_batch import BatchDecoder
 from jetspark.spark.decode_plan import DecodePlan, PayloadFormat, PayloadMismatch
 from jetspark.spark.encode import avro_records

@@ -182,6 +182,19 @@ BARS = {
     "kv.get": 1.5,
     "kv.keys": 3.0,
 }
+# What nats.go reached on two such cores, in another run (clients.md 3): where the bar could be.
+GO = {
+    "core publish": 3_560_000,
+    "js.publish, awaited": 22_500,
+    "js.publish_async": 131_000,
+    "fetch(500)": 278_000,
+    "fetch(500) and ack": 153_000,
+    "kv.get": 18_400,
+    "kv.put": 17_900,
+    "kv.keys": 151_000,
+    "our client, fast ingest": 295_000,
+    "our client, atomic, 1 in flight": 157_000,
+}
 
 
 def start_load(nc: Any, count: int) -> None:
@@ -246,13 +259,13 @@ def report(rounds: int, *, only: str = "", server: str = PEER) -> None:
     chosen = [case for case in CASES if only in case]
     if chosen:
         print(f"\n{'client case, on ' + server:<34} {'nats-py':>12} {'jetspark':>12} {'ratio':>6}")
-        print(f"{'':<34} {'msgs/s':>12} {'msgs/s':>12} {'':>6}   bar; CPU ns/msg, ratio")
+        print(f"{'':<34} {'msgs/s':>12} {'msgs/s':>12} {'':>6}   bar; CPU ns/msg, ratio; Go")
     for case in chosen:
         compare(case, rounds, server)
     alone = [case for case in client_bulk.CASES if only in case]
     if alone:
         print(f"\n{'client case, on ' + OURS:<34} {'msgs/s':>12} {'bar':>12}")
-        print(f"{'':<34} {'':>12} {'':>12}   CPU ns/msg of the client, of the server")
+        print(f"{'':<34} {'':>12} {'':>12}   CPU ns/msg of the client, of the server; Go")
     for case in alone:
         _, count, bar = client_bulk.CASES[case]
         found = [measured("jetspark", case, OURS) for _ in range(rounds)]
@@ -260,7 +273,7 @@ def report(rounds: int, *, only: str = "", server: str = PEER) -> None:
         client, served = (min(one[name] for one in found) for name in ("cpu_ns", "served_ns"))
         print(
             f"{case:<34} {rate:>12,.0f} {format(bar, ',') if bar else '-':>12}   "
-            f"{client:,.0f} {served / count:,.0f}"
+            f"{client:,.0f} {served / count:,.0f}{go(case)}"
         )
 
 
@@ -277,8 +290,13 @@ def compare(case: str, rounds: int, server: str) -> None:
     print(
         f"{case:<34} {rate['nats-py']:>12,.0f} {rate['jetspark']:>12,.0f} "
         f"{rate['jetspark'] / rate['nats-py']:>6.2f}   {bar:>6}; {theirs:,.0f} {ours:,.0f}, "
-        f"{theirs / ours:.2f}"
+        f"{theirs / ours:.2f}{go(case)}"
     )
+
+
+def go(case: str) -> str:
+    """The figure of nats.go, if there is one."""
+    return f"; {GO[case]:,}" if case in GO else ""
 
 
 def main() -> None:

@@ -146,20 +146,14 @@ PAGES = (
         "used from any thread. The guide: [without asyncio](../client/blocking.md).",
         (
             *names("jetspark.sync", "connect", "Server"),
-            *names("jetspark.sync.bulk", "publish_columns", "publish_together", "last_messages"),
-            "jetspark.sync.bulk.ColumnsAck",
+            *names("jetspark.sync.bulk", *sorted(public("jetspark.sync.bulk"))),
         ),
     ),
     Page(
         "spark",
         "Spark",
         "Setting up Spark and making columns. The guide: [Spark](../spark.md).",
-        names(
-            "jetspark.spark",
-            "session", "configure", "register", "encode_headers", "parse_headers", "with_msg_id",
-            "encode_json", "decode_json", "encode_msgpack", "decode_msgpack", "encode_avro",
-            "decode_avro",
-        ),
+        names("jetspark.spark", *sorted(public("jetspark.spark"))),
     ),
 )  # fmt: skip
 

@@ -58,8 +58,8 @@ PARTS = (
         ("tests/interop", "tests/integration"),
         arguments=("-n2", "--dist", "loadfile"),
     ),
-    # By file: a module's cluster or server is started by one worker only.
-    Part("client", 100, ("tests/client",), arguments=("-n2", "--dist", "loadfile")),
+    # Test by test, so that both workers end at the same time; who shares a cluster is in a group.
+    Part("client", 100, ("tests/client",), arguments=("-n2", "--dist", "loadgroup")),
     # One JVM serves all tests that share a session, and which of its sessions is active depends
     # on what ran before: in a fixed order a failure can be looked into. The other worker has the
     # tests with processes of their own.
@@ -67,7 +67,7 @@ PARTS = (
         "spark",
         120,
         ("tests/spark",),
-        arguments=("-p", "no:randomly", "-n2", "--dist", "loadgroup"),
+        arguments=("-p", "no:randomly", "-n2", "--dist", "loadfile"),
     ),
     Part("browser", 40, ("tests/browser",)),
     Part("docs", 20, ("tests/docs",)),

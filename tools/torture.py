@@ -22,8 +22,10 @@ sys.path.insert(0, str(ROOT))
 from tests.campaigns.cluster_copies import ClusterCopies  # noqa: E402
 from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
+from tests.campaigns.kv_fights import fight  # noqa: E402
 from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
 from tests.campaigns.replica_histories import replica_histories  # noqa: E402
+from tests.campaigns.served import Served  # noqa: E402
 from tests.campaigns.spark_connect import connect_server, copy_stream, standalone  # noqa: E402
 from tests.campaigns.spark_kills import campaign as run_spark_kills  # noqa: E402
 
@@ -158,6 +160,17 @@ def rewrites(deadline: float, seed: int) -> str:
     return f"{total} lives of rewritten segments, always exactly what was there"
 
 
+def kv_histories(deadline: float, seed: int) -> str:
+    """Clients that fight over keys: every history is linearizable."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        server = Served(Path(folder, "store"), "-js", "-p", "-1")
+        try:
+            total = asyncio.run(fight(server.url, deadline, seed))
+        finally:
+            server.end()
+    return f"{total} operations, every history linearizable"
+
+
 def spark_kills(deadline: float, seed: int) -> str:
     """SIGKILL of Spark's executors and drivers while they write, in three strengths."""
     with (
@@ -180,6 +193,7 @@ def spark_standalone(_deadline: float, _seed: int) -> str:
 
 CAMPAIGNS: tuple[Campaign, ...] = (
     kills,
+    kv_histories,
     consumer_kills,
     remote_copies,
     cluster_copies,

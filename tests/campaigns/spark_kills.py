@@ -37,7 +37,7 @@ CLUSTER: Final = "local-cluster[2,1,1024]"
 SETTINGS: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
 # A job that neither stores nor ends for so long is stuck, which is a failure as well.
-PATIENCE_S: Final = 120.0
+PATIENCE_S: Final = 240.0
 
 
 class SparkKills:
@@ -170,7 +170,7 @@ def copy(url: str, folder: Path, master: str, per_trigger: str) -> None:
 def campaign(url: str, folder: Path, *, seed: int, lives: int, deadline: float) -> str:
     """Kill at random places, for so many lives and so long; the last life ends by itself."""
     dice = random.Random(seed)
-    kills = SparkKills(url, folder, rows=40_000, per_trigger=1_000)
+    kills = SparkKills(url, folder, rows=20_000, per_trigger=2_000)
     try:
         kills.fill()
         while kills.lives < lives or time.monotonic() < deadline:

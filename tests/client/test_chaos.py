@@ -17,7 +17,7 @@ PATIENCE = dict.fromkeys(
     ["publish", "publish_async", "kv.put", "kv.get", "fetch", "request", "flush"], 3.0
 )
 # These consist of several calls, or ask again.
-PATIENCE |= {"atomic": 4.0, "fast": 6.0, "object.put": 6.0, "object.get": 6.0}
+PATIENCE |= {"atomic": 4.0, "fast": 10.0, "object.put": 6.0, "object.get": 6.0}
 
 
 class RunningServer(Protocol):

@@ -22,7 +22,8 @@ QUICK: Any = {
     "error_callback": lambda _error: None,
 }
 
-pytestmark = pytest.mark.timeout(120)
+# One worker, one cluster.
+pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("cluster, JetStream")]
 
 
 @pytest.fixture(scope="module")

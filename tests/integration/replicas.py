@@ -20,7 +20,7 @@ from jetspark.replica.times import LinkTimes, ReplicaTimes
 
 FAST = ReplicaTimes(
     poll=0.2,
-    bridge=LinkTimes(connect=1.0, ping=0.3, reconnect_first=0.02, reconnect_max=0.1),
+    bridge=LinkTimes(connect=1.0, request=1.0, ping=0.3, reconnect_first=0.02, reconnect_max=0.1),
     copying=LinkTimes(
         heartbeat=0.3, alarm=1.0, probe=0.3, retry_first=0.05, retry_max=0.3, request=1.0,
         connect=1.0, ping=0.5, reconnect_first=0.02, reconnect_max=0.1,

@@ -13,7 +13,6 @@ from nats.aio.msg import Msg
 
 import jetspark
 from jetspark.api.stream import ExternalStream, StreamConfig, StreamSource
-from jetspark.client import KeyValueConfig
 from jetspark.errors import StoreLocked
 
 
@@ -130,11 +129,13 @@ async def test_a_direct_get_of_a_stream_without_it_finds_nobody() -> None:
 async def test_an_embedded_server_has_a_client_of_its_own() -> None:
     """contracts.md 2."""
     async with jetspark.Server() as server, await server.connect(name="own") as nc:
-        kv = await nc.jetstream().create_key_value(KeyValueConfig(bucket="settings"))
+        kv = await nc.jetstream().create_key_value("settings")
+        files = await nc.jetstream().create_object_store("files")
 
         revision = await kv.put("colour", b"green")
 
         assert (await kv.get("colour")).revision == revision
+        assert (await files.put("note", b"hello")).size == 5
 
 
 async def test_an_embedded_server_copies_from_a_remote_without_more_words() -> None:

@@ -29,8 +29,8 @@ async def test_a_copy_that_stalls_inside_breaks_no_promise(seed: int) -> None:
         async with stalling(Stall(replica), seed):
             await history([at_leader, at_replica, another], seed, 800)
 
-        assert replica.reads_answered > 20
-        assert replica.reads_passed > 20
+        assert replica.reads_answered > 0
+        assert replica.reads_passed > 0
         await copied(replica, "KV_h", 1)
 
 

@@ -163,6 +163,20 @@ async def test_what_a_client_wrote_through_the_replica_it_reads_there() -> None:
             await kv.get("mine")
 
 
+async def test_an_acknowledgement_that_somebody_made_up_does_not_keep_a_copy_from_being_read() -> (
+    None
+):
+    async with pair() as at:
+        heard = await at.at_replica.subscribe("a")
+        await at.at_replica.flush()
+        at.at_leader.publish("a", b'{"stream":"KV_cfg","seq":99}')
+        await heard.next_msg()
+        assert at.replica.followed["KV_cfg"].shown == 99
+
+        assert (await ask(at.at_replica, f"{DIRECT}.$KV.cfg.a")).data == b"2"
+        await until(lambda: at.replica.followed["KV_cfg"].shown == 3)
+
+
 async def test_without_its_leader_a_replica_answers_what_it_can_and_says_no_in_time() -> None:
     async with pair() as at:
         kv = await at.at_replica.jetstream().key_value("cfg")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.client.chaos_proxy import ChaosProxy
 from tests.integration.replicas import copied, replica_of, until
 
 import jetspark
@@ -171,6 +172,31 @@ async def test_subscriptions_and_requests_go_on_when_the_leader_comes_back(tmp_p
             await until(lambda: queued.is_closed)
             assert (await kv.get("k", min_last_revision=last)).value == b"2"
             await copied(replica, "KV_b", last)
+
+
+async def test_a_way_to_the_leader_that_swallows_everything_is_noticed_and_replaced(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with (
+        jetspark.Server() as leader,
+        ChaosProxy(f"127.0.0.1:{leader.port}") as proxy,
+        replica_of(proxy.url) as replica,
+        await jetspark.connect(replica.client_url) as client,
+    ):
+        js = client.jetstream()
+        kv = await js.create_key_value(KeyValueConfig(bucket="b"))
+        await kv.put("k", b"1")
+        heard = await client.subscribe("news")
+        await copied(replica, "KV_b", 1)
+        proxy.black_hole()
+
+        assert (await kv.get("k")).value == b"1"
+        await until(lambda: "did not answer" in caplog.text and replica.leader_is_up)
+        client.publish("news", b"again")
+        last = await kv.put("k", b"2")
+        assert (await heard.next_msg()).data == b"again"
+        assert (await kv.get("k", min_last_revision=last)).value == b"2"
+        await copied(replica, "KV_b", last)
 
 
 async def test_a_read_only_replica_refuses_writes_and_says_why() -> None:

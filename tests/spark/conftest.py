@@ -7,9 +7,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
@@ -22,17 +23,28 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything here needs pyspark; a session on a busy machine takes half a minute to start.
-
-    With several workers (``--dist loadgroup``) one of them has the JVM of all tests that share a
-    session; a file without it stays together, because its servers are started once.
-    """
+    """Everything here needs pyspark; a session on a busy machine takes half a minute to start."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.timeout(180))
-            shared = "spark" in getattr(item, "fixturenames", ())
-            item.add_marker(pytest.mark.xdist_group("session" if shared else item.path.stem))
+            # A test may have asked for more already.
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(180))
+
+
+class SessionScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """File by file, but one worker has all files that share the session: one JVM serves them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        source = (HERE.parents[1] / file).read_text()
+        shared = "SparkSession" in source or 'usefixtures("spark")' in source
+        return "session" if shared else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    """Used with ``--dist loadfile``; xdist's own groups do not work with pytest 9.2."""
+    return SessionScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 class NatsServer:

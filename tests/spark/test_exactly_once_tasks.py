@@ -1,6 +1,7 @@
 """Ledger and markers against both servers, without a JVM (spark.md 6.4, B and C)."""
 
 import pickle
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from jetspark.spark.sink_rows import RowRefused
 from jetspark.spark.sink_writer import RowWriter, SinkCommit
 from jetspark.spark.source import JetStreamDataSource
 from jetspark.spark.stream_view import PlanningFailed
+from jetspark.units import seconds
 
 if TYPE_CHECKING:
     from tests.spark.conftest import FakeTask
@@ -56,6 +58,16 @@ def _batch(stream: str, first: int, count: int) -> Iterator[pa.RecordBatch]:
     return iter([pa.RecordBatch.from_pydict({"subject": subjects, "data": data})])
 
 
+def _with_ids(stream: str, count: int) -> Iterator[pa.RecordBatch]:
+    numbers = [str(number) for number in range(1, count + 1)]
+    columns = {
+        "subject": [f"{stream}.rows"] * count,
+        "data": numbers,
+        "msg_id": [f"id{number}" for number in numbers],
+    }
+    return iter([pa.RecordBatch.from_pydict(columns)])
+
+
 def _stored(stream: sync.Stream) -> Counter[int]:
     return Counter(
         int(one)
@@ -82,7 +94,7 @@ def test_a_committed_epoch_is_skipped_whatever_the_window(
 
     assert _stored(stream) == Counter(range(1, 26))
     entry = msgspec.json.decode(jetstream.key_value("EPOCHS").get("q1").value)
-    assert entry == {"epoch": 1, "last_seq": 25}
+    assert entry == {"epoch": 1, "last_seq": 25, "query": "q1"}
 
 
 @pytest.mark.usefixtures("task")
@@ -108,6 +120,46 @@ def test_rows_of_an_epoch_that_was_not_committed_are_read_back(
 
     assert len(sent) == 20
     assert _stored(stream) == Counter(range(1, 51))
+
+
+@pytest.mark.usefixtures("task")
+def test_rows_with_ids_of_their_own_are_read_back_as_well(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    """B: the stream has forgotten the ids: its window was made short meanwhile."""
+    stream = _stream(jetstream, "OWNBACK")
+    jetstream.create_key_value(KeyValueConfig(bucket="OWNBACKS"))
+    schema = StructType([*SCHEMA.fields]).add("msg_id", "string")
+    options = {"servers": url, "stream": "OWNBACK", "ledgerBucket": "OWNBACKS"}
+    made: Any = JetStreamDataSource(options=options).streamWriter(schema, False)
+    late = RowWriter(msgspec.structs.replace(made._rows._plan, duplicate_window_ns=0), schema)
+    late.write(_with_ids("OWNBACK", 4))
+    jetstream.update_stream(
+        msgspec.structs.replace(stream.info().config, duplicate_window=seconds(0.1))
+    )
+    time.sleep(0.3)
+
+    late.write(_with_ids("OWNBACK", 4))
+
+    assert _stored(stream) == Counter(range(1, 5))
+
+
+def test_a_ledger_of_another_checkpoint_is_refused(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    """A new checkpoint counts from 0: by the old entry its rows would be taken for stored."""
+    stream = _stream(jetstream, "ANEW")
+    jetstream.create_key_value(KeyValueConfig(bucket="ANEWS"))
+    writer = _writer(url, "ANEW", ledgerBucket="ANEWS", idPrefix="nightly")
+    writer.commit([writer.write(_batch("ANEW", 1, 5))])
+
+    task.query = "q2"
+    with pytest.raises(WriteRefused, match="epochs up to 0 of 'nightly' from another checkpoint"):
+        writer.write(_batch("ANEW", 6, 5))
+    jetstream.key_value("ANEWS").purge("nightly")
+    writer.commit([writer.write(_batch("ANEW", 6, 5))])
+
+    assert _stored(stream) == Counter(range(1, 11))
 
 
 def test_another_job_reads_up_to_the_last_commit(

@@ -13,7 +13,7 @@ from jetspark import sync
 pytest.importorskip("pyspark")
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_every_row_is_stored_once_although_an_executor_and_the_driver_are_killed(
     tmp_path: Path,
 ) -> None:

@@ -29,6 +29,7 @@ from jetspark.cli.main import main
 project, server = sys.argv[1:]
 common = ["--project", project, "--master", "local[2]", "--json"]
 fast = ["--conf", "spark.sql.catalogImplementation=in-memory"]
+fast += ["--conf", "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1"]
 main(["pipeline", "dry-run", *common], standalone_mode=False)
 main(["pipeline", "run", "--server", server, "--samples", *common, *fast], standalone_mode=False)
 main(["pipeline", "status", "--server", server, "--json", "--project", project],

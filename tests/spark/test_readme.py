@@ -14,7 +14,7 @@ from jetspark.api.stream import StreamConfig
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 
 
-@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 @pytest.mark.timeout(180)
 async def test_the_spark_block_of_the_tour_shows_the_stream(
     capsys: pytest.CaptureFixture[str],

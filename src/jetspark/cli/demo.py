@@ -102,7 +102,12 @@ def _run(console: Console, folder: Path, output: Path, events: int) -> list[str]
             story = run_pipeline(server.client_url, output, events, console, progress)
         console.rule("3. Is every event accounted for?", align="left")
         with console.status("Comparing every row with its origin (Spark)"):
-            spark = session("jetspark demo", master="local[2]", log_level="OFF")
+            spark = session(
+                "jetspark demo",
+                master="local[2]",
+                config={"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"},
+                log_level="OFF",
+            )
             try:
                 warehouse = output / "pipeline" / "warehouse"
                 account = account_for(

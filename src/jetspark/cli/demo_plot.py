@@ -41,7 +41,7 @@ def save_plot(story: Story, path: Path) -> None:
         axes.grid(visible=True, alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
     below.set_xlim(0, max(seconds))
-    above.legend(loc="upper left", frameon=False)
+    above.legend(loc="lower right", frameon=False)
     figure.savefig(path)
     plt.close(figure)
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import click
 
+from jetspark.cli.connection import connection_options
 from jetspark.errors import Error
 
-DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
 EMBEDDED: Final = "embedded"
 
 _project_option = click.option(
@@ -19,14 +19,6 @@ _project_option = click.option(
     type=click.Path(path_type=Path),
     default=".",
     help="The project's folder, or its spec. Default: here, or above.",
-)
-_server_option = click.option(
-    "--server",
-    default=DEFAULT_SERVER,
-    show_default=True,
-    envvar="NATS_URL",
-    help="Where the streams are; `embedded` or `embedded:PORT` starts a server in this process, "
-    "with its store in the project.",
 )
 _master_option = click.option(
     "--master",
@@ -100,7 +92,7 @@ def dry_run(**chosen: Any) -> None:
 
 @pipeline.command()
 @_project_option
-@_server_option
+@connection_options
 @_master_option
 @_conf_option
 @_json_option
@@ -139,8 +131,9 @@ def dry_run(**chosen: Any) -> None:
 def run(ctx: click.Context, /, *, continuous: bool, **chosen: Any) -> None:
     """Run a project until it has caught up, or for good with --continuous.
 
-    Both ways go on from the same checkpoints. Sinks are not emptied by a full refresh: their rows
-    are written again.
+    `--server embedded` or `embedded:PORT` starts a server in this process, with its store in the
+    project. Both ways go on from the same checkpoints. Sinks are not emptied by a full refresh:
+    their rows are written again.
     """
     theirs = ("refresh", "full_refresh", "full_refresh_all")
     ours = ("trigger", "refresh_views", "metrics_port", "restarts")
@@ -162,9 +155,7 @@ def run(ctx: click.Context, /, *, continuous: bool, **chosen: Any) -> None:
 
 @pipeline.command()
 @_project_option
-@click.option(
-    "--server", default=DEFAULT_SERVER, show_default=True, envvar="NATS_URL", help="For the lag."
-)
+@connection_options
 @_json_option
 def status(**chosen: Any) -> None:
     """Show how far each flow is: lag, last committed epoch, ledger. Starts no Spark."""
@@ -179,8 +170,10 @@ def one_line_errors() -> Iterator[None]:
     """Turn what a user can do something about into one line and exit code 1."""
     try:
         yield
-    except click.ClickException:
+    except click.UsageError:
         raise
+    except click.ClickException as error:
+        fail(error.message)
     except Error as error:
         fail(str(error))
     except ImportError as error:

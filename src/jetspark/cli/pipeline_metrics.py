@@ -10,6 +10,7 @@ from jetspark.spark.pipelines.progress import (
     FlowFailed,
     FlowProgress,
     FlowStarted,
+    ViewFailed,
     ViewRefreshed,
 )
 
@@ -18,7 +19,10 @@ METRICS: Final = {
     "jetspark_pipeline_rows_total": ("counter", "Rows read by a flow."),
     "jetspark_pipeline_batches_total": ("counter", "Micro-batches with rows."),
     "jetspark_pipeline_batch_seconds_total": ("counter", "Time spent in those."),
-    "jetspark_pipeline_failures_total": ("counter", "How often a flow ended with an error."),
+    "jetspark_pipeline_failures_total": (
+        "counter",
+        "How often a flow or a view ended with an error.",
+    ),
     "jetspark_pipeline_view_refreshes_total": ("counter", "How often a view was computed."),
     "jetspark_pipeline_up": ("gauge", "1 while the flow runs."),
     "jetspark_pipeline_epoch": ("gauge", "The last micro-batch."),
@@ -48,6 +52,8 @@ class Metrics:
                 case FlowFailed():
                     self._set("up", event.flow, 0)
                     self._add("failures_total", event.flow, 1)
+                case ViewFailed():
+                    self._add("failures_total", event.view, 1)
                 case ViewRefreshed():
                     self._add("view_refreshes_total", event.view, 1)
                 case FlowProgress():

@@ -12,16 +12,19 @@ import click
 from rich.console import Console
 
 from jetspark import sync
-from jetspark.cli.pipeline import DEFAULT_SERVER, EMBEDDED
+from jetspark.cli.connection import ConnectionSettings
+from jetspark.cli.pipeline import EMBEDDED
+from jetspark.spark.pipelines.connection import OPTION_SETTING
 from jetspark.spark.pipelines.declarative import run_declarative
 from jetspark.spark.pipelines.project import (
     SERVERS_SETTING,
     PipelineRefused,
     Project,
+    check_packages,
     find_project,
     load_project,
 )
-from jetspark.spark.pipelines.resources import ensure_resources, publish_samples, reach
+from jetspark.spark.pipelines.resources import ensure_resources, publish_samples
 from jetspark.spark.pipelines.settings import spark_settings
 
 _STORE: Final = "jetspark-data"
@@ -31,7 +34,7 @@ _STATE: Final = re.compile(r"Flow (\S+) (?:is|has) ([A-Z]+)\.")
 def run_once(
     *,
     place: Path,
-    server: str,
+    connection: ConnectionSettings,
     master: str,
     confs: tuple[str, ...],
     as_json: bool,
@@ -43,13 +46,14 @@ def run_once(
     """Run a project until it has caught up."""
     if full_refresh_all and (refresh or full_refresh):
         raise PipelineRefused("--full-refresh-all leaves nothing to --refresh and --full-refresh")
+    check_packages()
     project = load_project(find_project(place))
     extra = settings_of(confs)
     say = Speaker(as_json=as_json)
-    with prepared(project, server, say, samples=samples, given=extra) as servers:
+    with prepared(project, connection, say, samples=samples, given=extra) as settings:
         run_declarative(
             project,
-            spark_settings(project, servers, extra),
+            spark_settings(project, {**settings, **extra}),
             master=master,
             say=say,
             refresh=refresh,
@@ -64,9 +68,11 @@ def check(*, place: Path, master: str, confs: tuple[str, ...], as_json: bool) ->
     project = load_project(find_project(place))
     say = Speaker(as_json=as_json)
     settings = {
-        **spark_settings(project, DEFAULT_SERVER, settings_of(confs)),
+        **spark_settings(project, settings_of(confs)),
         # A check leaves nothing behind, so the tables of the last run are not looked at.
         "spark.sql.catalogImplementation": "in-memory",
+        # Seconds of work: the thorough compiler would not pay for itself.
+        "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
     }
     run_declarative(project, settings, master=master, say=say, dry=True)
     say("The project is valid.")
@@ -100,39 +106,70 @@ class Speaker:
 @contextmanager
 def prepared(
     project: Project,
-    server: str,
+    connection: ConnectionSettings,
     say: Callable[[str], None],
     *,
     samples: bool,
     given: dict[str, str],
-) -> Iterator[str]:
-    """Lend the address of a server that has what the project needs."""
+) -> Iterator[dict[str, str]]:
+    """Lend the settings by which Spark finds a server that has what the project needs."""
     if SERVERS_SETTING in {**project.configuration, **given}:
         raise PipelineRefused(
             f"{SERVERS_SETTING} is set by the option --server: remove it from the spec or --conf"
         )
-    with embedded_or(server, project) as servers:
-        if servers != server:
-            say(f"The embedded server listens on {servers}.")
-        with reach(servers) as jetstream:
+    try:
+        project.storage.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PipelineRefused(
+            f"'storage' {project.storage} cannot be made: {error.strerror}"
+        ) from error
+    with embedded_or(connection, project) as reached:
+        if reached != connection:
+            say(f"The embedded server listens on {reached.server}.")
+        with reached.jetstream() as jetstream:
             for made in ensure_resources(jetstream, project):
                 say(f"Made {made}.")
             if samples:
                 say(f"Published {publish_samples(jetstream, project)} samples.")
-        yield servers
+        yield connection_settings(reached)
 
 
 @contextmanager
-def embedded_or(server: str, project: Project) -> Iterator[str]:
-    """Lend an address: the one given, or that of a server in this process."""
-    kind, _, port = server.partition(":")
+def embedded_or(connection: ConnectionSettings, project: Project) -> Iterator[ConnectionSettings]:
+    """Lend a connection: the one given, or that to a server in this process."""
+    kind, _, port = connection.server.partition(":")
     if kind != EMBEDDED:
-        yield server
+        yield connection
         return
     if port and not (port.isdecimal() and int(port) < 65536):
-        raise PipelineRefused(f"{server!r}: {port!r} is no port")
+        raise PipelineRefused(f"--server {connection.server!r}: {port!r} is no port")
     with sync.Server(port=int(port or -1), store_dir=project.root / _STORE) as embedded:
-        yield embedded.client_url
+        yield ConnectionSettings(server=embedded.client_url, timeout=connection.timeout)
+
+
+def connection_settings(connection: ConnectionSettings) -> dict[str, str]:
+    """Return a connection as the Spark settings that transformations read."""
+    settings = {SERVERS_SETTING: connection.server}
+    user, token = connection.user, connection.token
+    if user and not connection.password and not token:
+        user, token = None, user  # as natscli: a user without a password is a token
+    seed = Path(connection.nkey).read_text(encoding="utf-8").strip() if connection.nkey else None
+    for name, value in (
+        ("nats.user", user),
+        ("nats.password", connection.password if user else None),
+        ("nats.token", token),
+        ("nats.nkeySeed", seed),
+        ("credentialsFile", str(Path(connection.creds).resolve()) if connection.creds else None),
+        ("nats.tlsCa", connection.tlsca),
+        ("nats.tlsCert", connection.tlscert),
+        ("nats.tlsKey", connection.tlskey),
+        ("nats.inboxPrefix", connection.inbox_prefix),
+        ("domain", connection.js_domain),
+        ("apiPrefix", connection.js_api_prefix),
+    ):
+        if value:
+            settings[OPTION_SETTING + name] = value
+    return settings
 
 
 def settings_of(confs: tuple[str, ...]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from jetspark.spark.pipelines.progress import (
     FlowProgress,
     FlowStarted,
     RunStopped,
+    ViewFailed,
     ViewRefreshed,
 )
 
@@ -63,6 +64,8 @@ class Screen:
                 self._failed(event)
             case FlowProgress():
                 self._progress(event)
+            case ViewFailed():
+                self.say(f"{event.view}: {event.error}")
             case ViewRefreshed() if self._live is None:
                 self.say(f"{event.view}: computed in {event.seconds:.1f} s")
             case RunStopped():

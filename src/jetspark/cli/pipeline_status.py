@@ -7,8 +7,8 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from jetspark.spark.pipelines.project import PipelineRefused, find_project, load_project
-from jetspark.spark.pipelines.resources import reach
+from jetspark.cli.connection import ConnectionSettings
+from jetspark.spark.pipelines.project import find_project, load_project
 from jetspark.spark.pipelines.status import (
     FlowStatus,
     SourceStatus,
@@ -17,7 +17,7 @@ from jetspark.spark.pipelines.status import (
 )
 
 
-def show_status(*, place: Path, server: str, as_json: bool) -> None:
+def show_status(*, place: Path, connection: ConnectionSettings, as_json: bool) -> None:
     """Print the state of a project; without a server, what the checkpoints tell."""
     project = load_project(find_project(place))
     states = flow_states(project)
@@ -26,12 +26,12 @@ def show_status(*, place: Path, server: str, as_json: bool) -> None:
         return
     problem = ""
     try:
-        with reach(server) as jetstream:
+        with connection.jetstream() as jetstream:
             states = with_server(states, jetstream, project.resources.ledger)
-    except PipelineRefused as error:
-        problem = str(error)
+    except click.ClickException as error:
+        problem = error.message
     if as_json:
-        report = {"project": project.name, "server": server, "error": problem or None}
+        report = {"project": project.name, "server": connection.server, "error": problem or None}
         click.echo(msgspec.json.encode({**report, "flows": states}))
     else:
         _print(states)
@@ -70,7 +70,7 @@ def _print(states: list[FlowStatus]) -> None:
                 state.target,
                 epoch,
                 source.stream if source else "a table",
-                f"{source.next_seq:,}" if source else "",
+                f"{source.next_seq:,}" if source and source.next_seq is not None else "",
                 _lag(source),
                 ledger,
             )

@@ -1,6 +1,7 @@
 """`jetspark pipeline run --continuous`: start the flows, show them, stop them when told to."""
 
 import logging
+import os
 import signal
 import sys
 import threading
@@ -13,12 +14,18 @@ import click
 import msgspec
 from rich.console import Console
 
+from jetspark.cli.connection import ConnectionSettings
 from jetspark.cli.pipeline_metrics import Metrics, MetricsServer
 from jetspark.cli.pipeline_run import prepared, settings_of
 from jetspark.cli.pipeline_screen import Screen
 from jetspark.spark.pipelines.progress import Event
-from jetspark.spark.pipelines.project import PipelineRefused, find_project, load_project
-from jetspark.spark.pipelines.settings import spark_settings
+from jetspark.spark.pipelines.project import (
+    PipelineRefused,
+    check_packages,
+    find_project,
+    load_project,
+)
+from jetspark.spark.pipelines.settings import prepare_workers, spark_settings
 from jetspark.spark.session import session
 from jetspark.units import parse_duration
 
@@ -31,7 +38,7 @@ STOP_PATIENCE_S: Final = 20.0
 def run_continuous(
     *,
     place: Path,
-    server: str,
+    connection: ConnectionSettings,
     master: str,
     confs: tuple[str, ...],
     as_json: bool,
@@ -46,6 +53,7 @@ def run_continuous(
         raise PipelineRefused(
             "--continuous needs a Spark of its own: --master takes no sc:// here"
         )
+    check_packages()
     project = load_project(find_project(place))
     extra = settings_of(confs)
     trigger_s = _seconds("--trigger", trigger)
@@ -58,17 +66,18 @@ def run_continuous(
         show.take(event)
 
     with ExitStack() as stack:
-        servers = stack.enter_context(
-            prepared(project, server, show.say, samples=samples, given=extra)
+        found = stack.enter_context(
+            prepared(project, connection, show.say, samples=samples, given=extra)
         )
         if metrics_port is not None:
             page = _metrics_server(metrics, metrics_port)
             stack.callback(page.close)
             show.say(f"Metrics are on http://127.0.0.1:{page.port}/metrics.")
-        settings = spark_settings(project, servers, extra)
+        settings = spark_settings(project, {**found, **extra})
         # It prints every error of the analyser with both stacks, also those that are expected.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         show.say(f"Starting Spark {master}.")
+        prepare_workers(os.environ)
         spark = session(project.name, master=master, config=settings, log_level=None)
         stack.callback(spark.stop)
         stop = _on_signals()

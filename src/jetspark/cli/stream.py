@@ -9,6 +9,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     MofNCompleteColumn,
     Progress,
     TaskID,
@@ -140,7 +141,7 @@ def import_command(
     with _plain_errors(sources[0]), connection.jetstream() as jetstream:
         job = Import(jetstream, request)
         total = sum(path.stat().st_size for path in job.files)
-        with _bar(f"importing {name}", total, quiet=wants_json) as (progress, task):
+        with _bar(f"importing {name}", total, quiet=wants_json, sizes=True) as (progress, task):
             summary = job.run(lambda at: progress.update(task, completed=at))
     if wants_json:
         click.echo(msgspec.json.encode(summary))
@@ -206,10 +207,13 @@ def _plain_errors(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _bar(text: str, total: int, *, quiet: bool) -> Iterator[tuple[Progress, TaskID]]:
+def _bar(
+    text: str, total: int, *, quiet: bool, sizes: bool = False
+) -> Iterator[tuple[Progress, TaskID]]:
     console = Console(stderr=True)
+    done = DownloadColumn() if sizes else MofNCompleteColumn()
     with Progress(
-        TextColumn(text), BarColumn(), TaskProgressColumn(), MofNCompleteColumn(),
+        TextColumn(text), BarColumn(), TaskProgressColumn(), done,
         TimeRemainingColumn(), console=console, transient=True,
         disable=quiet or not console.is_terminal,
     ) as progress:  # fmt: skip

@@ -116,8 +116,11 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         file.write(text + b"\n")
 
 
-def read_rows(path: Path) -> Iterator[Rows]:
-    """Yield the messages of an export file; the first bytes say which kind it is."""
+def read_rows(path: Path) -> Iterator[tuple[Rows, float]]:
+    """Yield the messages of an export file, and the share of it that was read.
+
+    The first bytes say which kind it is.
+    """
     with path.open("rb") as file:
         head = file.read(4)
     return read_parquet(path) if head == b"PAR1" else read_ndjson(path)

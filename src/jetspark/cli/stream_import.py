@@ -113,10 +113,12 @@ class Import:
         read = 0
         for path in self.files:
             self._rows_before = 0
-            for rows in read_rows(path):
+            size = path.stat().st_size
+            for rows, share in read_rows(path):
                 self._take(rows, stored)
                 self._rows_before += len(rows)
-            read += path.stat().st_size
+                progress(read + int(size * share))
+            read += size
             progress(read)
             self._summary.files.append(str(path))
         self._summary.last_seq = self._stream.info().state.last_seq

@@ -60,14 +60,17 @@ class NdjsonWriter:
         """Write what was held back: nothing."""
 
 
-def read_ndjson(path: Path) -> Iterator[Rows]:
-    """Yield the messages of a file; ``UnreadableRow`` names the line that is none.
+def read_ndjson(path: Path) -> Iterator[tuple[Rows, float]]:
+    """Yield the messages of a file and the share of it that was read.
+
+    ``UnreadableRow`` names the line that is no message.
 
     Lines by which `jetspark doctor export` lists what it could not read are passed over.
     """
-    rows, size = Rows.empty(), 0
+    rows, size, total, read = Rows.empty(), 0, path.stat().st_size, 0
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
+            read += len(line)
             if not line.strip():
                 continue
             try:
@@ -75,10 +78,10 @@ def read_ndjson(path: Path) -> Iterator[Rows]:
             except (msgspec.MsgspecError, ValueError, binascii.Error, RecursionError) as error:
                 raise UnreadableRow(f"{path}, line {number}: {error}") from None
             if len(rows) >= _ROWS_MAX or size >= _BYTES_MAX:
-                yield rows
+                yield rows, read / total
                 rows, size = Rows.empty(), 0
     if len(rows):
-        yield rows
+        yield rows, 1.0
 
 
 def _add(rows: Rows, line: bytes) -> int:

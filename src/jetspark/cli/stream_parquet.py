@@ -107,8 +107,11 @@ def read_metadata(path: Path) -> dict[str, str]:
     return {key.decode(): value.decode("utf-8", "replace") for key, value in found.items()}
 
 
-def read_parquet(path: Path) -> Iterator[Rows]:
-    """Yield the messages of a file: one of an export, or any with ``subject`` and ``data``."""
+def read_parquet(path: Path) -> Iterator[tuple[Rows, float]]:
+    """Yield the messages of a file and the share of it that was read.
+
+    It is one of an export, or any with the columns ``subject`` and ``data``.
+    """
     pa = pyarrow()
     try:
         with pa.parquet.ParquetFile(path) as file:
@@ -116,8 +119,10 @@ def read_parquet(path: Path) -> Iterator[Rows]:
             missing = [name for name in ("subject", "data") if name not in names]
             if missing:
                 raise UnreadableRow(f"{path} has no column {' and no column '.join(missing)}")
+            total, read = file.metadata.num_rows, 0
             for batch in file.iter_batches(batch_size=_READ_ROWS):
-                yield _rows(pa, batch)
+                read += batch.num_rows
+                yield _rows(pa, batch), read / total
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise UnreadableRow(f"{path}: {error}") from None
     except UnreadableRow as error:

@@ -36,10 +36,14 @@ log = logging.getLogger("jetspark.replica")
 # The leader has this long to confirm that it has seen what a client sent before its PING.
 PONG_SECONDS: Final = 1.0
 # How acknowledgements of publishes begin, and what STREAM.INFO says: ours, and nats-server's.
-_INFO_START: Final = b'{"type":"io.nats.jetstream.api.v1.stream_info_response"'
+_INFO_STARTS: Final = tuple(
+    b'{"type":"io.nats.jetstream.api.v1.stream_%b_response"' % verb
+    for verb in (b"info", b"create", b"update")
+)
 _INFO_NAME: Final = re.compile(rb'"config":{"name":"([^"]+)"')
 _INFO_SEQUENCE: Final = re.compile(rb'"last_seq":(\d{1,19})')
 _ACK_START: Final = b'{"stream":"'
+_SHOWING: Final = (_ACK_START, *_INFO_STARTS)
 _ACK_SEQUENCE: Final = re.compile(rb'"seq": ?(\d{1,19})')
 _ACK_PART: Final = 200
 _NO_RESPONDERS_START: Final = status_block(NO_RESPONDERS, b"")[:12]
@@ -73,8 +77,9 @@ class Bridge(ClientCore):
         self.connected = False
         # Why the leader must not be used although it is connected: it is a replica of ours.
         self.blocked = ""
-        # Messages that were lost because the leader could not be reached.
+        # Messages that were lost, without anybody hearing of it, for lack of a leader.
         self.lost = 0
+        self._choked = False
         super().__init__(options)
         self.link.pool.forgives = True
         self._waker = ChunkEnd(flush)
@@ -161,11 +166,13 @@ class Bridge(ClientCore):
         if self.up or (not self.connected and self.options.reconnect_buffer_bytes):
             try:
                 self._outgoing.send(frame)
-            except BufferFull:
-                log.warning("The leader does not take messages as fast as they come: one is lost")
+            except BufferFull as error:
+                if not self._choked:
+                    log.warning("Messages for the leader are lost: %s", error)
+                self._choked = True
             else:
+                self._choked = False
                 return True
-        self.lost += 1
         return False
 
     def pass_message(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> bool:
@@ -287,7 +294,7 @@ class UpstreamSink(Sink):
         self.delivered += 1
         give = self._router.give
         subject, reply, headers, payload = data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
-        if payload.startswith((_ACK_START, _INFO_START)):
+        if payload.startswith(_SHOWING):
             self._bridge.on_shown(*shown(payload))
         if ps == pe and headers.startswith(_NO_RESPONDERS_START):
             self._tell_requester(subject, headers)

@@ -65,7 +65,7 @@ class Following:
         self._no_reads = no_reads
         self._on_streams = on_streams
         self._poll = poll
-        self._api = ApiClient(bridge, DEFAULT_PREFIX, 5.0)
+        self._api = ApiClient(bridge, DEFAULT_PREFIX, bridge.options.timeout)
         self._deletions = Deletions(self._api, local)
         # Told when a copy may no longer be what it was.
         self.on_change: Callable[[], None] = lambda: None
@@ -131,15 +131,31 @@ class Following:
                 self._look.clear()
                 began = loop.time()
                 if self._bridge.up:
-                    try:
-                        await self._follow()
-                    except Exception:
-                        # A replica that follows no more would show old streams for ever.
-                        log.exception("Following the leader's streams failed; trying again")
+                    await self._look_once()
                 # Who has very many streams is not kept busy listing them.
                 await self._pause(max(self._poll, LIST_SHARE * (loop.time() - began)))
         finally:
             subscription.end(None)
+
+    async def _look_once(self) -> None:
+        """Look at the leader's streams; given up when the connection is lost meanwhile."""
+        looking = asyncio.ensure_future(self._follow())
+
+        def give_up() -> None:
+            looking.cancel()
+
+        self._bridge.down_listeners.add(give_up)
+        try:
+            await asyncio.wait({looking})
+            if not looking.cancelled() and looking.exception() is not None:
+                # A replica that follows no more would show old streams for ever.
+                log.error(
+                    "Following the leader's streams failed; trying again",
+                    exc_info=looking.exception(),
+                )
+        finally:
+            looking.cancel()
+            self._bridge.down_listeners.discard(give_up)
 
     def _on_advisory(self, message: Message) -> None:
         """A stream came, went or changed; one made anew is not read from its old copy."""
@@ -167,9 +183,11 @@ class Following:
 
     async def _follow(self) -> None:
         self._looks += 1
+        shown = {name: followed.shown for name, followed in self.streams.items()}
         try:
             infos = [info async for page in stream_pages(self._api, "", None) for info in page]
             for info in self._take(infos):
+                self._forget_invented(info, shown.get(info.config.name, 0))
                 await self._follow_deletions(info)
         except Error as error:
             self._complain("", f"cannot read the list of streams: {error}")
@@ -178,6 +196,16 @@ class Following:
         done = [name for name, at in self.suspects.items() if at <= self._looks]
         for name in done:
             del self.suspects[name]
+
+    def _forget_invented(self, info: StreamInfo, before: int) -> None:
+        """No stream has a sequence that it had not reached afterwards: that one was made up.
+
+        Anybody can send a client what looks like an acknowledgement; the copy would be read no
+        more.
+        """
+        followed = self.streams[info.config.name]
+        if followed.shown == before > info.state.last_seq:
+            followed.shown = info.state.last_seq
 
     async def _follow_deletions(self, info: StreamInfo) -> None:
         name = info.config.name

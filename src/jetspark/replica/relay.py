@@ -82,8 +82,12 @@ class ReplicaRelay:
             frame = encode_hpub(subject, data[rs:re], data[hs:ps], data[ps:pe])
         else:
             frame = encode_pub(subject, data[rs:re], data[ps:pe])
-        if not self.bridge_of(client).pass_frame(frame) and re > rs and client.no_responders:
-            client.say_no_responders(subject, data[rs:re])
+        bridge = self.bridge_of(client)
+        if not bridge.pass_frame(frame):
+            if re > rs and client.no_responders:
+                client.say_no_responders(subject, data[rs:re])
+            else:
+                bridge.lost += 1
 
     def _note_change(self, subject: bytes) -> None:
         """A request may change a stream: its copy is looked at before it answers again."""

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import msgspec
 
 from jetspark.api.stream import StreamConfig
-from jetspark.client.options import ClientOptions
 from jetspark.clock import Clock
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.replicate.upstream import Upstream
@@ -154,6 +153,7 @@ class ReplicaServer(Server):
         router.relay = ReplicaRelay(
             bridge, reads, guard, self._own_bridges, self._make_own, following.suspect
         )
+        router.relayed = True
         self._parts = Parts(bridge, following, passed, reads, router)
         await bridge.open()
         self.run(following.run())
@@ -222,11 +222,6 @@ class ReplicaServer(Server):
             disconnected_callback=None if patient else self._on_lost,
             error_callback=self._on_error,
         )
-        return self._made(options, router, on_change)
-
-    def _made(
-        self, options: ClientOptions, router: Router, on_change: Callable[[], None]
-    ) -> Bridge:
         return Bridge(options, router, lambda: self.flush(router), on_change, self._on_shown)
 
     def _make_own(self, client: ClientHandler) -> Bridge:
@@ -262,6 +257,7 @@ class ReplicaServer(Server):
         bridge = parts.bridge
         info = bridge.server_info
         path: tuple[str, ...] = (self.server_id,)
+        payload = self.max_payload
         if bridge.link.connection is not None:
             theirs = (info.jetspark.path if info.jetspark is not None else ()) or (info.server_id,)
             looped = self.server_id in theirs
@@ -280,7 +276,7 @@ class ReplicaServer(Server):
                 log.warning("%d messages were lost while it could not be reached", bridge.lost)
                 bridge.lost = 0
         self._was_up = bridge.up
-        if path != self._path:
+        if path != self._path or payload != self.max_payload:
             self._path = path
             self._limit_payloads()
             self._tell_everybody()

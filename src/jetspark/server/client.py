@@ -107,11 +107,10 @@ class ClientHandler(ServerOps):
             return
         if self.verbose:
             receiver.queue(OK)
-        relay = router.relay
-        if relay is not None:
-            relay.on_pub(self, subject, data, se, rs, re, hs, ps, pe)
+        if router.relayed:
+            router.relay.on_pub(self, subject, data, se, rs, re, hs, ps, pe)
             return
-        if data[ss] == _DOLLAR and self.on_consumer(subject, data, ss, se, rs, re, hs, ps, pe):
+        if data[ss] == _DOLLAR and self.on_consumer(data, ss, se, rs, re, hs, ps, pe):
             return
         route = router.route(subject)
         delivered = False
@@ -161,22 +160,14 @@ class ClientHandler(ServerOps):
             router.request(target, data[rs:re], data[hs:ps], data[ps:pe])
 
     def on_consumer(
-        self,
-        subject: bytes,
-        data: bytes,
-        ss: i64,
-        se: i64,
-        rs: i64,
-        re: i64,
-        hs: i64,
-        ps: i64,
-        pe: i64,
+        self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
     ) -> bool:
         """Take an acknowledgement or an answer to flow control; False when it is neither."""
         router = self.router
         desk = router.desk
         if not desk.deliveries:
             return False
+        subject = router.last_subject  # that is the one at hand
         if subject.startswith(ACK_PREFIX):
             if not desk.on_ack(data, ss, se, rs, re, ps, pe, router.now):
                 return False
@@ -216,8 +207,7 @@ class ClientHandler(ServerOps):
             self.subscriptions[sid] = subscription
             self.router.sublist.insert(subject, queue, subscription)
             self.router.desk.on_subscription(subject, 1)
-            if self.router.relay is not None:
-                self.router.relay.on_sub(subscription)
+            self.router.relay.on_sub(subscription)
         if self.verbose:
             receiver.queue(OK)
 
@@ -233,8 +223,7 @@ class ClientHandler(ServerOps):
             else:
                 subscription.max_msgs = max_msgs
                 subscription.on_done = self.drop
-                if self.router.relay is not None:
-                    self.router.relay.on_limit(subscription)
+                self.router.relay.on_limit(subscription)
         if self.verbose:
             self.receiver.queue(OK)
 
@@ -243,7 +232,7 @@ class ClientHandler(ServerOps):
         if not self.ready and not self.session.admit():
             self._held.append(("ping", b"", b"", b"", ()))
             return
-        if self.router.relay is None or not self.router.relay.on_ping(self):
+        if not self.router.relay.on_ping(self):
             self.answer_ping()
 
     def answer_ping(self) -> None:
@@ -307,8 +296,7 @@ class ClientHandler(ServerOps):
         self.subscriptions.pop(subscription.sid, None)
         if self.router.sublist.remove(subscription.subject, subscription.queue, subscription):
             self.router.desk.on_subscription(subscription.subject, -1)
-            if self.router.relay is not None:
-                self.router.relay.on_unsub(subscription)
+            self.router.relay.on_unsub(subscription)
 
     def drop_all(self) -> None:
         """The connection is gone."""

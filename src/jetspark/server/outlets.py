@@ -80,15 +80,7 @@ class PushOutlet(Outlet):
         router = self._router
         for subscription in self._plain:
             router.give(subscription, None, subject, reply, headers, payload)
-        for group in self._groups:
-            size: i64 = len(group)
-            start: i64 = router.random.randrange(size) if size > 1 else 0
-            tried: i64 = 0
-            while tried < size:
-                member = group[(start + tried) % size]
-                tried += 1
-                if router.give(member, None, subject, reply, headers, payload):
-                    break
+        router.to_groups(self._groups, None, subject, reply, headers, payload)
 
     def full(self) -> bool:
         """Say whether everybody has much waiting; one that reads is not held up by the others.

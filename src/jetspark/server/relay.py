@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from jetspark.server.client import ClientHandler
@@ -37,3 +37,37 @@ class Relay(Protocol):
 
     def on_ping(self, client: ClientHandler) -> bool:
         """A client asks for PONG; True: it gets it by ``answer_ping`` later."""
+
+
+class NoRelay:
+    """Clients are served by the server that they are connected to."""
+
+    def on_pub(
+        self,
+        client: ClientHandler,
+        subject: bytes,
+        data: bytes,
+        se: int,
+        rs: int,
+        re: int,
+        hs: int,
+        ps: int,
+        pe: int,
+    ) -> None:
+        """Never called: ``Router.relayed`` is not set."""
+
+    def on_sub(self, subscription: Subscription) -> None:
+        """Nobody else has to know."""
+
+    def on_limit(self, subscription: Subscription) -> None:
+        """Nobody else has to know."""
+
+    def on_unsub(self, subscription: Subscription) -> None:
+        """Nobody else has to know."""
+
+    def on_ping(self, client: ClientHandler) -> bool:  # noqa: ARG002 - whoever it is
+        """PONG at once."""
+        return False
+
+
+NO_RELAY: Final = NoRelay()

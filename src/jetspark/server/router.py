@@ -21,7 +21,7 @@ from jetspark.headers.numbers import digits, write_number
 from jetspark.protocol.encoder import write_hmsg, write_msg
 from jetspark.server.desk import ConsumerDesk
 from jetspark.server.receiver import Receiver, Subscription, Traffic
-from jetspark.server.relay import Relay
+from jetspark.server.relay import NO_RELAY, Relay
 from jetspark.server.route import Route, is_compact
 from jetspark.subjects.sublist import Match, Sublist
 
@@ -51,8 +51,9 @@ class Router:
         # A client whose output was too much has room again.
         self.resumed: Callable[[], None] = no_runs
         self.desk: ConsumerDesk = ConsumerDesk()
-        # Who carries what clients do to another server instead; None: they are served here.
-        self.relay: Relay | None = None
+        # Who carries what clients do to another server instead of this one, if somebody does.
+        self.relay: Relay = NO_RELAY
+        self.relayed: bool = False
         # A stream wants subjects that begin with an underscore: then inboxes are no exception.
         self.stores_inboxes: bool = False
 
@@ -149,8 +150,8 @@ class Router:
                 self.traffic.out_msgs += given
                 self.traffic.out_bytes += given * size
                 delivered = True
-        if route.groups and self._to_groups(
-            route, origin, data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
+        if route.groups and self.to_groups(
+            route.groups, origin, data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
         ):
             delivered = True
         return delivered
@@ -169,13 +170,11 @@ class Router:
         for subscription in route.subscribers:
             if self.give(subscription, origin, subject, reply, headers, payload):
                 delivered = True
-        if route.groups and self._to_groups(route, origin, subject, reply, headers, payload):
-            delivered = True
-        return delivered
+        return self.to_groups(route.groups, origin, subject, reply, headers, payload) or delivered
 
-    def _to_groups(
+    def to_groups(
         self,
-        route: Route,
+        groups: list[list[Subscription]],
         origin: Receiver | None,
         subject: bytes,
         reply: bytes,
@@ -184,7 +183,7 @@ class Router:
     ) -> bool:
         """One random member of each group; another one when it may not get the message."""
         delivered = False
-        for group in route.groups:
+        for group in groups:
             size: i64 = len(group)
             start: i64 = self.random.randrange(size) if size > 1 else 0
             tried: i64 = 0

@@ -9,10 +9,12 @@ Importing this package does not import pyspark: that happens on first use.
 from jetspark.spark.columns import encode_headers, parse_headers, with_msg_id
 from jetspark.spark.decode import decode_avro, decode_json, decode_msgpack
 from jetspark.spark.encode import encode_avro, encode_json, encode_msgpack
+from jetspark.spark.pipelines.connection import connection_options
 from jetspark.spark.session import configure, register, session
 
 __all__ = [
     "configure",
+    "connection_options",
     "decode_avro",
     "decode_json",
     "decode_msgpack",

@@ -93,6 +93,9 @@ class KvFeedReader(JetStreamStreamReader):
         revision = decode_offset(view.name, end).next - 1
         if not revision:
             return []
+        return self._patiently(lambda: self._plan_snapshot(revision))
+
+    def _plan_snapshot(self, revision: int) -> list[InputPartition]:
         with self._planning() as client:
             connection = self._options.connection
             stream = jetstream_of(client, connection).stream(self._options.stream)
@@ -113,7 +116,7 @@ class KvFeedReader(JetStreamStreamReader):
             missing=f"format {KV_FORMAT!r}: there is no bucket {bucket!r}",
         )
 
-    def _look(self) -> StreamView:
+    def _ask(self) -> StreamView:
         with self._planning() as client:
             connection = self._options.connection
             info = jetstream_of(client, connection).stream(self._options.stream).cached_info
@@ -122,8 +125,7 @@ class KvFeedReader(JetStreamStreamReader):
                 f"format {KV_FORMAT!r}: bucket {self._feed.snapshot.bucket!r} is a mirror, whose "
                 "change feed takes no option keys: filter the rows with where()"
             )
-        self._view = view_of(info)
-        return self._view
+        return view_of(info)
 
     def _resume(self, view: StreamView, start: dict[str, Any]) -> int:
         place = decode_offset(view.name, start)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from jetspark.api.stream import StreamInfo
 from jetspark.client.jetstream.kv.entry import Operation
 from jetspark.client.jetstream.kv.jetstream_backend import prefixes
 from jetspark.spark.connections import jetstream_of
@@ -20,7 +21,7 @@ from jetspark.spark.message_ids import IdMaker
 from jetspark.spark.schema import InvalidSchema
 from jetspark.spark.sending import ATOMIC_ROWS_MAX, Sender
 from jetspark.spark.sink_options import Delivery, IdSource, PublishMode
-from jetspark.spark.sink_plan import SinkPlan, WriteRefused
+from jetspark.spark.sink_plan import SinkPlan, WriteRefused, through_outages
 from jetspark.spark.sink_rows import RowDecoder, RowRefused, Rows
 from jetspark.spark.sink_writer import (
     CHUNK_ROWS,
@@ -95,13 +96,7 @@ def plan_kv_write(options: KvSinkOptions, columns: frozenset[str], *, overwrite:
             "mode append, and rows with operation DEL for those that go"
         )
     publishing = options.publishing
-    with lend_for_planning(
-        publishing.connection,
-        doing=f"format {KV_FORMAT!r} cannot write to bucket {options.bucket!r}",
-        missing=f"format {KV_FORMAT!r}: there is no bucket {options.bucket!r}",
-    ) as client:
-        jetstream = jetstream_of(client, publishing.connection)
-        info = jetstream.stream(publishing.stream).cached_info
+    info = through_outages(publishing, lambda: _bucket_info(options))
     api = publishing.connection.api_prefix
     if publishing.connection.domain:
         api = f"$JS.{publishing.connection.domain}.API"
@@ -129,6 +124,17 @@ def plan_kv_write(options: KvSinkOptions, columns: frozenset[str], *, overwrite:
     return KvPlan(
         bucket=options.bucket, order_by=options.order_by, subject_prefix=prefix, publishing=plan
     )
+
+
+def _bucket_info(options: KvSinkOptions) -> StreamInfo:
+    publishing = options.publishing
+    with lend_for_planning(
+        publishing.connection,
+        doing=f"format {KV_FORMAT!r} cannot write to bucket {options.bucket!r}",
+        missing=f"format {KV_FORMAT!r}: there is no bucket {options.bucket!r}",
+    ) as client:
+        jetstream = jetstream_of(client, publishing.connection)
+        return jetstream.stream(publishing.stream).cached_info
 
 
 class KvRowWriter(RowWriter):

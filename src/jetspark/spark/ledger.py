@@ -15,6 +15,7 @@ from jetspark import sync
 from jetspark.errors import KeyExists, KeyNotFound, WrongLastSequence
 from jetspark.spark.message_ids import WriteTask
 from jetspark.spark.sending import ids_between
+from jetspark.spark.sink_options import IdSource
 from jetspark.spark.sink_plan import SinkPlan, WriteRefused
 
 
@@ -25,6 +26,8 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     """The last epoch that is committed; one below the first, before that."""
     last_seq: int
     """Nothing of a later epoch lies at or below this sequence."""
+    query: str = ""
+    """The checkpoint that counts these epochs; empty for a batch job, which counts itself."""
 
 
 class Found(NamedTuple):
@@ -55,13 +58,25 @@ def begin_epoch(jetstream: sync.JetStream, plan: SinkPlan, task: WriteTask) -> F
     while True:
         found = read_entry(jetstream, bucket, task.prefix)
         if found is not None:
+            _check_query(plan, task, found.entry)
             return found
         last = jetstream.stream(plan.stream).info().state.last_seq
-        entry = LedgerEntry(task.epoch - 1, last)
+        entry = LedgerEntry(task.epoch - 1, last, task.query)
         try:
             jetstream.key_value(bucket).create(task.prefix, msgspec.json.encode(entry))
         except KeyExists:
             continue  # another task of the same epoch was faster; its entry counts
+
+
+def _check_query(plan: SinkPlan, task: WriteTask, entry: LedgerEntry) -> None:
+    """Refuse to go by the epochs of another checkpoint: those of a new one begin at 0 again."""
+    if entry.query != task.query and (entry.query or plan.options.id_prefix):
+        raise WriteRefused(
+            f"the ledger {plan.options.ledger_bucket!r} has epochs up to {entry.epoch} of "
+            f"{task.prefix!r} from another checkpoint (query {entry.query or 'unknown'}), and "
+            "would take the epochs of this one for committed: go on with that checkpoint, choose "
+            f"another idPrefix, or delete the key {task.prefix!r} of the ledger"
+        )
 
 
 def stored_before(
@@ -73,7 +88,9 @@ def stored_before(
         return set()
     stream = jetstream.stream(plan.stream)
     last = stream.info().state.last_seq
-    return ids_between(stream, found.entry.last_seq + 1, last, task.id_prefix.encode())
+    # Ids of a column are whatever the user made of them.
+    prefix = "" if plan.id_source is IdSource.COLUMN else task.id_prefix
+    return ids_between(stream, found.entry.last_seq + 1, last, prefix.encode())
 
 
 def commit_epoch(jetstream: sync.JetStream, plan: SinkPlan, task: WriteTask) -> None:
@@ -82,7 +99,7 @@ def commit_epoch(jetstream: sync.JetStream, plan: SinkPlan, task: WriteTask) -> 
     if found.entry.epoch >= task.epoch:
         return
     last = jetstream.stream(plan.stream).info().state.last_seq
-    entry = LedgerEntry(task.epoch, last)
+    entry = LedgerEntry(task.epoch, last, task.query)
     ledger = jetstream.key_value(plan.options.ledger_bucket)
     try:
         ledger.update(task.prefix, msgspec.json.encode(entry), found.revision)

@@ -23,6 +23,8 @@ class WriteTask(NamedTuple):
     """Names the query, or the batch job; empty when ids are not made here."""
     epoch: int
     partition: int
+    query: str = ""
+    """The id that Spark keeps in the checkpoint; empty in a batch."""
 
     @property
     def id_prefix(self) -> str:

@@ -15,14 +15,14 @@ from pyspark.sql.types import StructType
 from jetspark import sync
 from jetspark.api.enums import Retention
 from jetspark.client.jetstream.scan import Column, ScanChunk
-from jetspark.errors import AuthorizationFailed, ConnectFailed, ConnectionClosed, RequestTimeout
+from jetspark.errors import AuthorizationFailed
 from jetspark.spark.connection_options import Connection
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
 from jetspark.spark.consumer_scan import consumer_scan
 from jetspark.spark.options import ReadMode, SourceOptions
 from jetspark.spark.planner import DataLoss, SequenceRange, first_missing
 from jetspark.spark.schema import BatchEncoder, columns_to_read
-from jetspark.spark.stream_view import PlanningFailed
+from jetspark.spark.stream_view import TRANSIENT, PlanningFailed
 
 # A scan that loses its server goes on from where it was (spark.md 6.6): this many tries without
 # a message in between, then the task fails and Spark decides.
@@ -30,8 +30,6 @@ RETRIES_MAX: Final = 4
 RETRY_DELAY_S: Final = 0.2
 
 _Result = TypeVar("_Result")
-
-_TRANSIENT: Final = (ConnectionClosed, ConnectFailed, RequestTimeout)
 
 
 class ChunkEncoder(Protocol):
@@ -135,7 +133,7 @@ class RangeReader:
                     self.check_still_kept(stream, missing)
             except AuthorizationFailed:
                 raise
-            except _TRANSIENT:
+            except TRANSIENT:
                 failures += 1
                 if failures > RETRIES_MAX:
                     raise
@@ -178,7 +176,7 @@ def with_retries(connection: Connection, attempt: Callable[[sync.Client], _Resul
                 return attempt(client)
         except AuthorizationFailed:
             raise
-        except _TRANSIENT:
+        except TRANSIENT:
             failures += 1
             if failures > RETRIES_MAX:
                 raise

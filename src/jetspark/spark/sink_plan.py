@@ -3,9 +3,10 @@
 A promise that the options, the columns or the stream cannot keep is refused here, in one line.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -15,8 +16,9 @@ from jetspark.api.stream import StreamConfig
 from jetspark.errors import BucketNotFound
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.options import FORMAT_NAME
+from jetspark.spark.range_reader import retry_delay
 from jetspark.spark.sink_options import Delivery, IdSource, PublishMode, SinkOptions
-from jetspark.spark.stream_view import PlanningFailed, lend_for_planning
+from jetspark.spark.stream_view import PlanningFailed, ServerUnreachable, lend_for_planning
 from jetspark.subjects.match import matches
 from jetspark.subjects.tokens import key_problem
 from jetspark.units import format_duration
@@ -24,6 +26,9 @@ from jetspark.units import format_duration
 # What a replay may take: Spark starts a task again within seconds, a driver within a minute.
 # spark.md 6.4, A: below this the duplicate window does not carry the promise.
 MIN_DUPLICATE_WINDOW_NS: Final = 60 * 1_000_000_000
+
+
+_Result = TypeVar("_Result")
 
 
 class WriteRefused(PlanningFailed):
@@ -53,6 +58,35 @@ class SinkPlan(msgspec.Struct, frozen=True, kw_only=True):
 def plan_write(options: SinkOptions, columns: frozenset[str], *, overwrite: bool) -> SinkPlan:
     """Ask the server for the stream and decide; raises ``WriteRefused`` or ``PlanningFailed``."""
     delivery, id_source = decide_delivery(options, columns, overwrite=overwrite)
+    return through_outages(
+        options, lambda: _plan(options, columns, delivery, id_source, overwrite=overwrite)
+    )
+
+
+def through_outages(options: SinkOptions, attempt: Callable[[], _Result]) -> _Result:
+    """Return what ``attempt`` returns.
+
+    Spark plans each epoch anew: a server that restarts meanwhile must not end the query.
+    """
+    failures = 0
+    while True:
+        try:
+            return attempt()
+        except ServerUnreachable:
+            failures += 1
+            if not options.streaming or failures > options.retries:
+                raise
+            time.sleep(retry_delay(failures))
+
+
+def _plan(
+    options: SinkOptions,
+    columns: frozenset[str],
+    delivery: Delivery,
+    id_source: IdSource | None,
+    *,
+    overwrite: bool,
+) -> SinkPlan:
     with sink_planning(options) as client:
         jetstream = jetstream_of(client, options.connection)
         name = options.stream or jetstream.stream_name_by_subject(options.subject)

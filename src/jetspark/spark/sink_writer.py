@@ -198,7 +198,7 @@ def this_task(plan: SinkPlan) -> WriteTask:
             "Spark did not tell this task its query and epoch, of which message ids are made: "
             'set option("delivery", "at-least-once"), or give the rows a column "msg_id"'
         )
-    return WriteTask(options.id_prefix or query, int(epoch), partition)
+    return WriteTask(options.id_prefix or query, int(epoch), partition, query)
 
 
 def gather(decoder: RowDecoder, batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:

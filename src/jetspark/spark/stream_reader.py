@@ -6,8 +6,8 @@ own, asks it for offsets and partitions, and sends a copy of it to each task.
 """
 
 import time
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -32,9 +32,10 @@ from jetspark.spark.planner import (
     check_position,
     plan_partitions,
 )
-from jetspark.spark.range_reader import RangeReader, SequencePartition
+from jetspark.spark.range_reader import RangeReader, SequencePartition, retry_delay
 from jetspark.spark.stream_view import (
     PlanningFailed,
+    ServerUnreachable,
     StreamView,
     await_sequence,
     find_stream,
@@ -43,9 +44,17 @@ from jetspark.spark.stream_view import (
     view_of,
 )
 
+# A query that has been running waits so long for a server that does not answer: it restarts, or a
+# cluster elects a leader. Then the query fails, and Spark's checkpoint knows where it was.
+OUTAGE_S: Final = 60.0
+OUTAGE_PAUSE_MAX_S: Final = 2.0
+
 # An idle query asks for the latest offset every 10 ms; it is answered, and the stream asked, less
 # often. An old answer instead would make Spark believe that there is nothing new.
 POLL_S: Final = 0.05
+
+
+_Result = TypeVar("_Result")
 
 
 class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -72,7 +81,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         options = self._options
         with planning(options) as client:
             stream = find_stream(client, options)
-            view = view_of(await_sequence(stream, options))
+            view = self._view = view_of(await_sequence(stream, options))
             beyond = view.bounds.last_seq + 1
             earliest = max(view.bounds.first_seq, 1)
             if options.starting_time_ns is not None:
@@ -166,6 +175,10 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         CONNECTIONS.close()
 
     def _release(self, end: dict[str, Any]) -> None:
+        self._patiently(lambda: self._give_back(end))
+        self._released = True
+
+    def _give_back(self, end: dict[str, Any]) -> None:
         with planning(self._options) as client:
             stream = find_stream(client, self._options)
             place = decode_offset(stream.name, end)
@@ -177,13 +190,29 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             elif place.next > 1:
                 for subject in self._options.subjects or ("",):
                     stream.purge(subject=subject, seq=place.next)
-        self._released = True
 
     def _look(self) -> StreamView:
         """Ask the server for the stream."""
-        with planning(self._options) as client:
-            self._view = view_of(find_stream(client, self._options).cached_info)
+        self._view = self._patiently(self._ask)
         return self._view
+
+    def _ask(self) -> StreamView:
+        with planning(self._options) as client:
+            return view_of(find_stream(client, self._options).cached_info)
+
+    def _patiently(self, attempt: Callable[[], _Result]) -> _Result:
+        """Return what ``attempt`` returns; once the query runs, an outage is waited out."""
+        deadline = time.monotonic() + OUTAGE_S
+        failures = 0
+        while True:
+            try:
+                return attempt()
+            except ServerUnreachable:
+                failures += 1
+                # A new query is told at once: perhaps the address is wrong.
+                if self._view is None or time.monotonic() >= deadline:
+                    raise
+                time.sleep(min(retry_delay(failures), OUTAGE_PAUSE_MAX_S))
 
     def _resume(self, view: StreamView, start: dict[str, Any]) -> int:
         """Return the sequence to go on from; raises ``DataLoss`` unless losses are accepted."""

@@ -7,12 +7,32 @@ from typing import Final, NamedTuple
 
 from jetspark import sync
 from jetspark.api.stream import StreamInfo
-from jetspark.errors import BucketNotFound, Error, MessageNotFound, StreamNotFound
+from jetspark.errors import (
+    AuthorizationFailed,
+    BucketNotFound,
+    ConnectFailed,
+    ConnectionClosed,
+    Error,
+    MessageNotFound,
+    NoResponders,
+    RequestTimeout,
+    StreamNotFound,
+    TemporarilyUnavailable,
+)
 from jetspark.spark.connection_options import Connection
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
 from jetspark.spark.options import FORMAT_NAME, SourceOptions
 from jetspark.spark.planner import DataLoss, StreamBounds
 from jetspark.units import format_rfc3339
+
+# What may pass by itself (spark.md 6.6): a server that restarts, a cluster that elects a leader.
+TRANSIENT: Final = (
+    ConnectionClosed,
+    ConnectFailed,
+    RequestTimeout,
+    NoResponders,
+    TemporarilyUnavailable,
+)
 
 # How long minLastSeq is waited for, and how often the stream is asked meanwhile.
 MIN_LAST_SEQ_WAIT_S: Final = 10.0
@@ -21,6 +41,10 @@ MIN_LAST_SEQ_POLL_S: Final = 0.05
 
 class PlanningFailed(Error):
     """A read that cannot work, found out on the driver before any task has started."""
+
+
+class ServerUnreachable(PlanningFailed):
+    """No server answers for the moment; a query that has been running waits for it."""
 
 
 class StreamView(NamedTuple):
@@ -51,6 +75,10 @@ def lend_for_planning(
         raise
     except (StreamNotFound, BucketNotFound):
         raise PlanningFailed(f"{missing} {where}") from None
+    except AuthorizationFailed as error:
+        raise PlanningFailed(f"{doing} {where}: {error}") from None
+    except TRANSIENT as error:
+        raise ServerUnreachable(f"{doing} {where}: {error}") from None
     except (Error, ValueError) as error:
         raise PlanningFailed(f"{doing} {where}: {error}") from None
 

@@ -5,8 +5,9 @@ the record was staged, as in ``removal.py``:
 
 - consumer: as of, number, document (the rest; empty: the consumer was deleted)
 - consumer state: as of, number, 1 for a whole state and 0 for a change, state
-- fast batch: as of, length of the id, id, state (the rest; empty: the batch is over). An id that
-  begins with ``NOT_A_BATCH``, which no client can send, says how far a source has come.
+- fast batch: as of, length of the id, id, state (the rest; empty: the batch is over)
+- source, how far it has come: a fast batch record whose id is ``SOURCE``, which no client can
+  send, and the key of the source
 
 The store never looks into documents and states. A log has two ledgers: one of what is durable,
 and one of what is decided. Segments are removed oldest first, so what a ledger holds must not lie
@@ -27,8 +28,8 @@ from jetspark.store.record import CONSUMER, CONSUMER_STATE, FAST_BATCH
 if TYPE_CHECKING:
     from jetspark.store.staging import Staging
 
-# Ends a line in headers and stands in no subject: clients cannot send it.
-NOT_A_BATCH: Final = b"\r\n"
+# Ends a line in headers and stands in no subject: no id of a batch begins so.
+SOURCE: Final = b"\r\n"
 
 
 class ConsumerRecords:
@@ -62,6 +63,9 @@ class Ledger:
     def __init__(self) -> None:
         self.consumers: dict[int, ConsumerRecords] = {}
         self.fast_batches: dict[bytes, bytes] = {}
+        # How far sources have come, by their keys.
+        self.sources: dict[bytes, bytes] = {}
+        # In which segments those two lie, by the id in the record.
         self.fast_batches_in: dict[bytes, str] = {}
         # The highest number that a consumer of the stream ever had.
         self.consumer_number = 0
@@ -71,6 +75,7 @@ class Ledger:
         other = Ledger()
         other.consumers = {number: records.copy() for number, records in self.consumers.items()}
         other.fast_batches = dict(self.fast_batches)
+        other.sources = dict(self.sources)
         other.fast_batches_in = dict(self.fast_batches_in)
         other.consumer_number = self.consumer_number
         return other
@@ -100,12 +105,24 @@ class Ledger:
             records.state_in = records.state_in or segment
 
     def _apply_fast_batch(self, name: bytes, state: bytes, segment: str) -> None:
+        states, key = self._place(name)
         if state:
-            self.fast_batches[name] = state
+            states[key] = state
             self.fast_batches_in[name] = segment
         else:
-            self.fast_batches.pop(name, None)
+            states.pop(key, None)
             self.fast_batches_in.pop(name, None)
+
+    def _place(self, name: bytes) -> tuple[dict[bytes, bytes], bytes]:
+        """Where the state of an id is kept, and under which key."""
+        if name.startswith(SOURCE):
+            return self.sources, name[len(SOURCE) :]
+        return self.fast_batches, name
+
+    def state_of(self, name: bytes) -> bytes:
+        """The state of an id; empty when there is none."""
+        states, key = self._place(name)
+        return states.get(key, b"")
 
     def holds(self, segment: str) -> bool:
         """Say whether a segment, or one before it, is needed to know what is in here."""
@@ -150,9 +167,9 @@ class Ledger:
                 for whole, body in bodies
             ]
         found += [
-            (int(FAST_BATCH), fast_batch_body(as_of, name, decided.fast_batches[name]))
+            (int(FAST_BATCH), fast_batch_body(as_of, name, state))
             for name, place in self.fast_batches_in.items()
-            if place <= segment and name in decided.fast_batches
+            if place <= segment and (state := decided.state_of(name))
         ]
         return found
 
@@ -173,6 +190,11 @@ def restate(log: "Staging", segment: str) -> None:
             log.stage_entry(kind, body)
         log.end_batch()
         log.restated_position = log.staged_position
+
+
+def stage_source(log: "Staging", key: bytes, state: bytes) -> None:
+    """Decide how far a source has come; empty: it is none any more. Raises StoreReadOnly."""
+    log.stage_fast_batch(SOURCE + key, state)
 
 
 def consumer_body(as_of: i64, number: i64, document: bytes) -> bytes:

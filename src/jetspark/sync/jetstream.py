@@ -899,9 +899,12 @@ class JetStream:
         )
 
     def create_key_value(
-        self, config: KeyValueConfig, *, timeout: float | None = None
+        self, config: KeyValueConfig | str, *, timeout: float | None = None
     ) -> KeyValue:
-        """Create a bucket; BucketExists when the name is taken with another configuration."""
+        """Create a bucket; BucketExists when the name is taken with another configuration.
+
+        A name alone is a bucket with the defaults of `KeyValueConfig`.
+        """
         return KeyValue(
             self._portal, self._portal.call(self._inner.create_key_value(config, timeout=timeout))
         )
@@ -960,9 +963,12 @@ class JetStream:
         return self._portal.items(self._portal.run(self._inner.key_value_names, timeout=timeout))
 
     def create_object_store(
-        self, config: ObjectStoreConfig, *, timeout: float | None = None
+        self, config: ObjectStoreConfig | str, *, timeout: float | None = None
     ) -> ObjectStore:
-        """Create an object store; BucketExists when the name is taken with other settings."""
+        """Create an object store; BucketExists when the name is taken with other settings.
+
+        A name alone is a store with the defaults of `ObjectStoreConfig`.
+        """
         return ObjectStore(
             self._portal,
             self._portal.call(self._inner.create_object_store(config, timeout=timeout)),

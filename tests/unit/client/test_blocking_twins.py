@@ -14,7 +14,16 @@ ASYNC_ONLY = {"Backend", "Pager", "Stored", "WatchPlan", "WatchSource"}
 BLOCKING_ONLY = {"Server"}  # its async original is jetspark.Server
 # Public for other parts of the client, and not for users of either (tools/gen_sync.py, SKIP).
 INSIDE = {
-    "AckFuture": {"fail", "failed_unseen", "on_reply", "renew"},
+    # The last three belong to its base, and are seen only when that is compiled.
+    "AckFuture": {
+        "fail",
+        "failed_unseen",
+        "on_reply",
+        "renew",
+        "deadline",
+        "subject",
+        "token",
+    },
     "AtomicBatch": {"add_block"},
     "Consumer": {"check_exists", "label", "next_subject"},
     "KeyValue": {"check_writable", "seconds"},

@@ -169,3 +169,19 @@ def test_clearing_tells_how_much_was_never_sent() -> None:
 
     assert outgoing.clear() == 11
     assert outgoing.size == 0
+
+
+def test_many_messages_are_queued_or_none() -> None:
+    """The bound holds for all of them together; what does not fit leaves nothing behind."""
+    loop, transport, outgoing = make(size_max=100)
+    outgoing.pause()
+    outgoing.send_many([b"PUB 1", b"PUB 2"])
+
+    with pytest.raises(BufferFull):
+        outgoing.send_many([b"x" * 50, b"y" * 50])
+    assert outgoing.size == 10
+    outgoing.resume()
+    outgoing.send_many([b"z" * 60, b"z" * 60])  # more than waits to be written goes out at once
+    loop.turn()
+
+    assert b"".join(transport.writes) == b"PUB 1PUB 2" + b"z" * 120

@@ -101,6 +101,7 @@ OTHER_IDS = [
     b"NATS/1.0\r\nNats-Msg-Id\r\n\r\n",
     b"NATS/1.0\r\nNats-\r\n\r\n",
     b"NATS/1.0\r\nN\r\n\r\n",
+    b"NATS/1.0\r\nNest-Id: one\r\n\r\n",
     b"NATS/1.0\r\nA: Nats-Msg-Id: one\r\n\r\n",
     b"NATS/1.0\r\n\r\n",
     b"NATS/1.0\r\n",
@@ -208,6 +209,20 @@ def test_a_duplicate_of_a_staged_copy_waits_for_that_copy(bench: Bench) -> None:
     assert answers(bench) == []
     bench.land()
     assert answers(bench) == [2, ("duplicate", 2)]
+
+
+def test_a_header_that_goes_on_in_the_payload_is_none(bench: Bench) -> None:
+    """No block is refused, also one without an end; what follows it is the message."""
+    stream = made(bench)
+    publish(bench, stream, msg_id="before")
+
+    for _ in range(2):
+        bench.publish(
+            stream, b"s.1", b"sg-Id: one\r\n\r\n", reply=b"r", headers=b"NATS/1.0\r\nNats-M"
+        )
+    flush(bench)
+
+    assert answers(bench) == [1, 2, 3]
 
 
 def test_ids_of_a_failed_group_are_forgotten(bench: Bench) -> None:

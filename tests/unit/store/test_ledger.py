@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jetspark.errors.storage import StoreReadOnly
+from jetspark.store.ledger import stage_source
 from jetspark.store.record import CONSUMER, record_kind, record_length
 from jetspark.store.segment import read_head
 from jetspark.testing.store_model import messages
@@ -124,6 +125,7 @@ def test_a_stream_whose_messages_all_expire_keeps_its_consumers(bench: "Bench") 
     bench.log.stage_consumer_state(1, False, b"a")
     bench.log.stage_consumer(2, b"two")
     bench.log.stage_fast_batch(b"id", b"42")
+    stage_source(bench.log, b"key", b"7 X")
     commit(bench)
     for _ in range(3):
         fill_and_empty(bench)
@@ -133,6 +135,26 @@ def test_a_stream_whose_messages_all_expire_keeps_its_consumers(bench: "Bench") 
 
         assert told(bench) == {1: (b"one", b"whole", [b"a"]), 2: (b"two", b"", [])}
         assert bench.log.fast_batches == {b"id": b"42"}
+        assert bench.log.ledger.sources == {b"key": b"7 X"}
+
+
+def test_how_far_a_source_is_stands_in_the_records_that_earlier_versions_wrote(
+    bench: "Bench",
+) -> None:
+    """A fast batch record under an id that no client can send."""
+    bench.log.stage_fast_batch(b"\r\nkey", b"1 X")
+    commit(bench)
+    bench.reopen()
+    assert (bench.log.ledger.sources, bench.log.fast_batches) == ({b"key": b"1 X"}, {})
+    assert bench.log.staged_ledger.sources == {b"key": b"1 X"}
+
+    stage_source(bench.log, b"key", b"2 X")
+    stage_source(bench.log, b"other", b"1 Y")
+    stage_source(bench.log, b"other", b"")
+    commit(bench)
+    bench.reopen()
+
+    assert bench.log.ledger.sources == {b"key": b"2 X"}
 
 
 def test_a_restated_consumer_counts_no_change_twice(bench: "Bench") -> None:

@@ -342,6 +342,8 @@ class FastPublisher:
 
     def _on_up(self) -> None:
         """The connection was replaced: what was on its way may be lost."""
+        if not self.sent:
+            return
         if self._dialect.can_ping:
             self._answers.on_cut()
             with suppress(BufferFull):  # silence is asked about later

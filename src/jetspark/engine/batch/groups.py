@@ -14,7 +14,6 @@ from jetspark.api.enums import AbandonReason
 from jetspark.engine.batch import atomic, words
 from jetspark.engine.batch.members import BY_REPLY, FastBatch
 from jetspark.engine.outbox import Outbox
-from jetspark.store.ledger import NOT_A_BATCH
 
 if TYPE_CHECKING:
     from jetspark.engine.batch.intake import BatchIntake
@@ -105,8 +104,6 @@ def drop_with_stream(stream: BatchIntake) -> None:
 def resume(stream: BatchIntake) -> None:
     """Take up the batches that were open when the log was last written."""
     for batch_id, document in stream.log.fast_batches.items():
-        if batch_id.startswith(NOT_A_BATCH):
-            continue
         state = _decode(document)
         batch = FastBatch(batch_id, state.dialect, state.gap_ok, state.touched)
         batch.head = state.head
@@ -245,11 +242,7 @@ def failed(stream: BatchIntake, error: bytes, outbox: Outbox) -> None:
         else:
             outbox.reply(reply, words.ended(stream, batch, error))
     # Ends that the log does not know: the disk cannot take them now, the next group says them.
-    stream.ended = [
-        name
-        for name in stream.log.fast_batches
-        if name not in stream.fast and not name.startswith(NOT_A_BATCH)
-    ]
+    stream.ended = [name for name in stream.log.fast_batches if name not in stream.fast]
 
 
 # Time ----------------------------------------------------------------------------------

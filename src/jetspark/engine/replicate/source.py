@@ -16,7 +16,7 @@ from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.headers.names import STREAM_SOURCE
 from jetspark.ids import name_hash
-from jetspark.store.ledger import NOT_A_BATCH
+from jetspark.store.ledger import stage_source
 from jetspark.store.record import headers_end, subject_end
 
 
@@ -32,7 +32,7 @@ class Source(Copy):
         # servers do.
         where = f":{name_hash(source.external.api)}" if source.external is not None else ""
         self.label = f"{source.name}{where}".encode()
-        self._key = NOT_A_BATCH + xxh3_128_hexdigest(self.label + b" " + self._which).encode()
+        self._key = xxh3_128_hexdigest(self.label + b" " + self._which).encode()
         # Where a label is looked for next, downwards.
         self._search = -1
         # The last message of the origin that was stored, and what the log says of that.
@@ -43,12 +43,12 @@ class Source(Copy):
         """Say in the log how far this is."""
         if self._stored != self._recorded:
             self._recorded = self._stored
-            self.stream.log.stage_fast_batch(self._key, b"%d %b" % (self._stored, self.ident))
+            stage_source(self.stream.log, self._key, b"%d %b" % (self._stored, self.ident))
 
     def find_position(self, origin: Origin, budget: Budget) -> bool:
         """Find out how far the copy had come; False when that takes another turn."""
         log = self.stream.log
-        known = log.staged_ledger.fast_batches.get(self._key)
+        known = log.staged_ledger.sources.get(self._key)
         ident = b""
         if known is not None:
             stored, ident = known.split(b" ")

@@ -6,8 +6,10 @@ replays the micro-batch that was interrupted; the sinks store it once (docs/spar
 """
 
 import json
+import queue
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +23,7 @@ from jetspark.spark.pipelines.progress import (
     FlowFailed,
     FlowStarted,
     RunStopped,
+    ViewFailed,
     ViewRefreshed,
     progress_of,
 )
@@ -76,6 +79,7 @@ class ContinuousRun:
         self._report = report
         self._flows: list[_Running] = []
         self._views: list[tuple[Target, FlowPlan]] = []
+        self._refresher = _Refresher(spark)
         self._refresh_at = 0.0
         self._given_up = False
 
@@ -103,9 +107,11 @@ class ContinuousRun:
         """Pass on what happened, start again what failed, compute views when it is time."""
         for running in self._flows:
             self._follow(running)
-        if time.monotonic() >= self._refresh_at:
-            self._refresh_views()
+        if self._views and self._refresher.idle and time.monotonic() >= self._refresh_at:
             self._refresh_at = time.monotonic() + self._options.refresh_seconds
+            self._refresher.start(self._views)
+        for event in self._refresher.news():
+            self._report(event)
 
     def stop(self, *, patience_s: float) -> None:
         """End every flow, after the micro-batch it is in if that ends within ``patience_s``."""
@@ -161,9 +167,7 @@ class ContinuousRun:
             if not stopping and time.monotonic() >= running.restart_at and not self._given_up:
                 self._restart(running)
             return
-        for report in _reports(query):
-            if str(report.get("timestamp", "")) <= running.seen:
-                continue
+        for report in _reports(query, running.seen):
             running.seen = str(report["timestamp"])
             if report.get("numInputRows"):
                 running.failures = 0
@@ -181,7 +185,9 @@ class ContinuousRun:
 
     def _failed(self, running: _Running, error: str) -> None:
         running.failures += 1
-        if running.failures > self._options.restarts:
+        # A flow that never got as far as a report will not do so the next time either: its stream
+        # is missing, an option is wrong.
+        if not running.seen or running.failures > self._options.restarts:
             self._given_up = True
             self._report(FlowFailed(flow=running.plan.name, error=error))
             return
@@ -189,21 +195,40 @@ class ContinuousRun:
         running.restart_at = time.monotonic() + wait
         self._report(FlowFailed(flow=running.plan.name, error=error, restart_seconds=wait))
 
-    def _refresh_views(self) -> None:
-        for target, plan in self._views:
+
+class _Refresher:
+    """Computes views in a thread, so that flows are watched and signals heard meanwhile."""
+
+    def __init__(self, spark: "SparkSession") -> None:
+        self._spark = spark
+        self._thread: threading.Thread | None = None
+        self._news: queue.SimpleQueue[Event] = queue.SimpleQueue()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is computed now."""
+        return self._thread is None or not self._thread.is_alive()
+
+    def start(self, views: list[tuple[Target, FlowPlan]]) -> None:
+        """Compute ``views``, one after the other."""
+        # A daemon: a run that ends does not wait for a view, which the next one computes.
+        self._thread = threading.Thread(target=self._refresh, args=(list(views),), daemon=True)
+        self._thread.start()
+
+    def news(self) -> Iterator[Event]:
+        """Yield what happened since the last call."""
+        while not self._news.empty():
+            yield self._news.get()
+
+    def _refresh(self, views: list[tuple[Target, FlowPlan]]) -> None:
+        for target, plan in views:
             begun = time.monotonic()
             try:
                 refresh(self._spark, target, plan.query())
-            except PySparkException as error:
-                self._report(
-                    FlowFailed(
-                        flow=plan.name,
-                        error=one_line(error),
-                        restart_seconds=self._options.refresh_seconds,
-                    )
-                )
+            except Exception as error:  # noqa: BLE001 - told, and tried again; also when stopped
+                self._news.put(ViewFailed(view=target.name, error=one_line(error)))
                 continue
-            self._report(ViewRefreshed(view=target.name, seconds=time.monotonic() - begun))
+            self._news.put(ViewRefreshed(view=target.name, seconds=time.monotonic() - begun))
 
 
 def checkpoint_of(project: Project, target: Target, flow: str) -> str:
@@ -275,10 +300,17 @@ def _streaming(plan: FlowPlan) -> "DataFrame":
     return rows
 
 
-def _reports(query: "StreamingQuery") -> list[dict[str, Any]]:
-    return [json.loads(report.json) for report in query.recentProgress]
+def _reports(query: "StreamingQuery", seen: str) -> list[dict[str, Any]]:
+    """Return the reports made after ``seen``, oldest first."""
+    # As text in one call each: pyspark's own objects cost a call for every number in them.
+    spark_query = query._jsq  # noqa: SLF001
+    last = spark_query.lastProgress()
+    if last is None or last.timestamp() <= seen:
+        return []
+    reports = [json.loads(report.json()) for report in spark_query.recentProgress()]
+    return [report for report in reports if report["timestamp"] > seen]
 
 
 def _last_epoch(query: "StreamingQuery | None") -> int | None:
-    last = query.lastProgress if query is not None else None
-    return int(last["batchId"]) if last is not None else None
+    last = query._jsq.lastProgress() if query is not None else None  # noqa: SLF001
+    return int(last.batchId()) if last is not None else None

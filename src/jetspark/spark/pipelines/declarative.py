@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import Final
 
-from jetspark.spark.pipelines.project import PipelineRefused, Project, missing_extra
+from jetspark.spark.pipelines.project import Project, check_packages
+from jetspark.spark.pipelines.settings import prepare_workers
 from jetspark.spark.session import session
 
 _STAMPED: Final = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: (.*)$")
@@ -30,10 +31,9 @@ def run_declarative(
     refresh: Sequence[str] = (),
 ) -> None:
     """Run the project once; ``say`` gets a line for each thing the runner tells."""
-    try:
-        from pyspark.pipelines import cli
-    except ImportError as error:
-        raise PipelineRefused(missing_extra(error.name or "pyspark[pipelines]")) from error
+    check_packages()
+    prepare_workers(os.environ)
+    from pyspark.pipelines import cli
 
     _start_session(project, settings, master)
     with redirect_stdout(_Lines(say)):

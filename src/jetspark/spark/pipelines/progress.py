@@ -52,13 +52,20 @@ class ViewRefreshed(msgspec.Struct, frozen=True, kw_only=True, tag="refreshed", 
     seconds: float
 
 
+class ViewFailed(msgspec.Struct, frozen=True, kw_only=True, tag="view_failed", tag_field="event"):
+    """A materialized view could not be computed; it is tried again when it is due."""
+
+    view: str
+    error: str
+
+
 class RunStopped(msgspec.Struct, frozen=True, kw_only=True, tag="stopped", tag_field="event"):
     """Every flow has stopped; a next run goes on from here."""
 
     flows: int
 
 
-Event = FlowProgress | FlowStarted | FlowFailed | ViewRefreshed | RunStopped
+Event = FlowProgress | FlowStarted | FlowFailed | ViewRefreshed | ViewFailed | RunStopped
 
 
 def progress_of(flow: str, report: Mapping[str, Any]) -> FlowProgress:

@@ -4,6 +4,7 @@ Everything wrong with the files is said in one line that names the file, before 
 """
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -26,6 +27,18 @@ LEDGER_SETTING: Final = "spark.jetspark.ledger"
 
 _SPEC_FIELDS: Final = ("name", "storage", "catalog", "database", "schema", "configuration")
 
+
+# What Spark's pipelines import, all of it in the extra `pipelines` (docs/dependencies.md).
+_PACKAGES: Final = (
+    "pyspark",
+    "pyarrow",
+    "pandas",
+    "yaml",
+    "grpc",
+    "grpc_status",
+    "google.protobuf",
+    "zstandard",
+)
 
 # Settings that may be texts such as 2m; numbers are nanoseconds, as on the wire.
 _DURATIONS: Final = ("max_age", "duplicate_window", "subject_delete_marker_ttl", "ttl")
@@ -160,6 +173,20 @@ def _mapping(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise _wrong(path, "holds no names with values")
     return content
+
+
+def check_packages() -> None:
+    """Refuse at once what Spark would only find missing in the middle of its start."""
+    missing = [name for name in _PACKAGES if not _is_installed(name)]
+    if missing:
+        raise PipelineRefused(missing_extra(", ".join(missing)))
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def missing_extra(package: str) -> str:

@@ -1,29 +1,10 @@
 """The streams and buckets of a project: made where they are missing, filled with samples."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from jetspark import sync
-from jetspark.errors import BucketNotFound, Error, StreamNotFound
+from jetspark.errors import BucketNotFound, StreamNotFound
 from jetspark.spark.pipelines.project import SAMPLES_FOLDER, PipelineRefused, Project
-
-
-@contextmanager
-def reach(servers: str) -> Iterator[sync.JetStream]:
-    """Lend a connection; that there is no server, or none with JetStream, is one line."""
-    try:
-        client = sync.connect(servers, name="jetspark pipeline", allow_reconnect=False)
-    except (Error, OSError, ValueError) as error:
-        raise PipelineRefused(f"cannot reach {servers}: {error}") from error
-    try:
-        yield client.jetstream()
-    except Error as error:
-        if isinstance(error, PipelineRefused):
-            raise
-        raise PipelineRefused(f"{servers}: {error}") from error
-    finally:
-        client.close()
 
 
 def ensure_resources(jetstream: sync.JetStream, project: Project) -> list[str]:

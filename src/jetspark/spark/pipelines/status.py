@@ -23,8 +23,8 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A stream that a flow reads."""
 
     stream: str
-    next_seq: int
-    """The first sequence that is not committed."""
+    next_seq: int | None
+    """The first sequence that is not committed; None: nothing is."""
     last_seq: int | None = None
     """The last one of the stream; None: there is no such stream, or no server."""
     lag: int | None = None
@@ -90,12 +90,13 @@ def _flow_state(project: Project, folder: Path, query: str) -> FlowStatus:
     committed = _last_file(folder / "commits")
     planned = _last_file(folder / "offsets")
     sources: list[SourceStatus] = []
-    if committed is not None:
-        for offset in _offsets(folder / "offsets" / str(committed)):
+    known = committed if committed is not None else planned
+    if known is not None:
+        for offset in _offsets(folder / "offsets" / str(known)):
             sources += [
                 SourceStatus(
                     stream=stream,
-                    next_seq=seq,
+                    next_seq=seq if committed is not None else None,
                     created=str(offset["streams"][stream].get("created", "")),
                 )
                 for stream, seq in offsets_of(offset).items()
@@ -137,7 +138,7 @@ def _with_end(source: SourceStatus, view: StreamView | None) -> SourceStatus:
     if source.created and source.created != view.created:
         return msgspec.structs.replace(source, recreated=True)
     last = view.bounds.last_seq
-    lag = max(0, last + 1 - source.next_seq)
+    lag = None if source.next_seq is None else max(0, last + 1 - source.next_seq)
     return msgspec.structs.replace(source, last_seq=last, lag=lag)
 
 

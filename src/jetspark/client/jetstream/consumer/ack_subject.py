@@ -89,15 +89,13 @@ def delivery_numbers(reply: str) -> DeliveryNumbers:
     tokens = reply.split(".")
     first = 5 if len(tokens) == _V1_TOKENS else 7
     try:
-        found = (
-            int(tokens[first]),
-            int(tokens[first + 1]),
-            int(tokens[first + 2]),
-            int(tokens[first + 3]),
-        )
+        stream_seq, consumer_seq = int(tokens[first]), int(tokens[first + 1])
+        time_ns, pending = int(tokens[first + 2]), int(tokens[first + 3])
     except (ValueError, IndexError):
         parse_ack_subject(reply)  # raises, and says why
         raise
-    if len(tokens) == 10 or tokens[0] != "$JS" or tokens[1] != "ACK" or min(found) < 0:
-        parse_ack_subject(reply)  # raises: a number has no sign, for example
-    return found
+    if tokens[0] != "$JS" or tokens[1] != "ACK" or len(tokens) == _V1_TOKENS + 1:
+        parse_ack_subject(reply)  # raises
+    if stream_seq < 0 or consumer_seq < 0 or time_ns < 0 or pending < 0:
+        parse_ack_subject(reply)  # raises: a number has no sign
+    return stream_seq, consumer_seq, time_ns, pending

@@ -29,9 +29,14 @@ class BucketCalls:
     _high_water: HighWater
 
     async def create_key_value(
-        self, config: KeyValueConfig, *, timeout: float | None = None
+        self, config: KeyValueConfig | str, *, timeout: float | None = None
     ) -> KeyValue:
-        """Create a bucket; BucketExists when the name is taken with another configuration."""
+        """Create a bucket; BucketExists when the name is taken with another configuration.
+
+        A name alone is a bucket with the defaults of `KeyValueConfig`.
+        """
+        if isinstance(config, str):
+            config = KeyValueConfig(bucket=config)
         return self._bucket(await create_bucket(self._api, config, timeout))
 
     async def update_key_value(

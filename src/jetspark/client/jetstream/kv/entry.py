@@ -62,13 +62,15 @@ _MARKERS: Final = {
 }
 
 
+_ONLY_SIZE: Final = b"NATS/1.0\r\nNats-Msg-Size: "
+
+
 def read_operation(block: bytes) -> tuple[Operation, str]:
     """Operation and marker reason of a stored message; most have no headers at all.
 
     ADR-8: any ``KV-Operation`` that is not unset means that the data has been deleted.
     """
-    # Most blocks are those of a listing, with the size and nothing else.
-    if not block or (KV_OPERATION not in block and MARKER_REASON not in block):
+    if not block:
         return Operation.PUT, ""
     named = find_value(block, KV_OPERATION)
     if named is not None and named != b"PUT":
@@ -84,6 +86,16 @@ def read_size(block: bytes, data: bytes) -> int:
     if data or not block:
         return len(data)
     return max(parse_count(find_value(block, MSG_SIZE)), 0)
+
+
+def read_block(block: bytes, data: bytes) -> tuple[Operation, str, int]:
+    """Operation, marker reason and size; values of a listing have the size and nothing else."""
+    if not data and block.startswith(_ONLY_SIZE):
+        size = block[len(_ONLY_SIZE) : -4]
+        if size.isdigit():
+            return Operation.PUT, "", int(size)
+    operation, reason = read_operation(block)
+    return operation, reason, read_size(block, data)
 
 
 class BucketStatus(msgspec.Struct, frozen=True, kw_only=True):

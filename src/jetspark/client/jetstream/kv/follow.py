@@ -20,7 +20,7 @@ from jetspark.client.jetstream.consumer.ordered import OrderedReader
 from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import Stored, WatchPlan
-from jetspark.client.jetstream.kv.entry import Operation, read_operation, read_size
+from jetspark.client.jetstream.kv.entry import Operation, read_block
 from jetspark.errors import ConsumerNotFound, MessageNotFound
 
 QUIET_SECONDS: Final = 0.5  # without a message before the consumer is asked about the end
@@ -137,8 +137,7 @@ class Follow:
             block = message.header_block
             revision, _, time_ns, pending = numbers_of(message)
             if block and not self._plan.plain:
-                operation, reason = read_operation(block)
-                size = read_size(block, message.data)
+                operation, reason, size = read_block(block, message.data)
             else:
                 operation, reason, size = Operation.PUT, "", len(message.data)
             entries.append(

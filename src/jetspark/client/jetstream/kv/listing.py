@@ -9,7 +9,7 @@ from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
 from jetspark.errors import RequestTimeout
 
-PAGE_SIZE: Final = 256
+PAGE_SIZE: Final = 1024
 
 
 async def initial_pages(

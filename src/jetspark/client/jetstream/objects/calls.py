@@ -22,9 +22,14 @@ class ObjectCalls:
     _high_water: HighWater
 
     async def create_object_store(
-        self, config: ObjectStoreConfig, *, timeout: float | None = None
+        self, config: ObjectStoreConfig | str, *, timeout: float | None = None
     ) -> ObjectStore:
-        """Create an object store; BucketExists when the name is taken with other settings."""
+        """Create an object store; BucketExists when the name is taken with other settings.
+
+        A name alone is a store with the defaults of `ObjectStoreConfig`.
+        """
+        if isinstance(config, str):
+            config = ObjectStoreConfig(bucket=config)
         stream = to_stream_config(config, await api_level(self._api, timeout))
         verb = f"STREAM.CREATE.{stream.name}"
         try:

@@ -15,13 +15,13 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
+from jetspark.spark import connection_options
+
 spark = SparkSession.active()
 
-# `jetspark pipeline run --server URL` sets the first, `ledger` in jetspark.yml the second.
-SERVERS = spark.conf.get("spark.jetspark.servers", "nats://127.0.0.1:4222")
-LEDGER = spark.conf.get("spark.jetspark.ledger", "LEDGER")
-assert SERVERS is not None
-assert LEDGER is not None
+# What `jetspark pipeline run` was told with --server, --creds and so on; and its ledger.
+SERVER = connection_options(spark)
+LEDGER = spark.conf.get("spark.jetspark.ledger", "LEDGER") or "LEDGER"
 
 ORDER = (
     StructType()
@@ -40,7 +40,7 @@ def read_orders() -> DataFrame:
     """Read the stream; every row keeps its sequence, and what is no order its text."""
     messages = (
         spark.readStream.format("jetstream")
-        .option("servers", SERVERS)
+        .options(**SERVER)
         .option("stream", "ORDERS")
         .option("startingOffsets", "earliest")
         .load()
@@ -73,7 +73,7 @@ def refused() -> DataFrame:
     return read_orders().where(f"NOT coalesce({WHOLE}, false)").select("seq", "timestamp", "data")
 
 
-dp.create_sink("totals", "nats_kv", {"servers": SERVERS, "bucket": "TOTALS"})
+dp.create_sink("totals", "nats_kv", {**SERVER, "bucket": "TOTALS"})
 
 
 def add_up(
@@ -97,9 +97,7 @@ def keep_totals() -> DataFrame:
     )
 
 
-dp.create_sink(
-    "alerts", "jetstream", {"servers": SERVERS, "stream": "ALERTS", "ledgerBucket": LEDGER}
-)
+dp.create_sink("alerts", "jetstream", {**SERVER, "stream": "ALERTS", "ledgerBucket": LEDGER})
 
 
 @dp.append_flow(target="alerts")

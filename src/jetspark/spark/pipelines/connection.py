@@ -1,0 +1,31 @@
+"""How transformations learn where the server is and who they are: from Spark's settings.
+
+``jetspark pipeline run`` puts there what its own options say (``--server``, ``--creds`` ...), so
+that a project is the same for every server.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from jetspark.client.server_pool import DEFAULT_URL
+from jetspark.spark.connection_options import CONNECTION_OPTIONS
+from jetspark.spark.pipelines.project import SERVERS_SETTING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OPTION_SETTING: Final = "spark.jetspark.option."
+
+
+def connection_options(spark: "SparkSession") -> dict[str, str]:
+    """Return the connection options of a format, as ``jetspark pipeline run`` was given them.
+
+    ``spark.readStream.format("jetstream").options(**connection_options(spark))`` reads from
+    the server that ``--server`` names, as the user that ``--creds`` or ``--user`` name. Without
+    any of them it is the server on this machine.
+    """
+    found = {"servers": spark.conf.get(SERVERS_SETTING, None) or DEFAULT_URL}
+    for name in CONNECTION_OPTIONS:
+        value = spark.conf.get(OPTION_SETTING + name, None)
+        if value is not None and name != "servers":
+            found[name] = value
+    return found

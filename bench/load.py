@@ -49,7 +49,8 @@ class Wire:
             b"SUB _R.1 99\r\nUNSUB 99 1\r\nPUB %b _R.1 %d\r\n%b\r\n" % (subject, len(body), body)
         )
         seen = b""
-        while not seen.endswith(b"}\r\n"):
+        # A PING of the server may stand behind the reply.
+        while b"}\r\n" not in seen:
             seen += self.receive()
         return seen
 

@@ -27,6 +27,7 @@ from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 
+ROOT: Final = Path(__file__).resolve().parents[2]
 LEDGER: Final = "LEDGER"
 WRITES: Final = {
     "IDS": {},
@@ -115,7 +116,9 @@ class SparkKills:
         command = [sys.executable, "-m", "tests.campaigns.spark_kills", "--job"]
         command += [self._url, str(self._folder), master, str(self._per_trigger)]
         with log.open("wb") as out:
-            job = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+            job = subprocess.Popen(
+                command, stdout=out, stderr=out, start_new_session=True, cwd=ROOT
+            )
         try:
             yield job
         finally:

@@ -62,6 +62,17 @@ def test_a_bucket_of_one_value_per_key_is_read_by_revision_in_even_parts(
     assert _rows(some, some_parts) == [("k.1", b"new", 3002), ("k.2500", b"old", 2501)]
 
 
+def test_many_keys_are_asked_for_by_name(url: str, jetstream: sync.JetStream) -> None:
+    bucket = _bucket(jetstream, "NAMED")
+    bucket.put_many({f"k.{number}": b"v" for number in range(100)})
+    names = ",".join(f"k.{number}" for number in range(0, 100, 4))
+
+    reader, parts = _planned(url, "NAMED", minPartitions="2", keys=names)
+
+    assert all(isinstance(part, KeyPartition) for part in parts)
+    assert [row[0] for row in _rows(reader, parts)] == sorted(names.split(","))
+
+
 def test_a_value_replaced_after_the_planning_fails_a_strict_read(
     url: str, jetstream: sync.JetStream
 ) -> None:

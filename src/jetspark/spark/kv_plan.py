@@ -26,6 +26,8 @@ from jetspark.spark.stream_view import PlanningFailed, first_since
 
 # How often a bucket that is being written to is counted before its keys are listed instead.
 COUNT_TRIES: Final = 3
+# Each pattern is a scan of its own; where there are many, keys are asked for by name.
+PATTERNS_MAX: Final = 16
 
 
 class RevisionPartition(SequencePartition):
@@ -83,7 +85,7 @@ class SnapshotPlanner:
         patterns = [prefix + key for key in self._options.keys] or [""]
         if not info.config.allow_direct:
             return [WholePartition(patterns, at)]
-        _, proven = count_points(stream, [1], patterns, min_last_seq=info.state.last_seq)
+        _, proven = count_points(stream, [1], patterns[:1], min_last_seq=info.state.last_seq)
         if not proven and info.config.num_replicas > 1:
             return [WholePartition(patterns, at)]
         if info.config.max_msgs_per_subject == 1 and at < info.state.last_seq:
@@ -120,6 +122,8 @@ class SnapshotPlanner:
         config = info.config
         expires = bool(config.max_age)
         if not (self._strict or self._skip_missing) or (expires and not self._skip_missing):
+            return None
+        if len(patterns) > PATTERNS_MAX:
             return None
         if self._strict and at < info.state.last_seq and config.max_msgs_per_subject != 1:
             return None  # a purge may have taken the values of that moment: each key is looked at

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jetspark.spark.options import MIN_PARTITIONS_VARIABLE
-from jetspark.spark.session import log_settings, prepare_environment, task_slots
+from jetspark.spark.session import log_settings, prepare_environment, session, task_slots
 
 
 @pytest.fixture
@@ -143,3 +143,10 @@ def test_importing_the_package_does_not_import_pyspark() -> None:
     )
 
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_session_is_here_or_elsewhere() -> None:
+    pytest.importorskip("pyspark")
+
+    with pytest.raises(ValueError, match="exclude each other"):
+        session(master="local[2]", remote="sc://127.0.0.1:1")

@@ -4,14 +4,16 @@ from array import array
 
 import pytest
 
-pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow")
+
+import pyarrow as pa
 
 from jetspark.cli.demo_check import Account, _check_rows
 from jetspark.cli.demo_events import BROKEN_EVERY, messages
 
 # Sequence -> id: 1 and 4 are copies of one event, 3 is broken.
 IDS = array("q", [-1, 70, 71, -1, 70, 72])
-GOOD = [
+GOOD: list[tuple[object, ...]] = [
     (1, 70, "order", "north", 500),
     (2, 71, "click", "east", 0),
     (3, None, "refused", None, None),

@@ -1,4 +1,4 @@
-"""What a continuous run shows (issue 8): lines where there is no terminal, a table where one is."""
+"""What a continuous run shows (issue 8): a table on a terminal, lines elsewhere."""
 
 import io
 

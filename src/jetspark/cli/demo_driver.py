@@ -20,10 +20,26 @@ from jetspark.errors import Error
 # Spark on a busy machine; usually it is a quarter of this.
 START_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 40.0
+SMALL: Final = 100_000
 
 
 class DriverFailed(Error):
     """The pipeline ended, or said nothing for too long."""
+
+
+def _sizes(events: int) -> list[str]:
+    """Return settings for the size of the run: a micro-batch is at most an eighth of it.
+
+    So the kill falls into the middle of the work. A small run, that of the tests, is spared the
+    Python workers of a second task.
+    """
+    small = events < SMALL
+    settings = {
+        "spark.jetspark.demo.batch": events // (4 if small else 8),
+        "spark.jetspark.demo.partitions": 1 if small else 4,
+        "spark.sql.shuffle.partitions": 1 if small else 2,
+    }
+    return [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
 
 
 class Driver:
@@ -34,7 +50,7 @@ class Driver:
         project: Path,
         server: str,
         errors: Path,
-        batch: int,
+        events: int,
         take: Callable[[dict[str, Any]], None],
     ) -> None:
         self._take = take
@@ -43,7 +59,7 @@ class Driver:
         command = [
             *(sys.executable, "-m", "jetspark", "pipeline", "run", "--continuous", "--json"),
             *("--project", str(project), "--server", server, "--master", "local[2]"),
-            *("--trigger", "500ms", "--conf", f"spark.jetspark.demo.batch={batch}"),
+            *("--trigger", "500ms", *_sizes(events)),
         ]
         with errors.open("ab") as stderr:
             self._process = subprocess.Popen(  # noqa: S603 - this very program

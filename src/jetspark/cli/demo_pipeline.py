@@ -21,10 +21,8 @@ FLOWS: Final = ("events", "keep_totals", "publish_alerts")
 CHUNK: Final = 5_000
 # No faster than this per second, so that Spark works while events come in.
 PACE: Final = 33_000
-# Killed when so much has been cleaned; a micro-batch takes at most an eighth, so that it falls
-# into the middle of the work.
+# Killed when so much has been cleaned.
 KILL_AT: Final = 0.4
-BATCHES: Final = 8
 # Events are there and Spark does nothing: something is wrong.
 STALL_S: Final = 120.0
 SAMPLE_S: Final = 0.5
@@ -96,7 +94,7 @@ def run_pipeline(
         ensure_resources(js, project)
         bars = _Bars(progress, events)
         with console.status("Starting Spark and the pipeline"):
-            driver = Driver(root, url, errors, events // BATCHES, story.take)
+            driver = Driver(root, url, errors, events, story.take)
             driver.await_flows(len(FLOWS))
         story.begun = time.monotonic()
         publisher = threading.Thread(target=_publish, args=(url, story, events), daemon=True)
@@ -110,7 +108,7 @@ def run_pipeline(
             f"SIGKILL: the Spark driver is gone, with {story.next_seq - 1:,} events committed; "
             "starting it again"
         )
-        with Driver(root, url, errors, events // BATCHES, story.take) as driver:
+        with Driver(root, url, errors, events, story.take) as driver:
             _follow(story, driver, bars, until=lambda: len(driver.flows) == len(FLOWS))
             story.back_at = story.now()
             _follow(story, driver, bars, until=lambda: _caught_up(story, events))

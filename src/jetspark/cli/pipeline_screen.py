@@ -81,8 +81,7 @@ class Screen:
         if event.restart_seconds is not None:
             then = f"again in {event.restart_seconds:g} s"
         row.state = then
-        self._console.print(f"[red]{event.flow}[/red]: ", end="")
-        self.say(f"{event.error} ({then})")
+        self._console.print(Text.assemble((event.flow, "red"), f": {event.error} ({then})"))
 
     def _progress(self, event: FlowProgress) -> None:
         row = self._rows.setdefault(event.flow, _Row())

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import AnalysisException, PySparkException
 
-from jetspark.spark.pipelines.errors import one_line
+from jetspark.spark.pipelines.errors import is_refusal, one_line
 from jetspark.spark.pipelines.graph import FlowPlan, Graph, Kind, Target, read_graph
 from jetspark.spark.pipelines.progress import (
     Event,
@@ -175,19 +175,19 @@ class ContinuousRun:
         if not query.isActive and not stopping:
             error = query.exception()
             running.query = None
-            self._failed(running, one_line(error) if error is not None else "it was stopped")
+            text = one_line(error) if error is not None else "it was stopped"
+            self._failed(running, text, hopeless=not running.seen and is_refusal(error))
 
     def _restart(self, running: _Running) -> None:
         try:
             self._start(running)
         except PySparkException as error:
-            self._failed(running, one_line(error))
+            self._failed(running, one_line(error), hopeless=False)
 
-    def _failed(self, running: _Running, error: str) -> None:
+    def _failed(self, running: _Running, error: str, *, hopeless: bool) -> None:
+        """Start it again later; not when it was refused before it ever got anywhere."""
         running.failures += 1
-        # A flow that never got as far as a report will not do so the next time either: its stream
-        # is missing, an option is wrong.
-        if not running.seen or running.failures > self._options.restarts:
+        if hopeless or running.failures > self._options.restarts:
             self._given_up = True
             self._report(FlowFailed(flow=running.plan.name, error=error))
             return

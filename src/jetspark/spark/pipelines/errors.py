@@ -18,6 +18,12 @@ _QUERY: Final = re.compile(
 )
 
 
+def is_refusal(error: BaseException | None) -> bool:
+    """Whether our formats refused what they were asked for: it will be so the next time, too."""
+    raised = [found[0] for found in _RAISED.finditer(str(error)) if "jetspark" in found[0]]
+    return bool(raised) and raised[-1].startswith("jetspark.spark.")
+
+
 def one_line(error: BaseException) -> str:
     """Return what went wrong, as the innermost of our own or Spark's errors tells it."""
     text = str(error)

@@ -5,7 +5,7 @@ import json
 import msgspec
 
 from jetspark.cli.pipeline_metrics import Metrics
-from jetspark.spark.pipelines.errors import LINE_MAX, one_line
+from jetspark.spark.pipelines.errors import LINE_MAX, is_refusal, one_line
 from jetspark.spark.pipelines.progress import (
     FlowFailed,
     FlowProgress,
@@ -78,6 +78,7 @@ def test_an_error_of_ours_is_told_without_the_stacks_around_it() -> None:
     )
 
     assert one_line(error) == "format 'nats_kv': bucket is missing"
+    assert is_refusal(error)
 
 
 def test_an_error_of_spark_is_told_without_its_plan() -> None:
@@ -89,6 +90,12 @@ def test_an_error_of_spark_is_told_without_its_plan() -> None:
     assert one_line(error) == (
         "[TABLE_OR_VIEW_NOT_FOUND] The table `a` cannot be found.; line 1 pos 2"
     )
+
+
+def test_a_lost_connection_and_a_slow_machine_are_no_refusals() -> None:
+    assert not is_refusal(RuntimeError("jetspark.errors.client.ConnectionClosed: the server left"))
+    assert not is_refusal(RuntimeError("Python worker failed to connect back."))
+    assert not is_refusal(None)
 
 
 def test_an_endless_error_is_cut_and_an_empty_one_has_a_name() -> None:

@@ -14,7 +14,9 @@ from pyspark.sql.types import LongType, StringType, StructType
 spark = SparkSession.active()
 SERVERS = spark.conf.get("spark.jetspark.servers") or ""
 LEDGER = spark.conf.get("spark.jetspark.ledger") or ""
-BATCH = spark.conf.get("spark.jetspark.demo.batch") or "100000"
+# How much a micro-batch takes, and in how many tasks: for the size of the run.
+BATCH = spark.conf.get("spark.jetspark.demo.batch", "100000") or ""
+PARTITIONS = spark.conf.get("spark.jetspark.demo.partitions", "4") or ""
 
 EVENT = (
     StructType()
@@ -36,7 +38,7 @@ def events() -> DataFrame:
     messages = (
         spark.readStream.format("jetstream")
         .options(servers=SERVERS, stream="EVENTS", startingOffsets="earliest")
-        .option("maxOffsetsPerTrigger", BATCH)
+        .options(maxOffsetsPerTrigger=BATCH, minPartitions=PARTITIONS)
         .schema("seq long, timestamp timestamp, data binary")
         .load()
     )

@@ -115,9 +115,17 @@ class SparkKills:
         log = self._folder / f"life{self.lives}.log"
         command = [sys.executable, "-m", "tests.campaigns.spark_kills", "--job"]
         command += [self._url, str(self._folder), master, str(self._per_trigger)]
+        # Executors run in folders of their own, where a relative path leads nowhere, and they
+        # would take the jetspark that is installed for the one that is tested.
+        path = os.pathsep.join(str(Path(one).resolve()) for one in sys.path if one)
         with log.open("wb") as out:
             job = subprocess.Popen(
-                command, stdout=out, stderr=out, start_new_session=True, cwd=ROOT
+                command,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                cwd=ROOT,
+                env=os.environ | {"PYTHONPATH": path},
             )
         try:
             yield job

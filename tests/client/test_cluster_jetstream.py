@@ -139,7 +139,7 @@ async def test_a_remote_mirror_of_three_copies_misses_nothing(cluster: Cluster, 
                         await asyncio.to_thread(cluster.kill, killed)
                 last = (await (await js.stream(name)).info(timeout=10)).state.last_seq
                 await caught_up(here, "M", last)
-                # Lag is what was known at the last contact: 0 also while the next node is looked for.
+                # Lag is what the last contact told: 0 also while another node is looked for.
                 await until(here, "S", lambda found: found["state"]["messages"] >= last)
 
                 theirs = await rows(nc, name)

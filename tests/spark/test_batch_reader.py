@@ -18,7 +18,7 @@ from pyspark.sql.datasource import InputPartition
 from jetspark.errors import AuthorizationFailed
 from jetspark.spark import stream_view
 from jetspark.spark.batch_reader import JetStreamBatchReader
-from jetspark.spark.connection_options import Connection
+from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import IDLE_MAX, ConnectionCache, connect
 from jetspark.spark.options import HeaderMode, SourceOptions
 from jetspark.spark.planner import DataLoss
@@ -314,7 +314,7 @@ def test_idle_connections_are_bounded(streams: "Streams") -> None:
 FORKING = """
 import os, sys
 from jetspark.spark.connections import ConnectionCache, connect
-from jetspark.spark.connection_options import Connection
+from jetspark.spark.connection_settings import Connection
 
 cache, settings = ConnectionCache(connect), Connection(servers=(sys.argv[1],))
 with cache.borrow(settings) as inherited:

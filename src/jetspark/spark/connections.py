@@ -15,7 +15,7 @@ from typing import Final
 
 from jetspark import sync
 from jetspark.errors import Error
-from jetspark.spark.connection_options import Connection
+from jetspark.spark.connection_settings import Connection
 
 # More than one only when a worker serves queries on several servers by turns; the oldest goes.
 IDLE_MAX: Final = 4

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from jetspark.spark.connection_options import CONNECTION_OPTIONS, Connection, parse_connection
+from jetspark.spark.connection_settings import CONNECTION_OPTIONS, Connection, parse_connection
 from jetspark.spark.option_reader import (
     STREAMING_WRITE_OPTIONS,
     OptionReader,

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from jetspark.spark.connection_options import CONNECTION_OPTIONS, Connection, parse_connection
+from jetspark.spark.connection_settings import CONNECTION_OPTIONS, Connection, parse_connection
 from jetspark.spark.option_reader import DIGITS, OptionReader, boolean, positive, text_of
 from jetspark.subjects.match import overlaps
 from jetspark.subjects.tokens import (

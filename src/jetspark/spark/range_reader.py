@@ -16,7 +16,7 @@ from jetspark import sync
 from jetspark.api.enums import Retention
 from jetspark.client.jetstream.scan import Column, ScanChunk
 from jetspark.errors import AuthorizationFailed
-from jetspark.spark.connection_options import Connection
+from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
 from jetspark.spark.consumer_scan import consumer_scan
 from jetspark.spark.options import ReadMode, SourceOptions

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from jetspark.client.jetstream.publish import PUBLISH_ASYNC_MAX
-from jetspark.spark.connection_options import CONNECTION_OPTIONS, Connection, parse_connection
+from jetspark.spark.connection_settings import CONNECTION_OPTIONS, Connection, parse_connection
 from jetspark.spark.option_reader import (
     DIGITS,
     STREAMING_WRITE_OPTIONS,

@@ -19,7 +19,7 @@ from jetspark.errors import (
     StreamNotFound,
     TemporarilyUnavailable,
 )
-from jetspark.spark.connection_options import Connection
+from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
 from jetspark.spark.options import FORMAT_NAME, SourceOptions
 from jetspark.spark.planner import DataLoss, StreamBounds

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from jetspark.spark.connection_options import Connection
+from jetspark.spark.connection_settings import Connection
 from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.options import (
     MIN_PARTITIONS_VARIABLE,

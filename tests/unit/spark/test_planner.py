@@ -5,7 +5,7 @@ import itertools
 import msgspec
 import pytest
 
-from jetspark.spark.connection_options import Connection
+from jetspark.spark.connection_settings import Connection
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.planner import (
     PARTITIONS_MAX,

@@ -9,7 +9,7 @@ from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
 from jetspark.api.enums import PersistMode
 from jetspark.api.stream import StreamConfig, StreamSource
-from jetspark.spark.connection_options import Connection
+from jetspark.spark.connection_settings import Connection
 from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.schema import InvalidSchema
 from jetspark.spark.sink_options import (

@@ -7,7 +7,7 @@ that a project is the same for every server.
 from typing import TYPE_CHECKING, Final
 
 from jetspark.client.server_pool import DEFAULT_URL
-from jetspark.spark.connection_options import CONNECTION_OPTIONS
+from jetspark.spark.connection_settings import CONNECTION_OPTIONS
 from jetspark.spark.pipelines.project import SERVERS_SETTING
 
 if TYPE_CHECKING:

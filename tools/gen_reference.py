@@ -134,9 +134,10 @@ PAGES = (
         "server",
         "Server",
         "The server in this process. The guide: [running the server](../server.md).",
-        names("jetspark", "Server"),
+        (*names("jetspark", "Server"), *names("jetspark.replica", "ReplicaServer")),
         {"Server": ("client_url", "monitor_url", "port", "listening", "store_folder", "start",
-                    "close", "connect", "reload")},
+                    "close", "connect", "reload"),
+         "ReplicaServer": ("client_url", "monitor_url", "port", "start", "close")},
     ),
     Page(
         "sync",

@@ -30,3 +30,8 @@ def test_without_the_list_of_what_is_gone_messages_would_come_back(
 
     with pytest.raises(Violation, match="back"):
         run_rewrites(30)
+
+
+def test_no_rewriting_outlives_the_record_that_took_a_message_away() -> None:
+    """At the lower levels that record may not be on the disk yet; this life had such a cut."""
+    run_crashes(1, seed=3_000_005, segment_size=600)

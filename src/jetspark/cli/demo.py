@@ -99,7 +99,7 @@ def _run(console: Console, folder: Path, output: Path, events: int) -> list[str]
     console.rule("2. A Spark driver is killed while it cleans events", align="left")
     with sync.Server(store_dir=folder / "store") as server:
         with bars(console) as progress:
-            story = run_pipeline(server.client_url, output, events, console, progress)
+            story = run_pipeline(server.client_url, output, events, progress)
         console.rule("3. Is every event accounted for?", align="left")
         with console.status("Comparing every row with its origin (Spark)"):
             spark = session(

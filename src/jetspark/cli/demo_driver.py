@@ -84,13 +84,14 @@ class Driver:
         """Whether the process is gone."""
         return self._process.poll() is not None
 
-    def await_flows(self, count: int) -> None:
-        """Wait until so many flows have started."""
+    def await_flows(self, count: int, show: Callable[[int], None]) -> None:
+        """Wait until so many flows have started; ``show`` is told how many have."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while len(self.flows) < count:
             if self.ended or time.monotonic() > deadline:
                 raise self.failure()
             time.sleep(0.1)
+            show(len(self.flows))
 
     def failure(self) -> DriverFailed:
         """Return what to raise when it should run and does not."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from rich.console import Console
 from rich.progress import Progress
 
 from jetspark import sync
@@ -81,9 +80,7 @@ class Story:
         self.next_seq = max(self.next_seq, event["next"].get("EVENTS", 1))
 
 
-def run_pipeline(
-    url: str, output: Path, events: int, console: Console, progress: Progress
-) -> Story:
+def run_pipeline(url: str, output: Path, events: int, progress: Progress) -> Story:
     """Publish ``events`` while a pipeline works on them, is killed and comes back."""
     root = output / "pipeline"
     project = load_project(write_files("jetspark.cli", "demo_project", root, "demo"))
@@ -92,13 +89,14 @@ def run_pipeline(
     with sync.connect(url, name="jetspark demo") as client:
         js = client.jetstream()
         ensure_resources(js, project)
-        bars = _Bars(progress, events)
-        with console.status("Starting Spark and the pipeline"):
-            driver = Driver(root, url, errors, events, story.take)
-            driver.await_flows(len(FLOWS))
-        story.begun = time.monotonic()
-        publisher = threading.Thread(target=_publish, args=(url, story, events), daemon=True)
-        with driver:
+        starting = progress.add_task("Start Spark and the pipeline", total=len(FLOWS))
+        with Driver(root, url, errors, events, story.take) as driver:
+            driver.await_flows(
+                len(FLOWS), lambda started: progress.update(starting, completed=started)
+            )
+            bars = _Bars(progress, events)
+            story.begun = time.monotonic()
+            publisher = threading.Thread(target=_publish, args=(url, story, events), daemon=True)
             publisher.start()
             _follow(story, driver, bars, until=lambda: _worth_killing(story, events))
             driver.kill()

@@ -96,7 +96,7 @@ def run_continuous(
                 run.step()
             run.stop(patience_s=STOP_PATIENCE_S)
     if run.given_up:
-        raise PipelineRefused("a flow failed too often; see above")
+        raise PipelineRefused("a flow was given up; see above")
 
 
 class _JsonLines:

@@ -35,5 +35,9 @@ def greeting(server: Server, client_id: int, client_ip: str, account: str) -> Se
         ldm=server.lame_duck,
         domain=settings.jetstream.domain,
         api_lvl=API_LEVEL,
-        jetspark=JetsparkInfo(version=VERSION, min_last_seq=server.runtime is not None),
+        jetspark=JetsparkInfo(
+            version=VERSION,
+            min_last_seq=server.runtime is not None,
+            fast_header_dialect=server.runtime is not None,
+        ),
     )

@@ -136,6 +136,9 @@ def count(counts: UpkeepCounts, chore: Chore, failed: bool) -> None:
 
 def end_compaction(log: "Segments", chore: Compactor, failed: bool) -> None:
     """Segments were rewritten, or that has failed."""
+    if chore.sync_error is not None and not log.closed:
+        # A failed sync is a failed write, whoever asked for it.
+        log.sync_error = chore.sync_error
     if not failed and not chore.failed and not log.closed:
         compacted(log, chore)
     elif chore.failed:

@@ -27,6 +27,7 @@ they are, or with their body compressed when the stream wants that (``compressio
 """
 
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -94,6 +95,9 @@ class Compactor(Chore):
         self.pieces.write(head)
         # Bytes of a source do not check, or are not what the index says.
         self.failed = False
+        # The file in which the log has records that are not on the disk yet; -1: there is none.
+        self.unsynced: Callable[[], int] = lambda: -1
+        self.sync_error: OSError | None = None
 
     def step(self) -> bool:
         """Do a bounded piece of the work; True when it is done, or has failed for good.
@@ -112,9 +116,24 @@ class Compactor(Chore):
         else:
             self._put(SKIP, self.last_seq + 1, self.last_seq, b"")
             self._write()
+            self._settle()
             self.files.rename(self.path.with_name(self.path.name + SUFFIX), self.path)
             return True
         return False
+
+    def _settle(self) -> None:
+        """Put on the disk what took away the messages that are named as gone.
+
+        At the lower levels (``syncing.py``) that may have happened since this was begun, and a
+        power cut must not take the reason and leave the loss.
+        """
+        handle = self.unsynced()
+        if handle >= 0:
+            try:
+                self.files.sync(handle)
+            except OSError as error:
+                self.sync_error = error
+                raise
 
     def _begin(self) -> None:
         """Make the file; what an earlier attempt left is in the way."""

@@ -114,6 +114,7 @@ def compactor(
         LedgerKeeper(log.ledger, [file.name for file in run], oldest=first == 0),
     )
     chore.rate = log.upkeep.compaction_rate
+    chore.unsynced = lambda: int(log.handle) if log.unsynced else -1
     chore.generation = generation
     chore.packed = log.packing
     chore.damaged = {

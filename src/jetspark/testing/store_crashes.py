@@ -157,6 +157,13 @@ class _Life:
             self._opened.store.drop(log)
         except OSError as error:
             self._model.sync_failed |= error.errno not in NO_SPACE
+            if log.read_only:
+                # Its name could not be undone, or it took no writes before: nobody can say.
+                log.close()
+            else:
+                # It is what it was.
+                stream.dropping = False
+                self._opened.logs.append(log)
             return
         stream.dropped = True
 

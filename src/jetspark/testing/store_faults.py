@@ -61,13 +61,22 @@ def _short_life(
             if first_turn == 0:
                 opened.logs.append(opened.store.create(stream_identity(1)))
             else:
-                opened.store.drop(opened.store.create(stream_identity(2)))
+                _make_and_drop(opened)
             for turn in range(first_turn, first_turn + 8):
                 _publish_checked(disk, opened.logs[0], turn, acked, staged)
                 opened.logs[0].maintain()
                 opened.logs[0].maintain()
         finally:
             opened.close()
+
+
+def _make_and_drop(opened: Opened) -> None:
+    """Make a stream and remove it; one that the disk does not let go is left as it is."""
+    log = opened.store.create(stream_identity(2))
+    try:
+        opened.store.drop(log)
+    finally:
+        log.close()
 
 
 def _publish_checked(

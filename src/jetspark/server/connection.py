@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from jetspark.protocol.encoder import encode_err
 from jetspark.server.client import ClientHandler
+from jetspark.server.linger import CHUNK_MAX
 from jetspark.server.session import Session
 from jetspark.server.tls import TlsRuntime
 from jetspark.server.tls_channel import TlsChannel
@@ -178,6 +179,8 @@ class Connection(asyncio.BufferedProtocol):
             self.client.parser.feed(bytes(data))
             if self._server.flush(self.client.router):
                 self._stall()
+            elif nbytes <= CHUNK_MAX and self._server.linger is not None:
+                self._server.linger.touched()
             return
         if self._tls is not None:
             data = memoryview(self._decrypted(bytes(data)))

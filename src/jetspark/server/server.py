@@ -30,6 +30,7 @@ from jetspark.server.connection import Connection
 from jetspark.server.greeting import greeting
 from jetspark.server.jetstream import JetStreamRuntime
 from jetspark.server.keepalive import Keepalive
+from jetspark.server.linger import Linger
 from jetspark.server.receiver import Pending, Receiver
 from jetspark.server.remotes import Remotes, UpstreamFactory
 from jetspark.server.router import Router
@@ -108,6 +109,7 @@ class Server:
         self.server_id = Nuid().next()
         self.server_name = self.settings.server_name or self.server_id
         self.lame_duck = False
+        self.linger: Linger | None = None
         self.runtime: JetStreamRuntime | None = None
         self._monitor: Monitor | None = None
         self._listener: asyncio.Server | None = None
@@ -144,6 +146,8 @@ class Server:
     async def start(self) -> None:
         """Recover the store and listen."""
         raise_open_files_limit()
+        loop = asyncio.get_running_loop()
+        self.linger = Linger(loop.call_soon, self.clock.monotonic_ns)
         if self.settings.jetstream.enabled:
             granted = self._granted()
             accounts = [(self.accounts[name], granted[name]) for name in granted]
@@ -152,7 +156,7 @@ class Server:
             self.runtime.open(accounts, self.flush)
         try:
             await self.before_listening()
-            self._listener = await asyncio.get_running_loop().create_server(
+            self._listener = await loop.create_server(
                 self._accept, self.settings.host, max(self.settings.port, 0), backlog=BACKLOG
             )
             self._port = int(self._listener.sockets[0].getsockname()[1])

@@ -1,0 +1,105 @@
+"""The loop stays awake for a moment when somebody waits for each answer (speed.md 7)."""
+
+from collections import deque
+from collections.abc import Callable
+
+from jetspark.server.linger import LINGER_NS, PROBE_EVERY, TRUST_MAX, Linger
+
+
+class Loop:
+    """A loop whose turns are counted, with a clock that one turn moves by a microsecond."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.turns = 0
+        self.ready: deque[Callable[[], None]] = deque()
+        self.linger = Linger(self.ready.append, lambda: self.now_ns)
+
+    def turn(self) -> None:
+        """Run what was ready when the turn began."""
+        self.turns += 1
+        self.now_ns += 1000
+        for _ in range(len(self.ready)):
+            self.ready.popleft()()
+
+    def sleep(self) -> int:
+        """Turn until there is nothing to do; how often that was."""
+        before = self.turns
+        while self.ready:
+            self.turn()
+        return self.turns - before
+
+
+def distrusting() -> Loop:
+    """A loop that has learnt that nobody sends again in time."""
+    loop = Loop()
+    for _ in range(TRUST_MAX):
+        loop.linger.touched()
+        loop.sleep()
+    return loop
+
+
+def test_it_looks_out_for_a_while_and_sleeps_then() -> None:
+    loop = Loop()
+
+    loop.linger.touched()
+
+    assert LINGER_NS // 1000 <= loop.sleep() <= LINGER_NS // 1000 + 2
+
+
+def test_it_goes_on_as_long_as_somebody_sends_in_time() -> None:
+    loop = Loop()
+    loop.linger.touched()
+
+    for _ in range(100):
+        for _ in range(5):
+            loop.turn()
+        assert loop.ready
+        loop.linger.touched()
+
+    assert loop.sleep() >= LINGER_NS // 1000
+
+
+def test_the_time_counts_from_the_answer_on() -> None:
+    loop = Loop()
+    loop.linger.touched()
+
+    loop.now_ns += 50 * LINGER_NS  # a group was written before ``_begin``
+
+    assert loop.sleep() >= LINGER_NS // 1000
+
+
+def test_where_nobody_sends_again_it_sleeps_at_once() -> None:
+    loop = distrusting()
+
+    slept = []
+    for _ in range(PROBE_EVERY // 2):
+        loop.linger.touched()
+        slept.append(loop.sleep())
+
+    assert sum(turns == 0 for turns in slept) >= PROBE_EVERY // 2 - 1
+
+
+def test_now_and_then_it_looks_out_again_and_learns() -> None:
+    loop = distrusting()
+
+    for _ in range(PROBE_EVERY):
+        loop.linger.touched()
+    for _ in range(TRUST_MAX):
+        assert loop.ready
+        for _ in range(3):
+            loop.turn()
+        loop.linger.touched()
+    loop.sleep()
+    loop.linger.touched()
+
+    assert loop.sleep() >= LINGER_NS // 1000
+
+
+def test_chunks_that_come_while_it_looks_out_start_nothing_more() -> None:
+    loop = Loop()
+
+    for _ in range(10):
+        loop.linger.touched()
+
+    assert len(loop.ready) == 1

@@ -142,7 +142,12 @@ def spark() -> Iterator["SparkSession"]:
     spark = session(
         "jetspark-tests",
         master="local[2,4]",
-        config={"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"},
+        config={
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": "2",
+            # Short runs never win back what the better compiler takes.
+            "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
+        },
         log_level="OFF",
     )
     yield spark

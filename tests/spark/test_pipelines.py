@@ -1,7 +1,7 @@
-"""A project from `init` to its results with Spark's own runner, and the small form of the demo.
+"""A project from `init` to its results with Spark's own runner (issue 8, "Pipelines").
 
-Issue 8, "Pipelines" and "make demo". Each starts Spark in processes of its own. What is written is
-compared by the sequence it came from, never only counted.
+Spark runs in a process of its own. What is written is compared by the sequence it came from, never
+only counted.
 """
 
 import json
@@ -108,30 +108,3 @@ def test_a_new_project_is_checked_run_and_has_caught_up(tmp_path: Path) -> None:
     flows = {flow["flow"]: flow for flow in lines[-1]["flows"]}
     assert flows["orders"]["sources"][0]["lag"] == 0
     assert flows["publish_alerts"]["ledger"]["epoch"] == flows["publish_alerts"]["committed_epoch"]
-
-
-def test_the_demo_kills_a_driver_and_every_event_is_accounted_for(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="needs the extra demo")
-    output = tmp_path / "out"
-
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "jetspark", "demo"),
-            *("--events", "16000", "--output", str(output)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=170,
-        check=False,
-    )
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    report = json.loads((output / "report.json").read_text())
-    assert report["problems"] == []
-    assert report["events"] == 16_000 == report["kept"] + report["refused"] + report["copies"]
-    assert report["refused"] == 16_000 // 97
-    assert report["copies"] > 200
-    assert 0 < report["killed_at_s"] < report["back_at_s"] < report["caught_up_at_s"]
-    assert report["totals_at_kill"]["revision"] > 0
-    assert (output / "plot.png").read_bytes().startswith(b"\x89PNG")
-    assert "SIGKILL: the Spark driver is gone" in done.stdout

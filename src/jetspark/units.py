@@ -7,6 +7,7 @@ integer nanoseconds and Go's syntax (``1m30s``) in configurations, sizes are int
 
 import re
 from datetime import date
+from functools import lru_cache
 from typing import Final, NewType
 
 Nanoseconds = NewType("Nanoseconds", int)
@@ -30,6 +31,9 @@ _RFC3339: Final = re.compile(
     r"(?:T(?P<time>\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d+))?(?P<offset>Z|[+-]\d\d:\d\d)"
     r"| (?P<go_time>\d\d:\d\d:\d\d)(?:\.(?P<go_fraction>\d+))? (?P<go_offset>[+-]\d{4}) \S+)",
     re.ASCII,
+)
+_USUAL: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)T([01]\d|2[0-3]):([0-5]\d):([0-5]\d)\.(\d{1,9})Z", re.ASCII
 )
 _DURATION_PART: Final = re.compile(r"(\d*)(?:\.(\d*))?([^\d.]*)", re.ASCII)
 _DURATION_UNITS: Final = {
@@ -82,6 +86,16 @@ def gib(value: int) -> ByteCount:
     return ByteCount(value << 30)
 
 
+@lru_cache(maxsize=8)
+def _day_seconds(day: str) -> int | None:
+    """Return the seconds from 1970 to the beginning of a day; None when there is no such day."""
+    try:
+        ordinal = date.fromisoformat(day).toordinal()
+    except ValueError:
+        return None
+    return (ordinal - _EPOCH_ORDINAL) * _DAY_SECONDS
+
+
 def format_rfc3339(ns: int) -> str:
     """Return a time as UTC RFC 3339: up to nine digits, trailing zeros trimmed, ``Z``.
 
@@ -106,6 +120,13 @@ def parse_rfc3339(text: str) -> int:
     Reads Go's own form ``2022-08-06 00:29:27.587861324 +0000 UTC`` too, which older servers send.
     Digits beyond nanoseconds are cut off. Raises ``ValueError`` with the reason.
     """
+    usual = _USUAL.fullmatch(text)
+    day_starts = _day_seconds(usual[1]) if usual is not None else None
+    if usual is not None and day_starts is not None:
+        # What servers of today send with every stored message.
+        _, hours_text, minutes_text, seconds_text, digits = usual.groups()
+        whole = day_starts + int(hours_text) * 3600 + int(minutes_text) * 60 + int(seconds_text)
+        return whole * _SECOND + int(digits.ljust(9, "0"))
     found = _RFC3339.fullmatch(text)
     if found is None:
         raise ValueError(f"bad time {text!r}: expected a form like 2006-01-02T15:04:05.999999999Z")

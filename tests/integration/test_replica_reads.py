@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from tests.client.servers import ServerProcess
 from tests.integration.replicas import Stall, ask, ask_many, copied, replica_of, until
@@ -196,6 +197,26 @@ async def test_without_its_leader_a_replica_answers_what_it_can_and_says_no_in_t
             await at.at_replica.request("$KV.cfg.a", b"3")
         assert (unmet.status, json.loads(refused.data)["error"]["err_code"]) == (412, 10180)
         assert asyncio.get_running_loop().time() - started < 2
+
+
+async def test_without_its_leader_a_bucket_can_be_opened_and_read_at_a_replica() -> None:
+    async with pair() as at:
+        before = await (await at.at_replica.jetstream().stream("KV_cfg")).info()
+        await at.leader.close()
+        await until(lambda: not at.replica.leader_is_up)
+        async with await jetspark.connect(at.replica.client_url) as late:
+            js = late.jetstream()
+
+            kv = await js.key_value("cfg")
+            info = await (await js.stream("KV_cfg")).info()
+            missing = await ask(late, "$JS.API.STREAM.INFO.OTHER")
+
+            assert (await kv.get("a")).value == b"2"
+            # A list of streams, from which the replica knows, tells less in the metadata.
+            same = msgspec.structs.replace(before.config, metadata=info.config.metadata)
+            assert (info.config, info.created) == (same, before.created)
+            assert info.state.last_seq == before.state.last_seq
+            assert missing.status == 503
 
 
 async def test_a_frozen_leader_does_not_keep_reads_waiting() -> None:

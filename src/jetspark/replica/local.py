@@ -5,13 +5,14 @@ from typing import Final
 
 import msgspec
 
-from jetspark.api.base import ApiErrorBody, ApiStruct, decoder, encode_request
+from jetspark.api.base import ApiErrorBody, ApiStruct, decoder, encode, encode_request
 from jetspark.api.stream import PurgeRequest, StreamConfig
 from jetspark.clock import Clock
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
+from jetspark.replica.followed import Followed
 from jetspark.server.driver import EngineDriver
 
 # Answers that wait for the disk go to a subject that nobody listens on.
@@ -73,6 +74,25 @@ class LocalStreams:
             self.engine.mark_dirty(stream)
             self._driver.follow_streams()
         return removed
+
+    def describe(self, followed: Followed, body: bytes) -> bytes:
+        """Answer STREAM.INFO of a copied stream, for a leader that cannot be reached.
+
+        The state is the copy's, so no sequence is promised that could not be read here; the
+        configuration is the leader's, as far as it is known.
+        """
+        outbox = Outbox()
+        subject = f"STREAM.INFO.{followed.name}".encode()
+        handle(self.engine, subject, body, _NOBODY, self._clock.now_ns(), outbox)
+        answer: bytes = outbox.now[-1][4]
+        fields: dict[str, object] = msgspec.json.decode(answer)
+        if "error" in fields:
+            return answer
+        config = msgspec.structs.replace(followed.config, mirror=None)
+        fields["config"] = msgspec.Raw(encode(config))
+        fields["created"] = str(followed.created)
+        fields.pop("mirror", None)
+        return encode(fields)
 
     def _ask(self, verb: str, name: str, request: ApiStruct | None) -> str:
         outbox = Outbox()

@@ -29,6 +29,7 @@ from jetspark.server.router import Router
 
 DIRECT_PREFIX: Final = b"$JS.API.DIRECT.GET."
 MESSAGE_PREFIX: Final = b"$JS.API.STREAM.MSG.GET."
+INFO_PREFIX: Final = b"$JS.API.STREAM.INFO."
 
 
 class Reads:
@@ -72,6 +73,8 @@ class Reads:
                 return True
         elif subject.startswith(MESSAGE_PREFIX):
             name, appended = subject[len(MESSAGE_PREFIX) :], b""
+        elif subject.startswith(INFO_PREFIX) and not self._bridge.up:
+            return self._stream_info(subject[len(INFO_PREFIX) :], reply, body)
         else:
             return False
         again = bool(headers) and find_value(headers, FORWARDED) is not None
@@ -108,6 +111,14 @@ class Reads:
         else:
             read = Read(client, followed, stream, request, subject, reply, headers, body, target)
             self._passed.start(read)
+        return True
+
+    def _stream_info(self, name: bytes, reply: bytes, body: bytes) -> bool:
+        followed = self._following.find(name.decode(errors="replace"))
+        if followed is None or followed.copy() is None or self._router.route(reply).is_empty():
+            return False
+        self.answered += 1
+        self._outbox.reply(reply, self._following.describe(followed, body))
         return True
 
     def _message_get(

@@ -384,15 +384,15 @@ async def test_the_subscription_is_there_before_the_consumer(client: Connect, na
     async with client() as nc, client() as watcher:
         js = nc.jetstream()
         await filled(js, name, 1)
-        async with (
-            await watcher.subscribe("$JS.API.CONSUMER.CREATE.>") as created,
-            await js.subscribe(f"{name}.a") as subscription,
-        ):
-            await created.next_msg()
-            message = await subscription.next_msg()
+        async with await watcher.subscribe(f"$JS.API.CONSUMER.CREATE.{name}.>") as created:
+            # Two connections: only a flush orders this SUB before the requests of the other.
+            await watcher.flush()
+            async with await js.subscribe(f"{name}.a") as subscription:
+                await created.next_msg()
+                message = await subscription.next_msg()
 
-            assert message.metadata.consumer_seq == 1
-            assert (await subscription.info()).num_redelivered == 0
+                assert message.metadata.consumer_seq == 1
+                assert (await subscription.info()).num_redelivered == 0
 
 
 async def test_heartbeats_are_not_shown(client: Connect, name: str) -> None:

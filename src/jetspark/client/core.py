@@ -27,19 +27,9 @@ from jetspark.client.server_errors import denied_subject, error_of_line
 from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import Callback, Subscription
 from jetspark.clock import SystemClock
-from jetspark.errors import (
-    ConnectionClosed,
-    NotSupported,
-    PayloadTooLarge,
-    RequestTimeout,
-)
+from jetspark.errors import ConnectionClosed, NotSupported, PayloadTooLarge, RequestTimeout
 from jetspark.ids import Nuid, new_inbox
-from jetspark.protocol.encoder import (
-    encode_hpub,
-    encode_pub,
-    encode_sub,
-    encode_unsub,
-)
+from jetspark.protocol.encoder import encode_hpub, encode_pub, encode_sub, encode_unsub
 from jetspark.protocol.handshake import ServerInfo
 
 # Seconds that callbacks may go on after ``close`` with what they have; then they are cancelled.
@@ -133,7 +123,9 @@ class ClientCore:
             payload,
         )
 
-    def send_message(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+    def send_message(
+        self, subject: bytes, reply: bytes, headers: bytes, payload: bytes, at_once: bool = False
+    ) -> None:
         """Queue a message whose subjects were checked. Callable from any thread."""
         if type(payload) is not bytes:
             payload = to_bytes(payload)
@@ -148,10 +140,12 @@ class ClientCore:
             frame = encode_hpub(subject, reply, headers, payload)
         else:
             frame = encode_pub(subject, reply, payload)
-        if threading.get_ident() == self._thread:
-            self._outgoing.send(frame)
-        else:
+        if threading.get_ident() != self._thread:
             self._outgoing.send_from_thread(frame)
+        elif at_once:
+            self._outgoing.send_at_once(frame)
+        else:
+            self._outgoing.send(frame)
         self._messages_out += 1
 
     def send_messages(self, frames: list[bytes]) -> None:
@@ -174,9 +168,8 @@ class ClientCore:
         try:
             return await sink.future
         except TimeoutError:
-            raise RequestTimeout(
-                f"no reply on {subject.decode('utf-8', 'replace')!r} within {seconds} s"
-            ) from None
+            target = subject.decode("utf-8", "replace")
+            raise RequestTimeout(f"no reply on {target!r} within {seconds} s") from None
         finally:
             if sink.future.cancelled():
                 self._mux.discard(sink)
@@ -191,9 +184,10 @@ class ClientCore:
             self.send_frame(encode_sub(self._mux.prefix + b"*", b"", self._mux_sid))
         sink.subject = subject
         sink.deadline = self._loop.time() + seconds
+        alone = not self._mux.pending
         reply = self._mux.add(sink)
         try:
-            self.send_message(subject, reply, headers, payload)
+            self.send_message(subject, reply, headers, payload, alone)
         except Exception:
             self._mux.discard(sink)
             raise
@@ -380,8 +374,7 @@ class ClientCore:
         return self._sid
 
     def _closed_error(self) -> Exception:
-        reason = self._closed
-        return ConnectionClosed(str(reason)) if reason is not None else ConnectionClosed("closed")
+        return ConnectionClosed(str(self._closed or "closed"))
 
     def _shut(self, error: Exception, reason: Exception | None) -> None:
         """Fail what is pending with ``error``; ``reason`` None means that we were asked to."""

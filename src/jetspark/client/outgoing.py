@@ -104,6 +104,18 @@ class Outgoing:
             self._scheduled = True
             self._loop.call_soon(self._write_scheduled)
 
+    def send_at_once(self, frame: bytes) -> None:
+        """Write a message now, unless others wait before it: somebody waits for its answer alone.
+
+        Waiting for the end of the turn would gather nothing then; it costs 3 us of a request.
+        """
+        transport = self._transport
+        if self._parts or self._paused or transport is None:
+            self.send(frame)
+            return
+        self.bytes_out += len(frame)
+        transport.write(frame)
+
     def send_many(self, frames: list[bytes]) -> None:
         """Queue messages, all of them or, with BufferFull, none."""
         size = self._size + sum(map(len, frames))

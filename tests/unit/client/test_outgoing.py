@@ -62,6 +62,39 @@ def test_everything_of_one_turn_is_written_at_once() -> None:
     assert (outgoing.bytes_out, outgoing.size) == (13, 0)
 
 
+def test_a_request_that_waits_alone_is_written_without_waiting_for_the_turn() -> None:
+    loop, transport, outgoing = make()
+    outgoing.send_at_once(b"one")
+
+    assert (transport.writes, loop.scheduled) == ([b"one"], [])
+    assert (outgoing.bytes_out, outgoing.size) == (3, 0)
+
+
+def test_what_is_sent_at_once_overtakes_nothing() -> None:
+    loop, transport, outgoing = make()
+    outgoing.send_control(b"SUB ")
+    outgoing.send_at_once(b"PUB one ")
+    assert transport.writes == []
+    loop.turn()
+
+    outgoing.pause()
+    outgoing.send_at_once(b"PUB two ")
+    outgoing.resume()
+
+    outgoing.detach()
+    outgoing.send_at_once(b"PUB three ")
+    outgoing.attach(transport, "host:4222", [b"SUB "])
+    assert transport.writes == [b"SUB PUB one ", b"PUB two ", b"SUB PUB three "]
+
+
+def test_sending_at_once_without_a_connection_keeps_to_the_limit() -> None:
+    _, _, outgoing = make(detached_max=10)
+    outgoing.detach()
+    outgoing.send_at_once(b"PUB 456789")
+    with pytest.raises(BufferFull, match="10 bytes wait for a connection"):
+        outgoing.send_at_once(b"PUB")
+
+
 def test_a_tight_loop_writes_by_chunks_without_yielding() -> None:
     loop, transport, outgoing = make()
     piece = bytes(WRITE_CHUNK_SIZE // 4)

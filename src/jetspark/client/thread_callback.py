@@ -4,11 +4,15 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from contextvars import ContextVar
+from typing import Any, Final, Generic, TypeVar
 
 M = TypeVar("M")
 
 Report = Callable[[Exception], None]
+
+# Set on the threads of callbacks. What such a thread asks the loop to do carries it along.
+_CALLING: Final[ContextVar["ThreadCallback[Any] | None"]] = ContextVar("calling", default=None)
 
 
 class ThreadCallback(Generic[M]):
@@ -23,6 +27,12 @@ class ThreadCallback(Generic[M]):
         self._callback = callback
         self._work: queue.SimpleQueue[_Chunk[M] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._stopped = False
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this was called, across threads or not, from inside the function."""
+        return _CALLING.get() is self
 
     def __call__(self, message: M) -> None:
         """Call the function here and now, as any callback."""
@@ -40,14 +50,21 @@ class ThreadCallback(Generic[M]):
         self._work.put(chunk)
         await chunk.done
 
+    def stop(self) -> None:
+        """Call the function no more; what it was given and has not seen is dropped."""
+        self._stopped = True
+
     def close(self) -> None:
         """End the thread when it has done what it was given."""
         if self._thread is not None:
             self._work.put(None)
 
     def _serve(self) -> None:
+        _CALLING.set(self)
         while (chunk := self._work.get()) is not None:
             for message in chunk.messages:
+                if self._stopped:
+                    break
                 try:
                     self._callback(message)
                 except Exception as error:  # noqa: BLE001 - whatever a user's callback raises

@@ -21,6 +21,7 @@ from jetspark.client.core import ClientCore
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient, api_prefix
 from jetspark.client.jetstream.consumer.consume import MessageCallback
+from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.high_water import HighWater
@@ -314,6 +315,7 @@ class JetStream(BucketCalls, ObjectCalls, RestoreCalls):
         ``unsubscribe`` and ``drain``. Raises SubscribeRefused when things do not fit, saying
         what to change, StreamNotFound, ConsumerNotFound, ConsumerExists.
         """
+        alarm_seconds(alarm, (config or ConsumerConfig()).idle_heartbeat / 1e9)  # refuses bad ones
         wanted = settle(
             Wanted(
                 subject=subject,

@@ -46,7 +46,7 @@ from jetspark.client.jetstream.publish_fast import (
 )
 from jetspark.client.jetstream.replica import StreamReplica
 from jetspark.client.jetstream.restore_calls import RestoreCalls
-from jetspark.client.jetstream.scan import check_filters
+from jetspark.client.jetstream.scan import check_filter, check_filters
 from jetspark.client.jetstream.stream_lists import stream_name_pages, stream_pages
 from jetspark.client.jetstream.streams import Stream
 from jetspark.client.jetstream.subscribe.plan import Wanted, settle
@@ -144,6 +144,7 @@ class JetStream(BucketCalls, ObjectCalls, RestoreCalls):
 
         Raises StreamNotFound when there is none, and ValueError when there are several.
         """
+        check_filter(subject)
         names = [name async for name in self.stream_names(subject=subject, timeout=timeout)]
         if not names:
             raise StreamNotFound(

@@ -96,6 +96,39 @@ async def test_what_the_library_made_is_deleted_on_unsubscribe(client: Connect, 
         assert await names(stream) == []
 
 
+@pytest.mark.parametrize("kind", ["subscribe", "pull_subscribe"])
+async def test_a_call_that_is_cancelled_leaves_nothing(
+    client: Connect, name: str, kind: str
+) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await filled(js, name, 1)
+        call = asyncio.ensure_future(getattr(js, kind)(f"{name}.a", stream=name))
+        await asyncio.sleep(0)  # the request to make the consumer is sent
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        async with asyncio.timeout(2):  # by itself it would go after 5 s
+            while await names(stream):
+                pass
+
+        assert nc.stats.subscriptions == 0
+        assert nc.stats.requests_pending == 0
+
+
+async def test_a_subscription_outlives_its_client_quietly(client: Connect, name: str) -> None:
+    errors: list[Exception] = []
+    async with client(error_callback=errors.append) as nc:
+        js = nc.jetstream()
+        await filled(js, name, 0)
+        subscription = await js.subscribe(f"{name}.a")
+        await nc.close()
+        await subscription.drain()
+        await subscription.unsubscribe()
+
+    assert errors == []
+
+
 async def test_what_was_there_before_stays(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()

@@ -152,7 +152,7 @@ class PushSubscription:
         error of the deletion goes to the error callback. The callback may call it too; it then
         returns at once, and everything else follows when the callback is done.
         """
-        if self._ended:
+        if self._ended or self._api.core.is_closed:
             return
         self._ended = True
         self._drain_seconds = seconds = self._api.seconds(timeout)

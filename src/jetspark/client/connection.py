@@ -121,7 +121,7 @@ class Connection(asyncio.BufferedProtocol):
     async def _shake_hands(self) -> ServerInfo:
         options, address = self._options, self._address
         context = tls_context(options.tls)
-        if context is None and address.tls:
+        if context is None and (address.tls or options.tls_first):
             context = ssl.create_default_context()
         hostname = options.tls_hostname or address.tls_name or address.host
         if address.websocket:
@@ -139,9 +139,10 @@ class Connection(asyncio.BufferedProtocol):
         plain = early is None and not address.websocket
         if plain and (context is not None or self._info.tls_required):
             await self._start_tls(context or ssl.create_default_context(), hostname)
+        connect_line = self._owner.connect_line(self._info, address)
         first_pong: asyncio.Future[None] = self._loop.create_future()
         self._pongs.append(first_pong)
-        self._write(self._owner.connect_line(self._info, address) + PING)
+        self._write(connect_line + PING)
         await first_pong
         if self._error is not None:
             raise self._error

@@ -26,6 +26,7 @@ from jetspark.client.requests import Deadlines, SingleReply
 from jetspark.client.server_errors import denied_subject, error_of_line
 from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import Callback, Subscription
+from jetspark.client.timeouts import call_seconds
 from jetspark.clock import SystemClock
 from jetspark.errors import ConnectionClosed, NotSupported, PayloadTooLarge, RequestTimeout
 from jetspark.ids import Nuid, new_inbox
@@ -91,7 +92,7 @@ class ClientCore:
 
     def seconds(self, timeout: float | None) -> float:
         """The timeout of a call: its own, or the default of this client."""
-        return self.options.timeout if timeout is None else timeout
+        return call_seconds(timeout, self.options.timeout)
 
     def new_inbox(self) -> str:
         """A reply subject that nobody else uses."""

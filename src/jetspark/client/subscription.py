@@ -19,6 +19,7 @@ from typing import Final, Protocol, Self
 from jetspark.client.message import Message, Publisher
 from jetspark.client.receive import MessageQueue, Receiver
 from jetspark.client.thread_callback import ThreadCallback
+from jetspark.client.timeouts import call_seconds
 from jetspark.errors import ConnectionClosed, Error, RequestTimeout, SlowConsumer
 
 PENDING_MSGS_MAX: Final = 512 * 1024  # what nats-py and nats.go allow by default
@@ -61,6 +62,12 @@ class Subscription:
         callback: Callback | None,
         timeout: float,
     ) -> None:
+        _check_limit("pending_msgs", pending_msgs)
+        _check_limit("pending_bytes", pending_bytes)
+        if callback is not None and not callable(callback):
+            raise TypeError(
+                f"callback must be a function that takes a message, not {type(callback).__name__}"
+            )
         self._owner = owner
         self._sid = sid
         self._subject = subject
@@ -157,7 +164,7 @@ class Subscription:
         """
         pending = self._pending
         if not pending.messages:
-            seconds = self._timeout if timeout is None else timeout
+            seconds = call_seconds(timeout, self._timeout)
             try:
                 async with asyncio.timeout(seconds):
                     more = await self._wait()
@@ -188,8 +195,8 @@ class Subscription:
 
         Messages already pending can still be read. Does nothing on an ended subscription.
         """
-        if max_msgs < 0:
-            raise ValueError(f"max_msgs={max_msgs}: expected 0 (at once) or a number of messages")
+        if max_msgs != 0:
+            _check_limit("max_msgs", max_msgs)
         if self._closed:
             return
         if max_msgs > self._pending.delivered:
@@ -204,7 +211,7 @@ class Subscription:
 
         Raises RequestTimeout when the reader has not taken everything within ``timeout``.
         """
-        seconds = self._timeout if timeout is None else timeout
+        seconds = call_seconds(timeout, self._timeout)
         try:
             async with asyncio.timeout(seconds):
                 if not self._closed:
@@ -328,3 +335,11 @@ class Subscription:
             else:
                 # A callback that never awaits must not keep the loop from reading.
                 await asyncio.sleep(0)
+
+
+def _check_limit(name: str, value: object) -> None:
+    """Refuse a limit that is no number; the compiled receive path counts up to 2**63 - 1."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+    if not 0 < value < 2**63:
+        raise ValueError(f"{name}={value}: expected a limit above 0 and below 2**63")

@@ -27,6 +27,7 @@ from jetspark.client.subscription import (
     Subscription,
 )
 from jetspark.client.timeouts import call_seconds
+from jetspark.clock import SystemClock
 from jetspark.errors import NoResponders
 from jetspark.headers.status import NO_RESPONDERS
 from jetspark.protocol.handshake import ServerInfo
@@ -217,7 +218,11 @@ class Client:
 
     async def rtt(self, *, timeout: float | None = None) -> float:
         """Seconds from a PING to its PONG."""
-        return await self._core.rtt(timeout=timeout)
+        await self._core.flush(timeout=timeout)  # behind what was queued before
+        clock = SystemClock()  # the time of a uvloop is rounded to milliseconds
+        started = clock.monotonic_ns()
+        await self._core.flush(timeout=timeout)
+        return (clock.monotonic_ns() - started) / 1e9
 
     async def replicas(
         self, stream: str = "", *, timeout: float | None = None
@@ -232,7 +237,8 @@ class Client:
     async def drain(self, *, timeout: float | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close.
 
-        Closes in any case; raises RequestTimeout when that took longer than ``timeout``.
+        Closes in any case; raises RequestTimeout when that took longer than ``timeout``. Called
+        from inside a callback it returns at once and goes on when that callback is done.
         """
         await self._core.drain(timeout=timeout)
 

@@ -9,11 +9,14 @@ ConnectionClosed at once.
 # Every call has a timeout argument (design.md, "The client").
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
 from typing import Final, Self
 
+from jetspark.client.callback_tasks import CallbackTasks
+from jetspark.client.draining import drain_all
 from jetspark.client.events import Events
 from jetspark.client.frames import add_literal, sub_frame, to_bytes
 from jetspark.client.header_input import HeaderInput, header_block
@@ -27,8 +30,7 @@ from jetspark.client.server_errors import denied_subject, error_of_line
 from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import Callback, Subscription
 from jetspark.client.timeouts import call_seconds
-from jetspark.clock import SystemClock
-from jetspark.errors import ConnectionClosed, NotSupported, PayloadTooLarge, RequestTimeout
+from jetspark.errors import ConnectionClosed, Error, NotSupported, PayloadTooLarge, RequestTimeout
 from jetspark.ids import Nuid, new_inbox
 from jetspark.protocol.encoder import encode_hpub, encode_pub, encode_sub, encode_unsub
 from jetspark.protocol.handshake import ServerInfo
@@ -61,6 +63,8 @@ class ClientCore:
         self._mux_sid = 0
         self._deadlines = Deadlines(self._loop, self._mux)
         self._messages_out = 0
+        self.callbacks: Final = CallbackTasks()
+        self._draining: asyncio.Task[None] | None = None
         # Features that must act when the connection changes (consumers ask again, for example).
         self.down_listeners: Final[set[Callable[[], None]]] = set()
         self.up_listeners: Final[set[Callable[[], None]]] = set()
@@ -226,6 +230,8 @@ class ClientCore:
         )
         self._receiver.sinks[sid] = subscription.sink
         self._subscriptions[sid] = subscription
+        if subscription.callback_task is not None:
+            self.callbacks.add(subscription.callback_task, callback)
         self.send_frame(sub_frame(subject, queue, sid))
         return subscription
 
@@ -254,42 +260,41 @@ class ClientCore:
             missing = f"PONG from {connection.address.label}" if connection else "connection"
             raise RequestTimeout(f"flush: no {missing} within {seconds} s") from None
 
-    async def rtt(self, *, timeout: float | None = None) -> float:
-        """Seconds from a PING to its PONG."""
-        await self.flush(timeout=timeout)
-        clock = SystemClock()  # the time of a uvloop is rounded to milliseconds
-        started = clock.monotonic_ns()
-        await self.flush(timeout=timeout)
-        return (clock.monotonic_ns() - started) / 1e9
+    async def settle(self, *, timeout: float) -> None:
+        """Wait until nothing that was sent before is on its way to us any more."""
+        if self._link.connection is not None:
+            # When the connection breaks, nothing is on its way either.
+            with contextlib.suppress(ConnectionClosed):
+                await self.flush(timeout=timeout)
 
     async def drain(self, *, timeout: float | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close."""
         seconds = self.seconds(timeout)
+        if self._closed is not None:
+            raise self._closed_error()
+        if self.callbacks.is_here:
+            # A callback cannot wait for its own end: everything follows when it is done.
+            self._draining = self._loop.create_task(self._drain_behind(seconds))
+            return
         try:
-            async with asyncio.timeout(seconds):
-                drains = [sub.drain(timeout=seconds) for sub in self._subscriptions.values()]
-                await asyncio.gather(*drains)
-                await self.flush(timeout=seconds)
-        except TimeoutError:
-            raise RequestTimeout(f"drain was not done within {seconds} s; closed") from None
+            await drain_all(self, list(self._subscriptions.values()), self.callbacks, seconds)
         finally:
             await self.close()
+
+    async def _drain_behind(self, seconds: float) -> None:
+        try:
+            await self.drain(timeout=seconds)
+        except Error as error:
+            self.report(error)
 
     async def close(self) -> None:
         """Write what is queued and close; pending calls fail, subscriptions end."""
         if self._closed is not None:
             return
         error = ConnectionClosed("the client was closed: call connect() again")
-        tasks = [sub.callback_task for sub in self._subscriptions.values()]
         self._shut(error, None)
         await self._link.close(error)
-        # Who closes from inside a callback must not wait for itself.
-        here = asyncio.current_task()
-        running = [task for task in tasks if task is not None and task is not here]
-        if running:
-            _, late = await asyncio.wait(running, timeout=CALLBACKS_TIMEOUT)
-            for task in late:
-                task.cancel()
+        await self.callbacks.finish(self._events.tasks, CALLBACKS_TIMEOUT)
 
     # What the link reports.
 

@@ -6,6 +6,7 @@ makes its own: what was opened before the fork belongs to the parent and says so
 
 import asyncio
 import atexit
+import contextvars
 import os
 import threading
 from collections import deque
@@ -129,6 +130,8 @@ class _Call(Generic[T]):
     def __init__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> None:
         self._loop = loop
         self._coroutine = coroutine
+        # The thread of a callback must be recognised on the loop: it cannot wait for itself.
+        self._context = contextvars.copy_context()
         self._task: asyncio.Task[T] | None = None
         self._lock = threading.Lock()
         self._lock.acquire()
@@ -148,7 +151,7 @@ class _Call(Generic[T]):
         return self._task.result()
 
     def _start(self) -> None:
-        self._task = self._loop.create_task(self._coroutine)
+        self._task = self._loop.create_task(self._coroutine, context=self._context)
         self._task.add_done_callback(self._finished)
 
     def _cancel(self) -> None:

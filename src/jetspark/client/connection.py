@@ -8,7 +8,6 @@ to the client's output -> gone.
 """
 
 import asyncio
-import logging
 import ssl
 from collections import deque
 from typing import Final, Protocol, cast
@@ -34,8 +33,6 @@ from jetspark.protocol.limits import (
 READ_BUFFER_SIZE: Final = 256 * 1024  # speed.md 6: no clear gain above, a loss from 1 MiB on
 WRITE_HIGH_WATER: Final = 1024 * 1024  # the transport asks us to pause above this
 CLOSE_TIMEOUT: Final = 2.0  # seconds that the last bytes may take before the socket is cut
-
-logger = logging.getLogger("jetspark.client")
 
 
 class ConnectionOwner(Protocol):

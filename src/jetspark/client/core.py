@@ -10,35 +10,33 @@ ConnectionClosed at once.
 
 import asyncio
 import contextlib
-import logging
+import contextvars
 import threading
 from collections.abc import Callable
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
 from jetspark.client.callback_tasks import CallbackTasks
-from jetspark.client.draining import drain_all
+from jetspark.client.draining import drain_all, drain_behind
 from jetspark.client.events import Events
 from jetspark.client.frames import add_literal, sub_frame, to_bytes
 from jetspark.client.header_input import HeaderInput, header_block
 from jetspark.client.inbox import Mux, ReplySink
 from jetspark.client.link import Link
 from jetspark.client.message import Message
-from jetspark.client.options import ClientOptions
+from jetspark.client.options import NO_PICKLE, ClientOptions
 from jetspark.client.receive import Receiver
 from jetspark.client.requests import Deadlines, SingleReply
 from jetspark.client.server_errors import denied_subject, error_of_line
 from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import Callback, Subscription
 from jetspark.client.timeouts import call_seconds
-from jetspark.errors import ConnectionClosed, Error, NotSupported, PayloadTooLarge, RequestTimeout
+from jetspark.errors import ConnectionClosed, NotSupported, PayloadTooLarge, RequestTimeout
 from jetspark.ids import Nuid, new_inbox
 from jetspark.protocol.encoder import encode_hpub, encode_pub, encode_sub, encode_unsub
 from jetspark.protocol.handshake import ServerInfo
 
 # Seconds that callbacks may go on after ``close`` with what they have; then they are cancelled.
 CALLBACKS_TIMEOUT: Final = 2.0
-
-logger = logging.getLogger("jetspark.client")
 
 
 class ClientCore:
@@ -73,6 +71,9 @@ class ClientCore:
         """Connect to the first server of the pool that accepts."""
         await self._link.open()
         return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(NO_PICKLE)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -273,19 +274,16 @@ class ClientCore:
         if self._closed is not None:
             raise self._closed_error()
         if self.callbacks.is_here:
-            # A callback cannot wait for its own end: everything follows when it is done.
-            self._draining = self._loop.create_task(self._drain_behind(seconds))
+            # A callback cannot wait for its own end: everything follows when it is done, in a
+            # task that is not taken for that callback (its context is not inherited).
+            self._draining = self._loop.create_task(
+                drain_behind(self, seconds), context=contextvars.Context()
+            )
             return
         try:
             await drain_all(self, list(self._subscriptions.values()), self.callbacks, seconds)
         finally:
             await self.close()
-
-    async def _drain_behind(self, seconds: float) -> None:
-        try:
-            await self.drain(timeout=seconds)
-        except Error as error:
-            self.report(error)
 
     async def close(self) -> None:
         """Write what is queued and close; pending calls fail, subscriptions end."""

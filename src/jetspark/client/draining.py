@@ -6,11 +6,17 @@ from typing import Protocol
 
 from jetspark.client.callback_tasks import CallbackTasks
 from jetspark.client.subscription import Subscription
-from jetspark.errors import RequestTimeout
+from jetspark.errors import ConnectionClosed, RequestTimeout
 
 
 class Drained(Protocol):
     """What is drained."""
+
+    async def drain(self, *, timeout: float | None = None) -> None:
+        """Stop all subscriptions, let what has arrived be processed, flush, and close."""
+
+    def report(self, error: Exception) -> None:
+        """Tell the error callback."""
 
     async def flush(self, *, timeout: float | None = None) -> None:
         """Wait until the server has seen everything sent so far."""
@@ -41,3 +47,13 @@ async def drain_all(
         raise RequestTimeout(
             f"drain was not done within {seconds} s: {reason}; the client is closed now"
         ) from None
+
+
+async def drain_behind(core: Drained, seconds: float) -> None:
+    """Drain for a caller that does not wait; unless it is closed first, a failure is reported."""
+    try:
+        await core.drain(timeout=seconds)
+    except RequestTimeout as error:
+        core.report(error)
+    except ConnectionClosed:
+        pass

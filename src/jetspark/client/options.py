@@ -14,6 +14,11 @@ from jetspark.protocol.handshake import ServerInfo
 from jetspark.subjects.tokens import is_valid_literal
 from jetspark.units import mib
 
+NO_PICKLE: Final = (
+    "a connection does not pickle: pickle client_options(...) and call connect_with(options) in "
+    "the other process"
+)
+
 # Plain or coroutine functions.
 ErrorCallback = Callable[[Exception], Awaitable[None] | None]
 ClosedCallback = Callable[[Exception | None], Awaitable[None] | None]

@@ -6,10 +6,11 @@ only whole frames wait here, so a new connection never begins inside one.
 """
 
 import asyncio
+import os
 import threading
 from typing import Final, Protocol
 
-from jetspark.errors import BufferFull
+from jetspark.errors import BufferFull, ConnectionClosed
 
 WRITE_CHUNK_SIZE: Final = 128 * 1024  # a tight publish loop writes when this much has gathered
 
@@ -48,6 +49,7 @@ class Outgoing:
         self._foreign: list[bytes] = []
         self._foreign_size = 0
         self._foreign_lock = threading.Lock()
+        self._pid = os.getpid()
         self.bytes_out = 0
 
     @property
@@ -144,6 +146,12 @@ class Outgoing:
 
     def send_from_thread(self, frame: bytes) -> None:
         """Queue a message from a thread other than the loop's; order per thread is kept."""
+        if os.getpid() != self._pid:
+            # The loop did not come along: nothing would ever take the frame.
+            raise ConnectionClosed(
+                f"this client was opened in process {self._pid} and cannot be used in its fork "
+                f"{os.getpid()}: connect again in the new process"
+            )
         with self._foreign_lock:
             size = self._foreign_size + len(frame)
             if self._size + size > self._limit:

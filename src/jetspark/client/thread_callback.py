@@ -83,11 +83,11 @@ class ThreadCallback(Generic[M]):
                 result.close()
                 raise TypeError(_PLAIN)
         except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
-            chunk.tell(chunk.report, error)
+            chunk.tell(chunk.fail, error)
         except BaseException as error:  # noqa: BLE001 - sys.exit() ends no thread of ours
             problem = RuntimeError(f"the callback raised {error!r}")
             problem.__cause__ = error
-            chunk.tell(chunk.report, problem)
+            chunk.tell(chunk.fail, problem)
 
 
 class _Chunk(Generic[M]):
@@ -103,6 +103,11 @@ class _Chunk(Generic[M]):
         """Have the loop call ``function``; a loop that has ended needs to hear nothing."""
         with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(function, *arguments)
+
+    def fail(self, error: Exception) -> None:
+        """Report what the function raised, unless nobody waits any more."""
+        if not self.done.cancelled():
+            self.report(error)
 
     def finish(self) -> None:
         if not self.done.done():

@@ -312,7 +312,7 @@ class Client:
 
         Callbacks go on with the messages they have, for 2 seconds at most; ``drain`` waits longer.
         """
-        self._portal.call(self._inner.close())
+        self._portal.close(self._inner.close())
 
     def __enter__(self) -> Self:
         self._portal.call(self._inner.__aenter__())
@@ -324,7 +324,7 @@ class Client:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._portal.call(self._inner.__aexit__(kind, error, traceback))
+        self._portal.close(self._inner.__aexit__(kind, error, traceback))
 
 
 def connect(

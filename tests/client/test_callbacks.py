@@ -140,6 +140,28 @@ async def test_unsubscribe_calls_a_callback_no_more(client: Connect, name: str) 
     assert received == [b"0"]
 
 
+async def test_unsubscribe_gives_up_what_a_drain_waits_for(client: Connect, name: str) -> None:
+    received: list[bytes] = []
+    begun = asyncio.Event()
+
+    async def slow(message: Message) -> None:
+        received.append(message.data)
+        begun.set()
+        await asyncio.sleep(0.02)
+
+    async with client() as nc:
+        subscription = await nc.subscribe(name, callback=slow)
+        for n in range(500):
+            nc.publish(name, b"%d" % n)
+        draining = asyncio.ensure_future(subscription.drain())
+        await begun.wait()
+        await nc.flush()
+        await subscription.unsubscribe()
+        await asyncio.wait_for(draining, 1)
+
+    assert len(received) < 50
+
+
 async def test_a_callback_that_waits_for_something_cancelled_goes_on(
     client: Connect, name: str
 ) -> None:

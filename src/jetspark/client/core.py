@@ -108,7 +108,7 @@ class ClientCore:
         return ClientStats(
             in_msgs=self._receiver.messages,
             in_bytes=self._receiver.bytes,
-            out_msgs=self._messages_out,
+            out_msgs=self._messages_out + self._outgoing.messages_from_threads,
             out_bytes=self._outgoing.bytes_out,
             subscriptions=len(self._subscriptions),
             requests_pending=len(self._mux.pending),
@@ -148,7 +148,8 @@ class ClientCore:
             frame = encode_pub(subject, reply, payload)
         if threading.get_ident() != self._thread:
             self._outgoing.send_from_thread(frame)
-        elif at_once:
+            return  # it counts them itself: threads must not count here at once
+        if at_once:
             self._outgoing.send_at_once(frame)
         else:
             self._outgoing.send(frame)

@@ -51,6 +51,7 @@ class Outgoing:
         self._foreign_lock = threading.Lock()
         self._pid = os.getpid()
         self.bytes_out = 0
+        self.messages_from_threads = 0
 
     @property
     def size(self) -> int:
@@ -157,6 +158,7 @@ class Outgoing:
             if self._size + size > self._limit:
                 raise self._full()
             self._foreign.append(frame)
+            self.messages_from_threads += 1
             first, self._foreign_size = not self._foreign_size, size
         if first:
             self._loop.call_soon_threadsafe(self._take_foreign)
@@ -205,5 +207,5 @@ class Outgoing:
         return BufferFull(
             f"{self._size} bytes wait to be written to {self._label} "
             f"(write_buffer_bytes={self._limit}): the server reads more slowly than this "
-            "client publishes; await flush() from time to time"
+            "client publishes; wait for flush() from time to time"
         )

@@ -200,18 +200,19 @@ class Subscription:
         """Stop: at once, or when ``max_msgs`` messages have arrived since the start.
 
         Messages already pending can still be read; a callback is not called with them any more
-        (``drain`` gives them to it). Does nothing on an ended subscription.
+        (``drain`` gives them to it). Harmless on an ended subscription.
         """
         if max_msgs != 0:
             _check_limit("max_msgs", max_msgs)
-        if self._closed:
-            return
         if max_msgs > self._pending.delivered:
-            self._pending.delivered_max = max_msgs
-            self._owner.send_unsubscribe(self._sid, max_msgs)
+            if not self._closed:
+                self._pending.delivered_max = max_msgs
+                self._owner.send_unsubscribe(self._sid, max_msgs)
             return
-        self._owner.send_unsubscribe(self._sid, 0)
+        if not self._closed:
+            self._owner.send_unsubscribe(self._sid, 0)
         if self._callback is not None:
+            # On one that ended or is being drained too: its callback may still be busy.
             self._pending.take_many(self.pending_msgs)
             if isinstance(self._callback, ThreadCallback):
                 self._callback.stop()

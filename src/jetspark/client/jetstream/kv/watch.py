@@ -2,8 +2,10 @@
 
 # Every call has a timeout argument (design.md, "The client").
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
@@ -129,3 +131,11 @@ class KeyWatcher:
     def _tell(self) -> None:
         self._told = True
         self._items.append(None)
+
+
+async def next_within(watcher: KeyWatcher, seconds: float | None) -> list[Entry | None] | None:
+    """The next entries, none at the end; None when nothing came within ``seconds``."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            return await watcher.next_chunk(CHUNK_MAX)
+    return None

@@ -171,7 +171,8 @@ class Lock:
     def acquire(self, *, timeout: float | None = None) -> int:
         """Wait until the lock is ours; returns the fencing token.
 
-        Raises RequestTimeout after ``timeout`` seconds (None: waits as long as it takes).
+        Raises RequestTimeout after ``timeout`` seconds (None: waits as long as it takes, also for
+        a server that is away).
         """
         return self._portal.call(self._inner.acquire(timeout=timeout))
 

@@ -120,10 +120,6 @@ class Following:
             followed.whole = WHOLE_KEY in metadata
             self.streams[name] = followed
 
-    def describe(self, followed: Followed, body: bytes) -> bytes:
-        """Answer STREAM.INFO from a copy, when the leader cannot."""
-        return self._local.describe(followed, body)
-
     async def run(self) -> None:
         """Follow the leader until cancelled."""
         subscription = self._bridge.add_subscription(

@@ -149,7 +149,7 @@ class ReplicaServer(Server):
         ours = self.settings.jetspark
         held = HeldReads(ours.held_reads_max)
         passed = PassedReads(router, bridge, ours.min_last_seq_wait / 1e9, held)
-        reads = Reads(router, bridge, following, passed)
+        reads = Reads(router, bridge, following, passed, local.describe)
         router.relay = ReplicaRelay(
             bridge, reads, guard, self._own_bridges, self._make_own, following.suspect
         )

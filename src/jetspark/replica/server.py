@@ -32,6 +32,7 @@ from jetspark.replica.passing import PassedReads
 from jetspark.replica.read_only import WriteGuard
 from jetspark.replica.reads import Reads
 from jetspark.replica.relay import ReplicaRelay
+from jetspark.replica.state import replica_state
 from jetspark.replica.times import DEFAULT_TIMES, ReplicaTimes
 from jetspark.replica.upstream import connect_remote, remote_options
 from jetspark.server.accounts import Account
@@ -40,6 +41,7 @@ from jetspark.server.client import ClientHandler
 from jetspark.server.config.jetspark import Remote
 from jetspark.server.config.settings import Settings
 from jetspark.server.connection import Connection
+from jetspark.server.monitor.copies_view import ReplicaState
 from jetspark.server.router import Router
 from jetspark.server.server import Server
 from jetspark.version import VERSION
@@ -329,6 +331,21 @@ class ReplicaServer(Server):
         behind = super().flush(router)
         parts = self._parts
         return behind or (parts is not None and parts.bridge.waiting_bytes > BEHIND_BYTES)
+
+    def replica_state(self) -> ReplicaState | None:
+        """Who the leader is, and how far the copies are."""
+        parts = self._parts
+        if parts is None:
+            return None
+        return replica_state(
+            parts.bridge,
+            parts.following,
+            self._leader_info,
+            self.clock.now_ns(),
+            read_only=self.replica.read_only,
+            reads_answered=self.reads_answered,
+            reads_passed=self.reads_passed,
+        )
 
     # For people and tests ----------------------------------------------------------------------
 

@@ -57,6 +57,21 @@ class RemoteUpstream:
         # Why there was no connection, last time.
         self._trouble = ""
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection now."""
+        return self._core is not None and self._core.link.connection is not None
+
+    @property
+    def trouble(self) -> str:
+        """Why there is no connection; empty while there is one, or nothing needed it."""
+        return "" if self.connected else self._trouble
+
+    @property
+    def copies(self) -> int:
+        """How many copies read from there."""
+        return len(self._feeds)
+
     def open(
         self,
         stream: str,

@@ -112,7 +112,9 @@ class ReplicaServer(Server):
         self._times = times
 
         def upstream(remote: Remote, clock: Clock) -> Upstream:
-            return connect_remote(remote, clock, times.copying)
+            connected = connect_remote(remote, clock, times.copying)
+            connected.on_doubt = self._on_doubt
+            return connected
 
         super().__init__(config=settings, mounts=mounts, upstreams=upstream)
         assert self.settings.jetspark.replica is not None
@@ -237,6 +239,11 @@ class ReplicaServer(Server):
         """A client was told of a sequence: it must not read from before it here."""
         if self._parts is not None:
             self._parts.following.note_shown(stream, seq)
+
+    def _on_doubt(self, stream: str) -> None:
+        """A copy may be of a stream that is no more: its advisory may be late, or not for us."""
+        if self._parts is not None:
+            self._parts.following.suspect(stream)
 
     def _on_lost(self, error: Exception) -> None:
         log.warning(

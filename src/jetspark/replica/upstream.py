@@ -56,6 +56,8 @@ class RemoteUpstream:
         self._opening = asyncio.Lock()
         # Why there was no connection, last time.
         self._trouble = ""
+        # Told of a stream that may no longer be the one that was copied.
+        self.on_doubt: Callable[[str], None] = lambda _stream: None
 
     @property
     def connected(self) -> bool:

@@ -60,9 +60,7 @@ def doctor() -> None:
 
 
 # Whether it can be read is found out by reading it, and told with what to do.
-_folder = click.argument(
-    "folder", metavar="DIR", type=click.Path(path_type=Path, readable=False)
-)
+_folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, readable=False))
 _json = click.option("--json", "wants_json", is_flag=True, help="Write JSON, for programs.")
 
 

@@ -79,7 +79,9 @@ def _pid_file(path: str) -> Iterator[None]:
     try:
         Path(path).write_text(f"{os.getpid()}\n")
     except OSError as error:
-        raise OSError(error.errno, f"cannot write the pid file {path}: {error.strerror}") from error
+        raise OSError(
+            error.errno, f"cannot write the pid file {path}: {error.strerror}"
+        ) from error
     try:
         yield
     finally:

@@ -1,6 +1,8 @@
 """A callback that may block: it runs on a thread of its own, a chunk of messages at a time."""
 
 import asyncio
+import contextlib
+import inspect
 import queue
 import threading
 from collections.abc import Callable
@@ -11,6 +13,10 @@ M = TypeVar("M")
 
 Report = Callable[[Exception], None]
 
+_PLAIN: Final = (
+    "the callback is a coroutine function, which a thread cannot run: give a plain function, or "
+    "use the asyncio client"
+)
 # Set on the threads of callbacks. What such a thread asks the loop to do carries it along.
 _CALLING: Final[ContextVar["ThreadCallback[Any] | None"]] = ContextVar("calling", default=None)
 
@@ -24,6 +30,8 @@ class ThreadCallback(Generic[M]):
     """
 
     def __init__(self, callback: Callable[[M], object]) -> None:
+        if inspect.iscoroutinefunction(callback):
+            raise TypeError(_PLAIN)
         self._callback = callback
         self._work: queue.SimpleQueue[_Chunk[M] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -65,11 +73,21 @@ class ThreadCallback(Generic[M]):
             for message in chunk.messages:
                 if self._stopped:
                     break
-                try:
-                    self._callback(message)
-                except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
-                    chunk.loop.call_soon_threadsafe(chunk.report, error)
-            chunk.loop.call_soon_threadsafe(chunk.finish)
+                self._call(message, chunk)
+            chunk.tell(chunk.finish)
+
+    def _call(self, message: M, chunk: "_Chunk[M]") -> None:
+        try:
+            result = self._callback(message)
+            if inspect.iscoroutine(result):
+                result.close()
+                raise TypeError(_PLAIN)
+        except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
+            chunk.tell(chunk.fail, error)
+        except BaseException as error:  # noqa: BLE001 - sys.exit() ends no thread of ours
+            problem = RuntimeError(f"the callback raised {error!r}")
+            problem.__cause__ = error
+            chunk.tell(chunk.fail, problem)
 
 
 class _Chunk(Generic[M]):
@@ -80,6 +98,16 @@ class _Chunk(Generic[M]):
         self.report = report
         self.loop = loop
         self.done: asyncio.Future[None] = loop.create_future()
+
+    def tell(self, function: Callable[..., None], *arguments: object) -> None:
+        """Have the loop call ``function``; a loop that has ended needs to hear nothing."""
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(function, *arguments)
+
+    def fail(self, error: Exception) -> None:
+        """Report what the function raised, unless nobody waits any more."""
+        if not self.done.cancelled():
+            self.report(error)
 
     def finish(self) -> None:
         if not self.done.done():

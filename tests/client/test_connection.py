@@ -51,7 +51,17 @@ async def test_a_server_that_says_nothing_is_given_up_in_time() -> None:
         await reader.read()
 
     async with scripted(silent) as address:
-        with pytest.raises(ConnectFailed, match=r"no answer within connect_timeout=0\.05 s"):
+        with pytest.raises(ConnectFailed, match=r"connect_timeout=0\.05 s: no INFO came"):
+            await connect(address, connect_timeout=0.05)
+
+
+async def test_a_server_that_only_greets_is_given_up_in_time() -> None:
+    async def greets(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(INFO)
+        await reader.read()
+
+    async with scripted(greets) as address:
+        with pytest.raises(ConnectFailed, match="INFO came, and then no PONG"):
             await connect(address, connect_timeout=0.05)
 
 

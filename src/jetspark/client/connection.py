@@ -106,7 +106,8 @@ class Connection(asyncio.BufferedProtocol):
         except TimeoutError as error:
             self._cut()
             raise ConnectFailed(
-                f"no answer within connect_timeout={self._options.connect_timeout} s"
+                f"no answer within connect_timeout={self._options.connect_timeout} s: "
+                f"{self._missing()}"
             ) from error
         except OSError as error:
             self._cut()
@@ -117,6 +118,14 @@ class Connection(asyncio.BufferedProtocol):
         except BaseException:
             self._cut()
             raise
+
+    def _missing(self) -> str:
+        """What a handshake that took too long was waiting for."""
+        if self._transport is None:
+            return "nobody took the connection"
+        if self._greeted.cancelled():  # with the wait for it
+            return "no INFO came; is that a NATS server? One with handshake_first needs tls_first"
+        return "INFO came, and then no PONG"
 
     async def _shake_hands(self) -> ServerInfo:
         options, address = self._options, self._address

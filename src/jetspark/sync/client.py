@@ -93,7 +93,7 @@ class Subscription:
         """Stop: at once, or when ``max_msgs`` messages have arrived since the start.
 
         Messages already pending can still be read; a callback is not called with them any more
-        (``drain`` gives them to it). Does nothing on an ended subscription.
+        (``drain`` gives them to it). Harmless on an ended subscription.
         """
         self._portal.call(self._inner.unsubscribe(max_msgs))
 

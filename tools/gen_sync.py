@@ -104,6 +104,7 @@ SKIP = {
         "deliveries_left",
     },
     "AckFuture": {"on_reply", "renew", "fail", "failed_unseen"},
+    "Consumption": {"is_calling_here", "finish"},
     "Consumer": {"label", "next_subject", "check_exists"},
     "Stream": {"reader"},
     "AtomicBatch": {"add_block"},

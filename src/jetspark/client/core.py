@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, NoReturn, Self
 
-from jetspark.client.callback_tasks import CallbackTasks
+from jetspark.client.callback_tasks import CallbackTasks, is_inside_callback
 from jetspark.client.draining import drain_all, drain_behind
 from jetspark.client.events import Events
 from jetspark.client.frames import add_literal, sub_frame, to_bytes
@@ -63,6 +63,7 @@ class ClientCore:
         self._messages_out = 0
         self.callbacks: Final = CallbackTasks()
         self._draining: asyncio.Task[None] | None = None
+        self.is_draining = False  # readers that make consumers anew stop when theirs has ended
         # Features that must act when the connection changes (consumers ask again, for example).
         self.down_listeners: Final[set[Callable[[], None]]] = set()
         self.up_listeners: Final[set[Callable[[], None]]] = set()
@@ -233,7 +234,7 @@ class ClientCore:
         self._receiver.sinks[sid] = subscription.sink
         self._subscriptions[sid] = subscription
         if subscription.callback_task is not None:
-            self.callbacks.add(subscription.callback_task, callback)
+            self.callbacks.add(subscription.callback_task, subscription.callback)
         self.send_frame(sub_frame(subject, queue, sid))
         return subscription
 
@@ -274,13 +275,14 @@ class ClientCore:
         seconds = self.seconds(timeout)
         if self._closed is not None:
             raise self._closed_error()
-        if self.callbacks.is_here:
+        if is_inside_callback():
             # A callback cannot wait for its own end: everything follows when it is done, in a
             # task that is not taken for that callback (its context is not inherited).
             self._draining = self._loop.create_task(
                 drain_behind(self, seconds), context=contextvars.Context()
             )
             return
+        self.is_draining = True
         try:
             await drain_all(self, list(self._subscriptions.values()), self.callbacks, seconds)
         finally:

@@ -218,6 +218,9 @@ class OrderedReader:
         against making the consumer anew.
         """
         while not self._stopped.is_set():
+            if self._source is None and self._api.core.is_draining:
+                await self.stop()  # what has arrived was all
+                break
             try:
                 if self._source is None:
                     await self.start()

@@ -203,6 +203,62 @@ async def test_a_failed_deletion_after_drain_goes_to_the_error_callback(
         assert [type(error) for error in errors] == [ConsumerNotFound, ConsumerNotFound]
 
 
+async def test_a_drained_subscription_waits_for_its_reader(client: Connect, name: str) -> None:
+    """What the reader took over in one go and has not looked at yet counts as well."""
+    errors: list[Exception] = []
+    async with client(error_callback=errors.append) as nc, asyncio.timeout(10):
+        js = nc.jetstream()
+        stream = await filled(js, name, 20)
+        subscription = await js.subscribe(f"{name}.a")
+        while subscription.pending_msgs < 20:
+            await asyncio.sleep(0)
+        seen = await numbers(subscription, 5)
+        draining = asyncio.ensure_future(subscription.drain())
+        await nc.flush()
+        assert len(await names(stream)) == 1
+
+        async for message in subscription:
+            seen.append(int(message.data))
+        await draining
+        assert seen == list(range(1, 21))
+        assert await names(stream) == []
+
+
+async def test_a_drain_that_nobody_reads_for_says_so(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await filled(js, name, 20)
+        subscription = await js.subscribe(f"{name}.a")
+        while subscription.pending_msgs < 20:
+            await asyncio.sleep(0)
+        await numbers(subscription, 5)
+
+        with pytest.raises(RequestTimeout, match=r"15 messages were not taken within 0\.1 s"):
+            await subscription.drain(timeout=0.1)
+        assert await names(stream) == []
+
+
+async def test_a_drained_client_waits_for_iterations(client: Connect, name: str) -> None:
+    async with client() as nc, client() as other, asyncio.timeout(10):
+        stream = await filled(nc.jetstream(), name, 200)
+        config = ConsumerConfig(durable_name="d", ack_policy=AckPolicy.EXPLICIT)
+        await stream.create_consumer(config)
+        consumer = await (await other.jetstream().stream(name)).consumer("d")
+        seen: list[int] = []
+        drained: asyncio.Future[None] | None = None
+        async for message in consumer.messages():
+            message.ack()
+            seen.append(int(message.data))
+            drained = drained or asyncio.ensure_future(other.drain())
+            await asyncio.sleep(0)
+        assert drained is not None
+        await drained
+
+        assert seen == list(range(1, len(seen) + 1))
+        assert len(seen) > 100
+        assert (await (await stream.consumer("d")).info()).ack_floor.stream_seq == len(seen)
+
+
 async def test_draining_the_connection_deletes_too(client: Connect, name: str) -> None:
     async with client() as nc, client() as other:
         stream = await filled(nc.jetstream(), name, 1)

@@ -5,11 +5,12 @@ Two shapes: 9 tokens, ``$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<co
 the eleventh are for routing.
 """
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
+from jetspark.client.jetstream.moment import from_nanoseconds
 from jetspark.errors import NotJetStreamMessage
 
 _V1_TOKENS: Final = 9
@@ -40,8 +41,7 @@ class MessageMetadata(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def time(self) -> datetime:
         """``time_ns``, when the stream took the message, as UTC, cut to microseconds."""
-        seconds, rest = divmod(self.time_ns, 1_000_000_000)
-        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+        return from_nanoseconds(self.time_ns)
 
 
 def parse_ack_subject(reply: str) -> MessageMetadata:

@@ -87,15 +87,11 @@ def parse_ack_subject(reply: str) -> MessageMetadata:
 def delivery_numbers(reply: str) -> DeliveryNumbers:
     """Stream sequence, consumer sequence, time in ns and pending: what readers need at once."""
     tokens = reply.split(".")
-    first = 5 if len(tokens) == _V1_TOKENS else 7
-    try:
-        stream_seq, consumer_seq = int(tokens[first]), int(tokens[first + 1])
-        time_ns, pending = int(tokens[first + 2]), int(tokens[first + 3])
-    except (ValueError, IndexError):
+    count = len(tokens)
+    numbers = tokens[4:] if count == _V1_TOKENS else tokens[6:_V2_TOKENS]
+    text = "".join(numbers)
+    known = text.isdecimal() and text.isascii() and count >= _V1_TOKENS and count != _V1_TOKENS + 1
+    if not known or "" in numbers or tokens[0] != "$JS" or tokens[1] != "ACK":
         parse_ack_subject(reply)  # raises, and says why
-        raise
-    if tokens[0] != "$JS" or tokens[1] != "ACK" or len(tokens) == _V1_TOKENS + 1:
-        parse_ack_subject(reply)  # raises
-    if stream_seq < 0 or consumer_seq < 0 or time_ns < 0 or pending < 0:
-        parse_ack_subject(reply)  # raises: a number has no sign
-    return stream_seq, consumer_seq, time_ns, pending
+    _, stream_seq, consumer_seq, time_ns, pending = numbers
+    return int(stream_seq), int(consumer_seq), int(time_ns), int(pending)

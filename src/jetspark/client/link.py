@@ -69,7 +69,7 @@ class Link:
         self._dialling: Connection | None = None
         self._closed: Exception | None = None
         self._search: asyncio.Task[None] | None = None
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: set[asyncio.Future[None]] = set()
         self._lame_duck = False
         self._backoff = self._new_backoff()
         self.reconnects = 0
@@ -110,8 +110,11 @@ class Link:
             if self._closed is not None:
                 raise ConnectionClosed(str(self._closed))
             waiter: asyncio.Future[None] = self._loop.create_future()
-            self._waiters.append(waiter)
-            await waiter
+            self._waiters.add(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiters.discard(waiter)
         await self._connection.ping()
 
     async def close(self, reason: Exception) -> None:
@@ -150,6 +153,7 @@ class Link:
         self._connection = None
         self.outgoing.detach()
         if not self._options.allow_reconnect:
+            self._events.disconnected(error)
             self._give_up(error)
             return
         address = connection.address
@@ -249,7 +253,6 @@ class Link:
         return connection
 
     def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
+        for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)

@@ -89,6 +89,14 @@ class Link:
         """The servers that may be tried."""
         return self._pool
 
+    def check_loop(self) -> None:
+        """Refuse to be used on another event loop: nothing would ever wake who waits there."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError(
+                "this client belongs to another event loop: use it on the loop that connected it "
+                "(publish alone may be called from other threads), or use jetspark.sync"
+            )
+
     async def open(self) -> None:
         """Connect to the first server of the pool that accepts.
 

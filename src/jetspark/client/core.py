@@ -174,7 +174,8 @@ class ClientCore:
             return await sink.future
         except TimeoutError:
             target = subject.decode("utf-8", "replace")
-            raise RequestTimeout(f"no reply on {target!r} within {seconds} s") from None
+            passed = round(seconds, 3)  # what was left of a deadline has many digits
+            raise RequestTimeout(f"no reply on {target!r} within {passed} s") from None
         finally:
             if sink.future.cancelled():
                 self._mux.discard(sink)

@@ -260,6 +260,8 @@ class Consumer:
 
     async def explain(self, seq: int = 0, *, timeout: float | None = None) -> Explanation:
         """Why the message ``seq`` (0: the next one) is not delivered, in a word and a sentence."""
+        if seq < 0:
+            raise ValueError(f"seq={seq}: expected a sequence, or 0 for the next message")
         info = await self.info(timeout=timeout)
         stream = await self._api.call(
             f"STREAM.INFO.{self._stream}", StreamInfoRequest(), STREAM_INFO, timeout=timeout

@@ -26,6 +26,7 @@ from jetspark.errors import (
 )
 from jetspark.errors.codes import ErrCode
 
+BACKING_STORE: Final = "JetStream"  # ADR-8, "Status"
 PUT_MANY_WINDOW: Final = 1000  # acks on their way in put_many
 # Header pairs of the two kinds of deletion (ADR-8, "Deleting Values", "Purging a key").
 _MARKS: Final = {
@@ -217,7 +218,8 @@ class JetStreamBackend:
             values=self._info.state.messages,
             bytes=self._info.state.bytes,
             config=from_stream_config(self._info.config),
-            stream_info=self._info,
+            backing_store=BACKING_STORE,
+            info=self._info,
         )
 
     async def destroy(self, *, timeout: float | None) -> None:

@@ -76,10 +76,17 @@ class TypedKeyValue(Generic[T]):
         )
 
     async def get_many(
-        self, keys: Sequence[str], *, timeout: float | None = None
+        self,
+        keys: Sequence[str],
+        *,
+        at_revision: int = 0,
+        min_last_revision: int = 0,
+        timeout: float | None = None,
     ) -> dict[str, TypedEntry[T]]:
-        """The latest values of many keys, all as of one moment."""
-        found = await self._bucket.get_many(keys, timeout=timeout)
+        """The latest values of many keys, all as of one moment; see ``KeyValue.get_many``."""
+        found = await self._bucket.get_many(
+            keys, at_revision=at_revision, min_last_revision=min_last_revision, timeout=timeout
+        )
         return {key: self.decode(entry) for key, entry in found.items()}
 
     async def put(
@@ -115,9 +122,9 @@ class TypedKeyValue(Generic[T]):
 
     async def delete(
         self, key: str, *, last: int | None = None, timeout: float | None = None
-    ) -> None:
-        """Delete ``key`` (wildcards allowed), keeping its history."""
-        await self._bucket.delete(key, last=last, timeout=timeout)
+    ) -> int:
+        """Delete ``key`` (wildcards allowed), keeping its history; the marker's revision."""
+        return await self._bucket.delete(key, last=last, timeout=timeout)
 
     async def purge(
         self,
@@ -126,28 +133,40 @@ class TypedKeyValue(Generic[T]):
         last: int | None = None,
         ttl: TimeToLive = None,
         timeout: float | None = None,
-    ) -> None:
-        """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``."""
-        await self._bucket.purge(key, last=last, ttl=ttl, timeout=timeout)
+    ) -> int:
+        """Delete ``key`` (wildcards allowed) with its history; the revision of the marker."""
+        return await self._bucket.purge(key, last=last, ttl=ttl, timeout=timeout)
 
-    async def history(self, key: str, *, timeout: float | None = None) -> list[TypedEntry[T]]:
+    async def history(
+        self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
+    ) -> list[TypedEntry[T]]:
         """All entries of ``key`` that the bucket still has, oldest first."""
-        return [self.decode(entry) for entry in await self._bucket.history(key, timeout=timeout)]
+        found = await self._bucket.history(
+            key, min_last_revision=min_last_revision, timeout=timeout
+        )
+        return [self.decode(entry) for entry in found]
 
-    def keys(self, *filters: str, timeout: float | None = None) -> Pager[str]:
+    def keys(
+        self, *filters: str, min_last_revision: int = 0, timeout: float | None = None
+    ) -> Pager[str]:
         """Iterate over the keys that have a value, all or those that match."""
-        return self._bucket.keys(*filters, timeout=timeout)
+        return self._bucket.keys(*filters, min_last_revision=min_last_revision, timeout=timeout)
 
     def snapshot(
         self,
         *filters: str,
         at_revision: int = 0,
         at_time: datetime | int | None = None,
+        min_last_revision: int = 0,
         timeout: float | None = None,
     ) -> Pager[TypedEntry[T]]:
         """Iterate over the values of all keys (or those that match) as of one moment."""
         entries = self._bucket.snapshot(
-            *filters, at_revision=at_revision, at_time=at_time, timeout=timeout
+            *filters,
+            at_revision=at_revision,
+            at_time=at_time,
+            min_last_revision=min_last_revision,
+            timeout=timeout,
         )
         return Pager(self._decoded(entries))
 
@@ -158,6 +177,7 @@ class TypedKeyValue(Generic[T]):
         ignore_deletes: bool = False,
         updates_only: bool = False,
         resume_from: int = 0,
+        min_last_revision: int = 0,
         timeout: float | None = None,
     ) -> "TypedWatcher[T]":
         """Follow keys: first their latest values, then None, then every change."""
@@ -167,6 +187,7 @@ class TypedKeyValue(Generic[T]):
             ignore_deletes=ignore_deletes,
             updates_only=updates_only,
             resume_from=resume_from,
+            min_last_revision=min_last_revision,
             timeout=timeout,
         )
         return TypedWatcher(watcher, self.decode)
@@ -184,7 +205,7 @@ class TypedKeyValue(Generic[T]):
         except msgspec.MsgspecError as error:
             raise CodecFailed(
                 f"key {entry.key!r} of bucket {entry.bucket!r} does not hold a "
-                f"{self._kind.__name__}: {error}"
+                f"{getattr(self._kind, '__name__', self._kind)}: {error}"
             ) from error
 
     async def _decoded(self, entries: Pager[Entry]) -> AsyncGenerator[list[TypedEntry[T]], None]:

@@ -395,7 +395,7 @@ class TypedWatcher(Generic[T]):
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> TypedEntry[T] | None:
+    def __next__(self) -> TypedEntry[T | None] | None:
         return next(self._items)
 
     def stop(self) -> None:
@@ -499,7 +499,7 @@ class TypedKeyValue(Generic[T]):
 
     def history(
         self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
-    ) -> list[TypedEntry[T]]:
+    ) -> list[TypedEntry[T | None]]:
         """All entries of ``key`` that the bucket still has, oldest first."""
         return self._portal.call(
             self._inner.history(key, min_last_revision=min_last_revision, timeout=timeout)
@@ -565,7 +565,7 @@ class TypedKeyValue(Generic[T]):
         """The JSON of a value."""
         return self._inner.encode(value)
 
-    def decode(self, entry: Entry) -> TypedEntry[T]:
+    def decode(self, entry: Entry) -> TypedEntry[T | None]:
         """Decode the value of an entry, such as one of a watch."""
         return self._inner.decode(entry)
 

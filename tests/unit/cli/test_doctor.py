@@ -218,7 +218,7 @@ def test_a_store_in_use_is_refused(store: Store) -> None:
 
     for result in results:
         assert result.exit_code == 2
-        assert "is used by another jetspark server; stop it" in result.stderr
+        assert "is used by a jetspark server: stop that first" in result.stderr
 
 
 def test_a_stream_that_cannot_be_opened_does_not_hide_the_others(store: Store) -> None:
@@ -229,6 +229,16 @@ def test_a_stream_that_cannot_be_opened_does_not_hide_the_others(store: Store) -
     assert result.exit_code == 2
     assert "OTHER" in result.output
     assert "nobody can say which stream" in " ".join(result.output.split())
+
+
+def test_names_are_whole_on_a_narrow_screen(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    result = run("check", store.folder)
+
+    assert result.exit_code == 0
+    assert "ORDERS: " in result.output
+    assert "OTHER: " in result.output
+    assert "\N{HORIZONTAL ELLIPSIS}" not in result.output
 
 
 def test_an_empty_store_is_healthy(tmp_path: Path) -> None:

@@ -70,10 +70,19 @@ class KeyValue(CoordinationCalls):
         (ADR-53). Raises KeyNotFound when there is no value, or it was deleted, and
         MinLastSequence when the revision was not reached in time.
         """
-        entry = await self._find(key, revision, min_last_revision, timeout)
-        if entry is None or not entry.is_put:
-            raise KeyNotFound(self.bucket, key, 0 if entry is None else entry.revision)
-        return entry
+        if revision < 0 or min_last_revision < 0:
+            raise ValueError(
+                f"revision={revision}, min_last_revision={min_last_revision}: revisions start at 1"
+            )
+        stored = await self._backend.get(
+            self._coding.key(key),
+            revision=revision,
+            min_last_revision=min_last_revision,
+            timeout=timeout,
+        )
+        if stored is None or stored.operation is not Operation.PUT:
+            raise KeyNotFound(self.bucket, key, 0 if stored is None else stored.revision)
+        return self._coding.entry(stored)
 
     async def get_many(
         self,
@@ -327,21 +336,6 @@ class KeyValue(CoordinationCalls):
         await self.close()
 
     # Private parts.
-
-    async def _find(
-        self, key: str, revision: int, min_last_revision: int, timeout: float | None
-    ) -> Entry | None:
-        if revision < 0 or min_last_revision < 0:
-            raise ValueError(
-                f"revision={revision}, min_last_revision={min_last_revision}: revisions start at 1"
-            )
-        stored = await self._backend.get(
-            self._coding.key(key),
-            revision=revision,
-            min_last_revision=min_last_revision,
-            timeout=timeout,
-        )
-        return None if stored is None else self._coding.entry(stored)
 
     async def _write(
         self,

@@ -28,10 +28,6 @@ class MemoryBackend:
     def bucket(self) -> str:
         return "memory"
 
-    @property
-    def transactions(self) -> bool:
-        return True
-
     def seconds(self, timeout: float | None) -> float:
         return 5.0 if timeout is None else timeout
 

@@ -53,11 +53,6 @@ class JetStreamBackend:
         """The name of the bucket."""
         return self._bucket
 
-    @property
-    def transactions(self) -> bool:
-        """Whether the stream takes atomic batches."""
-        return self._info.config.allow_atomic
-
     def seconds(self, timeout: float | None) -> float:
         """The timeout of a call: its own, or the default of the JetStream handle."""
         return self._api.seconds(timeout)
@@ -166,7 +161,7 @@ class JetStreamBackend:
         timeout: float | None,
     ) -> list[int]:
         """Publish as one atomic batch (ADR-50)."""
-        if not self.transactions:
+        if not self._info.config.allow_atomic:
             raise NotSupported(
                 f"bucket {self._bucket!r} does not take transactions: its stream lacks "
                 "allow_atomic; switch it on with js.update_key_value(config), or "

@@ -5,8 +5,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import msgspec
 import pytest
 
+from jetspark.api.stream import StreamSource
 from jetspark.client import Client, JetStream, KeyValue, KeyValueConfig
 from jetspark.errors import (
     BucketNotFound,
@@ -137,3 +139,29 @@ async def test_watches_that_were_given_up_leave_no_consumer(client: Connect, nam
                 await asyncio.sleep(0.01)
 
         assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_transaction_over_a_mirror_is_made_at_its_origin(
+    client: Connect, name: str
+) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        origin = await made(js, name)
+        mirror = await made(js, f"{name}-near", mirror=StreamSource(name=name))
+        async with mirror.transaction() as tx:
+            tx.create("a", b"1")
+            tx.create("b", b"2")
+
+        assert sorted(await origin.get_many(["a", "b"])) == ["a", "b"]
+        assert tx.revisions == {"a": 1, "b": 2}
+        stream = (await js.stream(f"KV_{name}")).config
+        await js.update_stream(msgspec.structs.replace(stream, allow_atomic=False))
+        with pytest.raises(NotSupported, match=f"'KV_{name}' lacks allow_atomic"):
+            await put_one(mirror)
+        with pytest.raises(NotSupported, match=f"'KV_{name}' lacks allow_atomic"):
+            await put_one(await js.key_value(name))
+
+
+async def put_one(kv: KeyValue) -> None:
+    async with kv.transaction() as tx:
+        tx.put("a", b"")

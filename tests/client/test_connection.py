@@ -223,7 +223,7 @@ async def test_publishing_faster_than_the_server_reads_raises_and_recovers() -> 
             for _ in range(1000):
                 nc.publish("a", bytes(1 << 16))
 
-        with pytest.raises(BufferFull, match=r"await flush\(\) from time to time"):
+        with pytest.raises(BufferFull, match=r"wait for flush\(\) from time to time"):
             flood()
         assert nc.stats.write_pending_bytes >= 3 << 20
         read_on.set()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
-from tests.integration.replicas import ask, copied, replica_of, until
+from tests.client.servers import ServerProcess
+from tests.integration.replicas import FAST, ask, copied, replica_of, until
 
 import jetspark
 from jetspark.api.enums import Retention
@@ -241,3 +244,37 @@ async def test_wrong_use_is_refused_before_anything_is_started(tmp_path: Path) -
     file.write_text("accounts { A { users [{user: a, password: a}] } }\n")
     with pytest.raises(ConfigRefused, match="account A has no JetStream"):
         await ReplicaServer("nats://127.0.0.1:1", config=file, port=-1, store_dir=tmp_path).start()
+
+
+@pytest.mark.parametrize("kind", ["jetspark", "nats-server"])
+async def test_a_stream_made_anew_is_noticed_without_advisories(kind: str, tmp_path: Path) -> None:
+    """The consumer of the copy ends with its stream, which is heard of at once."""
+    config = tmp_path / "leader.conf"
+    config.write_text(
+        "authorization { users: [{user: u, password: p, permissions: "
+        '{publish: ">", subscribe: {deny: "$JS.EVENT.>"}}}] }'
+    )
+    seldom = msgspec.structs.replace(FAST, poll=600.0)
+    leader = ServerProcess(kind, tmp_path, "-js", "-c", str(config))
+    url = leader.url.replace("//", "//u:p@")
+    try:
+        async with await jetspark.connect(url) as at_leader:
+            js = at_leader.jetstream()
+            kv = await js.create_key_value(KeyValueConfig(bucket="cfg"))
+            for _ in range(3):
+                await kv.put("k", b"old")
+            async with (
+                ReplicaServer(url, streams=["KV_*"], times=seldom) as replica,
+                await jetspark.connect(replica.client_url) as at_replica,
+            ):
+                await copied(replica, "KV_cfg", 3)
+                near = await at_replica.jetstream().key_value("cfg")
+                await js.delete_key_value("cfg")
+                kv = await js.create_key_value(KeyValueConfig(bucket="cfg"))
+                last = await kv.put("k", b"new")
+
+                async with asyncio.timeout(5):
+                    while (await near.get("k", min_last_revision=last)).value != b"new":
+                        await asyncio.sleep(0.01)
+    finally:
+        leader.kill()

@@ -29,9 +29,9 @@ from jetspark.server.config import (
     from_command_line,
 )
 from jetspark.server.lame_duck import quack
-from jetspark.server.remotes import UpstreamFactory
 from jetspark.server.server import Server
 from jetspark.server.start_errors import in_words
+from jetspark.upstreams import connect_upstream
 from jetspark.version import COMPILED, NATS_VERSION, VERSION
 
 # Interpreted, the lock changes hands only every 5 ms by default; acks would wait for that.
@@ -146,19 +146,10 @@ async def _serve(settings: Settings, flags: tuple[str, ...]) -> None:
 def _server(settings: Settings) -> Server:
     """The server that was asked for: a replica of another, or one that has streams itself."""
     if settings.jetspark.replica is None:
-        return Server(config=settings, upstreams=_upstreams(settings))
+        return Server(config=settings, upstreams=connect_upstream)
     from jetspark.replica import ReplicaServer
 
     return ReplicaServer(config=settings)
-
-
-def _upstreams(settings: Settings) -> UpstreamFactory | None:
-    """What connects to remotes; loaded only where there are some."""
-    if not settings.jetspark.remotes:
-        return None
-    from jetspark.replica import connect_remote
-
-    return connect_remote
 
 
 def _on_signals(server: Server, stop: asyncio.Event, flags: tuple[str, ...]) -> None:

@@ -26,6 +26,7 @@ from jetspark.client.jetstream.kv.typed import TypedEntry, TypedKeyValue, TypedW
 from jetspark.client.jetstream.kv.watch import KeyWatcher
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectLink, ObjectStoreStatus
+from jetspark.client.jetstream.objects.orphans import OrphansPurged
 from jetspark.client.jetstream.objects.reading import ObjectReader
 from jetspark.client.jetstream.objects.store import ObjectStore
 from jetspark.client.jetstream.objects.watching import ObjectWatcher
@@ -87,6 +88,7 @@ __all__ = [
     "ObjectWatcher",
     "Operation",
     "OrderedConsumer",
+    "OrphansPurged",
     "Pager",
     "PathKeys",
     "PullGroup",

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
+from jetspark.client.callback_tasks import callback_cancelled, is_calling, is_cancelled_here
 from jetspark.client.thread_callback import Report, ThreadCallback
 from jetspark.errors import Error
 
@@ -29,14 +30,17 @@ class ChunkCallback(Generic[M]):
         report: Report,
     ) -> None:
         self._next_chunk = next_chunk
+        self._callback = callback
         self._report = report
         self._task = asyncio.get_running_loop().create_task(
             self._run(callback), name="jetspark watch callback"
         )
 
     async def wait(self) -> None:
-        """Wait until the callback had its last item; not from inside of it."""
-        if asyncio.current_task() is not self._task:
+        """Wait until the callback had its last item; returns at once from inside of it."""
+        if isinstance(self._callback, ThreadCallback):
+            self._callback.stop()
+        if not is_calling(self._task, self._callback):
             await asyncio.wait([self._task])
 
     async def _run(self, callback: ItemCallback[M]) -> None:
@@ -60,5 +64,9 @@ class ChunkCallback(Generic[M]):
             result = callback(item)
             if result is not None and inspect.isawaitable(result):
                 await result
+        except asyncio.CancelledError as error:
+            if is_cancelled_here():
+                raise
+            self._report(callback_cancelled("watch", error))
         except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
             self._report(error)

@@ -8,7 +8,6 @@ to the client's output -> gone.
 """
 
 import asyncio
-import logging
 import ssl
 from collections import deque
 from typing import Final, Protocol, cast
@@ -34,8 +33,6 @@ from jetspark.protocol.limits import (
 READ_BUFFER_SIZE: Final = 256 * 1024  # speed.md 6: no clear gain above, a loss from 1 MiB on
 WRITE_HIGH_WATER: Final = 1024 * 1024  # the transport asks us to pause above this
 CLOSE_TIMEOUT: Final = 2.0  # seconds that the last bytes may take before the socket is cut
-
-logger = logging.getLogger("jetspark.client")
 
 
 class ConnectionOwner(Protocol):
@@ -121,7 +118,7 @@ class Connection(asyncio.BufferedProtocol):
     async def _shake_hands(self) -> ServerInfo:
         options, address = self._options, self._address
         context = tls_context(options.tls)
-        if context is None and address.tls:
+        if context is None and (address.tls or options.tls_first):
             context = ssl.create_default_context()
         hostname = options.tls_hostname or address.tls_name or address.host
         if address.websocket:
@@ -139,9 +136,10 @@ class Connection(asyncio.BufferedProtocol):
         plain = early is None and not address.websocket
         if plain and (context is not None or self._info.tls_required):
             await self._start_tls(context or ssl.create_default_context(), hostname)
+        connect_line = self._owner.connect_line(self._info, address)
         first_pong: asyncio.Future[None] = self._loop.create_future()
         self._pongs.append(first_pong)
-        self._write(self._owner.connect_line(self._info, address) + PING)
+        self._write(connect_line + PING)
         await first_pong
         if self._error is not None:
             raise self._error

@@ -8,7 +8,7 @@ import asyncio
 import random
 from typing import Final, Protocol
 
-from jetspark.client.auth import connect_options
+from jetspark.client.auth import connect_options, refusal
 from jetspark.client.connection import Connection
 from jetspark.client.events import Events
 from jetspark.client.options import ClientOptions
@@ -16,6 +16,7 @@ from jetspark.client.outgoing import Outgoing
 from jetspark.client.receive import Receiver
 from jetspark.client.server_errors import connect_failure
 from jetspark.client.server_pool import Backoff, ServerAddress, ServerPool
+from jetspark.clock import SystemClock
 from jetspark.errors import AuthorizationFailed, ConnectFailed, ConnectionClosed, Error
 from jetspark.protocol.encoder import encode_connect
 from jetspark.protocol.handshake import ServerInfo
@@ -209,6 +210,10 @@ class Link:
             self._dialling = connection
             try:
                 info = await connection.open()
+            except AuthorizationFailed as error:
+                now = SystemClock().now_ns()
+                self._pool.refused(address, refusal(error, self._options, address, now))
+                continue
             except Error as error:
                 self._pool.refused(address, error)
                 continue

@@ -76,6 +76,8 @@ class Following:
         # copy answers again.
         self.suspects: dict[str, int] = {}
         self._looks = 0
+        # When the leader last told of its streams; 0: never.
+        self.heard_ns = 0
 
     def find(self, name: str) -> Followed | None:
         """A copied stream whose copy may be asked."""
@@ -119,10 +121,6 @@ class Following:
             followed.reads = name not in self._no_reads
             followed.whole = WHOLE_KEY in metadata
             self.streams[name] = followed
-
-    def describe(self, followed: Followed, body: bytes) -> bytes:
-        """Answer STREAM.INFO from a copy, when the leader cannot."""
-        return self._local.describe(followed, body)
 
     async def run(self) -> None:
         """Follow the leader until cancelled."""
@@ -190,6 +188,7 @@ class Following:
         shown = {name: followed.shown for name, followed in self.streams.items()}
         try:
             infos = [info async for page in stream_pages(self._api, "", None) for info in page]
+            self.heard_ns = self._local.clock.now_ns()
             for info in self._take(infos):
                 self._forget_invented(info, shown.get(info.config.name, 0))
                 await self._follow_deletions(info)

@@ -41,6 +41,7 @@ from jetspark.units import Nanoseconds, seconds
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from jetspark.server.monitor.copies_view import ReplicaState
     from jetspark.server.monitoring import Monitor
 
 log = logging.getLogger("jetspark.server")
@@ -84,7 +85,7 @@ class Server:
             ours=ours,
         )
         self.clock = SystemClock()
-        self._remotes = Remotes(self.settings.jetspark.remotes, upstreams, self.clock)
+        self.remotes = Remotes(self.settings.jetspark.remotes, upstreams, self.clock)
         self.pending = Pending()
         self.connections: set[Connection] = set()
         self.read_buffer = memoryview(bytearray(READ_BUFFER))
@@ -142,6 +143,10 @@ class Server:
         scheme = "tls" if self.tls is not None else "nats"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
 
+    def replica_state(self) -> "ReplicaState | None":
+        """Of what it is a read replica, and how far: nothing, unless it is more than this one."""
+        return None
+
     # Life --------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -153,7 +158,7 @@ class Server:
             granted = self._granted()
             accounts = [(self.accounts[name], granted[name]) for name in granted]
             name = self.server_name
-            self.runtime = JetStreamRuntime(self.settings, self.clock, name, self._remotes)
+            self.runtime = JetStreamRuntime(self.settings, self.clock, name, self.remotes)
             self.runtime.open(accounts, self.flush)
         try:
             await self.before_listening()
@@ -216,7 +221,7 @@ class Server:
         """Stop listening, put everything staged on disk, say goodbye, close the store."""
         self.stop_listening()
         self.keepalive.stop()
-        await self._remotes.close()
+        await self.remotes.close()
         if self.runtime is not None:
             await self.runtime.settle()
         if self._monitor is not None:

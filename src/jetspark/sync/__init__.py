@@ -19,6 +19,7 @@ from jetspark.client.jetstream.kv.members import MemberChange
 from jetspark.client.jetstream.kv.typed import TypedEntry
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectLink, ObjectStoreStatus
+from jetspark.client.jetstream.objects.orphans import OrphansPurged
 from jetspark.client.jetstream.publish import Expect
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
@@ -102,6 +103,7 @@ __all__ = [
     "ObjectWatcher",
     "Operation",
     "OrderedConsumer",
+    "OrphansPurged",
     "PathKeys",
     "PullGroup",
     "PullSubscription",

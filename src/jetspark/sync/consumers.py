@@ -170,11 +170,17 @@ class Consumption:
         return self._inner.is_closed
 
     def stop(self) -> None:
-        """End now: after the message that the callback has; buffered ones are given up."""
+        """End now: after the message that the callback has; buffered ones are given up.
+
+        The callback may call it too; it then returns without waiting.
+        """
         self._portal.call(self._inner.stop())
 
     def drain(self, *, timeout: float | None = None) -> None:
-        """Ask for nothing more and wait until the callback had all that has arrived."""
+        """Ask for nothing more and wait until the callback had all that has arrived.
+
+        The callback may call it too; it then returns without waiting.
+        """
         self._portal.call(self._inner.drain(timeout=timeout))
 
     def wait(self) -> None:
@@ -429,14 +435,18 @@ class PushSubscription:
         )
 
     def unsubscribe(self, *, timeout: float | None = None) -> None:
-        """Stop now; a consumer that the library made is deleted, and failing to is raised."""
+        """Stop now; a consumer that the library made is deleted, and failing to is raised.
+
+        A callback gets nothing more; what else has arrived can still be read.
+        """
         self._portal.call(self._inner.unsubscribe(timeout=timeout))
 
     def drain(self, *, timeout: float | None = None) -> None:
         """Stop, wait until what has arrived was taken, then delete what the library made.
 
         Raises RequestTimeout when the reader has not taken everything within ``timeout``. An
-        error of the deletion goes to the error callback.
+        error of the deletion goes to the error callback. The callback may call it too; it then
+        returns at once, and everything else follows when the callback is done.
         """
         self._portal.call(self._inner.drain(timeout=timeout))
 

@@ -42,6 +42,9 @@ class KeyWatcher:
     None says that everything that was there when the watch began has been seen; it always comes,
     at once when there is nothing. Made by ``KeyValue.watch``; end it with ``stop`` or
     ``async with``. A watch with a callback is not iterated over.
+
+    What the codecs of the handle cannot decode raises CodecFailed (with a callback, the error
+    callback is told); the iteration goes on behind it.
     """
 
     def __init__(self, portal: Portal, inner: _KeyWatcher) -> None:
@@ -171,7 +174,8 @@ class Lock:
     def acquire(self, *, timeout: float | None = None) -> int:
         """Wait until the lock is ours; returns the fencing token.
 
-        Raises RequestTimeout after ``timeout`` seconds (None: waits as long as it takes).
+        Raises RequestTimeout after ``timeout`` seconds (None: waits as long as it takes, also for
+        a server that is away).
         """
         return self._portal.call(self._inner.acquire(timeout=timeout))
 
@@ -589,7 +593,8 @@ class KeyValue:
     ) -> dict[str, Entry]:
         """The latest values of many keys, all as of one moment; keys without value are left out.
 
-        The moment is now, or ``at_revision`` if the bucket's history reaches back to it.
+        The moment is now, or ``at_revision`` if the bucket's history reaches back to it;
+        MinLastSequence when the bucket did not come so far.
         """
         return self._portal.call(
             self._inner.get_many(
@@ -608,7 +613,8 @@ class KeyValue:
         """Iterate over the values of all keys (or those that match) as of one moment.
 
         Now, or ``at_revision``, or ``at_time`` (a datetime with a time zone, or ns since 1970),
-        if the bucket's history reaches back to it.
+        if the bucket's history reaches back to it. MinLastSequence when the bucket did not come
+        so far as ``at_revision``.
         """
         return self._portal.items(
             self._portal.run(

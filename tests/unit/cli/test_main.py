@@ -74,3 +74,16 @@ def test_help_does_not_load_what_it_does_not_need() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout == "[]\n"
+
+
+def test_serve_does_not_load_the_client_before_a_remote_is_wanted() -> None:
+    """Most servers have no remotes, and the client costs every start its loading."""
+    code = (
+        "import sys\n"
+        "import jetspark.cli.serve\n"
+        "heavy = ('jetspark.client', 'jetspark.replica', 'starlette')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"

@@ -10,15 +10,13 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Final
 
-import msgspec
-
 from jetspark.api.base import Timestamp, encode_request
 from jetspark.api.message import MsgGetRequest
 from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
-from jetspark.client.jetstream.direct_get import StreamReader, behind
+from jetspark.client.jetstream.direct_get import StreamReader, behind, too_old
 from jetspark.client.jetstream.last_by_consumer import LastByConsumer
 from jetspark.client.jetstream.pages import Page
-from jetspark.client.jetstream.scan import NO_END, Copies, ScanChunk, take
+from jetspark.client.jetstream.scan import NO_END, Copies, ScanChunk, check_filter, take
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.stored_pages import to_chunk, to_messages
 from jetspark.errors import (
@@ -216,9 +214,7 @@ class LastMany:
         text = page.status_text.decode("utf-8", "replace")
         if page.status == TIMEOUT and text == "Empty Request":
             # A server that does not know the field sees an empty request.
-            return NotSupported(
-                "this server does not know multi_last direct gets: nats-server 2.11 or later does"
-            )
+            return too_old(self._reader.api, "multi_last direct gets")
         return status_error(page.status, text)
 
     async def _fix_point(self) -> None:
@@ -343,4 +339,6 @@ def check_last_many(
         )
     if up_to_seq and up_to_time is not None:
         raise ValueError("up_to_seq and up_to_time exclude each other: both name a point in time")
-    return tuple(msgspec.convert(filters, list[str]))
+    for text in filters:
+        check_filter(text)
+    return tuple(filters)

@@ -172,10 +172,16 @@ class MemoryWatch:
 
     async def next_chunk(self, count: int) -> list[Stored]:
         del count
-        if self.initial_done:
-            await self._backend.wait(self._at)
-        entries = self._backend.entries
-        found = [each for each in entries[self._at :] if fits(each.key, self._plan.filters)]
+        waiting = self.initial_done
+        found: list[Stored] = []
+        while not found:
+            if waiting:
+                await self._backend.wait(self._at)
+            entries = self._backend.entries
+            found = [each for each in entries[self._at :] if fits(each.key, self._plan.filters)]
+            if not waiting:
+                break
+            self._at = len(entries)
         if not self.initial_done and self._plan.start == "last":
             found = list({each.key: each for each in found}.values())
         self._at, self.initial_done = len(entries), True

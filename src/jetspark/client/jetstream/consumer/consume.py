@@ -12,7 +12,7 @@ from jetspark.client.core import ClientCore
 from jetspark.client.jetstream.consumer.endless import CHUNK_MAX, ChunkSource
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.client.thread_callback import ThreadCallback
-from jetspark.errors import Error, RequestTimeout
+from jetspark.errors import RequestTimeout
 
 MessageCallback = Callable[[JetStreamMessage], Awaitable[None] | None]
 
@@ -30,6 +30,7 @@ class Consumption:
         self._core = core
         self._source = source
         self._label = label
+        self._thread = callback if isinstance(callback, ThreadCallback) else None
         self._stopping = False
         self._task = core.loop.create_task(self._run(callback), name=f"jetspark {label}")
         # wait() raises what ended it for whoever asks; nobody has to.
@@ -40,16 +41,35 @@ class Consumption:
         """Whether the callback will not be called again."""
         return self._task.done()
 
+    @property
+    def is_calling_here(self) -> bool:
+        """Whether the caller is the callback itself, which cannot wait for its own end."""
+        inside = asyncio.current_task() is self._task
+        return inside or (self._thread is not None and self._thread.is_here)
+
     async def stop(self) -> None:
-        """End now: after the message that the callback has; buffered ones are given up."""
+        """End now: after the message that the callback has; buffered ones are given up.
+
+        The callback may call it too; it then returns without waiting.
+        """
         self._stopping = True
+        if self._thread is not None:
+            self._thread.stop()
         await self._source.stop()
-        await asyncio.wait([self._task])
+        if not self.is_calling_here:
+            await asyncio.wait([self._task])
 
     async def drain(self, *, timeout: float | None = None) -> None:
-        """Ask for nothing more and wait until the callback had all that has arrived."""
-        seconds = self._core.seconds(timeout)
+        """Ask for nothing more and wait until the callback had all that has arrived.
+
+        The callback may call it too; it then returns without waiting.
+        """
         await self._source.stop()
+        if not self.is_calling_here:
+            await self.finish(self._core.seconds(timeout))
+
+    async def finish(self, seconds: float | None) -> None:
+        """Wait until the callback had everything, after the source was told to stop."""
         _, waiting = await asyncio.wait([self._task], timeout=seconds)
         if waiting:
             raise RequestTimeout(
@@ -61,23 +81,23 @@ class Consumption:
         """Wait until it has ended; raises what ended it, if nobody stopped it."""
         await asyncio.shield(self._task)
 
-    async def _run(self, callback: MessageCallback | ThreadCallback[JetStreamMessage]) -> None:
+    async def _run(self, callback: MessageCallback) -> None:
         try:
             while not self._stopping:
                 chunk = await self._source.next_chunk(CHUNK_MAX)
                 if not chunk:
                     return
-                if isinstance(callback, ThreadCallback):
-                    await callback.run(chunk, self._core.report)
+                if self._thread is not None:
+                    await self._thread.run(chunk, self._core.report)
                 else:
                     await self._call(callback, chunk)
-        except Error as error:
+        except Exception as error:
             self._core.report(error)
             await self._source.stop()
             raise
         finally:
-            if isinstance(callback, ThreadCallback):
-                callback.close()
+            if self._thread is not None:
+                self._thread.close()
 
     async def _call(
         self,
@@ -91,6 +111,10 @@ class Consumption:
                 result = callback(message)
                 if result is not None and inspect.isawaitable(result):
                     await result
+            except asyncio.CancelledError as error:
+                if is_cancelled_here():
+                    raise
+                self._core.report(callback_cancelled(self._label, error))
             except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
                 self._core.report(error)
         # A callback that never awaits must not keep the loop from reading.
@@ -106,6 +130,19 @@ class Consumption:
         traceback: TracebackType | None,
     ) -> None:
         await self.stop()
+
+
+def is_cancelled_here() -> bool:
+    """Whether the current task is to be cancelled, and not only what it waited for."""
+    task = asyncio.current_task()
+    return task is not None and bool(task.cancelling())
+
+
+def callback_cancelled(label: str, error: asyncio.CancelledError) -> RuntimeError:
+    """What to report of a callback that ended with somebody else's cancellation."""
+    problem = RuntimeError(f"{label}: the callback waited for something that was cancelled")
+    problem.__cause__ = error
+    return problem
 
 
 def _look_at_result(task: asyncio.Task[None]) -> None:

@@ -1,13 +1,12 @@
 """A bucket in a stream (ADR-8, "JetStream interactions")."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 from jetspark.api.message import PubAck
 from jetspark.api.stream import STREAM_DELETE, STREAM_INFO, STREAM_PURGE, PurgeRequest, StreamInfo
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
-from jetspark.client.jetstream.direct_get import make_request
+from jetspark.client.jetstream.direct_get import StreamReader, make_request
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import Stored, TimeToLive, WatchPlan
 from jetspark.client.jetstream.kv.config import STREAM_PREFIX, from_stream_config
@@ -17,7 +16,15 @@ from jetspark.client.jetstream.publish import Expect, PublishWindow, publish_ack
 from jetspark.client.jetstream.publish_atomic import AtomicBatch
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
-from jetspark.errors import BucketNotFound, MessageNotFound, NotSupported, StreamNotFound
+from jetspark.errors import (
+    ApiError,
+    BucketNotFound,
+    Error,
+    MessageNotFound,
+    NotSupported,
+    StreamNotFound,
+)
+from jetspark.errors.codes import ErrCode
 
 PUT_MANY_WINDOW: Final = 1000  # acks on their way in put_many
 # Header pairs of the two kinds of deletion (ADR-8, "Deleting Values", "Purging a key").
@@ -72,6 +79,8 @@ class JetStreamBackend:
             message = await self._stream.reader.get(request, self._api.seconds(timeout))
         except MessageNotFound:
             return None
+        except StreamNotFound:
+            raise BucketNotFound(self._bucket) from None
         self._high_water.note(self._stream.name, message.seq)
         # wire-facts.md 10: a get by sequence finds any key.
         return self._stored(message) if message.subject == subject else None
@@ -93,8 +102,11 @@ class JetStreamBackend:
             min_last_seq=min_last_revision,
             timeout=timeout,
         )
-        while page := await pager.next_chunk(1000):
-            yield [self._stored(message) for message in page]
+        try:
+            while page := await pager.next_chunk(1000):
+                yield [self._stored(message) for message in page]
+        except StreamNotFound:
+            raise BucketNotFound(self._bucket) from None
 
     async def put(
         self,
@@ -109,7 +121,12 @@ class JetStreamBackend:
         subject = self._write_prefix + key
         block = write_headers(operation, expected, ttl)
         seconds = self._api.seconds(timeout)
-        return self._noted(await publish_acked(self._api, subject, block, data, seconds))
+        try:
+            ack = await publish_acked(self._api, subject, block, data, seconds)
+        except ApiError as error:
+            self._explain(error)
+            raise
+        return self._noted(ack)
 
     async def put_many(
         self,
@@ -126,14 +143,20 @@ class JetStreamBackend:
             await window.publish(self._write_prefix + key, block, data, seconds)
             for key, data in entries
         ]
-        done = await asyncio.gather(*(ack.wait() for ack in acks), return_exceptions=True)
-        failures = [(key, each) for (key, _), each in zip(entries, done, strict=True)
-                    if isinstance(each, BaseException)]  # fmt: skip
+        revisions: list[int] = []
+        failures: list[tuple[str, Error]] = []
+        for (key, _), ack in zip(entries, acks, strict=True):
+            try:
+                revisions.append(self._noted(await ack.wait()))
+            except Error as error:
+                failures.append((key, error))
         if failures:
-            key, error = failures[0]
-            error.add_note(f"{len(failures)} of {len(done)} keys were not written; first: {key!r}")
-            raise error
-        return [self._noted(ack) for ack in done if isinstance(ack, PubAck)]
+            key, first = failures[0]
+            if isinstance(first, ApiError):
+                self._explain(first)
+            first.add_note(f"{len(failures)} of {len(acks)} keys were not written; first: {key!r}")
+            raise first
+        return revisions
 
     async def put_together(
         self,
@@ -154,13 +177,18 @@ class JetStreamBackend:
             batch.add_block(
                 self._write_prefix + key, write_headers(operation, expected, ttl), data
             )
-        ack = await batch.commit()
+        try:
+            ack = await batch.commit()
+        except ApiError as error:
+            self._explain(error)
+            raise
         self._noted(ack)
         return [ack.seq - len(entries) + n for n in range(1, len(entries) + 1)]
 
-    def watch(self, plan: WatchPlan) -> Follow:
+    def watch(self, plan: WatchPlan) -> "BucketFollow":
         """Follow subjects with an ordered consumer."""
-        return Follow(
+        return BucketFollow(
+            self._bucket,
             self._stream.reader,
             self._read_prefix,
             plan,
@@ -213,9 +241,48 @@ class JetStreamBackend:
             read_size(message.header_block, message.data),
         )
 
+    def _explain(self, error: ApiError) -> None:
+        """Say in terms of the bucket what the server said about its stream."""
+        if error.err_code == ErrCode.TTL_DISABLED:
+            raise NotSupported(
+                f"bucket {self._bucket!r} does not allow a time to live per key (locks, elections "
+                "and members need it too): switch it on with js.update_key_value(config), which "
+                "has allow_key_ttl, on a server that has it (nats-server 2.11 or later)"
+            ) from error
+
     def _noted(self, ack: PubAck) -> int:
         self._high_water.note(self._stream.name, ack.seq)
         return ack.seq
+
+
+class BucketFollow(Follow):
+    """The entries of a watch, for the users of a bucket."""
+
+    def __init__(
+        self,
+        bucket: str,
+        stream: StreamReader,
+        prefix: str,
+        plan: WatchPlan,
+        min_last_seq: int,
+        high_water: HighWater,
+    ) -> None:
+        super().__init__(stream, prefix, plan, min_last_seq, high_water)
+        self._bucket = bucket
+
+    async def start(self, *, timeout: float | None = None) -> None:
+        """Make the consumer; BucketNotFound when there is nothing to follow."""
+        try:
+            await super().start(timeout=timeout)
+        except StreamNotFound:
+            raise BucketNotFound(self._bucket) from None
+
+    async def next_chunk(self, count: int) -> list[Stored]:
+        """Wait for entries; BucketNotFound when the bucket was deleted."""
+        try:
+            return await super().next_chunk(count)
+        except StreamNotFound:
+            raise BucketNotFound(self._bucket) from None
 
 
 def write_headers(operation: Operation, expected: int | None, ttl: TimeToLive) -> bytes:

@@ -57,12 +57,20 @@ def _make(spark: "SparkSession", project: Project, target: Target, schema: Struc
             shutil.rmtree(place)
         else:
             writer += f" LOCATION '{place.as_uri()}'"
+    if target.comment:
+        writer += f" COMMENT {_text(target.comment)}"
     if target.properties:
-        pairs = ", ".join(f"'{key}' = '{value}'" for key, value in target.properties.items())
+        pairs = ", ".join(
+            f"{_text(key)} = {_text(value)}" for key, value in target.properties.items()
+        )
         writer += f" TBLPROPERTIES ({pairs})"
     spark.sql(writer)
     there = spark.table(target.name).schema
     assert _columns(there) == _columns(schema), "a new table has the columns it was given"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _drop(spark: "SparkSession", target: Target) -> None:

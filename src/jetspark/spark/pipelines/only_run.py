@@ -49,5 +49,5 @@ def _check_writable(what: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PipelineRefused(f"{what} {folder} cannot be made: {error.strerror}") from error
-    if not os.access(folder, os.W_OK | os.X_OK):
+    if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
         raise PipelineRefused(f"{what} {folder} cannot be written to: Permission denied")

@@ -14,7 +14,7 @@ from jetspark.client.jetstream.kv.config import (
     stream_name,
     to_stream_config,
 )
-from jetspark.errors import BucketNotFound, Error, StreamNotFound
+from jetspark.errors import ApiError, BadName, BucketNotFound, StreamNotFound
 from jetspark.spark.pipelines.project import (
     DURATIONS,
     RESOURCES_NAME,
@@ -35,41 +35,42 @@ def ensure_resources(jetstream: sync.JetStream, project: Project) -> list[str]:
 
 
 def _ensure_streams(jetstream: sync.JetStream, project: Project) -> Iterator[str]:
-    asked = project.resources.asked
     for config in project.resources.streams:
         what = f"stream {config.name}"
-        try:
-            there: msgspec.Struct = jetstream.stream(config.name).cached_info.config
-        except StreamNotFound:
-            with _making(what):
+        with _named(what):
+            try:
+                there = jetstream.stream(config.name).cached_info.config
+            except StreamNotFound:
                 jetstream.create_stream(config)
-            yield f"Made {what}."
-        else:
-            yield from _differences(what, config, there, asked[what])
+                yield f"Made {what}."
+            else:
+                yield from _differences(what, config, there, project.resources.asked[what])
 
 
 def _ensure_buckets(jetstream: sync.JetStream, project: Project) -> Iterator[str]:
-    asked = project.resources.asked
-    for bucket in project.resources.buckets:
-        what = f"bucket {bucket.bucket}"
-        try:
-            jetstream.key_value(bucket.bucket)
-        except BucketNotFound:
-            with _making(what):
-                jetstream.create_key_value(bucket)
-            yield f"Made {what}."
-        else:
-            backing = jetstream.stream(stream_name(bucket.bucket)).cached_info.config
-            # There and back: what it was asked with is then written as the answer is.
-            wanted = from_stream_config(to_stream_config(bucket, TTL_LEVEL))
-            yield from _differences(what, wanted, from_stream_config(backing), asked[what])
+    for config in project.resources.buckets:
+        what = f"bucket {config.bucket}"
+        with _named(what):
+            # There and back: what it is asked with is then written as the answer is.
+            wanted = from_stream_config(to_stream_config(config, TTL_LEVEL))
+            try:
+                jetstream.key_value(config.bucket)
+            except BucketNotFound:
+                jetstream.create_key_value(config)
+                yield f"Made {what}."
+                continue
+            there = jetstream.stream(stream_name(config.bucket)).cached_info.config
+            yield from _differences(
+                what, wanted, from_stream_config(there), project.resources.asked[what]
+            )
 
 
 @contextmanager
-def _making(what: str) -> Iterator[None]:
+def _named(what: str) -> Iterator[None]:
+    """Say of a mistake which stream or bucket it is about; the server does not."""
     try:
         yield
-    except (Error, ValueError) as error:
+    except (ApiError, BadName, ValueError) as error:
         raise PipelineRefused(f"{RESOURCES_NAME}: {what} cannot be made: {error}") from error
 
 

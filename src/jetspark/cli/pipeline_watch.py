@@ -99,7 +99,7 @@ def run_continuous(
                 run.step()
             run.stop(patience_s=STOP_PATIENCE_S)
     if run.given_up:
-        raise PipelineRefused("a flow was given up; see above")
+        raise PipelineRefused(run.given_up)
 
 
 class _JsonLines:

@@ -54,9 +54,9 @@ def run_declarative(
         return not full_refresh_all and table not in emptied and not left_out
 
     tables = FileTables(project, goes_on)
-    _start_session(project, settings, master)
-    started()
-    with redirect_stdout(_Lines(say)), _watched(cli, tables, settings):
+    with _same_environment(), redirect_stdout(_Lines(say)), _watched(cli, tables, settings):
+        _start_session(project, settings, master)
+        started()
         # It stops the session, too, whatever happens.
         cli.run(
             spec_path=project.spec,
@@ -65,6 +65,21 @@ def run_declarative(
             refresh=list(refresh),
             dry=dry,
         )
+
+
+@contextmanager
+def _same_environment() -> Iterator[None]:
+    """Put back what makes pyspark a client of Connect: a session after this may be another."""
+    names = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+    before = {name: os.environ.get(name) for name in names}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextmanager
@@ -109,6 +124,8 @@ def _start_session(project: Project, settings: Mapping[str, str], master: str) -
     """Start the Connect session that the runner will find."""
     from pyspark.sql.connect.session import SparkSession
 
+    from jetspark.spark.pipelines.tables import use_database
+
     if master.startswith("sc://"):
         SparkSession.builder.remote(master).config(map=dict(settings)).getOrCreate()
         os.environ["SPARK_REMOTE"] = master
@@ -126,6 +143,7 @@ def _start_session(project: Project, settings: Mapping[str, str], master: str) -
     }
     config = {**local, **settings}
     classic = session(project.name, master=master, config=config, log_level=None)
+    use_database(classic, project)
     jvm = classic._jvm  # noqa: SLF001
     assert jvm is not None
     # The object of Scala's that py4j finds under this name only.

@@ -14,11 +14,14 @@ _FRAME: Final = re.compile(r'^ +File "([^"]+)", line (\d+).*\n(?: {4,}.*\n)*', r
 # Ends of Spark's own messages that say nothing about the mistake.
 _TAIL: Final = re.compile(
     r"( SQLSTATE: \w+)|(\s*\n=== Streaming Query ===.*)|(;?\s*\n\s*['~+!]\w.*)"
-    r"|(\s*JVM stacktrace:.*)|(\s*Trace:\s*py4j.*)",
+    r"|(\s*JVM stacktrace:.*)|(\s*Trace:\s*py4j.*)|(\n\tat .*)",
     re.DOTALL,
 )
+# Beginnings that say nothing either.
 _QUERY: Final = re.compile(
-    r"^\[STREAM_FAILED\] Query \[id = [^\]]*\] terminated with exception: ", re.DOTALL
+    r"^\[STREAM_FAILED\] Query \[id = [^\]]*\] terminated with exception: "
+    r"|^An error occurred while calling \S+\.\s*\n: (?:\w+\.)+\w+: ",
+    re.DOTALL,
 )
 
 

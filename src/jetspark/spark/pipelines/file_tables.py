@@ -89,13 +89,8 @@ class FileTables:
             self._check_log(table, flows[0])
 
     def _check_log(self, table: str, flow: str) -> None:
-        *database, name = table.split(".")
-        place = self._project.warehouse
-        for part in database or [self._project.database]:
-            place = place if part == "default" else place / f"{part}.db"
-        written = _newest(place / name / _LOG)
-        parts = [self._project.catalog, self._project.database][: 2 - len(database)]
-        checkpoints = self._project.checkpoints.joinpath(*parts, *database, name, flow)
+        written = _newest(place_of(self._project, table) / _LOG)
+        checkpoints = self._project.checkpoints.joinpath(*full_name(self._project, table), flow)
         planned = _newest(checkpoints / str(_newest(checkpoints) or 0) / "offsets")
         if written is not None and (planned is None or planned < written):
             raise PipelineRefused(
@@ -116,6 +111,20 @@ def short_name(project: Project, name: str) -> str:
         if len(parts) > 1 and parts[0] == default:
             parts = parts[1:]
     return ".".join(parts)
+
+
+def full_name(project: Project, name: str) -> list[str]:
+    """Return catalog, database and table."""
+    parts = short_name(project, name).split(".")
+    return [project.catalog, project.database][: 3 - len(parts)] + parts
+
+
+def place_of(project: Project, name: str) -> Path:
+    """Return the folder in which Spark's own catalogs put a table."""
+    *_, database, table = full_name(project, name)
+    if database == "default":
+        return project.warehouse / table
+    return project.warehouse / f"{database}.db" / table
 
 
 def _newest(folder: Path) -> int | None:

@@ -250,7 +250,7 @@ def _sql_table(plan: Any, name: str, *, materialized: bool) -> Target:
     for part in parts:
         if part.name() != "identity":
             raise PipelineRefused(
-                f"table {name!r} is divided by {part.describe()}, which continuous runs cannot "
+                f"table {name!r} is divided by {part.toString()}, which continuous runs cannot "
                 "do: by columns only"
             )
     properties = spec.properties().toSeq()

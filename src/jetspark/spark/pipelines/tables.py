@@ -11,11 +11,22 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.sql.types import StructType
 
+from jetspark.spark.pipelines.file_tables import place_of
 from jetspark.spark.pipelines.graph import Kind, Target
 from jetspark.spark.pipelines.project import PipelineRefused, Project
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+def use_database(spark: "SparkSession", project: Project) -> None:
+    """Make the database of the spec where Spark's own catalog lacks it, and use it."""
+    if project.catalog != "spark_catalog":
+        spark.catalog.setCurrentCatalog(project.catalog)
+    elif project.database != "default":
+        # Nobody else could: the catalog of a project is its own.
+        spark.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(project.database)}")
+    spark.catalog.setCurrentDatabase(project.database)
 
 
 def ensure_table(
@@ -47,7 +58,7 @@ def refresh(spark: "SparkSession", target: Target, rows: "DataFrame") -> None:
 
 
 def _make(spark: "SparkSession", project: Project, target: Target, schema: StructType) -> None:
-    place = project.warehouse / target.name
+    place = place_of(project, target.name)
     writer = f"CREATE TABLE {quoted(target.name)} ({ddl(schema)}) USING {target.format}"
     if target.partition_by:
         columns = ", ".join(f"`{column}`" for column in target.partition_by)

@@ -92,6 +92,15 @@ def test_an_error_of_spark_is_told_without_its_plan() -> None:
     )
 
 
+def test_an_error_of_the_jvm_is_told_without_its_stack() -> None:
+    error = RuntimeError(
+        "An error occurred while calling o17.insertInto.\n: org.apache.spark.SparkException: "
+        "[FAILED_READ_FILE] No file x. SQLSTATE: KD001\n\tat org.apache.A.b(A.scala:1)\n"
+    )
+
+    assert one_line(error) == "[FAILED_READ_FILE] No file x."
+
+
 def test_what_a_function_of_the_project_raised_is_told_with_its_place() -> None:
     error = RuntimeError(
         "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [PYTHON_EXCEPTION] "

@@ -4,7 +4,6 @@ What ``spark-pipelines`` does, in this process: it saves a JVM, and errors are e
 runner needs a Connect session; pip's Spark starts one by itself.
 """
 
-import dataclasses
 import io
 import os
 import re
@@ -108,7 +107,9 @@ def _watched(cli: Any, tables: FileTables, settings: Mapping[str, str]) -> Itera
     def load(path: Path) -> Any:
         spec = load_before(path)
         chosen = {name: settings.get(name, value) for name, value in spec.configuration.items()}
-        return dataclasses.replace(spec, configuration=chosen)
+        # Not dataclasses.replace: a spec changes its patterns when it is made, and only once.
+        object.__setattr__(spec, "configuration", chosen)
+        return spec
 
     # The runner has no arguments for either.
     load_before = cli.load_pipeline_spec

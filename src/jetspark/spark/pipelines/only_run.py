@@ -40,8 +40,10 @@ def only_run(project: Project) -> Iterator[None]:
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()
-        yield
-        file.truncate(0)
+        try:
+            yield
+        finally:
+            file.truncate(0)
 
 
 def _check_writable(what: str, folder: Path) -> None:

@@ -151,7 +151,13 @@ async def test_everything_pending_fails_at_once_when_the_server_dies(
     own_server: RunningServer, name: str
 ) -> None:
     reasons: list[Exception | None] = []
-    nc = await connect(own_server.url, closed_callback=reasons.append, allow_reconnect=False)
+    lost: list[Exception] = []
+    nc = await connect(
+        own_server.url,
+        closed_callback=reasons.append,
+        disconnected_callback=lost.append,
+        allow_reconnect=False,
+    )
     subscription = await nc.subscribe(name)
     await nc.subscribe(f"{name}.silent")
     nc.publish(name, b"last words")
@@ -170,6 +176,7 @@ async def test_everything_pending_fails_at_once_when_the_server_dies(
     with pytest.raises(ConnectionClosed):
         await nc.flush()
     assert [type(reason) for reason in reasons] == [ConnectionClosed]
+    assert reasons == lost
     await nc.close()
 
 

@@ -90,7 +90,8 @@ class Transaction:
     ``with kv.transaction() as tx:`` commits at a clean exit; an exception writes nothing.
     ``get`` remembers the revision that it saw, and a later write of that key expects it: when
     somebody else changed the key meanwhile, the commit raises WrongLastSequence and nothing is
-    written. A key can be written once per transaction.
+    written. A key that is only read is not guarded: write it too (with the value it has) where
+    that matters. A key can be written once per transaction.
     """
 
     def __init__(self, portal: Portal, inner: _Transaction) -> None:
@@ -394,7 +395,7 @@ class TypedWatcher(Generic[T]):
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> TypedEntry[T] | None:
+    def __next__(self) -> TypedEntry[T | None] | None:
         return next(self._items)
 
     def stop(self) -> None:
@@ -437,10 +438,19 @@ class TypedKeyValue(Generic[T]):
         )
 
     def get_many(
-        self, keys: Sequence[str], *, timeout: float | None = None
+        self,
+        keys: Sequence[str],
+        *,
+        at_revision: int = 0,
+        min_last_revision: int = 0,
+        timeout: float | None = None,
     ) -> dict[str, TypedEntry[T]]:
-        """The latest values of many keys, all as of one moment."""
-        return self._portal.call(self._inner.get_many(keys, timeout=timeout))
+        """The latest values of many keys, all as of one moment; see ``KeyValue.get_many``."""
+        return self._portal.call(
+            self._inner.get_many(
+                keys, at_revision=at_revision, min_last_revision=min_last_revision, timeout=timeout
+            )
+        )
 
     def put(
         self, key: str, value: T, *, ttl: TimeToLive = None, timeout: float | None = None
@@ -472,9 +482,9 @@ class TypedKeyValue(Generic[T]):
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
         return self._portal.call(self._inner.update(key, value, last, ttl=ttl, timeout=timeout))
 
-    def delete(self, key: str, *, last: int | None = None, timeout: float | None = None) -> None:
-        """Delete ``key`` (wildcards allowed), keeping its history."""
-        self._portal.call(self._inner.delete(key, last=last, timeout=timeout))
+    def delete(self, key: str, *, last: int | None = None, timeout: float | None = None) -> int:
+        """Delete ``key`` (wildcards allowed), keeping its history; the marker's revision."""
+        return self._portal.call(self._inner.delete(key, last=last, timeout=timeout))
 
     def purge(
         self,
@@ -483,23 +493,34 @@ class TypedKeyValue(Generic[T]):
         last: int | None = None,
         ttl: TimeToLive = None,
         timeout: float | None = None,
-    ) -> None:
-        """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``."""
-        self._portal.call(self._inner.purge(key, last=last, ttl=ttl, timeout=timeout))
+    ) -> int:
+        """Delete ``key`` (wildcards allowed) with its history; the revision of the marker."""
+        return self._portal.call(self._inner.purge(key, last=last, ttl=ttl, timeout=timeout))
 
-    def history(self, key: str, *, timeout: float | None = None) -> list[TypedEntry[T]]:
+    def history(
+        self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
+    ) -> list[TypedEntry[T | None]]:
         """All entries of ``key`` that the bucket still has, oldest first."""
-        return self._portal.call(self._inner.history(key, timeout=timeout))
+        return self._portal.call(
+            self._inner.history(key, min_last_revision=min_last_revision, timeout=timeout)
+        )
 
-    def keys(self, *filters: str, timeout: float | None = None) -> Iterator[str]:
+    def keys(
+        self, *filters: str, min_last_revision: int = 0, timeout: float | None = None
+    ) -> Iterator[str]:
         """Iterate over the keys that have a value, all or those that match."""
-        return self._portal.items(self._portal.run(self._inner.keys, *filters, timeout=timeout))
+        return self._portal.items(
+            self._portal.run(
+                self._inner.keys, *filters, min_last_revision=min_last_revision, timeout=timeout
+            )
+        )
 
     def snapshot(
         self,
         *filters: str,
         at_revision: int = 0,
         at_time: datetime | int | None = None,
+        min_last_revision: int = 0,
         timeout: float | None = None,
     ) -> Iterator[TypedEntry[T]]:
         """Iterate over the values of all keys (or those that match) as of one moment."""
@@ -509,6 +530,7 @@ class TypedKeyValue(Generic[T]):
                 *filters,
                 at_revision=at_revision,
                 at_time=at_time,
+                min_last_revision=min_last_revision,
                 timeout=timeout,
             )
         )
@@ -520,6 +542,7 @@ class TypedKeyValue(Generic[T]):
         ignore_deletes: bool = False,
         updates_only: bool = False,
         resume_from: int = 0,
+        min_last_revision: int = 0,
         timeout: float | None = None,
     ) -> TypedWatcher[T]:
         """Follow keys: first their latest values, then None, then every change."""
@@ -532,6 +555,7 @@ class TypedKeyValue(Generic[T]):
                     ignore_deletes=ignore_deletes,
                     updates_only=updates_only,
                     resume_from=resume_from,
+                    min_last_revision=min_last_revision,
                     timeout=timeout,
                 )
             ),
@@ -541,7 +565,7 @@ class TypedKeyValue(Generic[T]):
         """The JSON of a value."""
         return self._inner.encode(value)
 
-    def decode(self, entry: Entry) -> TypedEntry[T]:
+    def decode(self, entry: Entry) -> TypedEntry[T | None]:
         """Decode the value of an entry, such as one of a watch."""
         return self._inner.decode(entry)
 

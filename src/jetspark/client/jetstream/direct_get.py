@@ -7,7 +7,8 @@ has reached the sequence.
 """
 
 import asyncio
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from jetspark.api.base import Timestamp, encode_request
 from jetspark.api.message import MSG_GET, MsgGetRequest, MsgGetResponse
@@ -136,7 +137,7 @@ class StreamReader:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LEADER_POLL_MAX)
 
-    async def _ask_direct(self, request: MsgGetRequest, deadline: float) -> Message:
+    def _ask_direct(self, request: MsgGetRequest, deadline: float) -> Coroutine[Any, Any, Message]:
         verb = f"DIRECT.GET.{self.stream}"
         subject = request.last_by_subj
         if subject and is_valid_literal(subject.encode("utf-8", "surrogateescape")):
@@ -146,7 +147,7 @@ class StreamReader:
             body = encode_request(request) if request.min_last_seq else b""
         else:
             body = encode_request(request)
-        return await self.api.core.ask(self.api.subject(verb), b"", body, self._left(deadline))
+        return self.api.core.ask(self.api.subject(verb), b"", body, self._left(deadline))
 
     async def _get_from_leader(self, request: MsgGetRequest, deadline: float) -> StreamMessage:
         wanted = request.min_last_seq

@@ -16,6 +16,7 @@ from tests.unit.client.jetstream.virtual_loop import run_virtually
 from jetspark.client import BucketStatus, KeyValue, Operation, Stored
 from jetspark.client.jetstream.kv.backend import TimeToLive
 from jetspark.errors import BucketNotFound, NoResponders, RequestTimeout
+from jetspark.units import Nanoseconds, seconds
 
 TTL = 5.0
 
@@ -28,6 +29,7 @@ class ExpiringBackend(MemoryBackend):
         self.delays = (0.0, 0.0)
         self.away: list[Exception] = []
         self.gone = False
+        self.ttl = 0
         self._ends: dict[int, float] = {}
 
     async def put(
@@ -66,7 +68,9 @@ class ExpiringBackend(MemoryBackend):
     async def status(self, *, timeout: float | None) -> BucketStatus:
         if self.gone:
             raise BucketNotFound(self.bucket)
-        return await super().status(timeout=timeout)
+        status = await super().status(timeout=timeout)
+        config = msgspec.structs.replace(status.config, ttl=Nanoseconds(self.ttl))
+        return msgspec.structs.replace(status, config=config)
 
     def owner(self, key: str) -> bytes | None:
         """Whose key it is now."""
@@ -97,7 +101,8 @@ class ExpiringBackend(MemoryBackend):
         self.expire()
         revision = await super().put(key, data, operation, expected, ttl, None)
         if isinstance(ttl, int | float):
-            self._ends[revision] = asyncio.get_running_loop().time() + ttl
+            lives = min(ttl, self.ttl / 1e9 or ttl)
+            self._ends[revision] = asyncio.get_running_loop().time() + lives
         # One value per key.
         self.entries = [
             msgspec.structs.replace(each, key="")
@@ -137,6 +142,22 @@ def test_a_holder_that_cannot_renew_knows_it_before_the_key_ends() -> None:
 
         assert asyncio.get_running_loop().time() - begun == pytest.approx(TTL, abs=0.01)
         assert not lock.is_held
+
+    run_virtually(main())
+
+
+def test_values_of_the_bucket_may_end_sooner_than_the_lock() -> None:
+    async def main() -> None:
+        backend = ExpiringBackend()
+        backend.ttl = seconds(2)
+        lock = KeyValue(backend).lock("l", owner="me", ttl=TTL)
+        await lock.acquire()
+        await asyncio.sleep(TTL)
+        assert backend.owner("l") == b"me"
+        backend.delays = (100.0, 0.0)
+        while lock.is_held:
+            assert backend.owner("l") == b"me"
+            await asyncio.sleep(0.01)
 
     run_virtually(main())
 

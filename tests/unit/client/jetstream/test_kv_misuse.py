@@ -224,3 +224,13 @@ async def test_a_failed_clean_up_leaves_nothing_running() -> None:
         await kv.purge_deletes(older_than=0)
     await asyncio.sleep(0.01)
     assert len(asyncio.all_tasks()) == 1
+
+
+@pytest.mark.parametrize("hostile", [b'"\xff"', b"[" * 100_000, b"9" * 5000, b"", b"{"])
+async def test_no_stored_bytes_break_a_typed_bucket(hostile: bytes) -> None:
+    kv = KeyValue(MemoryBackend())
+    await kv.put("a", hostile)
+    kind: Any = list[Any] | str
+
+    with pytest.raises(CodecFailed, match=r"does not hold a list"):
+        await kv.typed(kind).get("a")

@@ -277,7 +277,10 @@ class Consumer:
             except MessageNotFound:
                 subject = None
         found_out = explain(info, stream.state, seq, subject)
-        if found_out.reason is Reason.ACK_PENDING and self._api.core.server_info.jetspark:
+        ours = self._api.core.server_info.jetspark
+        # A replica of a nats-server passes the question on, and there nobody answers it; what it
+        # says that it can do is what its leader can.
+        if found_out.reason is Reason.ACK_PENDING and ours is not None and ours.min_last_seq:
             # CONSUMER.INFO does not say which messages wait; a jetspark server does.
             answer = await self._api.call(
                 f"CONSUMER.EXPLAIN.{self._verb}",

@@ -306,13 +306,27 @@ class OrderedReader:
             self.info = None
 
     async def _create(self, config: ConsumerConfig, seconds: float) -> ConsumerInfo:
-        try:
-            self.info = await create_consumer(
+        creating = self._api.core.loop.create_task(
+            create_consumer(
                 self._api, self._stream, config, ConsumerAction.CREATE, timeout=seconds
             )
-        except (RequestTimeout, asyncio.CancelledError):
-            with suppress(ConnectionClosed):  # it may be there all the same
+        )
+
+        def forget(done: "asyncio.Future[ConsumerInfo]") -> None:
+            # Behind the answer: nats-server may do a deletion before a creation that was sent
+            # first. Without an answer it may be there all the same.
+            if done.cancelled() or isinstance(done.exception(), ApiError):
+                return
+            with suppress(ConnectionClosed):
                 forget_consumer(self._api, self._stream, config.name)
+
+        try:
+            self.info = await asyncio.shield(creating)
+        except RequestTimeout:
+            forget(creating)
+            raise
+        except asyncio.CancelledError:
+            creating.add_done_callback(forget)
             raise
         return self.info
 

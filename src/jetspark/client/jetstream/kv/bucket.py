@@ -2,7 +2,6 @@
 
 # Every call has a timeout argument (design.md, "The client").
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -12,6 +11,7 @@ from jetspark.client.jetstream.kv.backend import Backend, TimeToLive, WatchPlan
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.coordination import CoordinationCalls
+from jetspark.client.jetstream.kv.creation import create_key
 from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
 from jetspark.client.jetstream.kv.housekeeping import OLDER_THAN, purge_deletes
 from jetspark.client.jetstream.kv.listing import (
@@ -24,7 +24,7 @@ from jetspark.client.jetstream.kv.transaction import Transaction
 from jetspark.client.jetstream.kv.watch import EntryCallback, KeyWatcher
 from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.client.pager import Pager
-from jetspark.errors import KeyExists, KeyNotFound, ReadOnly, WrongLastSequence
+from jetspark.errors import KeyNotFound, ReadOnly
 
 
 class KeyValue(CoordinationCalls):
@@ -70,10 +70,19 @@ class KeyValue(CoordinationCalls):
         (ADR-53). Raises KeyNotFound when there is no value, or it was deleted, and
         MinLastSequence when the revision was not reached in time.
         """
-        entry = await self._find(key, revision, min_last_revision, timeout)
-        if entry is None or not entry.is_put:
-            raise KeyNotFound(self.bucket, key, 0 if entry is None else entry.revision)
-        return entry
+        if revision < 0 or min_last_revision < 0:
+            raise ValueError(
+                f"revision={revision}, min_last_revision={min_last_revision}: revisions start at 1"
+            )
+        stored = await self._backend.get(
+            self._coding.key(key),
+            revision=revision,
+            min_last_revision=min_last_revision,
+            timeout=timeout,
+        )
+        if stored is None or stored.operation is not Operation.PUT:
+            raise KeyNotFound(self.bucket, key, 0 if stored is None else stored.revision)
+        return self._coding.entry(stored)
 
     async def get_many(
         self,
@@ -238,29 +247,9 @@ class KeyValue(CoordinationCalls):
 
         Raises KeyExists with the revision that it has.
         """
-        loop = asyncio.get_running_loop()
-        left = self.seconds(timeout)
-        deadline = loop.time() + left
-        expected = 0
-        while True:
-            try:
-                return await self._write(key, value, Operation.PUT, expected, ttl, left)
-            except WrongLastSequence as error:
-                # ADR-53: read at least as far as the server that refused. Not decoded: what is
-                # there is of no interest, and another may have written it.
-                found = await self._backend.get(
-                    self._coding.key(key),
-                    revision=0,
-                    min_last_revision=error.actual or 0,
-                    timeout=max(deadline - loop.time(), 0.0),
-                )
-            if found is not None and found.operation is Operation.PUT:
-                raise KeyExists(self.bucket, key, found.revision)
-            # Deleted meanwhile: tried again, unless others are faster all the time.
-            left = deadline - loop.time()
-            if left <= 0:
-                raise KeyExists(self.bucket, key)
-            expected = 0 if found is None else found.revision
+        self.check_writable()
+        stored = self._coding.key(key), self._coding.value(key, value)
+        return await create_key(self._backend, key, stored, ttl, timeout)
 
     async def update(
         self,
@@ -347,21 +336,6 @@ class KeyValue(CoordinationCalls):
         await self.close()
 
     # Private parts.
-
-    async def _find(
-        self, key: str, revision: int, min_last_revision: int, timeout: float | None
-    ) -> Entry | None:
-        if revision < 0 or min_last_revision < 0:
-            raise ValueError(
-                f"revision={revision}, min_last_revision={min_last_revision}: revisions start at 1"
-            )
-        stored = await self._backend.get(
-            self._coding.key(key),
-            revision=revision,
-            min_last_revision=min_last_revision,
-            timeout=timeout,
-        )
-        return None if stored is None else self._coding.entry(stored)
 
     async def _write(
         self,

@@ -62,9 +62,11 @@ class Follow:
         """Make the consumer and count what is due."""
         seconds = self._api.seconds(timeout)
         held = self._min_last_seq
-        if held:
-            # Before the consumer is made: its counts are to contain what was asked for.
-            await self._stream.wait_for_leader(held, self._api.core.loop.time() + seconds)
+        reached = max(held, self._plan.resume_from - 1)
+        if reached:
+            # Before the consumer is made: its counts are to contain what was asked for. One that
+            # starts beyond the end (of a bucket that was made anew) would pass over changes.
+            await self._stream.wait_for_leader(reached, self._api.core.loop.time() + seconds)
         self._reader = self._ordered(self._config())
         # Until all last values were seen, one that is made anew asks for last values again.
         self._reader.begin_as_before = self._plan.start == "last" and not self._plan.resume_from

@@ -4,7 +4,14 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 from jetspark.api.message import PubAck
-from jetspark.api.stream import STREAM_DELETE, STREAM_INFO, STREAM_PURGE, PurgeRequest, StreamInfo
+from jetspark.api.stream import (
+    STREAM_DELETE,
+    STREAM_INFO,
+    STREAM_PURGE,
+    PurgeRequest,
+    StreamConfig,
+    StreamInfo,
+)
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
 from jetspark.client.jetstream.direct_get import StreamReader, make_request
 from jetspark.client.jetstream.high_water import HighWater
@@ -18,6 +25,7 @@ from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
 from jetspark.errors import (
     ApiError,
+    BatchNotEnabled,
     BucketNotFound,
     Error,
     MessageNotFound,
@@ -26,6 +34,7 @@ from jetspark.errors import (
 )
 from jetspark.errors.codes import ErrCode
 
+BACKING_STORE: Final = "JetStream"  # ADR-8, "Status"
 PUT_MANY_WINDOW: Final = 1000  # acks on their way in put_many
 # Header pairs of the two kinds of deletion (ADR-8, "Deleting Values", "Purging a key").
 _MARKS: Final = {
@@ -51,11 +60,6 @@ class JetStreamBackend:
     def bucket(self) -> str:
         """The name of the bucket."""
         return self._bucket
-
-    @property
-    def transactions(self) -> bool:
-        """Whether the stream takes atomic batches."""
-        return self._info.config.allow_atomic
 
     def seconds(self, timeout: float | None) -> float:
         """The timeout of a call: its own, or the default of the JetStream handle."""
@@ -165,13 +169,9 @@ class JetStreamBackend:
         timeout: float | None,
     ) -> list[int]:
         """Publish as one atomic batch (ADR-50)."""
-        if not self.transactions:
-            raise NotSupported(
-                f"bucket {self._bucket!r} does not take transactions: its stream lacks "
-                "allow_atomic; switch it on with js.update_key_value(config), or "
-                f"'nats stream edit {self._stream.name} --allow-batch', on a server that has it "
-                "(nats-server 2.12 or later)"
-            )
+        config = self._info.config
+        if not config.allow_atomic and config.mirror is None:
+            raise self._no_transactions(self._stream.name)
         batch = AtomicBatch(self._api, timeout=timeout)
         for key, data, operation, expected, ttl in entries:
             batch.add_block(
@@ -179,6 +179,9 @@ class JetStreamBackend:
             )
         try:
             ack = await batch.commit()
+        except BatchNotEnabled as error:
+            # Of a mirror only its origin knows.
+            raise self._no_transactions(written_stream(config)) from error
         except ApiError as error:
             self._explain(error)
             raise
@@ -217,7 +220,8 @@ class JetStreamBackend:
             values=self._info.state.messages,
             bytes=self._info.state.bytes,
             config=from_stream_config(self._info.config),
-            stream_info=self._info,
+            backing_store=BACKING_STORE,
+            info=self._info,
         )
 
     async def destroy(self, *, timeout: float | None) -> None:
@@ -239,6 +243,14 @@ class JetStreamBackend:
             operation,
             reason,
             read_size(message.header_block, message.data),
+        )
+
+    def _no_transactions(self, stream: str) -> NotSupported:
+        return NotSupported(
+            f"bucket {self._bucket!r} does not take transactions: the stream {stream!r} lacks "
+            "allow_atomic; switch it on with js.update_key_value(config), or "
+            f"'nats stream edit {stream} --allow-batch', on a server that has it (nats-server "
+            "2.12 or later)"
         )
 
     def _explain(self, error: ApiError) -> None:
@@ -289,6 +301,11 @@ def write_headers(operation: Operation, expected: int | None, ttl: TimeToLive) -
     """The header block of a write; empty for a plain put."""
     expect = None if expected is None else Expect(last_subject_seq=expected)
     return publish_headers(_MARKS[operation] or None, "", expect, ttl)
+
+
+def written_stream(config: StreamConfig) -> str:
+    """The stream that takes what is written: of a mirror, its origin."""
+    return config.name if config.mirror is None else config.mirror.name
 
 
 def prefixes(info: StreamInfo, api_prefix: str) -> tuple[str, str]:

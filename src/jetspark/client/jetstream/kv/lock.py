@@ -50,6 +50,8 @@ class Lock:
         self._key = key
         self._owner = owner or Nuid().next()
         self._ttl = ttl
+        # How long the key lives: values of the whole bucket may end sooner.
+        self._lease = 0.0
         self._token = 0
         self._revision = 0
         self._valid_until = 0.0
@@ -99,6 +101,9 @@ class Lock:
     async def try_acquire(self, *, timeout: float | None = None) -> bool:
         """Take the lock if it is free now."""
         loop = asyncio.get_running_loop()
+        if not self._lease:
+            status = await self._bucket.status(timeout=timeout)
+            self._lease = min(self._ttl, status.ttl / 1e9 or self._ttl)
         asked = loop.time()
         creating = loop.create_task(
             self._bucket.create(self._key, self._owner.encode(), ttl=self._ttl, timeout=timeout)
@@ -111,13 +116,13 @@ class Lock:
         except asyncio.CancelledError:
             creating.add_done_callback(self._give_back)
             raise
-        if loop.time() >= asked + self._ttl:
+        if loop.time() >= asked + self._lease:
             self._give_back(creating)  # the answer came when its time was over
             return False
         if self._renewing is not None:
             self._renewing.cancel()  # of a holding that was lost and not released
         self._token = self._revision = revision
-        self._loop, self._valid_until = loop, asked + self._ttl
+        self._loop, self._valid_until = loop, asked + self._lease
         self._releasing.clear()
         self.lost.clear()
         self._renewing = loop.create_task(self._renew(loop), name=f"jetspark lock {self._key}")
@@ -172,7 +177,7 @@ class Lock:
         return False
 
     async def _renew(self, loop: asyncio.AbstractEventLoop) -> None:
-        pause = self._ttl / RENEWALS
+        pause = self._lease / RENEWALS
         while not await self._released_within(min(pause, self._valid_until - loop.time())):
             asked = loop.time()
             if asked + RENEWAL_MIN >= self._valid_until:
@@ -188,10 +193,10 @@ class Lock:
             except WrongLastSequence:
                 break
             except Exception:  # noqa: BLE001 - whatever a backend raises: the time decides
-                pause = self._ttl / RETRIES
+                pause = self._lease / RETRIES
             else:
-                self._valid_until = asked + self._ttl
-                pause = self._ttl / RENEWALS
+                self._valid_until = asked + self._lease
+                pause = self._lease / RENEWALS
         if not self._releasing.is_set():
             self.lost.set()
 

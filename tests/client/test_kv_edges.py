@@ -162,6 +162,19 @@ async def test_a_transaction_over_a_mirror_is_made_at_its_origin(
             await put_one(await js.key_value(name))
 
 
+async def test_the_longest_key_is_taken(client: Connect, name: str) -> None:
+    """A longer one would exceed the protocol line that servers take, and end the connection."""
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name)
+        key = "k" * 3000
+        await kv.put(key, b"1")
+
+        assert (await kv.get(key)).value == b"1"
+        assert list(await kv.get_many([key])) == [key]
+        assert [each.value for each in await kv.history(key)] == [b"1"]
+        assert nc.stats.reconnects == 0
+
+
 async def put_one(kv: KeyValue) -> None:
     async with kv.transaction() as tx:
         tx.put("a", b"")

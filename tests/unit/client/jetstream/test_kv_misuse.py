@@ -234,3 +234,13 @@ async def test_no_stored_bytes_break_a_typed_bucket(hostile: bytes) -> None:
 
     with pytest.raises(CodecFailed, match=r"does not hold a list"):
         await kv.typed(kind).get("a")
+
+
+async def test_a_key_that_would_cost_the_connection_is_refused() -> None:
+    kv = KeyValue(MemoryBackend())
+    await kv.put("k" * 3000, b"")
+
+    with pytest.raises(BadName, match="3000 are allowed"):
+        await kv.get("k" * 3001)
+    with pytest.raises(BadName, match="3000 are allowed"):
+        await kv.watch("k" * 3001)

@@ -99,6 +99,7 @@ SKIP = {
         "sink",
         "end",
         "next_chunk",
+        "callback",
         "callback_task",
         "is_draining",
         "deliveries_left",

@@ -415,12 +415,23 @@ def method_text(node: Method, returns: str, lines: list[str]) -> str:
     return head + docstring(node, 2) + "".join(f"        {line}\n" for line in lines)
 
 
+# What docstrings say of asyncio, and what the blocking twins say instead.
+WORDS = (
+    ("``async for``", "``for``"),
+    ("``async with", "``with"),
+    ("await ``", "call ``"),
+    ("a plain or a coroutine function", "a plain function (own thread)"),
+    ("from a task, until", "until"),
+)
+
+
 def docstring(node: Method | ast.ClassDef, level: int) -> str:
     """The docstring of the original, with its asyncio words replaced."""
     text = ast.get_docstring(node)
     if text is None:
         raise UnsupportedError(f"{node.name} has no docstring")
-    text = text.replace("``async for``", "``for``").replace("await ``", "call ``")
+    for asynchronous, blocking in WORDS:
+        text = text.replace(asynchronous, blocking)
     closing = '\n"""' if "\n" in text else '"""'
     return textwrap.indent(
         f'"""{text}{closing}\n', "    " * level, lambda line: bool(line.strip())

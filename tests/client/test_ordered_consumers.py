@@ -210,6 +210,33 @@ async def test_the_last_message_stays_the_first_when_a_consumer_is_made_anew(
 
 
 @MODES
+async def test_a_stream_made_anew_is_read_from_its_beginning(
+    client: Connect, name: str, push: bool
+) -> None:
+    """Its sequences are lower than what was read: waiting for the next one would be for ever."""
+    errors: list[Exception] = []
+    async with client(error_callback=errors.append) as nc:
+        js = nc.jetstream()
+        await filled(js, name, 5)
+        reader = OrderedReader(
+            js._api, name, ConsumerConfig(), push=push, prefetch=10, heartbeat=0.2
+        )
+        seen: list[int] = []
+        async with asyncio.timeout(10):
+            while len(seen) < 5:
+                seen += [int(each.data) for each in await reader.next_chunk(100)]
+            await js.delete_stream(name)
+            await filled(js, name, 0)
+            await fill(js, name, 6, 7)
+            while len(seen) < 7:
+                seen += [int(each.data) for each in await reader.next_chunk(100)]
+        await reader.stop()
+
+        assert seen == [1, 2, 3, 4, 5, 6, 7]
+        assert any("is not what it was: its last sequence is 2" in str(e) for e in errors)
+
+
+@MODES
 async def test_it_can_be_stopped_while_its_consumer_is_being_made(
     client: Connect, name: str, push: bool
 ) -> None:

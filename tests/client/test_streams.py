@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.client.servers import ServerProcess
 
 from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, Expect, JetStream, Message, Stream
+from jetspark.client import Client, Expect, JetStream, Message, Stream, connect
 from jetspark.errors import (
     ApiError,
     BadName,
@@ -18,6 +19,7 @@ from jetspark.errors import (
     MessageNotFound,
     NoResponders,
     NotSupported,
+    PermissionsViolation,
     ProtocolViolation,
     RequestTimeout,
     StreamExists,
@@ -504,6 +506,33 @@ async def test_reads_that_make_no_sense_are_refused_before_they_are_sent(
         with pytest.raises(TypeError, match="expected a datetime with a time zone, or an int"):
             await stream.get_msg(start_time=wrong)
         assert (await stream.info()).state.messages == 3
+
+
+async def test_a_user_who_may_read_one_subject_gets_its_messages(
+    nats_server: Callable[[str], ServerProcess],
+) -> None:
+    """ADR-31: the subject-appended form is there for permissions by subject."""
+    server = nats_server(
+        """jetstream: enabled
+        accounts { A { jetstream: enabled, users [
+            { user: admin, password: p }
+            { user: reader, password: p, permissions: {
+                publish: ["$JS.API.STREAM.INFO.S", "$JS.API.DIRECT.GET.S.S.open"] } }
+        ] } }"""
+    )
+    async with await connect(server.url, user="admin", password="p") as nc:
+        js = nc.jetstream()
+        await js.create_stream(config("S"))
+        for subject in ("S.open", "S.closed"):
+            await js.publish(subject, subject.encode())
+    async with await connect(server.url, user="reader", password="p") as nc:
+        stream = await nc.jetstream().stream("S")
+
+        assert (await stream.get_msg(last_by_subject="S.open")).data == b"S.open"
+        with pytest.raises(PermissionsViolation, match=r"DIRECT\.GET\.S\.S\.closed"):
+            await stream.get_msg(last_by_subject="S.closed")
+        with pytest.raises(PermissionsViolation):
+            await stream.get_msg(seq=1)
 
 
 class OldServer:

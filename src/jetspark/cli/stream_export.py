@@ -1,7 +1,6 @@
 """`jetspark stream export`: messages of a stream into files, over the bulk scan of any server."""
 
 import heapq
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import msgspec
 
 from jetspark import sync
 from jetspark.api.base import encode
+from jetspark.cli.standard_output import standard_output
 from jetspark.cli.stream_files import (
     MANIFEST,
     ExportRefused,
@@ -101,8 +101,8 @@ class Export:
         begun = time.monotonic()
         target = self._request.target
         if str(target) == "-":
-            self._write(NdjsonWriter(sys.stdout.buffer), self.first, progress)
-            sys.stdout.buffer.flush()
+            with standard_output() as out:
+                self._write(NdjsonWriter(out), self.first, progress)
         elif is_folder(target):
             self._run_folder(target, progress)
         else:

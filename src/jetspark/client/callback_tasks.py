@@ -1,30 +1,30 @@
-"""The tasks that run callbacks of one client, and who may wait for whom.
+"""The tasks that run callbacks, and who may wait for whom.
 
 A callback may close or drain its own client. Waiting for all callbacks would then be waiting for
 itself, so whoever waits asks first whether it was called from inside one of them.
 """
 
 import asyncio
+import weakref
 from collections.abc import Iterable
+from typing import Final
 
-from jetspark.client.thread_callback import ThreadCallback
+from jetspark.client.thread_callback import ThreadCallback, in_callback_thread
+
+_RUNNING: Final[weakref.WeakSet[asyncio.Task[None]]] = weakref.WeakSet()
 
 
 class CallbackTasks:
-    """Running callbacks, each with the thread it works on if it has one."""
+    """The running callbacks of one client, each with the thread it works on if it has one."""
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[None], object] = {}
 
     def add(self, task: asyncio.Task[None], callback: object) -> None:
         """``task`` runs ``callback`` from now on, until it is done."""
+        mark_callback(task)
         self._tasks[task] = callback
         task.add_done_callback(self._tasks.pop)
-
-    @property
-    def is_here(self) -> bool:
-        """Whether the caller is one of the callbacks."""
-        return any(is_calling(task, callback) for task, callback in self._tasks.items())
 
     async def wait(self) -> None:
         """Wait until all callbacks are done with what they have."""
@@ -42,6 +42,17 @@ class CallbackTasks:
             _, late = await asyncio.wait(waited_for, timeout=timeout)
             for task in late:
                 task.cancel()
+
+
+def mark_callback(task: asyncio.Task[None]) -> None:
+    """Remember that ``task`` runs a callback."""
+    _RUNNING.add(task)
+
+
+def is_inside_callback() -> bool:
+    """Whether the caller is a callback, on the loop or on a thread of its own."""
+    task = asyncio.current_task()
+    return in_callback_thread() or (task is not None and task in _RUNNING)
 
 
 def is_calling(task: asyncio.Task[None] | None, callback: object) -> bool:

@@ -5,9 +5,14 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
-from jetspark.client.callback_tasks import callback_cancelled, is_calling, is_cancelled_here
+from jetspark.client.callback_tasks import (
+    callback_cancelled,
+    is_calling,
+    is_cancelled_here,
+    mark_callback,
+)
 from jetspark.client.thread_callback import Report, ThreadCallback
-from jetspark.errors import Error
+from jetspark.errors import ConnectionClosed, Error
 
 CHUNK_MAX: Final = 256
 
@@ -29,12 +34,15 @@ class ChunkCallback(Generic[M]):
         callback: ItemCallback[M],
         report: Report,
     ) -> None:
+        if isinstance(callback, ThreadCallback):
+            callback = callback.for_one_reader()
         self._next_chunk = next_chunk
         self._callback = callback
         self._report = report
         self._task = asyncio.get_running_loop().create_task(
             self._run(callback), name="jetspark watch callback"
         )
+        mark_callback(self._task)
 
     async def wait(self) -> None:
         """Wait until the callback had its last item; returns at once from inside of it."""
@@ -53,6 +61,8 @@ class ChunkCallback(Generic[M]):
                     await self._call(callback, item)
                 # A callback that never awaits must not keep the loop from reading.
                 await asyncio.sleep(0)
+        except ConnectionClosed:
+            pass  # the closed callback tells
         except Error as error:
             self._report(error)
         finally:

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, NoReturn, Self
 
-from jetspark.client.callback_tasks import CallbackTasks
+from jetspark.client.callback_tasks import CallbackTasks, is_inside_callback
 from jetspark.client.draining import drain_all, drain_behind
 from jetspark.client.events import Events
 from jetspark.client.frames import add_literal, sub_frame, to_bytes
@@ -48,7 +48,7 @@ class ClientCore:
         self._receiver = Receiver()
         self._link = Link(options, self._receiver, self, self._events)
         self._outgoing = self._link.outgoing
-        self._loop = asyncio.get_running_loop()
+        self.loop: Final = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._nuid = Nuid()
         self._info = self._link.info
@@ -59,10 +59,11 @@ class ClientCore:
         self._sid = 0
         self._mux = Mux(b"%b." % new_inbox(self._nuid, options.inbox_prefix).encode())
         self._mux_sid = 0
-        self._deadlines = Deadlines(self._loop, self._mux)
+        self._deadlines = Deadlines(self.loop, self._mux)
         self._messages_out = 0
         self.callbacks: Final = CallbackTasks()
         self._draining: asyncio.Task[None] | None = None
+        self.is_draining = False  # readers that make consumers anew stop when theirs has ended
         # Features that must act when the connection changes (consumers ask again, for example).
         self.down_listeners: Final[set[Callable[[], None]]] = set()
         self.up_listeners: Final[set[Callable[[], None]]] = set()
@@ -74,11 +75,6 @@ class ClientCore:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(NO_PICKLE)
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop this client lives on."""
-        return self._loop
 
     @property
     def server_info(self) -> ServerInfo:
@@ -170,13 +166,16 @@ class ClientCore:
 
     async def ask(self, subject: bytes, headers: bytes, payload: bytes, seconds: float) -> Message:
         """Publish and wait for one reply, which may be a status; RequestTimeout if none comes."""
-        sink = SingleReply(self._loop, self)
+        if asyncio.get_running_loop() is not self.loop:
+            self._link.check_loop()
+        sink = SingleReply(self.loop, self)
         self.send_request(sink, subject, headers, payload, seconds)
         try:
             return await sink.future
         except TimeoutError:
             target = subject.decode("utf-8", "replace")
-            raise RequestTimeout(f"no reply on {target!r} within {seconds} s") from None
+            passed = round(seconds, 3)  # what was left of a deadline has many digits
+            raise RequestTimeout(f"no reply on {target!r} within {passed} s") from None
         finally:
             if sink.future.cancelled():
                 self._mux.discard(sink)
@@ -190,7 +189,7 @@ class ClientCore:
             self._receiver.sinks[self._mux_sid] = self._mux
             self.send_frame(encode_sub(self._mux.prefix + b"*", b"", self._mux_sid))
         sink.subject = subject
-        sink.deadline = self._loop.time() + seconds
+        sink.deadline = self.loop.time() + seconds
         alone = not self._mux.pending
         reply = self._mux.add(sink)
         try:
@@ -216,6 +215,7 @@ class ClientCore:
         callback: Callback | None,
     ) -> Subscription:
         """Register a subscription and tell the server."""
+        self._link.check_loop()
         if self._closed is not None:
             raise self._closed_error()
         sid = self._next_sid()
@@ -233,7 +233,7 @@ class ClientCore:
         self._receiver.sinks[sid] = subscription.sink
         self._subscriptions[sid] = subscription
         if subscription.callback_task is not None:
-            self.callbacks.add(subscription.callback_task, callback)
+            self.callbacks.add(subscription.callback_task, subscription.callback)
         self.send_frame(sub_frame(subject, queue, sid))
         return subscription
 
@@ -252,6 +252,7 @@ class ClientCore:
     async def flush(self, *, timeout: float | None = None) -> None:
         """Wait until the server has seen everything sent so far (a PING and its PONG)."""
         seconds = self.seconds(timeout)
+        self._link.check_loop()
         if self._closed is not None:
             raise self._closed_error()
         try:
@@ -274,13 +275,14 @@ class ClientCore:
         seconds = self.seconds(timeout)
         if self._closed is not None:
             raise self._closed_error()
-        if self.callbacks.is_here:
+        if is_inside_callback():
             # A callback cannot wait for its own end: everything follows when it is done, in a
             # task that is not taken for that callback (its context is not inherited).
-            self._draining = self._loop.create_task(
+            self._draining = self.loop.create_task(
                 drain_behind(self, seconds), context=contextvars.Context()
             )
             return
+        self.is_draining = True
         try:
             await drain_all(self, list(self._subscriptions.values()), self.callbacks, seconds)
         finally:
@@ -290,6 +292,7 @@ class ClientCore:
         """Write what is queued and close; pending calls fail, subscriptions end."""
         if self._closed is not None:
             return
+        self._link.check_loop()
         error = ConnectionClosed("the client was closed: call connect() again")
         self._shut(error, None)
         await self._link.close(error)

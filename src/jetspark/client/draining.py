@@ -5,12 +5,17 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from jetspark.client.callback_tasks import CallbackTasks
+from jetspark.client.options import ClientOptions
 from jetspark.client.subscription import Subscription
 from jetspark.errors import ConnectionClosed, RequestTimeout
 
 
 class Drained(Protocol):
     """What is drained."""
+
+    @property
+    def options(self) -> ClientOptions:
+        """How it was connected."""
 
     async def drain(self, *, timeout: float | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close."""
@@ -39,7 +44,7 @@ async def drain_all(
             await core.flush(timeout=seconds)
     except TimeoutError:
         left = [
-            f"{each.pending_msgs} messages of {each.subject!r} were not taken"
+            f"{each.pending_msgs} messages of {_what(core, each)} were not taken"
             for each in subscriptions
             if each.pending_msgs
         ]
@@ -47,6 +52,13 @@ async def drain_all(
         raise RequestTimeout(
             f"drain was not done within {seconds} s: {reason}; the client is closed now"
         ) from None
+
+
+def _what(core: Drained, subscription: Subscription) -> str:
+    """What the user calls a subscription."""
+    if subscription.subject.startswith(f"{core.options.inbox_prefix}."):
+        return "a watch or consumer that nobody reads any more (stop it first)"
+    return repr(subscription.subject)
 
 
 async def drain_behind(core: Drained, seconds: float) -> None:

@@ -69,7 +69,7 @@ class Link:
         self._dialling: Connection | None = None
         self._closed: Exception | None = None
         self._search: asyncio.Task[None] | None = None
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: set[asyncio.Future[None]] = set()
         self._lame_duck = False
         self._backoff = self._new_backoff()
         self.reconnects = 0
@@ -88,6 +88,14 @@ class Link:
     def pool(self) -> ServerPool:
         """The servers that may be tried."""
         return self._pool
+
+    def check_loop(self) -> None:
+        """Refuse to be used on another event loop: nothing would ever wake who waits there."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError(
+                "this client belongs to another event loop: use it on the loop that connected it "
+                "(publish alone may be called from other threads), or use jetspark.sync"
+            )
 
     async def open(self) -> None:
         """Connect to the first server of the pool that accepts.
@@ -110,8 +118,11 @@ class Link:
             if self._closed is not None:
                 raise ConnectionClosed(str(self._closed))
             waiter: asyncio.Future[None] = self._loop.create_future()
-            self._waiters.append(waiter)
-            await waiter
+            self._waiters.add(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiters.discard(waiter)
         await self._connection.ping()
 
     async def close(self, reason: Exception) -> None:
@@ -150,6 +161,7 @@ class Link:
         self._connection = None
         self.outgoing.detach()
         if not self._options.allow_reconnect:
+            self._events.disconnected(error)
             self._give_up(error)
             return
         address = connection.address
@@ -249,7 +261,6 @@ class Link:
         return connection
 
     def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
+        for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)

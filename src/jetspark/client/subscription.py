@@ -82,6 +82,8 @@ class Subscription:
         self._waiters: list[asyncio.Future[None]] = []
         # Drains that wait until everything was taken.
         self._idle: list[asyncio.Future[None]] = []
+        if isinstance(callback, ThreadCallback):
+            callback = callback.for_one_reader()
         self._callback = callback
         self._task: asyncio.Task[None] | None = None
         # What JetStream has to do once the subscription is drained and removed (ADR-15).
@@ -100,6 +102,11 @@ class Subscription:
     def callback_task(self) -> asyncio.Task[None] | None:
         """What runs the callback; None for a subscription that is read."""
         return self._task
+
+    @property
+    def callback(self) -> Callback | None:
+        """What gets the messages; None for a subscription that is read."""
+        return self._callback
 
     @property
     def subject(self) -> str:

@@ -21,12 +21,17 @@ _PLAIN: Final = (
 _CALLING: Final[ContextVar["ThreadCallback[Any] | None"]] = ContextVar("calling", default=None)
 
 
+def in_callback_thread() -> bool:
+    """Whether this was called, across threads or not, from inside some ThreadCallback."""
+    return _CALLING.get() is not None
+
+
 class ThreadCallback(Generic[M]):
     """Give one of these to ``subscribe`` as the callback, around a plain function that blocks.
 
     Messages keep their order; threads are switched once per chunk, not per message. The thread
     starts with the first message and ends with the subscription; it does not keep the process
-    alive.
+    alive. Each subscription that gets the same one has a thread of its own.
     """
 
     def __init__(self, callback: Callable[[M], object]) -> None:
@@ -41,6 +46,10 @@ class ThreadCallback(Generic[M]):
     def is_here(self) -> bool:
         """Whether this was called, across threads or not, from inside the function."""
         return _CALLING.get() is self
+
+    def for_one_reader(self) -> "ThreadCallback[M]":
+        """The same function with a thread of its own, which may end without the others."""
+        return ThreadCallback(self._callback)
 
     def __call__(self, message: M) -> None:
         """Call the function here and now, as any callback."""

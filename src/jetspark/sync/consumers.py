@@ -120,7 +120,7 @@ class JetStreamMessage:
 
 
 class MessageIterator:
-    """Messages of a consumer without end: ``for``, and ``async with`` to stop in the end.
+    """Messages of a consumer without end: ``for``, and ``with`` to stop in the end.
 
     Made by ``Consumer.messages`` and ``OrderedConsumer.messages``.
     """
@@ -285,7 +285,7 @@ class Consumer:
         Nothing heard for ``alarm`` seconds (default: three times ``heartbeat``) is reported to
         the error callback as HeartbeatMissed, and asked for again. The iteration raises
         ConsumerDeleted, ConsumerNotFound or PullRefused when it cannot go on. Use it with
-        ``async with``, or call ``stop``.
+        ``with``, or call ``stop``.
         """
         return MessageIterator(
             self._portal,
@@ -313,9 +313,9 @@ class Consumer:
         alarm: float | None = None,
         group: PullGroup | None = None,
     ) -> Consumption:
-        """Call ``callback`` with one message after the other, from a task, until it is stopped.
+        """Call ``callback`` with one message after the other, until it is stopped.
 
-        The callback is a plain or a coroutine function; what it raises is reported to the error
+        The callback is a plain function (own thread); what it raises is reported to the error
         callback. Options as in ``messages``. Stop with ``stop`` or ``drain`` of the result.
         """
         return Consumption(

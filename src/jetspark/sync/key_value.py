@@ -41,7 +41,7 @@ class KeyWatcher:
 
     None says that everything that was there when the watch began has been seen; it always comes,
     at once when there is nothing. Made by ``KeyValue.watch``; end it with ``stop`` or
-    ``async with``. A watch with a callback is not iterated over.
+    ``with``. A watch with a callback is not iterated over.
 
     What the codecs of the handle cannot decode raises CodecFailed (with a callback, the error
     callback is told); the iteration goes on behind it.
@@ -87,7 +87,7 @@ class KeyWatcher:
 class Transaction:
     """Made by ``KeyValue.transaction``.
 
-    ``async with kv.transaction() as tx:`` commits at a clean exit; an exception writes nothing.
+    ``with kv.transaction() as tx:`` commits at a clean exit; an exception writes nothing.
     ``get`` remembers the revision that it saw, and a later write of that key expects it: when
     somebody else changed the key meanwhile, the commit raises WrongLastSequence and nothing is
     written. A key that is only read is not guarded: write it too (with the value it has) where
@@ -130,7 +130,7 @@ class Transaction:
         self._portal.run(self._inner.purge, key, last=last, ttl=ttl)
 
     def commit(self) -> dict[str, int]:
-        """Write everything; returns the revisions. ``async with`` does it by itself."""
+        """Write everything; returns the revisions. ``with`` does it by itself."""
         return self._portal.call(self._inner.commit())
 
     def __enter__(self) -> Self:
@@ -147,7 +147,7 @@ class Transaction:
 
 
 class Lock:
-    """A lock on a key. Made by ``KeyValue.lock``; ``async with`` acquires and releases it.
+    """A lock on a key. Made by ``KeyValue.lock``; ``with`` acquires and releases it.
 
     While it is held it is renewed in the background. ``is_held`` turns false, and ``lost`` is
     set, at the latest when the time to live is over without a renewal.
@@ -208,7 +208,7 @@ class Lock:
 class Election:
     """Elects one leader among the candidates. Made by ``KeyValue.elect``.
 
-    ``async with`` waits until this candidate leads and resigns in the end.
+    ``with`` waits until this candidate leads and resigns in the end.
     """
 
     def __init__(self, portal: Portal, inner: _Election) -> None:
@@ -267,7 +267,7 @@ class Election:
 
 
 class Membership:
-    """One member, announced until it leaves. ``async with`` leaves in the end."""
+    """One member, announced until it leaves. ``with`` leaves in the end."""
 
     def __init__(self, portal: Portal, inner: _Membership) -> None:
         self._portal = portal
@@ -785,7 +785,7 @@ class KeyValue:
         return self._portal.call(self._inner.purge_deletes(older_than=older_than, timeout=timeout))
 
     def transaction(self, *, timeout: float | None = None) -> Transaction:
-        """Write several keys together or not at all; use it with ``async with``."""
+        """Write several keys together or not at all; use it with ``with``."""
         return Transaction(
             self._portal, self._portal.run(self._inner.transaction, timeout=timeout)
         )
@@ -815,7 +815,7 @@ class KeyValue:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
 
     def lock(self, key: str, *, owner: str = "", ttl: float = LOCK_TTL) -> Lock:
-        """A lock that others respect; use it with ``async with``. ``token`` is for fencing."""
+        """A lock that others respect; use it with ``with``. ``token`` is for fencing."""
         return Lock(self._portal, self._portal.run(self._inner.lock, key, owner=owner, ttl=ttl))
 
     def elect(self, key: str, candidate: str, *, ttl: float = LOCK_TTL) -> Election:

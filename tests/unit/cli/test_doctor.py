@@ -3,6 +3,8 @@
 import base64
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,10 @@ from jetspark.store.store import FileStore
 
 BODY = bytes(range(200))
 HEADERS = b"NATS/1.0\r\nA: b\r\nA: c\r\n\r\n"
+
+
+# A device that is always full.
+FULL = Path("/dev/full")
 
 
 class Store:
@@ -206,6 +212,33 @@ def test_export_of_an_unknown_stream_says_which_there_are(store: Store, tmp_path
     assert result.exit_code == 2
     assert "there is no stream NONE in this store; there are: ORDERS, OTHER" in result.stderr
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "told"),
+    [
+        ("| true", 141, ""),
+        pytest.param(
+            "> /dev/full", 2, "No space left on device",
+            marks=pytest.mark.skipif(not FULL.is_char_device(), reason="no /dev/full here"),
+        ),
+    ],
+)  # fmt: skip
+def test_an_output_that_takes_no_more_is_no_traceback(
+    store: Store, target: str, code: int, told: str
+) -> None:
+    export = f"{sys.executable} -m jetspark doctor export {store.folder} --stream ORDERS --out -"
+    done = subprocess.run(
+        ["bash", "-c", f"{export} {target}; exit ${{PIPESTATUS[0]}}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == code
+    assert len(done.stderr.splitlines()) == (1 if told else 0), done.stderr
+    assert told in done.stderr
 
 
 def test_a_store_in_use_is_refused(store: Store) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -87,3 +88,17 @@ def test_serve_does_not_load_the_client_before_a_remote_is_wanted() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["demo", "--output"], ["pipeline", "init", "shop", "--in"]],
+    ids=lambda given: given[0],
+)
+def test_a_folder_that_cannot_be_made_is_one_line(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    result = CliRunner().invoke(main, [*arguments, str(tmp_path / "file" / "below")])
+
+    assert result.exit_code == 1
+    assert "Not a directory" in result.output
+    assert len(result.output.splitlines()) == 1

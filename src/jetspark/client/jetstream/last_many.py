@@ -79,7 +79,18 @@ class LastMany:
 
     async def chunks(self, filters: Sequence[str]) -> AsyncGenerator[ScanChunk, None]:
         """Yield the messages as columns, for bulk readers."""
-        waiting = [tuple(filters)]
+        filters = tuple(dict.fromkeys(filters))
+        literals = all(is_literal(each.encode("utf-8", "surrogateescape")) for each in filters)
+        # One request brings a subject once; the parts of a split one may have it in common.
+        seen: set[str] | None = None if literals or len(filters) == 1 else set()
+        async with aclosing(self._parts(filters)) as parts:
+            async for chunk in parts:
+                fresh = chunk if seen is None else without(chunk, seen)
+                if fresh.sequences:
+                    yield fresh
+
+    async def _parts(self, filters: tuple[str, ...]) -> AsyncGenerator[ScanChunk, None]:
+        waiting = [filters]
         if len(filters) > SPLIT_SUBJECTS:
             await self._fix_point()
             waiting = parts_of(filters)[::-1]
@@ -306,6 +317,21 @@ class _Unproven(Exception):
     def __init__(self, first: int) -> None:
         super().__init__()
         self.first = first
+
+
+def without(chunk: ScanChunk, seen: set[str]) -> ScanChunk:
+    """The rows whose subjects are not in ``seen``, which has all of them afterwards."""
+    rows = [row for row, subject in enumerate(chunk.subjects) if subject not in seen]
+    seen.update(chunk.subjects)
+    if len(rows) == len(chunk):
+        return chunk
+    return ScanChunk(
+        [chunk.sequences[row] for row in rows],
+        [chunk.times[row] for row in rows],
+        [chunk.subjects[row] for row in rows],
+        [chunk.payloads[row] for row in rows],
+        [chunk.headers[row] for row in rows],
+    )
 
 
 def parts_of(subjects: Sequence[str]) -> list[tuple[str, ...]]:

@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
+from jetspark.client.callback_tasks import callback_cancelled, is_calling, is_cancelled_here
 from jetspark.client.core import ClientCore
 from jetspark.client.jetstream.consumer.endless import CHUNK_MAX, ChunkSource
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.client.thread_callback import ThreadCallback
-from jetspark.errors import RequestTimeout
+from jetspark.errors import ConnectionClosed, RequestTimeout
 
 MessageCallback = Callable[[JetStreamMessage], Awaitable[None] | None]
 
@@ -30,9 +31,13 @@ class Consumption:
         self._core = core
         self._source = source
         self._label = label
+        if isinstance(callback, ThreadCallback):
+            callback = callback.for_one_reader()
+        self._callback = callback
         self._thread = callback if isinstance(callback, ThreadCallback) else None
         self._stopping = False
         self._task = core.loop.create_task(self._run(callback), name=f"jetspark {label}")
+        core.callbacks.add(self._task, callback)
         # wait() raises what ended it for whoever asks; nobody has to.
         self._task.add_done_callback(_look_at_result)
 
@@ -44,8 +49,7 @@ class Consumption:
     @property
     def is_calling_here(self) -> bool:
         """Whether the caller is the callback itself, which cannot wait for its own end."""
-        inside = asyncio.current_task() is self._task
-        return inside or (self._thread is not None and self._thread.is_here)
+        return is_calling(self._task, self._callback)
 
     async def stop(self) -> None:
         """End now: after the message that the callback has; buffered ones are given up.
@@ -92,7 +96,8 @@ class Consumption:
                 else:
                     await self._call(callback, chunk)
         except Exception as error:
-            self._core.report(error)
+            if not isinstance(error, ConnectionClosed):  # which the closed callback tells
+                self._core.report(error)
             await self._source.stop()
             raise
         finally:
@@ -130,19 +135,6 @@ class Consumption:
         traceback: TracebackType | None,
     ) -> None:
         await self.stop()
-
-
-def is_cancelled_here() -> bool:
-    """Whether the current task is to be cancelled, and not only what it waited for."""
-    task = asyncio.current_task()
-    return task is not None and bool(task.cancelling())
-
-
-def callback_cancelled(label: str, error: asyncio.CancelledError) -> RuntimeError:
-    """What to report of a callback that ended with somebody else's cancellation."""
-    problem = RuntimeError(f"{label}: the callback waited for something that was cancelled")
-    problem.__cause__ = error
-    return problem
 
 
 def _look_at_result(task: asyncio.Task[None]) -> None:

@@ -106,6 +106,11 @@ class EndlessPull:
         self._core.up_listeners.add(self._on_up)
 
     @property
+    def subscription(self) -> Subscription:
+        """Where the messages arrive."""
+        return self._subscription
+
+    @property
     def is_closed(self) -> bool:
         """Whether nothing further will arrive."""
         return self._subscription.is_closed
@@ -301,7 +306,11 @@ class MessageIterator:
     def __init__(self, source: ChunkSource) -> None:
         self._source = source
         self._items: deque[JetStreamMessage] = deque()
+        self._emptied: asyncio.Event | None = None
         self.ended: Final = asyncio.Event()
+        if isinstance(source, EndlessPull):
+            # A client that is drained waits until everything that arrived was taken.
+            source.subscription.on_drained = self._wait_taken
 
     def __aiter__(self) -> Self:
         return self
@@ -311,18 +320,24 @@ class MessageIterator:
         if not items:
             items.extend(await self._source.next_chunk(CHUNK_MAX))
             if not items:
-                self.ended.set()
+                self._end()
                 raise StopAsyncIteration
-        return items.popleft()
+        message = items.popleft()
+        if self._emptied is not None and not items:
+            self._emptied.set()
+        return message
 
     async def next_chunk(self, count: int) -> list[JetStreamMessage]:
         """Wait for a message, then return what is there, up to ``count``; empty at the end."""
         items = self._items
         if items:
-            return [items.popleft() for _ in range(min(count, len(items)))]
-        chunk = await self._source.next_chunk(count)
-        if not chunk:
-            self.ended.set()
+            chunk = [items.popleft() for _ in range(min(count, len(items)))]
+        else:
+            chunk = await self._source.next_chunk(count)
+            if not chunk:
+                self._end()
+        if self._emptied is not None and not items:
+            self._emptied.set()
         return chunk
 
     async def drain(self) -> None:
@@ -332,11 +347,21 @@ class MessageIterator:
     async def stop(self) -> None:
         """End now and give up what was not taken: it is delivered again after ack_wait."""
         self._items.clear()
-        self.ended.set()
+        self._end()
         await self._source.stop()
         with contextlib.suppress(Error):
             while await self._source.next_chunk(CHUNK_MAX):
                 pass
+
+    def _end(self) -> None:
+        self.ended.set()
+        if self._emptied is not None:
+            self._emptied.set()
+
+    async def _wait_taken(self) -> None:
+        while self._items and not self.ended.is_set():
+            self._emptied = asyncio.Event()
+            await self._emptied.wait()
 
     async def __aenter__(self) -> Self:
         return self

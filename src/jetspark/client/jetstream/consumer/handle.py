@@ -260,6 +260,8 @@ class Consumer:
 
     async def explain(self, seq: int = 0, *, timeout: float | None = None) -> Explanation:
         """Why the message ``seq`` (0: the next one) is not delivered, in a word and a sentence."""
+        if seq < 0:
+            raise ValueError(f"seq={seq}: expected a sequence, or 0 for the next message")
         info = await self.info(timeout=timeout)
         stream = await self._api.call(
             f"STREAM.INFO.{self._stream}", StreamInfoRequest(), STREAM_INFO, timeout=timeout
@@ -275,7 +277,10 @@ class Consumer:
             except MessageNotFound:
                 subject = None
         found_out = explain(info, stream.state, seq, subject)
-        if found_out.reason is Reason.ACK_PENDING and self._api.core.server_info.jetspark:
+        ours = self._api.core.server_info.jetspark
+        # A replica of a nats-server passes the question on, and there nobody answers it; what it
+        # says that it can do is what its leader can.
+        if found_out.reason is Reason.ACK_PENDING and ours is not None and ours.min_last_seq:
             # CONSUMER.INFO does not say which messages wait; a jetspark server does.
             answer = await self._api.call(
                 f"CONSUMER.EXPLAIN.{self._verb}",

@@ -13,8 +13,10 @@ from typing import Final
 
 import msgspec
 
+from jetspark.api.base import Timestamp
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.api.enums import AckPolicy, ConsumerAction, DeliverPolicy
+from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.consumer.create import create_consumer, forget_consumer
 from jetspark.client.jetstream.consumer.endless import EndlessPull, rest
@@ -33,6 +35,7 @@ from jetspark.errors import (
     RequestTimeout,
     StreamNotFound,
 )
+from jetspark.errors.codes import ErrCode
 from jetspark.units import minutes, seconds
 
 HEARTBEAT: Final = 5.0
@@ -71,6 +74,7 @@ class OrderedReader:
         self._broken: Error | None = None
         self._expected = 1
         self._last_seq = 0
+        self._last_time = 0
         self._pause = 0.0
         self._stopped = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
@@ -109,13 +113,51 @@ class OrderedReader:
                 if not self.restarts and loop.time() >= deadline:
                     raise
             else:
-                if not self._stopped.is_set():
+                if not self._stopped.is_set() and not await self._begins_behind_the_end():
                     return info
                 await self._drop()
+                if not self._stopped.is_set():
+                    continue
             if self._stopped.is_set():
                 raise ConnectionClosed("the ordered consumer was stopped")
             await rest(self._stopped, max(self._pause, RETRY_PAUSE_FIRST))
             patience = min(patience * 2, max(self._api.timeout, CREATE_PATIENCE))
+
+    async def _begins_behind_the_end(self) -> bool:
+        """Whether the stream has never got as far as what was read: it is another one.
+
+        It was deleted and made again, or lost its messages when its server was restarted (memory
+        storage). What it holds now came later, so it is told by its time.
+        """
+        if not self.restarts or not self._last_seq:
+            return False
+        verb = f"STREAM.INFO.{self._stream}"
+        try:
+            state = (await self._api.call(verb, StreamInfoRequest(), STREAM_INFO)).state
+        except StreamNotFound:
+            raise
+        except Error:
+            return False  # not allowed to ask, or not now
+        if state.last_seq >= self._last_seq:
+            return False
+        self._api.core.report(
+            StreamNotFound(
+                404,
+                ErrCode.STREAM_NOT_FOUND,
+                f"stream {self._stream!r} is not what it was: its last sequence is "
+                f"{state.last_seq}, and {self._last_seq} was read before; reading goes on with "
+                "what was stored since",
+            )
+        )
+        self._config = msgspec.structs.replace(
+            self._config,
+            deliver_policy=DeliverPolicy.BY_START_TIME,
+            opt_start_seq=0,
+            opt_start_time=Timestamp(self._last_time + 1),
+        )
+        self._last_seq = 0
+        self.begin_as_before = False
+        return True
 
     async def _attempt(self, seconds: float) -> ConsumerInfo:
         """Make a consumer with a name and an inbox of its own."""
@@ -176,6 +218,9 @@ class OrderedReader:
         against making the consumer anew.
         """
         while not self._stopped.is_set():
+            if self._source is None and self._api.core.is_draining:
+                await self.stop()  # what has arrived was all
+                break
             try:
                 if self._source is None:
                     await self.start()
@@ -224,12 +269,13 @@ class OrderedReader:
         """The messages up to the first one that is missing; the rest comes again."""
         seen = self._last_seq
         for index, message in enumerate(chunk):
-            stream_seq, consumer_seq, _, _ = numbers_of(message)
+            stream_seq, consumer_seq, time_ns, _ = numbers_of(message)
             if consumer_seq != self._expected:
                 chunk = chunk[:index]
                 break
             self._expected += 1
             self._last_seq = max(self._last_seq, stream_seq)
+            self._last_time = time_ns
         if not self.begin_as_before or not self.restarts:
             return chunk
         return [message for message in chunk if numbers_of(message)[0] > seen]

@@ -55,6 +55,7 @@ class PushSubscription:
         )
         self._consumption: Consumption | None = None
         self._ended = False
+        self._emptied: asyncio.Event | None = None
         self._drain_seconds: float | None = None
         self._draining: asyncio.Task[None] | None = None
         if callback is not None:
@@ -109,8 +110,12 @@ class PushSubscription:
         if not items:
             items.extend(await self._source.next_chunk(CHUNK_MAX))
             if not items:
+                self._note_taken()
                 raise StopAsyncIteration
-        return items.popleft()
+        message = items.popleft()
+        if self._emptied is not None:
+            self._note_taken()
+        return message
 
     async def next_msg(self, *, timeout: float | None = None) -> JetStreamMessage:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
@@ -122,14 +127,20 @@ class PushSubscription:
             except TimeoutError:
                 raise RequestTimeout(f"no message within {seconds} s") from None
             if not self._items:
+                self._note_taken()
                 raise ValueError(_NO_MORE)
-        return self._items.popleft()
+        message = self._items.popleft()
+        self._note_taken()
+        return message
 
     async def next_chunk(self, count: int) -> list[JetStreamMessage]:
         """Wait for a message, then return what is there, up to ``count``; empty at the end."""
         if self._items:
-            return [self._items.popleft() for _ in range(min(count, len(self._items)))]
-        return await self._source.next_chunk(count)
+            chunk = [self._items.popleft() for _ in range(min(count, len(self._items)))]
+        else:
+            chunk = await self._source.next_chunk(count)
+        self._note_taken()
+        return chunk
 
     async def unsubscribe(self, *, timeout: float | None = None) -> None:
         """Stop now; a consumer that the library made is deleted, and failing to is raised.
@@ -152,7 +163,7 @@ class PushSubscription:
         error of the deletion goes to the error callback. The callback may call it too; it then
         returns at once, and everything else follows when the callback is done.
         """
-        if self._ended:
+        if self._ended or self._api.core.is_closed:
             return
         self._ended = True
         self._drain_seconds = seconds = self._api.seconds(timeout)
@@ -180,6 +191,24 @@ class PushSubscription:
         if not self._api.core.is_closed:
             await self.unsubscribe()
 
+    def _note_taken(self) -> None:
+        if self._emptied is not None and not self.pending_msgs:
+            self._emptied.set()
+
+    async def _wait_taken(self, seconds: float | None) -> None:
+        """Wait for the reader: what it took over from the subscription may still be here."""
+        if not self.pending_msgs:
+            return
+        self._emptied = asyncio.Event()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._emptied.wait()
+        except TimeoutError:
+            raise RequestTimeout(
+                f"drain: {self.pending_msgs} messages were not taken within {seconds} s; read "
+                "them, or call unsubscribe() to give them up"
+            ) from None
+
     async def _drained(self) -> None:
         """The subscription is drained and removed: ADR-15 deletes the consumer only now."""
         self._ended = True
@@ -188,6 +217,8 @@ class PushSubscription:
             if self._consumption is not None:
                 # Without a time of its own when the client is drained, which has one for all.
                 await self._consumption.finish(self._drain_seconds)
+            else:
+                await self._wait_taken(self._drain_seconds)
         finally:
             try:
                 await delete_created(self._api, self._attached)

@@ -11,7 +11,7 @@ from typing import Final
 from jetspark.client.jetstream.kv.backend import Stored, WatchSource
 from jetspark.client.jetstream.kv.entry import Operation
 from jetspark.clock import Clock, SystemClock
-from jetspark.errors import BufferFull, Error, RequestTimeout
+from jetspark.errors import BufferFull, RequestTimeout
 from jetspark.headers.block import find_value
 from jetspark.headers.names import TTL
 from jetspark.units import mib, parse_duration
@@ -41,7 +41,7 @@ class LocalCopy:
         self._expires: dict[str, int] = {}
         self._bytes = 0
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
-        self._failure: Error | None = None
+        self._failure: Exception | None = None
         self._filled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = None
         self.revision = 0
@@ -100,11 +100,14 @@ class LocalCopy:
             return True
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append((revision, waiter))
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(seconds):
                 await waiter
-                return True
-        return False
+        except TimeoutError:
+            return False
+        finally:
+            self._waiters = [each for each in self._waiters if each[1] is not waiter]
+        return True
 
     async def close(self) -> None:
         """Stop following; nothing can be read any more."""
@@ -128,7 +131,7 @@ class LocalCopy:
                     self._apply(stored)
                 if chunk:
                     self._seen(chunk[-1].revision)
-        except Error as error:
+        except Exception as error:  # noqa: BLE001 - of another backend: never silently out of date
             self._fail(error)
             await self._source.stop()
 
@@ -156,7 +159,9 @@ class LocalCopy:
             if text == b"never":
                 return 0
             ttl = text.decode("ascii", "replace")
-            return stored.time_ns + parse_duration(f"{ttl}s" if ttl.isdigit() else ttl)
+            # Servers before 2.11 store anything under this name and do not heed it.
+            with suppress(ValueError):
+                return stored.time_ns + parse_duration(f"{ttl}s" if ttl.isdigit() else ttl)
         return stored.time_ns + self._ttl_ns if self._ttl_ns else 0
 
     def _is_expired(self, key: str) -> bool:
@@ -178,7 +183,7 @@ class LocalCopy:
             elif not waiter.done():
                 waiter.set_result(None)
 
-    def _fail(self, error: Error) -> None:
+    def _fail(self, error: Exception) -> None:
         if self._failure is None:
             self._failure = error
         if not self._filled.done():

@@ -252,10 +252,13 @@ class FastPublisher:
         if self._subscription is None:
             self._open()
             return 1
-        while self._subscription.pending_msgs or not window.room() or answers.unknown:
-            await self._hear()
-        if answers.leaderless:
-            await self._find_leader()
+        heard = self._subscription
+        while heard.pending_msgs or not window.room() or answers.unknown or answers.leaderless:
+            # That nobody takes anything is an answer too: the window must not wait for others.
+            if answers.leaderless and not heard.pending_msgs and answers.unknown is None:
+                await self._find_leader()
+            else:
+                await self._hear()
         return window.room()
 
     async def _started(self) -> None:

@@ -45,6 +45,7 @@ NOT_THROUGH_REPLICA = {
     "test_what_a_handle_wrote_or_saw_is_asked_for": _ENOUGH,
     "test_what_a_watch_saw_is_asked_for": _HERE,
     "test_a_handle_is_monotonic_over_reconnects": _HERE,
+    "test_requests_are_those_of_the_document": _HERE,
 }
 # Rounds of test_kv_linearizable.py in which handles ask for no more than they know of.
 _ASKING_ROUNDS = "test_concurrent_histories_are_linearizable"

@@ -34,6 +34,7 @@ from jetspark.server.linger import Linger
 from jetspark.server.receiver import Pending, Receiver
 from jetspark.server.remotes import Remotes, UpstreamFactory
 from jetspark.server.router import Router
+from jetspark.server.start_errors import cannot_listen
 from jetspark.server.tls import TlsRuntime, tls_runtime
 from jetspark.units import Nanoseconds, seconds
 
@@ -161,10 +162,7 @@ class Server:
             self.runtime.open(accounts, self.flush)
         try:
             await self.before_listening()
-            self._listener = await loop.create_server(
-                self._accept, self.settings.host, max(self.settings.port, 0), backlog=BACKLOG
-            )
-            self._port = int(self._listener.sockets[0].getsockname()[1])
+            await self._listen()
             await self._start_monitor()
         except (OSError, ConfigRefused):
             await self.close()
@@ -173,6 +171,16 @@ class Server:
         log.info("Server is ready")
         if self.runtime is not None:
             self.runtime.keep_house()
+
+    async def _listen(self) -> None:
+        """Open the port for clients."""
+        host, port = self.settings.host, max(self.settings.port, 0)
+        loop = asyncio.get_running_loop()
+        try:
+            self._listener = await loop.create_server(self._accept, host, port, backlog=BACKLOG)
+        except OSError as error:
+            raise cannot_listen("clients", host, port, error) from error
+        self._port = int(self._listener.sockets[0].getsockname()[1])
 
     async def before_listening(self) -> None:
         """For servers that are more than this one: the store is open, no client is there yet."""

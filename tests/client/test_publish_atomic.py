@@ -9,7 +9,7 @@ import pytest
 
 from jetspark.api.stream import StreamConfig
 from jetspark.client import Client, JetStream, Stream
-from jetspark.errors import BatchNotEnabled, BatchTooLarge, PayloadTooLarge
+from jetspark.errors import BatchIncomplete, BatchNotEnabled, BatchTooLarge, PayloadTooLarge
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
@@ -84,3 +84,19 @@ async def test_batches_follow_each_other_without_waiting(client: Connect, name: 
             await late.commit()
         assert (await stream.info()).state.messages == 150
         assert nc.stats.requests_pending == 0
+
+
+async def test_a_batch_over_two_streams_is_told_what_may_be_wrong(
+    client: Connect, name: str
+) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        await made(js, name)
+        batch = js.atomic_batch()
+        batch.extend([f"{name}.a", f"elsewhere.{name}", f"{name}.a"], [b""] * 3)
+
+        with pytest.raises(BatchIncomplete) as raised:
+            await batch.commit()
+        assert "one stream must take all subjects" in raised.value.__notes__[0]
+        with pytest.raises(ValueError, match="max_messages=0: expected at least 1"):
+            js.atomic_batch(max_messages=0)

@@ -21,7 +21,7 @@ from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import Stored, WatchPlan
 from jetspark.client.jetstream.kv.entry import Operation, read_block
-from jetspark.errors import ConsumerNotFound, MessageNotFound
+from jetspark.errors import ConnectionClosed, Error, MessageNotFound, StreamNotFound
 
 QUIET_SECONDS: Final = 0.5  # without a message before the consumer is asked about the end
 
@@ -62,16 +62,22 @@ class Follow:
         """Make the consumer and count what is due."""
         seconds = self._api.seconds(timeout)
         held = self._min_last_seq
-        if held:
-            # Before the consumer is made: its counts are to contain what was asked for.
-            await self._stream.wait_for_leader(held, self._api.core.loop.time() + seconds)
+        reached = max(held, self._plan.resume_from - 1)
+        if reached:
+            # Before the consumer is made: its counts are to contain what was asked for. One that
+            # starts beyond the end (of a bucket that was made anew) would pass over changes.
+            await self._stream.wait_for_leader(reached, self._api.core.loop.time() + seconds)
         self._reader = self._ordered(self._config())
         # Until all last values were seen, one that is made anew asks for last values again.
         self._reader.begin_as_before = self._plan.start == "last" and not self._plan.resume_from
         info = await self._reader.start(timeout=seconds)
         if info.config.min_last_seq < held:
             # decisions.md: an answer that does not echo the sequence proves nothing.
-            await self._hold_back(seconds)
+            try:
+                await self._hold_back(seconds)
+            except BaseException:
+                await self._reader.stop()
+                raise
         self._due = info.num_pending + info.delivered.consumer_seq
         if not self._due and self._plan.start == "last":
             # There is nothing yet, so everything that a consumer made anew finds is a change.
@@ -96,8 +102,7 @@ class Follow:
     async def _next(self, count: int) -> list[JetStreamMessage]:
         if self._waiting is None:
             return await self._reader.next_chunk(count)
-        waiting, self._waiting = self._waiting, None
-        return await waiting
+        return await self._take_waiting(self._waiting)
 
     async def _next_before_end(self, count: int) -> list[JetStreamMessage]:
         """The next messages; empty when the initial data ends without any, or at the end."""
@@ -108,27 +113,38 @@ class Follow:
             try:
                 # Not cancelled by the time limit: it may be about to make the consumer anew.
                 async with asyncio.timeout(QUIET_SECONDS):
-                    chunk = await asyncio.shield(self._waiting)
+                    return await self._take_waiting(self._waiting)
             except TimeoutError:
                 if await self._nothing_left():
                     self._end_initial()
                     return []
-                continue
+
+    async def _take_waiting(
+        self, waiting: asyncio.Task[list[JetStreamMessage]]
+    ) -> list[JetStreamMessage]:
+        """The result of a wait; a caller that gives up just then finds it next time."""
+        try:
+            chunk = await asyncio.shield(waiting)
+        except Error:
             self._waiting = None
-            return chunk
+            raise
+        self._waiting = None
+        return chunk
 
     async def _nothing_left(self) -> bool:
         """Whether the consumer has delivered everything and what is held back is settled."""
-        if self._wanted_seq and await self._is_stored(self._wanted_seq):
-            return False
-        self._wanted_seq = 0
-        made = self._reader.info
-        if made is None:
-            return False
         try:
+            if self._wanted_seq and await self._is_stored(self._wanted_seq):
+                return False
+            self._wanted_seq = 0
+            made = self._reader.info
+            if made is None:
+                return False
             info: ConsumerInfo = await consumer_info(self._api, self._stream.stream, made.name)
-        except ConsumerNotFound:
-            return False
+        except (StreamNotFound, ConnectionClosed):
+            raise
+        except Error:
+            return False  # the consumer is gone or the server is away: asked again later
         return not info.num_pending and info.delivered.consumer_seq < self._reader.expected
 
     def _take(self, chunk: list[JetStreamMessage]) -> list[Stored]:

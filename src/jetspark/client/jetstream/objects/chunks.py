@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from contextlib import aclosing
 from typing import Final, Protocol
 
 from jetspark.client.frames import to_bytes
@@ -26,14 +27,14 @@ async def pieces_of(data: ObjectData, size: int) -> AsyncGenerator[bytes, None]:
         yield bytes(given)
     elif isinstance(given, AsyncIterable):
         async for piece in given:
-            yield to_bytes(piece)
+            yield _bytes_of(piece)
     elif hasattr(given, "read"):
         # Files block: they are read on another thread.
         while piece := await asyncio.to_thread(given.read, size * CHUNKS_PER_READ):
-            yield to_bytes(piece)
+            yield _bytes_of(piece)
     elif isinstance(given, Iterable) and not isinstance(given, str):
         for piece in given:
-            yield to_bytes(piece)
+            yield _bytes_of(piece)
     else:
         kind = type(given).__name__
         raise TypeError(f"an object is bytes, a binary file, or an iterable of bytes, not {kind}")
@@ -42,12 +43,21 @@ async def pieces_of(data: ObjectData, size: int) -> AsyncGenerator[bytes, None]:
 async def chunks_of(data: ObjectData, size: int) -> AsyncGenerator[bytes, None]:
     """The same in chunks of ``size`` bytes, the last one shorter."""
     rest = bytearray()
-    async for piece in pieces_of(data, size):
-        rest += piece
-        whole = len(rest) - len(rest) % size
-        view = bytes(rest[:whole])
-        del rest[:whole]
-        for at in range(0, whole, size):
-            yield view[at : at + size]
+    async with aclosing(pieces_of(data, size)) as pieces:
+        async for piece in pieces:
+            rest += piece
+            whole = len(rest) - len(rest) % size
+            view = bytes(rest[:whole])
+            del rest[:whole]
+            for at in range(0, whole, size):
+                yield view[at : at + size]
     if rest:
         yield bytes(rest)
+
+
+def _bytes_of(piece: object) -> bytes:
+    if isinstance(piece, bytes):
+        return piece
+    if isinstance(piece, str):
+        raise TypeError('an object is made of bytes, not text: open the file with "rb", or encode')
+    return to_bytes(piece)

@@ -4,17 +4,19 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Final, Self
 
 from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.client.jetstream.objects.info import Digest, ObjectInfo
-from jetspark.errors import DigestMismatch, ObjectNotFound, RequestTimeout
+from jetspark.errors import DigestMismatch, ObjectIncomplete, ObjectNotFound, RequestTimeout
 
 CHUNKS_AT_ONCE: Final = 16
 
 Progress = Callable[[int, int], None]
+# Finds what the store says about the object now.
+LookAgain = Callable[[], Awaitable[ObjectInfo | None]]
 
 
 class ObjectReader:
@@ -33,8 +35,10 @@ class ObjectReader:
         end: int,
         timeout: float,
         progress: Progress | None,
+        look_again: LookAgain,
     ) -> None:
         self._info = info
+        self._look_again = look_again
         self._source = source
         self._start, self._end = start, end
         self._timeout = timeout
@@ -113,15 +117,17 @@ class ObjectReader:
                 if not self._started:
                     self._started = True
                     await source.start(timeout=self._timeout)
-                stored = await source.next_chunk(CHUNKS_AT_ONCE)
+                # Behind the end of what is stored nothing comes any more.
+                ended = source.initial_done
+                stored = [] if ended else await source.next_chunk(CHUNKS_AT_ONCE)
         except TimeoutError:
+            await self.close()
             raise RequestTimeout(
                 f"object {self._info.name!r}: no chunk came within {self._timeout} s"
             ) from None
         if not stored:
-            # Chunks are missing: the object was replaced or deleted while it was read.
             await self.close()
-            raise ObjectNotFound(self._info.bucket, self._info.name)
+            raise await self._missing()
         pieces = []
         for each in stored:
             self._chunks += 1
@@ -141,3 +147,13 @@ class ObjectReader:
         self._given += sum(map(len, pieces))
         if self._progress is not None:
             self._progress(self._given, self._end - self._start)
+
+    async def _missing(self) -> ObjectNotFound | ObjectIncomplete:
+        """Why there are fewer chunks than the store has said when the object was opened."""
+        info = self._info
+        now = await self._look_again()
+        if now is not None and not now.deleted and now.nuid == info.nuid:
+            return ObjectIncomplete(info.bucket, info.name, self._position, info.size)
+        error = ObjectNotFound(info.bucket, info.name)
+        error.add_note("it was replaced, renamed or deleted while it was read: open it again")
+        return error

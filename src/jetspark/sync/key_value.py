@@ -350,7 +350,8 @@ class KeyValueReplica:
     def get_at(self, key: str, min_last_revision: int, *, timeout: float | None = None) -> Entry:
         """The value as of ``min_last_revision`` or later.
 
-        Waits half of ``timeout`` for the replica to get there, then asks the server.
+        Waits half of ``timeout`` for the replica to get there, then asks the server; at once for
+        a key that is not copied.
         """
         return self._portal.call(self._inner.get_at(key, min_last_revision, timeout=timeout))
 

@@ -280,7 +280,14 @@ class JetStream(BucketCalls, ObjectCalls, RestoreCalls):
         plan = WatchPlan(filters=check_filters(subjects) or (">",), plain=True)
         follow = Follow(found.reader, "", plan, 0, self._high_water)
         ttl_ns = found.config.max_age
-        copy = LocalCopy(follow, f"stream {stream!r}", max_bytes=max_bytes, ttl_ns=ttl_ns)
+        copy = LocalCopy(
+            follow,
+            f"stream {stream!r}",
+            filters=plan.filters,
+            max_bytes=max_bytes,
+            ttl_ns=ttl_ns,
+            server_time_ns=found.cached_info.ts,
+        )
         await copy.start(self._api.seconds(timeout))
         return StreamReplica(self._api, found, copy)
 

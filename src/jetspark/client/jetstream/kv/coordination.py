@@ -53,7 +53,14 @@ class CoordinationCalls:
         status = await self._backend.status(timeout=timeout)
         source = self._backend.watch(plan)
         label = f"bucket {self._backend.bucket!r}"
-        copy = LocalCopy(source, label, max_bytes=max_bytes, ttl_ns=status.ttl)
+        copy = LocalCopy(
+            source,
+            label,
+            filters=plan.filters,
+            max_bytes=max_bytes,
+            ttl_ns=status.ttl,
+            server_time_ns=status.stream_info.ts,
+        )
         await copy.start(self._backend.seconds(timeout))
         return KeyValueReplica(self._whole, self._coding, copy)
 

@@ -809,8 +809,9 @@ class JetStream:
     ) -> StreamReplica:
         """The newest message of every subject of a stream in memory, kept current.
 
-        Returns when it is complete. Beyond ``max_bytes`` it gives up: reading then raises
-        BufferFull. For buckets: ``KeyValue.replica``.
+        Returns when it is complete; ``timeout`` bounds the wait for each part. Beyond
+        ``max_bytes`` it gives up: reading then raises BufferFull. For buckets:
+        ``KeyValue.replica``.
         """
         return StreamReplica(
             self._portal,

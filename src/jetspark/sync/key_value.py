@@ -806,7 +806,8 @@ class KeyValue:
     ) -> KeyValueReplica:
         """A copy of the values in memory, kept current; returns when it is complete.
 
-        Beyond ``max_bytes`` it gives up: reading then raises BufferFull.
+        ``timeout`` bounds the wait for each part. Beyond ``max_bytes`` it gives up: reading then
+        raises BufferFull.
         """
         return KeyValueReplica(
             self._portal,

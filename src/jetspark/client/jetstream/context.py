@@ -273,8 +273,9 @@ class JetStream(BucketCalls, ObjectCalls, RestoreCalls):
     ) -> StreamReplica:
         """The newest message of every subject of a stream in memory, kept current.
 
-        Returns when it is complete. Beyond ``max_bytes`` it gives up: reading then raises
-        BufferFull. For buckets: ``KeyValue.replica``.
+        Returns when it is complete; ``timeout`` bounds the wait for each part. Beyond
+        ``max_bytes`` it gives up: reading then raises BufferFull. For buckets:
+        ``KeyValue.replica``.
         """
         found = await self.stream(stream, timeout=timeout)
         plan = WatchPlan(filters=check_filters(subjects) or (">",), plain=True)

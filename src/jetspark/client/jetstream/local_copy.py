@@ -75,21 +75,25 @@ class LocalCopy:
         return len(self._entries) if not self._expires else len(self.all())
 
     async def start(self, seconds: float) -> None:
-        """Begin, and wait until everything that is there now is here."""
+        """Begin, and wait until everything that is there now is here.
+
+        ``seconds`` bounds the wait for each part: how much there is nobody can say before.
+        """
         try:
             await self._source.start(timeout=seconds)
             self._task = self._loop.create_task(
                 self._follow(), name=f"jetspark copy of {self._label}"
             )
-            async with asyncio.timeout(seconds):
-                await asyncio.shield(self._filled)
-        except TimeoutError:
-            so_far = len(self._entries)
-            await self.close()
-            raise RequestTimeout(
-                f"the copy of {self._label} was not complete within {seconds} s "
-                f"({so_far} entries so far)"
-            ) from None
+            seen = -1
+            while not self._filled.done():
+                if seen == self.revision:
+                    raise RequestTimeout(
+                        f"the copy of {self._label} is not complete and nothing came within "
+                        f"{seconds} s ({len(self._entries)} entries so far)"
+                    )
+                seen = self.revision
+                await asyncio.wait([self._filled], timeout=seconds)
+            self._filled.result()
         except BaseException:
             await self.close()
             raise

@@ -12,7 +12,7 @@ from jetspark.client.jetstream import local_copy
 from jetspark.client.jetstream.kv.backend import Stored
 from jetspark.client.jetstream.kv.entry import Operation
 from jetspark.client.jetstream.local_copy import ENTRY_COST, LocalCopy
-from jetspark.errors import BufferFull, ConnectionClosed, StreamNotFound
+from jetspark.errors import BufferFull, ConnectionClosed, RequestTimeout, StreamNotFound
 
 SECOND = 1_000_000_000
 NOW = 1_800_000_000 * SECOND
@@ -164,6 +164,22 @@ async def test_a_wait_that_ends_early_leaves_nothing() -> None:
     await copy.close()
 
 
+async def test_filling_may_take_long_as_long_as_something_comes() -> None:
+    feed, clock = Feed(), Hands()
+    feed.initial_done = False
+    copy = LocalCopy(feed, "b", filters=(">",), max_bytes=9000, ttl_ns=0, clock=clock)
+    starting = asyncio.create_task(copy.start(0.05))
+    for n in range(1, 5):
+        await asyncio.sleep(0.03)
+        await feed.give(entry(f"k{n}", n))
+    going_on = not starting.done()
+    with pytest.raises(RequestTimeout, match=r"nothing came within 0.05 s \(4 entries so far\)"):
+        await starting
+
+    assert going_on
+    assert feed.stopped
+
+
 async def test_too_much_ends_it_and_frees_the_memory() -> None:
     copy, feed, _ = await copied(max_bytes=2000)
     waiting = asyncio.create_task(copy.wait_for(9, 10))
@@ -214,15 +230,16 @@ async def test_other_threads_never_miss_a_key_that_is_being_replaced() -> None:
         threading.Thread(target=read, args=(look,))
         for look in (lambda: copy.find("k"), lambda: len(copy.all()))
     ]
+    kinds = [Operation.PUT, Operation.DEL]
     pause = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
         for thread in threads:
             thread.start()
-        for n in range(3, 3000, 2):
+        for n in range(300):
             await feed.give(
-                entry("k", n),
-                Stored(f"x{n % 7}", b"", n + 1, NOW, [Operation.PUT, Operation.DEL][n % 5 > 2]),
+                *(entry("k", 1000 * n + m) for m in range(100)),
+                Stored(f"x{n % 7}", b"", 1000 * n + 999, NOW, kinds[n % 5 > 2]),
             )
     finally:
         sys.setswitchinterval(pause)

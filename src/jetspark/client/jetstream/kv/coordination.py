@@ -47,7 +47,8 @@ class CoordinationCalls:
     ) -> KeyValueReplica:
         """A copy of the values in memory, kept current; returns when it is complete.
 
-        Beyond ``max_bytes`` it gives up: reading then raises BufferFull.
+        ``timeout`` bounds the wait for each part. Beyond ``max_bytes`` it gives up: reading then
+        raises BufferFull.
         """
         plan = WatchPlan(filters=self._coding.filters(filters))
         status = await self._backend.status(timeout=timeout)

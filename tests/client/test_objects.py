@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import nats
+import nats.js.errors
 import pytest
+from nats.js.api import ObjectMeta, ObjectMetaOptions
 
 from jetspark.client import Client, JetStream, ObjectInfo, ObjectStore, ObjectStoreConfig
+from jetspark.client.jetstream.objects.info import CHUNK_SIZE
 from jetspark.errors import (
     ApiError,
     BadName,
@@ -301,22 +304,78 @@ async def test_a_sequence_that_must_be_there_is_waited_for(client: Connect, name
             await store.info("a", min_last_seq=info.seq + 1, timeout=0.7)
 
 
+SIZES = (0, 1, CHUNK_SIZE - 1, CHUNK_SIZE, CHUNK_SIZE + 1, 3 * CHUNK_SIZE)
+
+
 async def test_objects_travel_between_clients(server: Any, client: Connect, name: str) -> None:
-    """decisions.md: ADR-20 as released clients speak it."""
+    """decisions.md: ADR-20 as released clients speak it; sizes about the edges of chunks."""
     theirs = await nats.connect(server.url)
     try:
         async with client() as nc:
-            js = nc.jetstream()
-            ours = await made(js, name)
-            await ours.put("from ours", LARGE)
+            ours = await made(nc.jetstream(), name)
             bucket = await theirs.jetstream().object_store(name)
-            await bucket.put("from theirs", LARGE[::-1])
+            for size in SIZES:
+                data = LARGE[:size]
+                put = await ours.put(f"ours {size}", data)
+                await bucket.put(f"theirs {size}", data)
+                got = await bucket.get(f"ours {size}")
 
-            got = await bucket.get("from ours")
-            assert got.data == LARGE
-            assert await ours.get("from theirs") == LARGE[::-1]
-            assert await names_of(ours) == ["from ours", "from theirs"]
-            await ours.delete("from theirs")
-            assert [each.name for each in await bucket.list(ignore_deletes=True)] == ["from ours"]
+                assert (got.data, got.info.chunks) == (data, put.chunks)
+                assert await ours.get(f"theirs {size}") == data
+            assert len(await names_of(ours)) == 2 * len(SIZES)
     finally:
         await theirs.close()
+
+
+async def test_what_clients_say_of_objects_is_understood(
+    server: Any, client: Connect, name: str
+) -> None:
+    """Metadata, links, deletions and names, in both directions."""
+    theirs = await nats.connect(server.url)
+    try:
+        async with client() as nc:
+            ours = await made(nc.jetstream(), name)
+            bucket = await theirs.jetstream().object_store(name)
+            options = ObjectMetaOptions(max_chunk_size=10)
+            described = ObjectMeta(
+                name="t", description="d", headers={"h": ["1"]}, options=options
+            )
+            await bucket.put("t", b"from theirs, in chunks", meta=described)
+            info = await ours.info("t")
+            await ours.put("o", b"from ours", description="e", headers={"i": ["2"]}, chunk_size=4)
+            seen = await bucket.get_info("o")
+            await ours.link("l", info)
+            linked = await bucket.get("l")
+
+            assert (info.description, info.headers, info.chunks) == ("d", {"h": ["1"]}, 3)
+            assert (seen.description, seen.headers, seen.chunks) == ("e", {"i": ["2"]}, 3)
+            assert linked.data == await ours.get("t")
+            await bucket.delete("t")
+            with pytest.raises(ObjectNotFound):
+                await ours.get("t")
+            await ours.update_meta("o", new_name="p")
+            with pytest.raises(nats.js.errors.ObjectNotFoundError):
+                await bucket.get("o")
+            assert (await bucket.get("p")).data == b"from ours"
+            await bucket.update_meta("p", ObjectMeta(name="p", description="new"))
+            assert (await ours.info("p")).description == "new"
+            assert await names_of(ours) == ["l", "p"]
+            listed = await bucket.list(ignore_deletes=True)
+            assert sorted(each.name for each in listed) == ["l", "p"]
+            await ours.put("t", b"again")
+            assert (await bucket.get("t")).data == b"again"
+    finally:
+        await theirs.close()
+
+
+async def test_ranges_at_every_edge(client: Connect, name: str) -> None:
+    async with client() as nc:
+        store = await made(nc.jetstream(), name)
+        data = LARGE[:35]
+        await store.put("a", data, chunk_size=10)
+        for start in (0, 1, 9, 10, 11, 19, 20, 34, 35, 36, 1000):
+            for length in (None, 0, 1, 9, 10, 11, 35, 1000):
+                part = await store.open("a", start=start, length=length)
+                end = None if length is None else start + length
+                assert await part.read() == data[start:end], (start, length)
+        assert nc.stats.subscriptions == 0

@@ -174,6 +174,32 @@ async def test_an_object_that_is_replaced_while_it_is_read_is_read_again(
         assert await store.get("a") == b"new"
 
 
+async def test_a_reader_that_has_failed_or_was_closed_is_not_at_its_end(
+    client: Connect, name: str
+) -> None:
+    """Nobody may take for the end of the object what is not."""
+    async with client() as nc:
+        js = nc.jetstream()
+        store = await made(js, name)
+        await store.put("a", LARGE)
+        closed = await store.open("a")
+        async with closed:
+            await closed.read(5)
+        done = await store.open("a")
+        async with done:
+            await done.read()
+        await (await js.stream(f"OBJ_{name}")).delete_msg(1)
+        failed = await store.open("a")
+
+        with pytest.raises(ValueError, match="the reader of object 'a' is closed"):
+            await closed.read()
+        assert await done.read() == b""
+        for _ in range(2):
+            with pytest.raises(ObjectIncomplete):
+                await failed.read()
+        assert nc.stats.subscriptions == 0
+
+
 @pytest.mark.parametrize("left", [0, 3])
 async def test_missing_chunks_are_told_at_once(client: Connect, name: str, left: int) -> None:
     async with client() as nc:

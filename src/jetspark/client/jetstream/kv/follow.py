@@ -23,7 +23,13 @@ from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import Stored, WatchPlan
 from jetspark.client.jetstream.kv.entry import Operation, read_block
-from jetspark.errors import ConsumerNotFound, Error, MessageNotFound, StreamNotFound
+from jetspark.errors import (
+    ConsumerNotFound,
+    Error,
+    MessageNotFound,
+    RequestTimeout,
+    StreamNotFound,
+)
 from jetspark.errors.codes import ErrCode
 
 QUIET_SECONDS: Final = 0.5  # without a message before the consumer is asked about the end
@@ -122,7 +128,7 @@ class Follow:
                 async with asyncio.timeout(QUIET_SECONDS):
                     chunk = await asyncio.shield(self._waiting)
             except TimeoutError:
-                if await self._nothing_left():
+                if not self._waiting.done() and await self._nothing_left():
                     self._end_initial()
                     return []
                 continue
@@ -130,16 +136,19 @@ class Follow:
             return chunk
 
     async def _nothing_left(self) -> bool:
-        """Whether the consumer has delivered everything and what is held back is settled."""
-        if self._wanted_seq and await self._is_stored(self._wanted_seq):
-            return False
-        self._wanted_seq = 0
+        """Whether the consumer has delivered everything and what is held back is settled.
+
+        No answer is no end: it may be queued behind the messages that are waited for.
+        """
         made = self._reader.info
-        if made is None:
-            return False
         try:
+            if self._wanted_seq and await self._is_stored(self._wanted_seq):
+                return False
+            self._wanted_seq = 0
+            if made is None:
+                return False
             info: ConsumerInfo = await consumer_info(self._api, self._stream.stream, made.name)
-        except ConsumerNotFound:
+        except (ConsumerNotFound, RequestTimeout):
             return False
         return not info.num_pending and info.delivered.consumer_seq < self._reader.expected
 

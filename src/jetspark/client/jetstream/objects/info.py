@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from jetspark.api.base import ZERO_TIME, ApiStruct, Timestamp, decoder, encode, shown
+from jetspark.api.base import ZERO_TIME, ApiStruct, Timestamp, encode, shown
 from jetspark.api.stream import StreamInfo
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.errors import BadName, ProtocolViolation
@@ -81,7 +81,8 @@ class ObjectStoreStatus(msgspec.Struct, frozen=True, kw_only=True):
         return "JetStream"
 
 
-_decode: Final = decoder(ObjectInfo).decode
+# The time is the message's: what stands in it may be anything (nats-py: empty when deleted).
+_decode: Final = msgspec.json.Decoder(ObjectInfo, dec_hook=lambda _type, _value: ZERO_TIME).decode
 
 
 def encode_info(info: ObjectInfo) -> bytes:

@@ -10,7 +10,13 @@ from typing import Final, Self
 
 from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.client.jetstream.objects.info import Digest, ObjectInfo
-from jetspark.errors import DigestMismatch, ObjectIncomplete, ObjectNotFound, RequestTimeout
+from jetspark.errors import (
+    DigestMismatch,
+    Error,
+    ObjectIncomplete,
+    ObjectNotFound,
+    RequestTimeout,
+)
 
 CHUNKS_AT_ONCE: Final = 16
 
@@ -46,10 +52,11 @@ class ObjectReader:
         self._whole = start == 0 and end == info.size
         self._digest = Digest()
         self._position = 0
-        self._chunks = 0
         self._given = 0
         self._pieces: deque[bytes] = deque()
         self._started = False
+        # Why there is nothing more to read before the end: it was closed, or has failed.
+        self._over: Exception | None = None
 
     @property
     def info(self) -> ObjectInfo:
@@ -86,11 +93,17 @@ class ObjectReader:
         return b"".join(parts)
 
     async def close(self) -> None:
-        """End it early."""
-        if self._source is not None and self._started:
-            await self._source.stop()
-        self._source = None
+        """End it early; reading on is then a ValueError."""
+        if self._over is None and (self._source is not None or self._pieces):
+            self._over = ValueError(f"the reader of object {self._info.name!r} is closed")
         self._pieces.clear()
+        await self._release()
+
+    async def _release(self) -> None:
+        """Stop the chunks; what has come can still be read."""
+        source, self._source = self._source, None
+        if source is not None and self._started:
+            await source.stop()
 
     async def __aenter__(self) -> Self:
         return self
@@ -104,11 +117,19 @@ class ObjectReader:
         await self.close()
 
     async def _next_piece(self) -> bytes:
+        if self._over is not None:
+            raise self._over
         while not self._pieces:
             if self._source is None or self._position >= self._end:
-                await self.close()
+                await self._release()
                 return b""
-            await self._fill(self._source)
+            try:
+                await self._fill(self._source)
+            except Error as error:
+                # Said again to whoever reads on: an end there would be taken for the object's.
+                self._over = error
+                await self._release()
+                raise
         return self._pieces.popleft()
 
     async def _fill(self, source: Follow) -> None:
@@ -121,16 +142,13 @@ class ObjectReader:
                 ended = source.initial_done
                 stored = [] if ended else await source.next_chunk(CHUNKS_AT_ONCE)
         except TimeoutError:
-            await self.close()
             raise RequestTimeout(
                 f"object {self._info.name!r}: no chunk came within {self._timeout} s"
             ) from None
         if not stored:
-            await self.close()
             raise await self._missing()
         pieces = []
         for each in stored:
-            self._chunks += 1
             if self._whole:
                 self._digest.update(each.data)
             first = max(self._start - self._position, 0)
@@ -141,8 +159,10 @@ class ObjectReader:
         if self._whole and self._position >= self._info.size:
             fits = self._position == self._info.size and self._digest.fits(self._info.digest)
             if not fits:
-                await self.close()
                 raise DigestMismatch(self._info.bucket, self._info.name)
+        if self._position >= self._end:
+            # The last of it: whoever reads all need not close it.
+            await self._release()
         self._pieces.extend(pieces)
         self._given += sum(map(len, pieces))
         if self._progress is not None:

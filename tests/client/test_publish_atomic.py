@@ -1,5 +1,6 @@
 """Atomic batches in bulk (ADR-50): columns, pipelining, limits that are known before sending."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -100,3 +101,21 @@ async def test_a_batch_over_two_streams_is_told_what_may_be_wrong(
         assert "one stream must take all subjects" in raised.value.__notes__[0]
         with pytest.raises(ValueError, match="max_messages=0: expected at least 1"):
             js.atomic_batch(max_messages=0)
+
+
+async def test_a_commit_that_is_cancelled_leaves_no_request(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        await made(js, name)
+        for turns in range(4):
+            batch = js.atomic_batch()
+            batch.extend([f"{name}.a"] * 50, [b""] * 50)
+            commit = asyncio.create_task(batch.commit())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            commit.cancel()
+            await asyncio.wait([commit])
+
+            assert nc.stats.requests_pending == 0
+            with pytest.raises(ValueError, match="committed or aborted"):
+                await batch.commit()

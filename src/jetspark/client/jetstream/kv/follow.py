@@ -83,7 +83,11 @@ class Follow:
         info = await self._reader.start(timeout=seconds)
         if info.config.min_last_seq < held:
             # decisions.md: an answer that does not echo the sequence proves nothing.
-            await self._hold_back(seconds)
+            try:
+                await self._hold_back(seconds)
+            except BaseException:
+                await self._reader.stop()
+                raise
         self._due = info.num_pending + info.delivered.consumer_seq
         if not self._due and self._plan.start == "last":
             # There is nothing yet, so everything that a consumer made anew finds is a change.

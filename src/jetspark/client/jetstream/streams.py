@@ -64,6 +64,7 @@ class Stream(BackupCalls):
         self._name = info.config.name
         self._high_water = high_water
         self._reader = StreamReader(api, self._name)
+        high_water.opened(self._name, info.created)
 
     @property
     def name(self) -> str:
@@ -181,7 +182,7 @@ class Stream(BackupCalls):
             last_by_subject=last_by_subject,
             next_by_subject=next_by_subject,
             start_time_ns=None if start_time is None else to_nanoseconds(start_time),
-            min_last_seq=max(min_last_seq, self._high_water.wanted(self._name)),
+            min_last_seq=self._high_water.wanted(self._name, min_last_seq),
         )
         message = await self._reader.get(request, self._api.seconds(timeout))
         self._high_water.note(self._name, message.seq)
@@ -211,7 +212,7 @@ class Stream(BackupCalls):
             raise ValueError("seq and start_time exclude each other: both say where to start")
         check_filters([next_by_subject] if next_by_subject else [])
         check_page(batch, max_bytes)
-        proof = max(min_last_seq, self._high_water.wanted(self._name))
+        proof = self._high_water.wanted(self._name, min_last_seq)
         reader = RangeReader(
             self._reader,
             subject=next_by_subject,
@@ -249,7 +250,7 @@ class Stream(BackupCalls):
         ``get_batch``.
         """
         chosen = check_last_many(subjects, up_to_seq, up_to_time, batch, max_bytes)
-        proof = max(min_last_seq, self._high_water.wanted(self._name))
+        proof = self._high_water.wanted(self._name, min_last_seq)
         reader = LastMany(
             self._reader,
             up_to_seq=up_to_seq,

@@ -95,9 +95,7 @@ async def test_what_has_expired_takes_no_memory(monkeypatch: pytest.MonkeyPatch)
 async def test_what_has_expired_makes_room_for_more() -> None:
     copy, feed, clock = await copied(ttl_ns=10 * SECOND, max_bytes=20 * (ENTRY_COST + 100))
     for n in range(10):
-        await feed.give(
-            *(Stored(f"k{n}.{m}", b"1", 10 * n + m + 1, clock.now) for m in range(10))
-        )
+        await feed.give(*(Stored(f"k{n}.{m}", b"1", 10 * n + m + 1, clock.now) for m in range(10)))
         clock.now += 11 * SECOND
 
     assert copy.revision == 100

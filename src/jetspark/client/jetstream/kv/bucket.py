@@ -339,7 +339,9 @@ class KeyValue(CoordinationCalls):
         self, key: str, revision: int, min_last_revision: int, timeout: float | None
     ) -> Entry | None:
         if revision < 0 or min_last_revision < 0:
-            raise ValueError(f"revision={revision}: revisions start at 1")
+            raise ValueError(
+                f"revision={revision}, min_last_revision={min_last_revision}: revisions start at 1"
+            )
         stored = await self._backend.get(
             self._coding.key(key),
             revision=revision,

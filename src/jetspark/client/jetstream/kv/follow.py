@@ -52,7 +52,7 @@ class Follow:
         self._plan = plan
         self._subjects = tuple(prefix + each for each in plan.filters)
         self._high_water = high_water
-        self._min_last_seq = max(min_last_seq, high_water.wanted(stream.stream))
+        self._min_last_seq = high_water.wanted(stream.stream, min_last_seq)
         self._reader = self._ordered(ConsumerConfig())
         self._due = 0
         self._received = 0

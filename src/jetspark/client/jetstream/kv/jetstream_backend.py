@@ -66,7 +66,7 @@ class JetStreamBackend:
         request = make_request(
             seq=revision,
             last_by_subject="" if revision else subject,
-            min_last_seq=max(min_last_revision, self._high_water.wanted(self._stream.name)),
+            min_last_seq=self._high_water.wanted(self._stream.name, min_last_revision),
         )
         try:
             message = await self._stream.reader.get(request, self._api.seconds(timeout))

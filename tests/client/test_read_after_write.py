@@ -245,7 +245,7 @@ async def test_a_stream_that_somebody_made_anew_can_be_read_once_it_is_opened_ag
     client: Connect, name: str
 ) -> None:
     async with client() as nc, client() as other:
-        js = nc.jetstream(read_after_write=True, timeout=0.3)
+        js = nc.jetstream(read_after_write=True)
         kv = await js.create_key_value(KeyValueConfig(bucket=name))
         for n in range(5):
             await kv.put("k", b"%d" % n)
@@ -254,6 +254,6 @@ async def test_a_stream_that_somebody_made_anew_can_be_read_once_it_is_opened_ag
         await (await theirs.create_key_value(KeyValueConfig(bucket=name))).put("k", b"new")
 
         with pytest.raises(MinLastSequence) as raised:
-            await kv.get("k")
+            await kv.get("k", timeout=0.8)
         assert "open it again" in raised.value.__notes__[0]
         assert (await (await js.key_value(name)).get("k")).value == b"new"

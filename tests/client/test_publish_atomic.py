@@ -9,8 +9,14 @@ import msgspec
 import pytest
 
 from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, JetStream, Stream
-from jetspark.errors import BatchIncomplete, BatchNotEnabled, BatchTooLarge, PayloadTooLarge
+from jetspark.client import Client, Expect, JetStream, Stream
+from jetspark.errors import (
+    BatchDuplicate,
+    BatchIncomplete,
+    BatchNotEnabled,
+    BatchTooLarge,
+    PayloadTooLarge,
+)
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
@@ -63,6 +69,30 @@ async def test_columns_that_do_not_fit_add_nothing(client: Connect, name: str) -
         with pytest.raises(PayloadTooLarge):
             batch.add(f"{name}.a", bytes(nc.server_info.max_payload))
         assert len(batch) == 2
+
+
+async def test_what_the_server_would_refuse_is_refused_at_once(client: Connect, name: str) -> None:
+    """ADR-50: which expectations a batch can have, and duplicates within it."""
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await made(js, name)
+        await js.publish(f"{name}.a", b"0")
+        async with js.atomic_batch() as batch:
+            batch.add(f"{name}.a", b"1", expect=Expect(last_seq=1), msg_id="x")
+            with pytest.raises(ValueError, match="first message of a batch"):
+                batch.add(f"{name}.a", b"2", expect=Expect(last_seq=1))
+            with pytest.raises(ValueError, match="last_msg_id does not work in a batch"):
+                batch.add(f"{name}.a", b"2", expect=Expect(last_msg_id="x"))
+            with pytest.raises(ValueError, match="msg_id 'x' is in the batch already"):
+                batch.add(f"{name}.a", b"2", msg_id="x")
+            batch.add(f"{name}.b", b"3")
+        again = js.atomic_batch()
+        again.extend([f"{name}.c"] * 2, [b"4"] * 2)
+        again.add(f"{name}.a", msg_id="x")
+
+        with pytest.raises(BatchDuplicate):
+            await again.commit()
+        assert [data for _, data in await stored(stream)] == [b"0", b"1", b"3"]
 
 
 async def test_batches_follow_each_other_without_waiting(client: Connect, name: str) -> None:

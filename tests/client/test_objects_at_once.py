@@ -5,12 +5,14 @@ Issue 7, "Object store": a failed or cut put leaves no garbage. ADR-53: markers,
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from tests.client.servers import ServerProcess
 
+from jetspark import sync
 from jetspark.client import Client, JetStream, ObjectStore, ObjectStoreConfig
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.objects.cleaning import Cleaner
@@ -423,3 +425,23 @@ async def test_a_put_tells_its_time_and_progress(client: Connect, name: str) -> 
         assert told[7] == (len(LARGE), len(LARGE))
         assert told[-1] == (len(LARGE), -1)
         assert abs(put.modified.timestamp() - stored.modified.timestamp()) < 60
+
+
+def test_a_generator_may_block_and_use_the_blocking_client(
+    server: ServerProcess, name: str
+) -> None:
+    with sync.connect(server.url) as nc:
+        store = nc.jetstream().create_object_store(name)
+        store.put("a", LARGE)
+
+        def copied() -> Iterator[bytes]:
+            with store.open("a") as reader:
+                yield from reader
+            yield store.get("a")
+
+        store.put("b", copied(), timeout=10)
+        with store.open("a") as reader:
+            store.put("c", reader)
+
+        assert store.get("b") == LARGE * 2
+        assert store.get("c") == LARGE

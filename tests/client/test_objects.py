@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 from nats.js.api import ObjectMeta, ObjectMetaOptions
 
 from jetspark.client import Client, JetStream, ObjectInfo, ObjectStore, ObjectStoreConfig
-from jetspark.client.jetstream.objects.info import CHUNK_SIZE
+from jetspark.client.jetstream.objects.info import CHUNK_SIZE, encode_name
+from jetspark.client.jetstream.objects.reading import SEEK_MIN
 from jetspark.errors import (
     ApiError,
     BadName,
@@ -23,6 +25,7 @@ from jetspark.errors import (
     MinLastSequence,
     NotSupported,
     ObjectNotFound,
+    ProtocolViolation,
 )
 from jetspark.units import seconds
 
@@ -379,3 +382,55 @@ async def test_ranges_at_every_edge(client: Connect, name: str) -> None:
                 end = None if length is None else start + length
                 assert await part.read() == data[start:end], (start, length)
         assert nc.stats.subscriptions == 0
+
+
+async def test_a_range_far_behind_does_not_read_what_is_before_it(
+    client: Connect, name: str
+) -> None:
+    """Chunks of other sizes, and of other objects between them, are no obstacle."""
+    async with client() as nc:
+        js = nc.jetstream()
+        store = await made(js, name)
+
+        async def beside() -> AsyncIterator[bytes]:
+            for at in range(0, len(LARGE), 100_000):
+                await js.publish(f"$O.{name}.C.other", b"x" * 77)
+                yield LARGE[at : at + 100_000]
+
+        data = LARGE * 4
+        await store.put("a", data)
+        await store.put("b", beside(), chunk_size=30_000)
+        for start in (SEEK_MIN, 9 * CHUNK_SIZE, 9 * CHUNK_SIZE + 1):
+            part = await store.open("a", start=start, length=10)
+            assert await part.read() == data[start : start + 10]
+        await nc.flush()  # what the server sent behind the ranges
+        before = nc.stats.in_bytes
+        last = await store.open("a", start=len(data) - 5)
+        assert await last.read() == data[-5:]
+
+        assert nc.stats.in_bytes - before < 2 * CHUNK_SIZE
+        assert await (await store.open("b", start=1_000_000)).read() == LARGE[1_000_000:]
+        assert nc.stats.subscriptions == 0
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [{"nuid": ">", "size": 1}, {"nuid": "*", "size": 1}, {"nuid": "", "size": 1}, {"size": -1}],
+    ids=str,
+)
+async def test_a_meta_message_cannot_lead_to_the_chunks_of_others(
+    client: Connect, name: str, meta: dict[str, Any]
+) -> None:
+    """Deleting or replacing such an object would remove the data of all."""
+    async with client() as nc:
+        js = nc.jetstream()
+        store = await made(js, name)
+        await store.put("good", LARGE)
+        body = json.dumps({"name": "bad", "bucket": name, "chunks": 1} | meta).encode()
+        await js.publish(f"$O.{name}.M.{encode_name('bad')}", body)
+
+        with pytest.raises(ProtocolViolation):
+            await store.get("bad")
+        await store.put("bad", b"better")
+        await store.delete("bad")
+        assert await store.get("good") == LARGE

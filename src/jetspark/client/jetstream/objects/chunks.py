@@ -17,7 +17,7 @@ class Readable(Protocol):
         """Up to ``size`` bytes; empty at the end."""
 
 
-ObjectData = bytes | Readable | Iterable[bytes] | AsyncIterable[bytes]
+ObjectData = bytes | bytearray | memoryview | Readable | Iterable[bytes] | AsyncIterable[bytes]
 
 
 async def pieces_of(data: ObjectData, size: int) -> AsyncGenerator[bytes, None]:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Final, Self
 
+from jetspark.client.jetstream.kv.backend import Stored
 from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.client.jetstream.objects.info import Digest, ObjectInfo
 from jetspark.errors import (
@@ -23,6 +24,10 @@ CHUNKS_AT_ONCE: Final = 16
 Progress = Callable[[int, int], None]
 # Finds what the store says about the object now.
 LookAgain = Callable[[], Awaitable[ObjectInfo | None]]
+# Makes what reads its chunks from a sequence on (0: all), or only their sizes.
+FollowChunks = Callable[[int, bool], Follow]
+# A range that begins behind so many bytes is looked for by the sizes of the chunks before it.
+SEEK_MIN: Final = 1024 * 1024
 
 
 class ObjectReader:
@@ -35,7 +40,7 @@ class ObjectReader:
     def __init__(
         self,
         info: ObjectInfo,
-        source: Follow | None,
+        follow: FollowChunks,
         *,
         start: int,
         end: int,
@@ -45,7 +50,8 @@ class ObjectReader:
     ) -> None:
         self._info = info
         self._look_again = look_again
-        self._source = source
+        self._follow = follow
+        self._source = follow(0, False) if start < end else None
         self._start, self._end = start, end
         self._timeout = timeout
         self._progress = progress
@@ -133,18 +139,10 @@ class ObjectReader:
         return self._pieces.popleft()
 
     async def _fill(self, source: Follow) -> None:
-        try:
-            async with asyncio.timeout(self._timeout):
-                if not self._started:
-                    self._started = True
-                    await source.start(timeout=self._timeout)
-                # Behind the end of what is stored nothing comes any more.
-                ended = source.initial_done
-                stored = [] if ended else await source.next_chunk(CHUNKS_AT_ONCE)
-        except TimeoutError:
-            raise RequestTimeout(
-                f"object {self._info.name!r}: no chunk came within {self._timeout} s"
-            ) from None
+        if not self._started and self._start >= SEEK_MIN:
+            source = self._source = await self._seek()
+        begin, self._started = not self._started, True
+        stored = await self._next(source, begin=begin)
         if not stored:
             raise await self._missing()
         pieces = []
@@ -167,6 +165,33 @@ class ObjectReader:
         self._given += sum(map(len, pieces))
         if self._progress is not None:
             self._progress(self._given, self._end - self._start)
+
+    async def _next(self, source: Follow, *, begin: bool) -> list[Stored]:
+        """The next chunks; empty at the end of what is stored."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                if begin:
+                    await source.start(timeout=self._timeout)
+                return [] if source.initial_done else await source.next_chunk(CHUNKS_AT_ONCE)
+        except TimeoutError:
+            raise RequestTimeout(
+                f"object {self._info.name!r}: no chunk came within {self._timeout} s"
+            ) from None
+
+    async def _seek(self) -> Follow:
+        """What reads from the chunk on that the range begins in."""
+        sizes = self._follow(0, True)
+        chunks = await self._next(sizes, begin=True)
+        try:
+            while chunks:
+                for each in chunks:
+                    if self._position + each.size > self._start:
+                        return self._follow(each.revision, False)
+                    self._position += each.size
+                chunks = await self._next(sizes, begin=False)
+        finally:
+            await sizes.stop()
+        raise await self._missing()
 
     async def _missing(self) -> ObjectNotFound | ObjectIncomplete:
         """Why there are fewer chunks than the store has said when the object was opened."""

@@ -125,6 +125,24 @@ PAGES = (
         names("jetspark.client", "KeyValueReplica", "StreamReplica"),
     ),
     Page(
+        "settings",
+        "Settings",
+        "What the configurations of streams, consumers and buckets are made of: parts, words, and "
+        "durations and sizes, which are whole nanoseconds and bytes.",
+        (
+            *names("jetspark.api.stream", "StreamSource", "ExternalStream", "SubjectTransform"),
+            *names("jetspark.api.stream", "Republish", "Placement", "ConsumerLimits"),
+            *names(
+                "jetspark.api.enums",
+                "Retention", "Discard", "Storage", "Compression", "PersistMode", "AckPolicy",
+                "DeliverPolicy", "ReplayPolicy", "PriorityPolicy",
+            ),
+            *names("jetspark.headers.headers", "Headers"),
+            *names("jetspark.units", "milliseconds", "seconds", "minutes", "hours"),
+            *names("jetspark.units", "kib", "mib", "gib", "parse_duration", "parse_size"),
+        ),
+    ),
+    Page(
         "errors",
         "Errors",
         "All of them derive from `Error`; those that a server sent derive from `ApiError`.",

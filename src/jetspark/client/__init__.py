@@ -45,6 +45,7 @@ from jetspark.client.pager import Pager
 from jetspark.client.replicas import ReplicaAddress
 from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import Subscription
+from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.tls import TlsFiles
 
 __all__ = [
@@ -102,6 +103,7 @@ __all__ = [
     "StreamMessage",
     "StreamReplica",
     "Subscription",
+    "ThreadCallback",
     "TlsFiles",
     "Transaction",
     "TypedEntry",

@@ -129,10 +129,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load the server when it is asked for: a Spark worker that only reads never needs it."""
-    if name != "Server":
-        raise AttributeError(f"module 'jetspark.sync' has no attribute {name!r}")
-    from jetspark.sync.server import Server
+# Type checkers know the name from above, so that they tell a misspelt one.
+if not TYPE_CHECKING:
 
-    return Server
+    def __getattr__(name: str) -> Any:
+        """Load the server when it is asked for: a Spark worker that only reads never needs it."""
+        if name != "Server":
+            raise AttributeError(f"module 'jetspark.sync' has no attribute {name!r}")
+        from jetspark.sync.server import Server
+
+        return Server

@@ -69,7 +69,7 @@ class ObjectWatcher:
     """Objects as they change: ``for`` gives an ObjectInfo each, and None once.
 
     None says that everything that was there when the watch began has been seen. Made by
-    ``ObjectStore.watch``; end it with ``stop`` or ``async with``.
+    ``ObjectStore.watch``; end it with ``stop`` or ``with``.
     """
 
     def __init__(self, portal: Portal, inner: _ObjectWatcher) -> None:

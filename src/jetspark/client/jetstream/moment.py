@@ -7,6 +7,10 @@ def to_nanoseconds(moment: datetime | int) -> int:
     """Nanoseconds since 1970 of a datetime that knows its zone, or of such a number itself."""
     if isinstance(moment, int):
         return moment
+    if not isinstance(moment, datetime):
+        raise TypeError(
+            f"{moment!r}: expected a datetime with a time zone, or an int: nanoseconds since 1970"
+        )
     if moment.tzinfo is None:
         raise ValueError(
             f"{moment!r} has no time zone: use datetime(..., tzinfo=UTC) or nanoseconds since 1970"

@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
-from jetspark.api.stream import StreamConfig, StreamInfo, StreamState
 from jetspark.client import BucketStatus, KeyValueConfig, Operation, Stored, WatchPlan
 from jetspark.client.jetstream.kv.backend import TimeToLive
 from jetspark.errors import WrongLastSequence
@@ -28,10 +27,6 @@ class MemoryBackend:
     @property
     def bucket(self) -> str:
         return "memory"
-
-    @property
-    def transactions(self) -> bool:
-        return True
 
     def seconds(self, timeout: float | None) -> float:
         return 5.0 if timeout is None else timeout
@@ -127,13 +122,12 @@ class MemoryBackend:
 
     async def status(self, *, timeout: float | None) -> BucketStatus:
         del timeout
-        config = StreamConfig(name="none")
         return BucketStatus(
             bucket="memory",
             values=sum(1 for each in self.entries if each.key),
             bytes=0,
             config=KeyValueConfig(bucket="memory", history=64),
-            stream_info=StreamInfo(config=config, state=StreamState()),
+            backing_store="a dictionary",
         )
 
     async def destroy(self, *, timeout: float | None) -> None:
@@ -172,10 +166,16 @@ class MemoryWatch:
 
     async def next_chunk(self, count: int) -> list[Stored]:
         del count
-        if self.initial_done:
-            await self._backend.wait(self._at)
-        entries = self._backend.entries
-        found = [each for each in entries[self._at :] if fits(each.key, self._plan.filters)]
+        waiting = self.initial_done
+        found: list[Stored] = []
+        while not found:
+            if waiting:
+                await self._backend.wait(self._at)
+            entries = self._backend.entries
+            found = [each for each in entries[self._at :] if fits(each.key, self._plan.filters)]
+            if not waiting:
+                break
+            self._at = len(entries)
         if not self.initial_done and self._plan.start == "last":
             found = list({each.key: each for each in found}.values())
         self._at, self.initial_done = len(entries), True

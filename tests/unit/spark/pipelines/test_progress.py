@@ -92,6 +92,27 @@ def test_an_error_of_spark_is_told_without_its_plan() -> None:
     )
 
 
+def test_an_error_of_the_jvm_is_told_without_its_stack() -> None:
+    error = RuntimeError(
+        "An error occurred while calling o17.insertInto.\n: org.apache.spark.SparkException: "
+        "[FAILED_READ_FILE] No file x. SQLSTATE: KD001\n\tat org.apache.A.b(A.scala:1)\n"
+    )
+
+    assert one_line(error) == "[FAILED_READ_FILE] No file x."
+
+
+def test_what_a_function_of_the_project_raised_is_told_with_its_place() -> None:
+    error = RuntimeError(
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [PYTHON_EXCEPTION] "
+        "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+        '  File "/p/transformations/a.py", line 9, in outer\n    inner(\n          data)\n'
+        '  File "/p/transformations/a.py", line 11, in inner\n    raise ValueError(data)\n'
+        "ValueError: no order\n  in 25 SQLSTATE: 38000\n=== Streaming Query ===\nIdentifier: a\n"
+    )
+
+    assert one_line(error) == "a.py:11: ValueError: no order in 25"
+
+
 def test_a_lost_connection_and_a_slow_machine_are_no_refusals() -> None:
     assert not is_refusal(RuntimeError("jetspark.errors.client.ConnectionClosed: the server left"))
     assert not is_refusal(RuntimeError("Python worker failed to connect back."))

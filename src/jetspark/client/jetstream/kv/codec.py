@@ -79,6 +79,8 @@ class PathKeys:
         """Slashes become dots."""
         if "." in key:
             raise BadName("key", key, "a path key has no dots: they separate tokens when stored")
+        if key == "_root" or key.startswith("_root/"):
+            raise BadName("key", key, "'_root' stands for a leading slash when stored")
         return self.encode_filter(key)
 
     def encode_filter(self, pattern: str) -> str:
@@ -107,13 +109,18 @@ class PlainValues:
 
 
 def _to_base64(token: str) -> str:
-    return base64.urlsafe_b64encode(token.encode()).rstrip(b"=").decode()
+    try:
+        return base64.urlsafe_b64encode(token.encode()).rstrip(b"=").decode()
+    except UnicodeEncodeError:
+        raise BadName("key", token, "it has half a character (a lone surrogate)") from None
 
 
 def _from_base64(token: str, stored: str) -> str:
     try:
-        return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
-    except ValueError as error:
-        raise CodecFailed(
-            f"stored key {stored!r} is not base64: it was written without this codec"
-        ) from error
+        text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
+        # Python's decoder passes over what it does not know; what it made must be the same again.
+        if text and _to_base64(text) == token:
+            return text
+    except ValueError:
+        pass
+    raise CodecFailed(f"stored key {stored!r} is not base64: it was written without this codec")

@@ -50,7 +50,7 @@ class CoordinationCalls:
         ``timeout`` bounds the wait for each part. Beyond ``max_bytes`` it gives up: reading then
         raises BufferFull.
         """
-        plan = WatchPlan(filters=self._coding.filters(filters))
+        plan = WatchPlan(filters=self._coding.filters(filters), same_stream=True)
         status = await self._backend.status(timeout=timeout)
         source = self._backend.watch(plan)
         label = f"bucket {self._backend.bucket!r}"

@@ -23,13 +23,7 @@ from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import Stored, WatchPlan
 from jetspark.client.jetstream.kv.entry import Operation, read_block
-from jetspark.errors import (
-    ConsumerNotFound,
-    Error,
-    MessageNotFound,
-    RequestTimeout,
-    StreamNotFound,
-)
+from jetspark.errors import ConnectionClosed, Error, MessageNotFound, StreamNotFound
 from jetspark.errors.codes import ErrCode
 
 QUIET_SECONDS: Final = 0.5  # without a message before the consumer is asked about the end
@@ -61,7 +55,7 @@ class Follow:
         self._wanted_seq = 0
         self._waiting: asyncio.Task[list[JetStreamMessage]] | None = None
         self._initial_done = False
-        # When the stream was made: one that was made anew under its name is another one.
+        # When the stream was made, if one that is made anew under its name ends this.
         self._created = 0
         self._remembering: asyncio.Task[None] | None = None
 
@@ -74,9 +68,11 @@ class Follow:
         """Make the consumer and count what is due."""
         seconds = self._api.seconds(timeout)
         held = self._min_last_seq
-        if held:
-            # Before the consumer is made: its counts are to contain what was asked for.
-            await self._stream.wait_for_leader(held, self._api.core.loop.time() + seconds)
+        reached = max(held, self._plan.resume_from - 1)
+        if reached:
+            # Before the consumer is made: its counts are to contain what was asked for. One that
+            # starts beyond the end (of a bucket that was made anew) would pass over changes.
+            await self._stream.wait_for_leader(reached, self._api.core.loop.time() + seconds)
         self._reader = self._ordered(self._config())
         # Until all last values were seen, one that is made anew asks for last values again.
         self._reader.begin_as_before = self._plan.start == "last" and not self._plan.resume_from
@@ -98,8 +94,7 @@ class Follow:
     async def next_chunk(self, count: int) -> list[Stored]:
         """Wait for entries; empty when the initial data has just ended, or at the end."""
         if self._initial_done:
-            if self._remembering is None:
-                # From now on changes are waited for, which only this stream can bring.
+            if self._plan.same_stream and self._remembering is None:
                 self._remembering = self._api.core.loop.create_task(self._remember_stream())
             chunk = await self._next(count)
         else:
@@ -118,8 +113,7 @@ class Follow:
     async def _next(self, count: int) -> list[JetStreamMessage]:
         if self._waiting is None:
             return await self._reader.next_chunk(count)
-        waiting, self._waiting = self._waiting, None
-        return await waiting
+        return await self._take_waiting(self._waiting)
 
     async def _next_before_end(self, count: int) -> list[JetStreamMessage]:
         """The next messages; empty when the initial data ends without any, or at the end."""
@@ -130,30 +124,38 @@ class Follow:
             try:
                 # Not cancelled by the time limit: it may be about to make the consumer anew.
                 async with asyncio.timeout(QUIET_SECONDS):
-                    chunk = await asyncio.shield(self._waiting)
+                    return await self._take_waiting(self._waiting)
             except TimeoutError:
                 if not self._waiting.done() and await self._nothing_left():
                     self._end_initial()
                     return []
-                continue
+
+    async def _take_waiting(
+        self, waiting: asyncio.Task[list[JetStreamMessage]]
+    ) -> list[JetStreamMessage]:
+        """The result of a wait; a caller that gives up just then finds it next time."""
+        try:
+            chunk = await asyncio.shield(waiting)
+        except Error:
             self._waiting = None
-            return chunk
+            raise
+        self._waiting = None
+        return chunk
 
     async def _nothing_left(self) -> bool:
-        """Whether the consumer has delivered everything and what is held back is settled.
-
-        No answer is no end: it may be queued behind the messages that are waited for.
-        """
-        made = self._reader.info
+        """Whether the consumer has delivered everything and what is held back is settled."""
         try:
             if self._wanted_seq and await self._is_stored(self._wanted_seq):
                 return False
             self._wanted_seq = 0
+            made = self._reader.info
             if made is None:
                 return False
             info: ConsumerInfo = await consumer_info(self._api, self._stream.stream, made.name)
-        except (ConsumerNotFound, RequestTimeout):
-            return False
+        except (StreamNotFound, ConnectionClosed):
+            raise
+        except Error:
+            return False  # the consumer is gone or the server is away: asked again later
         return not info.num_pending and info.delivered.consumer_seq < self._reader.expected
 
     def _take(self, chunk: list[JetStreamMessage]) -> list[Stored]:
@@ -239,7 +241,7 @@ class Follow:
             self._reader.on_remade = self._check_stream
 
     async def _check_stream(self) -> None:
-        """Its sequences would be taken for ones that were seen, and what is gone for stored."""
+        """Of a stream made anew, sequences would be taken for seen, what is gone for stored."""
         if await self._stream_created() != self._created:
             raise StreamNotFound(
                 404,

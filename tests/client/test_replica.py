@@ -12,6 +12,7 @@ from tests.client.chaos_proxy import ChaosProxy
 from jetspark.api.stream import StreamConfig
 from jetspark.client import Client, JetStream, KeyValue, KeyValueConfig, connect
 from jetspark.errors import (
+    BucketNotFound,
     BufferFull,
     ConnectionClosed,
     KeyNotFound,
@@ -153,11 +154,38 @@ async def test_a_bucket_that_was_deleted_is_no_copy_of_the_one_made_anew(
                 await anew.put("a", b"new %d" % n)
         proxy.cut()
 
-        with pytest.raises(StreamNotFound, match="made anew" if again else "not found"):
+        with pytest.raises(BucketNotFound) as raised:
             await replica.wait_for(100, timeout=10)
-        with pytest.raises(StreamNotFound):
+        with pytest.raises(BucketNotFound):
             replica.get("b")
+        assert ("made anew" in raised.value.__notes__[0]) == again
         await replica.close()
+
+
+async def test_a_stream_that_was_made_anew_is_another_one(
+    server: Any, client: Connect, name: str
+) -> None:
+    async with (
+        ChaosProxy(server.address) as proxy,
+        await connect(proxy.url, reconnect_wait=0.01) as nc,
+        client() as other,
+    ):
+        config = StreamConfig(name=name, subjects=(f"{name}.>",))
+        js = other.jetstream()
+        await js.create_stream(config)
+        await js.publish(f"{name}.a", b"old")
+        async with await nc.jetstream().replica(name) as replica:
+            await asyncio.sleep(0.05)  # it learns whose copy it is
+            await js.delete_stream(name)
+            await js.create_stream(config)
+            for _ in range(3):
+                await js.publish(f"{name}.b", b"new")
+            proxy.cut()
+
+            with pytest.raises(StreamNotFound, match="made anew while it was followed"):
+                await replica.wait_for(100, timeout=10)
+            with pytest.raises(StreamNotFound):
+                replica.get_last(f"{name}.a")
 
 
 async def test_a_replica_goes_on_after_the_server_was_killed(

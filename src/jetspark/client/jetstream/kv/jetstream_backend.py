@@ -293,8 +293,10 @@ class BucketFollow(Follow):
         """Wait for entries; BucketNotFound when the bucket was deleted."""
         try:
             return await super().next_chunk(count)
-        except StreamNotFound:
-            raise BucketNotFound(self._bucket) from None
+        except StreamNotFound as error:
+            gone = BucketNotFound(self._bucket)
+            gone.add_note(str(error))
+            raise gone from None
 
 
 def write_headers(operation: Operation, expected: int | None, ttl: TimeToLive) -> bytes:

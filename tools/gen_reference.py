@@ -108,7 +108,7 @@ PAGES = (
         names(
             "jetspark.client",
             "ObjectStore", "ObjectStoreConfig", "ObjectInfo", "ObjectLink", "ObjectStoreStatus",
-            "ObjectReader", "ObjectWatcher",
+            "ObjectReader", "ObjectWatcher", "OrphansPurged",
         ),
     ),
     Page(

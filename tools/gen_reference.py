@@ -51,6 +51,7 @@ PAGES = (
             "connect", "ConnectArguments", "Client", "Subscription", "Message", "Pager",
             "ThreadCallback", "ClientStats", "ClientOptions", "TlsFiles", "ReplicaAddress",
         ),
+        only={"ThreadCallback": ()},
     ),
     Page(
         "jetstream",

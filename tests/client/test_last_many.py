@@ -100,7 +100,7 @@ async def test_the_parts_of_a_split_request_show_one_point_in_time(
         for n in range(2500):
             await js.publish_async(f"{name}.many.{n}", b"old")
         await js.publish_async_complete()
-        found = []
+        found: list[bytes] = []
         async for message in stream.get_last_many([f"{name}.many.>"]):
             if not found:
                 for n in range(0, 2500, 100):

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, ParamSpec
 
 import msgspec
 
@@ -85,8 +85,8 @@ async def take_backup(
     try:
         file = await asyncio.shield(beginning)
     except asyncio.CancelledError:
-        # The thread goes on, and what it opens is closed and removed.
-        beginning.add_done_callback(lambda _: _remove(place, beginning))
+        await asyncio.wait([beginning])
+        _remove(place, beginning)
         raise
     inbox = api.new_inbox()
     subscription: Subscription | None = None
@@ -106,14 +106,14 @@ async def take_backup(
         )
         received = _Archive(api, stream, file, progress)
         await received.fill(subscription, api.seconds(timeout))
-        await asyncio.to_thread(_finish, file)
+        await _in_thread(_finish, file)
         done = StreamBackup(
             config=answer.config or StreamConfig(name=stream),
             state=answer.state or StreamState(),
             size=received.size,
             sha256=received.digest.hexdigest(),
         )
-        await asyncio.to_thread(_write_meta, place, done)
+        await _in_thread(_write_meta, place, done)
     except BaseException:
         _remove(place, beginning)
         raise
@@ -122,6 +122,19 @@ async def take_backup(
             with suppress(ConnectionClosed):
                 await subscription.unsubscribe()
     return done
+
+
+P = ParamSpec("P")
+
+
+async def _in_thread(function: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Let a thread write; who is cancelled waits for it, so that nothing is written afterwards."""
+    writing = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    try:
+        await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        await asyncio.wait([writing])
+        raise
 
 
 class _Archive:
@@ -151,14 +164,14 @@ class _Archive:
                 raise BackupFailed(
                     f"backup of stream {self._stream!r}: the subscription ended before the archive"
                 )
-            await asyncio.to_thread(self._write, [each.data for each in arrived])
+            await _in_thread(self._write, [each.data for each in arrived])
+            if self._progress is not None:
+                self._progress(self.size)
             for message in arrived:
                 if self._is_end(message):
                     return
                 if message.reply:
                     self._api.core.send_message(message.reply.encode(), b"", b"", b"")
-            if self._progress is not None:
-                self._progress(self.size)
 
     def _write(self, pieces: list[bytes]) -> None:
         for piece in pieces:
@@ -243,8 +256,8 @@ def _remove(place: Path, begun: asyncio.Future[BinaryIO]) -> None:
     if begun.cancelled() or begun.exception() is not None:
         return
     begun.result().close()
-    (place / DATA_FILE).unlink(missing_ok=True)
-    (place / _DRAFT).unlink(missing_ok=True)
+    for name in (DATA_FILE, _DRAFT, META_FILE):
+        (place / name).unlink(missing_ok=True)
 
 
 def _finish(file: BinaryIO) -> None:

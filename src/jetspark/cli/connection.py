@@ -65,7 +65,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
             found["credentials"] = Path(self.creds)
         if self.nkey:
             found["nkey_seed"] = Path(self.nkey).read_text(encoding="utf-8").strip()
-        if self.tlsca or self.tlscert:
+        if self.tlsca or self.tlscert or self.tlskey:
             found["tls"] = sync.TlsFiles(
                 ca_file=self.tlsca or "",
                 certificate_file=self.tlscert or "",

@@ -3,7 +3,7 @@
 # Every call has a timeout argument (design.md, "The client").
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -11,10 +11,12 @@ from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.objects.info import ObjectInfo
 from jetspark.client.jetstream.objects.meta import MetaMessages, deleted
 from jetspark.client.jetstream.objects.writing import ChunkWriter
-from jetspark.errors import Error, ObjectIncomplete
+from jetspark.errors import Error, ObjectIncomplete, RequestTimeout
 
 # Seconds before each purge of chunks that were sent and may not be stored yet.
 PURGE_PAUSES: Final = (0.0, 0.02, 0.1, 0.4)
+
+TRIES: Final = 3  # for what can be asked again
 
 T = TypeVar("T")
 
@@ -51,10 +53,12 @@ class Cleaner:
         timeout: float | None,
     ) -> None:
         """Remove the chunks of a put that failed, or of what it has replaced after all."""
+        seconds = self._api.seconds(timeout)
         with suppress(TimeoutError, Error):
-            async with asyncio.timeout(self._api.seconds(timeout)):
-                with suppress(Error):
-                    await writer.abandon()
+            async with asyncio.timeout(2 * seconds):
+                with suppress(TimeoutError, Error):
+                    async with asyncio.timeout(seconds):
+                        await writer.abandon()
                 # The answer to the meta message may be lost, and not the message.
                 if await self._find(name, nuid, timeout) is not None:
                     await self.remove_data(replaced, timeout)
@@ -77,7 +81,7 @@ class Cleaner:
         if info is None or info.deleted or info.link is not None or not info.nuid:
             return
         try:
-            await self._meta.purge_chunks(info.nuid, timeout=timeout)
+            await self._purge(info.nuid, timeout)
         except Error as error:
             error.add_note(
                 f"object {info.name!r} was replaced or deleted, and its old chunks are still in "
@@ -100,13 +104,26 @@ class Cleaner:
             raise error
 
     async def _find(self, name: str, nuid: str, timeout: float | None) -> ObjectInfo | None:
-        found = await self._meta.find(name, to_replace=True, timeout=timeout)
+        found = await self._again(
+            lambda part: self._meta.find(name, to_replace=True, timeout=part), timeout
+        )
         return found if found is not None and found.nuid == nuid else None
 
     async def _remove_late(self, nuid: str, sent: int, timeout: float | None) -> None:
         """Purge until as many chunks are gone as were sent, or none came for a while."""
         for pause in PURGE_PAUSES:
             await asyncio.sleep(pause)
-            sent -= await self._meta.purge_chunks(nuid, timeout=timeout)
+            sent -= await self._purge(nuid, timeout)
             if sent <= 0:
                 return
+
+    async def _purge(self, nuid: str, timeout: float | None) -> int:
+        return await self._again(lambda part: self._meta.purge_chunks(nuid, timeout=part), timeout)
+
+    async def _again(self, call: Callable[[float], Awaitable[T]], timeout: float | None) -> T:
+        """Ask up to three times: what a put leaves is often due to the network."""
+        part = self._api.seconds(timeout) / TRIES
+        for _ in range(TRIES - 1):
+            with suppress(RequestTimeout):
+                return await call(part)
+        return await call(part)

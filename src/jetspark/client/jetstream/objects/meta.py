@@ -30,10 +30,12 @@ from jetspark.errors import (
     MessageNotFound,
     ObjectNotFound,
     ProtocolViolation,
+    RequestTimeout,
     WrongLastSequence,
 )
 
 ROLLUP: Final = (("Nats-Rollup", "sub"),)
+RENAME_TRIES: Final = 10
 
 Edit = Callable[[ObjectInfo], ObjectInfo]
 Make = Callable[[ObjectInfo | None], ObjectInfo]
@@ -127,13 +129,21 @@ class MetaMessages:
 
     async def mark_deleted(self, name: str, *, timeout: float | None) -> ObjectInfo:
         """Write a marker, which watchers see; returns what was there, or ObjectNotFound."""
+        last = ObjectInfo()
 
         def marker(found: ObjectInfo | None) -> ObjectInfo:
-            return deleted(self._existing(name, found))
+            nonlocal last
+            last = self._existing(name, found)
+            return deleted(last)
 
-        _, found = await self.change(name, marker, timeout=timeout)
-        assert found is not None  # there was something to delete
-        return found
+        try:
+            await self.change(name, marker, timeout=timeout)
+        except RequestTimeout:
+            # The answer may be lost, and not the marker.
+            now = await self.find(name, to_replace=True, timeout=timeout)
+            if now is None or not now.deleted or now.nuid != last.nuid:
+                raise
+        return last
 
     async def edit(self, name: str, edit: Edit, *, timeout: float | None) -> ObjectInfo:
         """Change what is known about an object; ObjectNotFound when there is none."""
@@ -159,19 +169,27 @@ class MetaMessages:
             return edit(info)
 
         stored, _ = await self.change(target, free, timeout=timeout)
-        while True:
-            # Other clients remove the data of a name that they write over: not that of ours.
-            marker = msgspec.structs.replace(deleted(info), nuid=self._api.nuid.next())
+        # Other clients remove the data of a name that they write over: not that of ours.
+        own = self._api.nuid.next()
+        for tries_left in reversed(range(RENAME_TRIES)):
+            marker = msgspec.structs.replace(deleted(info), nuid=own)
             try:
                 await self.write(marker, expected=info.seq, timeout=timeout)
             except WrongLastSequence as error:
                 newer = await self.find(name, error.actual or 0, timeout=timeout)
+                if newer is not None and newer.nuid == own:
+                    return stored  # the answer to our marker was lost
                 if newer is None or newer.deleted:
                     await self.write(deleted(stored), expected=stored.seq, timeout=timeout)
                 info = self._existing(name, newer)
                 stored = await self.write(edit(info), expected=stored.seq, timeout=timeout)
+            except RequestTimeout:
+                # Two names for the same data: whoever deletes one would take it from the other.
+                if not tries_left:
+                    raise
             else:
                 return stored
+        raise RequestTimeout(f"object {name!r} was changed by others all the time: try again")
 
     async def purge_chunks(self, nuid: str, *, below: int = 0, timeout: float | None) -> int:
         """Remove the data of an object, if asked for only below a sequence; how many chunks."""

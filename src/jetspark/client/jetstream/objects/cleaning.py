@@ -3,20 +3,18 @@
 # Every call has a timeout argument (design.md, "The client").
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.objects.info import ObjectInfo
-from jetspark.client.jetstream.objects.meta import MetaMessages, deleted
+from jetspark.client.jetstream.objects.meta import MetaMessages, again, deleted
 from jetspark.client.jetstream.objects.writing import ChunkWriter
-from jetspark.errors import Error, ObjectIncomplete, RequestTimeout
+from jetspark.errors import Error, ObjectIncomplete
 
 # Seconds before each purge of chunks that were sent and may not be stored yet.
 PURGE_PAUSES: Final = (0.0, 0.02, 0.1, 0.4)
-
-TRIES: Final = 3  # for what can be asked again
 
 T = TypeVar("T")
 
@@ -104,9 +102,7 @@ class Cleaner:
             raise error
 
     async def _find(self, name: str, nuid: str, timeout: float | None) -> ObjectInfo | None:
-        found = await self._again(
-            lambda part: self._meta.find(name, to_replace=True, timeout=part), timeout
-        )
+        found = await self._meta.look(name, timeout=timeout)
         return found if found is not None and found.nuid == nuid else None
 
     async def _remove_late(self, nuid: str, sent: int, timeout: float | None) -> None:
@@ -118,12 +114,6 @@ class Cleaner:
                 return
 
     async def _purge(self, nuid: str, timeout: float | None) -> int:
-        return await self._again(lambda part: self._meta.purge_chunks(nuid, timeout=part), timeout)
-
-    async def _again(self, call: Callable[[float], Awaitable[T]], timeout: float | None) -> T:
-        """Ask up to three times: what a put leaves is often due to the network."""
-        part = self._api.seconds(timeout) / TRIES
-        for _ in range(TRIES - 1):
-            with suppress(RequestTimeout):
-                return await call(part)
-        return await call(part)
+        return await again(
+            lambda part: self._meta.purge_chunks(nuid, timeout=part), self._api, timeout
+        )

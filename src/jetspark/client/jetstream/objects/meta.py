@@ -7,8 +7,9 @@ object loses its data to a meta message of the past, and all chunks find somebod
 
 # Every call has a timeout argument (design.md, "The client").
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -36,6 +37,9 @@ from jetspark.errors import (
 
 ROLLUP: Final = (("Nats-Rollup", "sub"),)
 RENAME_TRIES: Final = 10
+TRIES: Final = 3  # for what can be asked again
+
+T = TypeVar("T")
 
 Edit = Callable[[ObjectInfo], ObjectInfo]
 Make = Callable[[ObjectInfo | None], ObjectInfo]
@@ -91,6 +95,12 @@ class MetaMessages:
             error.add_note(f"object {name!r}: put it again, or delete it")
             raise
 
+    async def look(self, name: str, *, timeout: float | None) -> ObjectInfo | None:
+        """The same to clean up, asked up to three times: requests may be lost on the way."""
+        return await again(
+            lambda part: self.find(name, to_replace=True, timeout=part), self._api, timeout
+        )
+
     async def write(self, info: ObjectInfo, *, expected: int, timeout: float | None) -> ObjectInfo:
         """Write it over the one with the sequence ``expected``, 0 for none; WrongLastSequence."""
         subject = f"{self._prefix}.M.{encode_name(info.name)}"
@@ -140,7 +150,7 @@ class MetaMessages:
             await self.change(name, marker, timeout=timeout)
         except RequestTimeout:
             # The answer may be lost, and not the marker.
-            now = await self.find(name, to_replace=True, timeout=timeout)
+            now = await self.look(name, timeout=timeout)
             if now is None or not now.deleted or now.nuid != last.nuid:
                 raise
         return last
@@ -180,7 +190,8 @@ class MetaMessages:
                 if newer is not None and newer.nuid == own:
                     return stored  # the answer to our marker was lost
                 if newer is None or newer.deleted:
-                    await self.write(deleted(stored), expected=stored.seq, timeout=timeout)
+                    with suppress(WrongLastSequence):  # somebody else has that name by now
+                        await self.write(deleted(stored), expected=stored.seq, timeout=timeout)
                 info = self._existing(name, newer)
                 stored = await self.write(edit(info), expected=stored.seq, timeout=timeout)
             except RequestTimeout:
@@ -216,6 +227,15 @@ class MetaMessages:
         if found is None or found.deleted:
             raise ObjectNotFound(self._stream.name.removeprefix("OBJ_"), name)
         return found
+
+
+async def again(call: Callable[[float], Awaitable[T]], api: ApiClient, timeout: float | None) -> T:
+    """Ask up to three times within ``timeout``; the last RequestTimeout is raised."""
+    part = api.seconds(timeout) / TRIES
+    for _ in range(TRIES - 1):
+        with suppress(RequestTimeout):
+            return await call(part)
+    return await call(part)
 
 
 def deleted(info: ObjectInfo) -> ObjectInfo:

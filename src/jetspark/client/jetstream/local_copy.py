@@ -15,7 +15,7 @@ from typing import Final
 from jetspark.client.jetstream.kv.backend import Stored, WatchSource
 from jetspark.client.jetstream.kv.entry import Operation
 from jetspark.clock import Clock, SystemClock
-from jetspark.errors import BufferFull, ConnectionClosed, Error, RequestTimeout
+from jetspark.errors import BufferFull, ConnectionClosed, RequestTimeout
 from jetspark.headers.block import find_value
 from jetspark.headers.names import TTL
 from jetspark.subjects.match import matches
@@ -60,7 +60,7 @@ class LocalCopy:
         self._sweeping: asyncio.TimerHandle | None = None
         self._bytes = 0
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
-        self._failure: Error | None = None
+        self._failure: Exception | None = None
         self._loop = asyncio.get_running_loop()
         self._filled: asyncio.Future[None] = self._loop.create_future()
         self._task: asyncio.Task[None] | None = None
@@ -163,7 +163,7 @@ class LocalCopy:
                 elif current or not source.initial_done:
                     self._fail(ConnectionClosed(f"the copy of {self._label} is closed"))
                     return
-        except Error as error:
+        except Exception as error:  # noqa: BLE001 - of another backend: never silently out of date
             self._fail(error)
             await source.stop()
 
@@ -227,7 +227,8 @@ class LocalCopy:
             if text == b"never":
                 return 0
             ttl = text.decode("ascii", "replace")
-            with suppress(ValueError):  # a header that means nothing to the server either
+            # Servers before 2.11 store anything under this name and do not heed it.
+            with suppress(ValueError):
                 return stored.time_ns + parse_duration(f"{ttl}s" if ttl.isdigit() else ttl)
         return stored.time_ns + self._ttl_ns if self._ttl_ns else 0
 
@@ -252,7 +253,7 @@ class LocalCopy:
             elif not waiter.done():
                 waiter.set_result(None)
 
-    def _fail(self, error: Error) -> None:
+    def _fail(self, error: Exception) -> None:
         """End it: reads raise why, and the memory is free."""
         if self._failure is None:
             self._failure = error

@@ -13,7 +13,7 @@ import pytest
 from tests.client.servers import ServerProcess
 
 from jetspark import sync
-from jetspark.client import Client, JetStream, ObjectStore, ObjectStoreConfig
+from jetspark.client import Client, JetStream, ObjectInfo, ObjectStore, ObjectStoreConfig
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.objects.cleaning import Cleaner
 from jetspark.client.jetstream.objects.info import encode_name
@@ -445,3 +445,29 @@ def test_a_generator_may_block_and_use_the_blocking_client(
 
         assert store.get("b") == LARGE * 2
         assert store.get("c") == LARGE
+
+
+async def test_changes_whose_answers_are_lost_are_whole(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deletion removes the chunks, and a rename does not end with two names for them."""
+    async with client() as nc:
+        js = nc.jetstream()
+        store = await made(js, name)
+        await store.put("a", LARGE)
+        kept = await store.put("b", LARGE)
+        write = MetaMessages.write
+
+        async def unheard(self: MetaMessages, info: ObjectInfo, **options: Any) -> ObjectInfo:
+            stored = await write(self, info, **options)
+            if info.deleted:
+                raise RequestTimeout("no ack")
+            return stored
+
+        monkeypatch.setattr(MetaMessages, "write", unheard)
+        await store.delete("a")
+        await store.update_meta("b", new_name="c")
+
+        assert [info.name async for info in store.list()] == ["c"]
+        assert await chunk_ids(js, name) == {kept.nuid}
+        assert await store.get("c") == LARGE

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.objects.info import ObjectInfo
-from jetspark.client.jetstream.objects.meta import MetaMessages, deleted
+from jetspark.client.jetstream.objects.meta import MetaMessages, again, deleted
 from jetspark.client.jetstream.objects.writing import ChunkWriter
 from jetspark.errors import Error, ObjectIncomplete
 
@@ -51,10 +51,12 @@ class Cleaner:
         timeout: float | None,
     ) -> None:
         """Remove the chunks of a put that failed, or of what it has replaced after all."""
+        seconds = self._api.seconds(timeout)
         with suppress(TimeoutError, Error):
-            async with asyncio.timeout(self._api.seconds(timeout)):
-                with suppress(Error):
-                    await writer.abandon()
+            async with asyncio.timeout(2 * seconds):
+                with suppress(TimeoutError, Error):
+                    async with asyncio.timeout(seconds):
+                        await writer.abandon()
                 # The answer to the meta message may be lost, and not the message.
                 if await self._find(name, nuid, timeout) is not None:
                     await self.remove_data(replaced, timeout)
@@ -77,7 +79,7 @@ class Cleaner:
         if info is None or info.deleted or info.link is not None or not info.nuid:
             return
         try:
-            await self._meta.purge_chunks(info.nuid, timeout=timeout)
+            await self._purge(info.nuid, timeout)
         except Error as error:
             error.add_note(
                 f"object {info.name!r} was replaced or deleted, and its old chunks are still in "
@@ -100,13 +102,18 @@ class Cleaner:
             raise error
 
     async def _find(self, name: str, nuid: str, timeout: float | None) -> ObjectInfo | None:
-        found = await self._meta.find(name, to_replace=True, timeout=timeout)
+        found = await self._meta.look(name, timeout=timeout)
         return found if found is not None and found.nuid == nuid else None
 
     async def _remove_late(self, nuid: str, sent: int, timeout: float | None) -> None:
         """Purge until as many chunks are gone as were sent, or none came for a while."""
         for pause in PURGE_PAUSES:
             await asyncio.sleep(pause)
-            sent -= await self._meta.purge_chunks(nuid, timeout=timeout)
+            sent -= await self._purge(nuid, timeout)
             if sent <= 0:
                 return
+
+    async def _purge(self, nuid: str, timeout: float | None) -> int:
+        return await again(
+            lambda part: self._meta.purge_chunks(nuid, timeout=part), self._api, timeout
+        )

@@ -6,6 +6,7 @@ processes of an application compiles again (half a second each). And the default
 short runs. ``test_packaged_java.py`` runs in the home as it is installed.
 """
 
+import inspect
 from pathlib import Path
 from typing import Final
 
@@ -24,17 +25,17 @@ def make_spark_home(home: Path) -> Path:
     import py4j
     import pyspark
 
-    installed = Path(pyspark.__file__).parent
+    installed, beside = (Path(inspect.getfile(one)).parent for one in (pyspark, py4j))
     home.mkdir()
     for entry in installed.iterdir():
         if entry.name not in {"python", "conf"}:
             (home / entry.name).symlink_to(entry)
     for archive in (installed / "python" / "lib").iterdir():
-        package = py4j if archive.name.startswith("py4j") else pyspark
+        package = beside if archive.name.startswith("py4j") else installed
         # A folder of the same name: both are places of modules to Python.
         folder = home / "python" / "lib" / archive.name
         folder.mkdir(parents=True)
-        (folder / package.__name__).symlink_to(Path(package.__file__).parent)
+        (folder / package.name).symlink_to(package)
     (home / "conf").mkdir()
     lines = [f"{name} {value}\n" for name, value in DEFAULTS.items()]
     (home / "conf" / "spark-defaults.conf").write_text("".join(lines))

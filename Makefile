@@ -49,7 +49,8 @@ $(BUILT): $(DEPS)
 .PHONY: wheel
 wheel: # a stale build/ would put modules into the wheel that no longer exist
 	@rm -rf build
-	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	@$(PYTHON) -m venv build/env # empty, as where users install: the build must not lean on ours
+	@build/env/bin/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
 
 demo: env ## a million events through Spark; server and driver are killed meanwhile; nothing is lost
 	@$(BIN)/jetspark demo

@@ -30,6 +30,7 @@ def names(package: str, *parts: str) -> tuple[str, ...]:
 INTERNAL = {
     "jetspark.errors": {"api_error", "describe", "error_body", "fast_header_body", "status_error"},
     "jetspark.client": {"connect_with", "client_options"},
+    "jetspark.sync.bulk": {"TRANSIENT"},
 }
 
 
@@ -48,8 +49,9 @@ PAGES = (
         names(
             "jetspark.client",
             "connect", "ConnectArguments", "Client", "Subscription", "Message", "Pager",
-            "ClientStats", "ClientOptions", "TlsFiles", "ReplicaAddress",
+            "ThreadCallback", "ClientStats", "ClientOptions", "TlsFiles", "ReplicaAddress",
         ),
+        only={"ThreadCallback": ()},
     ),
     Page(
         "jetstream",
@@ -108,7 +110,7 @@ PAGES = (
         names(
             "jetspark.client",
             "ObjectStore", "ObjectStoreConfig", "ObjectInfo", "ObjectLink", "ObjectStoreStatus",
-            "ObjectReader", "ObjectWatcher",
+            "ObjectReader", "ObjectWatcher", "OrphansPurged",
         ),
     ),
     Page(
@@ -123,6 +125,24 @@ PAGES = (
         "Replica",
         "Copies in this process that are kept current.",
         names("jetspark.client", "KeyValueReplica", "StreamReplica"),
+    ),
+    Page(
+        "settings",
+        "Settings",
+        "What the configurations of streams, consumers and buckets are made of: parts, words, and "
+        "durations and sizes, which are whole nanoseconds and bytes.",
+        (
+            *names("jetspark.api.stream", "StreamSource", "ExternalStream", "SubjectTransform"),
+            *names("jetspark.api.stream", "Republish", "Placement", "ConsumerLimits"),
+            *names(
+                "jetspark.api.enums",
+                "Retention", "Discard", "Storage", "Compression", "PersistMode", "AckPolicy",
+                "DeliverPolicy", "ReplayPolicy", "PriorityPolicy",
+            ),
+            *names("jetspark.headers.headers", "Headers"),
+            *names("jetspark.units", "milliseconds", "seconds", "minutes", "hours"),
+            *names("jetspark.units", "kib", "mib", "gib", "parse_duration", "parse_size"),
+        ),
     ),
     Page(
         "errors",

@@ -99,11 +99,13 @@ SKIP = {
         "sink",
         "end",
         "next_chunk",
+        "callback",
         "callback_task",
         "is_draining",
         "deliveries_left",
     },
     "AckFuture": {"on_reply", "renew", "fail", "failed_unseen"},
+    "Consumption": {"is_calling_here", "finish"},
     "Consumer": {"label", "next_subject", "check_exists"},
     "Stream": {"reader"},
     "AtomicBatch": {"add_block"},
@@ -139,11 +141,14 @@ THREAD_SAFE = {
 # Takes from what the iterator of the same object has fetched but not handed out.
 AFTER_ITEMS = {"Subscription.next_msg", "PushSubscription.next_msg"}
 
+# Does nothing in a forked child and when the process is ending.
+CLOSING = {"Client.close"}
+
 TWINS = {
     name: target.module for target in TARGETS for _, name in target.parts if name[0].isupper()
 }
 SOURCES = {name: module for target in TARGETS for module, name in target.parts}
-RULES = Rules(SKIP, THREAD_SAFE, AFTER_ITEMS, TWINS, SOURCES)
+RULES = Rules(SKIP, THREAD_SAFE, AFTER_ITEMS, CLOSING, TWINS, SOURCES)
 
 
 def formatted(text: str, path: Path) -> str:

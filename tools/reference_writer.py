@@ -166,7 +166,7 @@ def write_class(
             if (
                 member.startswith("_")
                 or member in {"err_codes", *skip}
-                or member not in (only or {member})
+                or (only is not None and member not in only)
             ):
                 continue
             if isinstance(each, Function):
@@ -232,12 +232,28 @@ def write_field(node: ast.stmt, following: list[ast.stmt]) -> list[str]:
     text = f"`{name}"
     if isinstance(node, ast.AnnAssign):
         text += f": {ast.unparse(node.annotation)}"
-    text += f" = {ast.unparse(value)}`" if value is not None else "`"
+    text += f" = {ast.unparse(bare(value))}`" if value is not None else "`"
     for each in following:
         said = each.value if isinstance(each, ast.Expr) else None
         if isinstance(said, ast.Constant) and isinstance(said.value, str):
             text += f": {' '.join(prose(said.value).split())}"
     return [f"- {text}"]
+
+
+# How a default is written on the wire, and what it counts: of no interest to who reads it.
+WRAPPERS = {"shown", "Nanoseconds", "ByteCount"}
+
+
+def bare(value: ast.expr) -> ast.expr:
+    """A default without what is only there for the wire and for type checkers."""
+    while (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Name)
+        and value.func.id in WRAPPERS
+        and len(value.args) == 1
+    ):
+        value = value.args[0]
+    return value
 
 
 def fenced(code: str) -> list[str]:

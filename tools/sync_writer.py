@@ -42,6 +42,7 @@ class Rules:
     skip: dict[str, set[str]]
     thread_safe: set[str]
     after_items: set[str]
+    closing: set[str]
     twins: dict[str, str]
     sources: dict[str, str]
 
@@ -182,7 +183,9 @@ class Writer:
     def write_method(self, module: Module, owner: str, node: "Method") -> Iterator[str]:
         """The text of one method; nothing for a private one."""
         if node.name in SPECIAL:
-            yield from self.write_special(module, node)
+            for text in self.write_special(module, node):
+                closing = f"{owner}.close" in self.rules.closing and node.name == "__aexit__"
+                yield text.replace("_portal.call", "_portal.close") if closing else text
             return
         if node.name.startswith("_"):
             return
@@ -253,6 +256,8 @@ class Writer:
         result = ast.unparse(returns)
         if f"{owner}.{name}" in self.rules.thread_safe:
             expression = f"{call}({given})"
+        elif f"{owner}.{name}" in self.rules.closing:
+            expression = f"self._portal.close({call}({given}))"
         elif isinstance(node, ast.AsyncFunctionDef):
             expression = f"self._portal.call({call}({given}))"
         else:
@@ -410,12 +415,23 @@ def method_text(node: Method, returns: str, lines: list[str]) -> str:
     return head + docstring(node, 2) + "".join(f"        {line}\n" for line in lines)
 
 
+# What docstrings say of asyncio, and what the blocking twins say instead.
+WORDS = (
+    ("``async for``", "``for``"),
+    ("``async with", "``with"),
+    ("await ``", "call ``"),
+    ("a plain or a coroutine function", "a plain function (own thread)"),
+    ("from a task, until", "until"),
+)
+
+
 def docstring(node: Method | ast.ClassDef, level: int) -> str:
     """The docstring of the original, with its asyncio words replaced."""
     text = ast.get_docstring(node)
     if text is None:
         raise UnsupportedError(f"{node.name} has no docstring")
-    text = text.replace("``async for``", "``for``").replace("await ``", "call ``")
+    for asynchronous, blocking in WORDS:
+        text = text.replace(asynchronous, blocking)
     closing = '\n"""' if "\n" in text else '"""'
     return textwrap.indent(
         f'"""{text}{closing}\n', "    " * level, lambda line: bool(line.strip())

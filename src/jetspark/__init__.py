@@ -6,12 +6,23 @@ Everything is loaded on first use: ``import jetspark`` costs nothing that a scri
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jetspark import client, errors, spark, sync
     from jetspark.client.client import Client, connect
     from jetspark.embedded import Server
     from jetspark.version import COMPILED
     from jetspark.version import VERSION as __version__  # noqa: N811 - PEP 396's name
 
-__all__ = ["COMPILED", "Client", "Server", "__version__", "connect"]
+__all__ = [
+    "COMPILED",
+    "Client",
+    "Server",
+    "__version__",
+    "client",
+    "connect",
+    "errors",
+    "spark",
+    "sync",
+]
 
 _HOME = {
     "COMPILED": ("jetspark.version", "COMPILED"),
@@ -20,18 +31,25 @@ _HOME = {
     "__version__": ("jetspark.version", "VERSION"),
     "connect": ("jetspark.client.client", "connect"),
 }
+# Packages whose names programs use: `import jetspark` is enough for `jetspark.errors.KeyNotFound`.
+_PACKAGES = {"client", "errors", "spark", "sync"}
 
 
-def __getattr__(name: str) -> Any:
-    """Import the module a public name lives in when the name is first used (PEP 562)."""
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'jetspark' has no attribute {name!r}")
-    from importlib import import_module
+# Type checkers know the names from above, so that they tell a misspelt one.
+if not TYPE_CHECKING:
 
-    value = getattr(import_module(home[0]), home[1])
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        """Import the module a public name lives in when the name is first used (PEP 562)."""
+        from importlib import import_module
+
+        if name in _PACKAGES:
+            return import_module(f"jetspark.{name}")
+        home = _HOME.get(name)
+        if home is None:
+            raise AttributeError(f"module 'jetspark' has no attribute {name!r}")
+        value = getattr(import_module(home[0]), home[1])
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Unpack
 
 from jetspark.client.client import Client, connect
 from jetspark.client.connect_arguments import ConnectArguments
-from jetspark.clock import Clock
-from jetspark.engine.replicate.upstream import Upstream
 from jetspark.server.arguments import OurSettings
 from jetspark.server.config import Settings
-from jetspark.server.config.jetspark import Remote
 from jetspark.server.remotes import UpstreamFactory
 from jetspark.server.server import Server as _Server
+from jetspark.upstreams import connect_upstream
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -64,10 +62,3 @@ class Server(_Server):
     async def connect(self, **options: Unpack[ConnectArguments]) -> Client:
         """Connect a client to this server; the options are those of `jetspark.connect`."""
         return await connect(self.client_url, **options)
-
-
-def connect_upstream(remote: Remote, clock: Clock) -> Upstream:
-    """Connect to a remote; that code is loaded when a first stream wants it."""
-    from jetspark.replica.upstream import connect_remote
-
-    return connect_remote(remote, clock)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import shutil
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -129,6 +130,37 @@ async def test_a_backup_that_is_given_up_leaves_nothing(
         with pytest.raises(StreamNotFound):
             await stream.backup(tmp_path)
         assert list(tmp_path.iterdir()) == []
+        assert nc.stats.subscriptions == 0
+
+
+async def test_a_backup_cancelled_at_any_moment_leaves_nothing(
+    client: Connect, name: str, tmp_path: Path
+) -> None:
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 5)
+        for turns in range(12):
+            taking = asyncio.ensure_future(stream.backup(tmp_path / "b"))
+            for _ in range(turns):
+                await asyncio.sleep(0.001)
+            taking.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await taking
+                shutil.rmtree(tmp_path / "b")  # it was faster
+            while taking.cancelled() and any(tmp_path.glob("b/*")):
+                await asyncio.sleep(0)  # the thread that was opening the file
+
+        assert nc.stats.subscriptions == 0
+
+
+async def test_a_folder_that_cannot_be_written_to_leaves_no_subscription(
+    client: Connect, name: str, tmp_path: Path
+) -> None:
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 1)
+        (tmp_path / "file").touch()
+        with pytest.raises(OSError, match="file"):
+            await stream.backup(tmp_path / "file" / "b")
+
         assert nc.stats.subscriptions == 0
 
 

@@ -51,7 +51,17 @@ async def test_a_server_that_says_nothing_is_given_up_in_time() -> None:
         await reader.read()
 
     async with scripted(silent) as address:
-        with pytest.raises(ConnectFailed, match=r"no answer within connect_timeout=0\.05 s"):
+        with pytest.raises(ConnectFailed, match=r"connect_timeout=0\.05 s: no INFO came"):
+            await connect(address, connect_timeout=0.05)
+
+
+async def test_a_server_that_only_greets_is_given_up_in_time() -> None:
+    async def greets(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(INFO)
+        await reader.read()
+
+    async with scripted(greets) as address:
+        with pytest.raises(ConnectFailed, match="INFO came, and then no PONG"):
             await connect(address, connect_timeout=0.05)
 
 
@@ -141,7 +151,13 @@ async def test_everything_pending_fails_at_once_when_the_server_dies(
     own_server: RunningServer, name: str
 ) -> None:
     reasons: list[Exception | None] = []
-    nc = await connect(own_server.url, closed_callback=reasons.append, allow_reconnect=False)
+    lost: list[Exception] = []
+    nc = await connect(
+        own_server.url,
+        closed_callback=reasons.append,
+        disconnected_callback=lost.append,
+        allow_reconnect=False,
+    )
     subscription = await nc.subscribe(name)
     await nc.subscribe(f"{name}.silent")
     nc.publish(name, b"last words")
@@ -160,6 +176,7 @@ async def test_everything_pending_fails_at_once_when_the_server_dies(
     with pytest.raises(ConnectionClosed):
         await nc.flush()
     assert [type(reason) for reason in reasons] == [ConnectionClosed]
+    assert reasons == lost
     await nc.close()
 
 
@@ -223,7 +240,7 @@ async def test_publishing_faster_than_the_server_reads_raises_and_recovers() -> 
             for _ in range(1000):
                 nc.publish("a", bytes(1 << 16))
 
-        with pytest.raises(BufferFull, match=r"await flush\(\) from time to time"):
+        with pytest.raises(BufferFull, match=r"wait for flush\(\) from time to time"):
             flood()
         assert nc.stats.write_pending_bytes >= 3 << 20
         read_on.set()
@@ -254,3 +271,52 @@ async def test_a_later_info_is_taken_over() -> None:
 async def test_a_host_name_that_cannot_exist_is_refused(host: str) -> None:
     with pytest.raises(ConnectFailed, match="the host name cannot be resolved"):
         await connect(f"nats://{host}:4222")
+
+
+async def test_nothing_is_taken_that_came_between_info_and_tls() -> None:
+    """Whoever can write into the connection there is not the server that TLS will vouch for."""
+    connections = 0
+
+    async def injected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        if connections == 1:
+            await greet(reader, writer)
+            await reader.readuntil(b"SUB a 1\r\n")
+            writer.close()
+            return
+        writer.write(INFO.replace(b"{", b'{"tls_required":true,') + b"MSG a 1 2\r\nhi\r\n")
+        await reader.read()
+
+    errors: list[Exception | None] = []
+    closed = asyncio.Event()
+
+    def on_closed(error: Exception | None) -> None:
+        errors.append(error)
+        closed.set()
+
+    async with scripted(injected) as address:
+        nc = await connect(
+            address, max_reconnects=0, reconnect_wait=0.01, closed_callback=on_closed
+        )
+        subscription = await nc.subscribe("a")
+        await asyncio.wait_for(closed.wait(), 10)
+
+    assert subscription.delivered == 0
+    assert "between INFO and TLS" in str(errors[0])
+
+
+@pytest.mark.parametrize("size", [2**63, 2**64, -1])
+async def test_a_limit_beyond_all_sizes_breaks_nothing(size: int) -> None:
+    async def boasting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(INFO.replace(b"1048576", b"%d" % size))
+        await reader.readuntil(b"PING\r\n")
+        writer.write(b"PONG\r\n")
+        await reader.readuntil(b"SUB a 1\r\n")
+        writer.write(b"MSG a 1 2\r\nhi\r\n")
+        await reader.read()
+
+    async with scripted(boasting) as address, await connect(address) as nc:
+        subscription = await nc.subscribe("a")
+
+        assert (await subscription.next_msg()).data == b"hi"

@@ -1,6 +1,7 @@
 """Pull consumers over a real server: wire-facts.md 7, ADR-15 acks and pull statuses."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
@@ -216,6 +217,44 @@ async def test_a_cancelled_fetch_loses_nothing(client: Connect, name: str) -> No
             await waiting
 
         assert numbers(await consumer.fetch(10)) == [1, 2, 3]
+
+
+async def test_a_fetch_cancelled_when_a_message_arrives_keeps_it(
+    client: Connect, name: str
+) -> None:
+    """The message is here, but the task that waits for it has not run yet."""
+    async with client() as nc, asyncio.timeout(10):
+        js = nc.jetstream()
+        stream = await filled(js, name, 0)
+        consumer = await made(stream, ack_policy=AckPolicy.NONE)
+        waiting = asyncio.create_task(consumer.fetch(10))
+        await nc.flush()
+        (subscription,) = nc._core._subscriptions.values()
+        await js.publish(f"{name}.a", b"1")
+        while not subscription.pending_msgs and not subscription.delivered:
+            await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+        assert numbers(await consumer.fetch(10, timeout=0.5)) == [1]
+
+
+async def test_a_fetch_without_a_connection_is_asked_once(client: Connect, name: str) -> None:
+    async with client(reconnect_wait=0.01, reconnect_jitter=0.0) as nc, asyncio.timeout(10):
+        stream = await filled(nc.jetstream(), name, 9)
+        consumer = await made(stream)
+        connection = nc._core.link.connection
+        assert connection is not None
+        assert connection._transport is not None
+        connection._transport.abort()
+        while nc.is_connected:
+            await asyncio.sleep(0)
+        fetched = await consumer.fetch(3)
+        await nc.flush()
+
+        assert numbers(fetched) == [1, 2, 3]
+        assert (await consumer.info()).num_ack_pending == 3
 
 
 async def test_limits_of_the_consumer_are_raised(client: Connect, name: str) -> None:
@@ -563,6 +602,57 @@ async def test_a_drained_iteration_gives_what_has_arrived(client: Connect, name:
         assert len(rest) < 20
 
 
+async def test_an_iteration_cancelled_at_a_status_loses_nothing(
+    client: Connect, name: str
+) -> None:
+    """What arrived before a status is handed out before it is acted on."""
+    async with client(error_callback=lambda _: None) as nc, asyncio.timeout(10):
+        js = nc.jetstream()
+        stream = await filled(js, name, 1)
+        consumer = await made(stream)
+        async with consumer.messages() as messages:
+            seen = [int((await anext(messages)).data)]
+            (subscription,) = nc._core._subscriptions.values()
+            for n in (2, 3):
+                await js.publish(f"{name}.a", b"%d" % n)
+            while subscription.pending_msgs < 2:
+                await asyncio.sleep(0)
+            target = subscription.subject.replace("*", "1").encode()
+            nc._core.send_message(target, b"", b"NATS/1.0 409 Leadership Change\r\n\r\n", b"")
+            await nc.flush()
+            for _ in range(3):
+                waiting = asyncio.ensure_future(anext(messages))
+                await asyncio.sleep(0)
+                waiting.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    seen.append(int((await waiting).data))
+            await js.publish(f"{name}.a", b"4")
+            while seen[-1] != 4:
+                seen.append(int((await anext(messages)).data))
+
+        assert seen == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("alarm", [-1, 0.5, float("nan"), float("inf")])
+async def test_an_alarm_that_makes_no_sense_is_refused(
+    client: Connect, name: str, alarm: float
+) -> None:
+    """It would go off all the time, or never."""
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await filled(js, name, 0)
+        consumer = await made(stream, durable_name="d")
+
+        with pytest.raises(ValueError, match="from one heartbeat"):
+            consumer.messages(heartbeat=1.0, alarm=alarm)
+        with pytest.raises(ValueError, match="from one heartbeat"):
+            stream.ordered_consumer().messages(heartbeat=1.0, alarm=alarm)
+        config = ConsumerConfig(idle_heartbeat=seconds(1))
+        with pytest.raises(ValueError, match="from one heartbeat"):
+            await js.subscribe(f"{name}.a", config=config, alarm=alarm)
+        assert [each async for each in stream.consumer_names()] == ["d"]
+
+
 async def test_consume_calls_back_in_order(client: Connect, name: str) -> None:
     errors: list[Exception] = []
     async with client(error_callback=errors.append) as nc:
@@ -698,7 +788,7 @@ async def test_explain_knows_single_messages_on_our_server(client: Connect, name
         consumer = await made(stream, max_deliver=1, ack_wait=milliseconds(100))
         _, second, _ = await consumer.fetch(3)
         await second.ack_sync()
-        ours = nc.server_info.jetspark is not None
+        ours = nc.server_info.jetspark is not None and nc.server_info.jetspark.min_last_seq
         # One that was delivered as often as it may be is given up when its time is over.
         assert await consumer.fetch(1, timeout=0.3) == []
         given_up = await consumer.explain(1)

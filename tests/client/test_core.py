@@ -2,8 +2,9 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import pytest
 
@@ -342,3 +343,24 @@ async def test_the_limit_of_pending_bytes_holds_too(client: Connect, name: str) 
     assert [str(error) for error in errors] == [
         f"slow consumer on '{name}': {dropped} messages dropped" for dropped in (5, 10)
     ]
+
+
+async def test_a_client_is_not_used_on_another_event_loop(client: Connect, name: str) -> None:
+    """Whoever waited there would never be woken."""
+    async with client() as nc:
+
+        def elsewhere(call: Callable[[], Coroutine[Any, Any, object]]) -> None:
+            with pytest.raises(RuntimeError, match="belongs to another event loop"):
+                asyncio.run(call())
+
+        for call in (
+            lambda: nc.request(name),
+            lambda: nc.subscribe(name),
+            nc.flush,
+            nc.drain,
+            nc.close,
+        ):
+            await asyncio.to_thread(elsewhere, call)
+        await nc.flush()
+
+        assert (nc.stats.requests_pending, nc.stats.subscriptions) == (0, 0)

@@ -1,5 +1,6 @@
 """nkeys, JWTs and credentials files, on a real server that asks for them (issue 7, Connection)."""
 
+import base64
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,9 @@ class RunningServer(Protocol):
 
 
 Start = Callable[[str], RunningServer]
+
+JWT, KEY = Operator().user()
+GOOD = credentials_text(JWT, KEY)
 
 
 async def works(url: str, **options: Any) -> None:
@@ -91,6 +95,45 @@ async def test_expired_credentials_are_read_again_for_the_next_connection(
     assert "Expired" in str(lost[0])
 
 
+async def test_expired_credentials_are_named_as_such(nats_server: Start) -> None:
+    """The server only says that it refuses them."""
+    operator = Operator()
+    server = nats_server(operator.config())
+    expired = credentials_text(*operator.user(exp=1_700_000_000))
+
+    with pytest.raises(AuthorizationFailed, match="its JWT expired at 2023-11-14T22:13:20"):
+        await connect(server.url, credentials=expired)
+
+
+@pytest.mark.parametrize(
+    ("jwt", "signature", "reason"),
+    [
+        (lambda: None, lambda nonce: nonce, "the jwt callback gave NoneType: expected the user's"),
+        (lambda: "", lambda nonce: nonce, "the jwt callback gave str of 0"),
+        (lambda: JWT, lambda _: "text", "the signature callback gave str of 4: expected the 64"),
+        (lambda: JWT, lambda n: base64.b64encode(KEY.sign(n)), r"bytes of 88: .*\(no base64\)"),
+    ],
+)
+async def test_callbacks_that_give_something_else_are_told_so(
+    nats_server: Start, jwt: Any, signature: Any, reason: str
+) -> None:
+    server = nats_server(Operator().config())
+
+    with pytest.raises(AuthorizationFailed, match=reason):
+        await connect(server.url, jwt_callback=jwt, signature_callback=signature)
+
+
+async def test_a_coroutine_function_is_no_callback_for_credentials(nats_server: Start) -> None:
+    server = nats_server(Operator().config())
+
+    async def jwt() -> str:
+        return JWT
+
+    wrong: Any = jwt
+    with pytest.raises(AuthorizationFailed, match="it must be a plain function"):
+        await connect(server.url, jwt_callback=wrong, signature_callback=KEY.sign)
+
+
 async def test_callbacks_that_fail_are_refused_credentials(nats_server: Start) -> None:
     server = nats_server(Operator().config())
 
@@ -99,10 +142,6 @@ async def test_callbacks_that_fail_are_refused_credentials(nats_server: Start) -
 
     with pytest.raises(AuthorizationFailed, match=r"the jwt callback failed: .*no vault today"):
         await connect(server.url, jwt_callback=broken, signature_callback=lambda nonce: nonce)
-
-
-JWT, KEY = Operator().user()
-GOOD = credentials_text(JWT, KEY)
 
 
 @pytest.mark.parametrize(

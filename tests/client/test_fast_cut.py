@@ -12,7 +12,7 @@ from tests.client.fast_ingest import Ingest
 
 from jetspark.api.stream import StreamConfig
 from jetspark.client import Client, JetStream, Stream, connect
-from jetspark.errors import BatchIncomplete, RequestTimeout
+from jetspark.errors import BatchIncomplete, ConnectionClosed, RequestTimeout
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
@@ -152,6 +152,22 @@ async def test_a_stream_that_goes_away_ends_the_batch(client: Connect, name: str
             await asyncio.wait_for(go_on(), 30)
 
 
+async def test_a_stream_that_goes_away_ends_a_batch_whose_window_is_full(
+    client: Connect, name: str
+) -> None:
+    """Everything that may be sent is on its way when the first word comes that nobody takes it."""
+    async with client() as nc:
+        js = nc.jetstream()
+        await made(js, name)
+        fast = js.fast_publisher(ack_timeout=0.1)
+        await fast.publish(f"{name}.a", b"1")
+        await js.delete_stream(name)
+        rows = 100_000
+
+        with pytest.raises(RequestTimeout, match=r"0 of \d+ messages are"):
+            await asyncio.wait_for(fast.extend([f"{name}.a"] * rows, [b""] * rows), 30)
+
+
 @pytest.mark.parametrize("kind", ["nats-server", "jetspark"])
 async def test_a_restarted_server_forgets_nothing_that_was_acknowledged(
     tmp_path: Path, name: str, kind: str, server_process: Callable[..., Any]
@@ -181,3 +197,42 @@ async def test_a_restarted_server_forgets_nothing_that_was_acknowledged(
         assert found == rows[: len(found)]
         assert len(found) == fast.acked if fast.is_exact else len(found) >= fast.acked >= 1000
         assert fast.is_exact == (kind == "jetspark")
+
+
+async def test_silence_ends_the_batch_once_and_for_all(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is called after the error hears it again, at once."""
+    async with client() as nc:
+        js = nc.jetstream()
+        await made(js, name)
+        fast = js.fast_publisher(flow=2, max_outstanding_acks=1, ack_timeout=0.05)
+        await fast.publish(f"{name}.a", b"1")
+        monkeypatch.setattr(nc._core, "send_message", lambda *_args: None)
+
+        async def go_on() -> None:
+            for _ in range(10):
+                await fast.publish(f"{name}.a", b"2")
+
+        for call in (go_on, go_on, fast.commit):
+            async with asyncio.timeout(5):
+                with pytest.raises(RequestTimeout, match="no answer within"):
+                    await call()
+        assert fast.is_closed
+        assert nc.stats.subscriptions == 0
+
+
+async def test_a_closed_connection_ends_the_batch(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        await made(js, name)
+        fast = js.fast_publisher(flow=1, max_outstanding_acks=1)
+        await fast.publish(f"{name}.a", b"1")
+        await nc.close()
+
+        async with asyncio.timeout(5):
+            for _ in range(2):
+                with pytest.raises(ConnectionClosed):
+                    await fast.extend([f"{name}.a"] * 10, [b""] * 10)
+            with pytest.raises(ConnectionClosed):
+                await fast.commit()

@@ -89,6 +89,7 @@ async def test_the_end_comes_when_there_is_nothing(client: Connect, name: str) -
     async with client() as nc:
         kv = await made(nc.jetstream(), name)
         async with await kv.watch() as empty, await kv.watch("none.*") as filtered:
+            assert empty._source.initial_done  # known at once, not after a pause
             assert await take(empty, 1) == [None]
             await kv.put("a", b"1")
             assert await take(filtered, 1) == [None]

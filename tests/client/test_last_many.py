@@ -80,9 +80,14 @@ async def test_too_many_subjects_are_split(client: Connect, name: str) -> None:
         await js.publish_async_complete()
         found = await values(stream, [f"{name}.many.>"])
         both = await values(stream, [f"{name}.1234.>", f"{name}.many.>"])
+        overlapping = await values(stream, [f"{name}.many.*", f"{name}.many.7", f"{name}.*.8"])
+        repeated = await values(stream, [f"{name}.many.7"] * 1500)
 
         assert sorted(map(int, found)) == list(range(2500))
         assert len(both) == 2503
+        # One request shows a subject once, whatever matches it; so do the parts of it.
+        assert sorted(map(int, overlapping)) == list(range(2500))
+        assert repeated == [b"7"]
 
 
 async def test_a_stream_without_direct_get_is_read_from_its_leader(

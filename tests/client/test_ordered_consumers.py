@@ -12,7 +12,7 @@ from jetspark.api.enums import AckPolicy, DeliverPolicy
 from jetspark.api.stream import StreamConfig
 from jetspark.client import Client, JetStream, Stream
 from jetspark.client.jetstream.consumer.ordered import OrderedReader
-from jetspark.errors import ConsumerNotFound, RequestTimeout, StreamNotFound
+from jetspark.errors import ConsumerDeleted, ConsumerNotFound, RequestTimeout, StreamNotFound
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 MODES = pytest.mark.parametrize("push", [False, True], ids=["pull", "push"])
@@ -186,6 +186,133 @@ async def test_new_messages_between_two_consumers_are_not_missed(
         await reader.stop()
 
         assert seen == [6, 7, 8]
+
+
+@MODES
+async def test_the_last_message_stays_the_first_when_a_consumer_is_made_anew(
+    client: Connect, name: str, push: bool
+) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await filled(js, name, 5)
+        config = ConsumerConfig(deliver_policy=DeliverPolicy.LAST)
+        reader = OrderedReader(js._api, name, config, push=push, prefetch=10, heartbeat=0.2)
+        info = await reader.start()
+        await stream.delete_consumer(info.name)
+        await fill(js, name, 6, 8)
+        seen: list[int] = []
+        async with asyncio.timeout(10):
+            while len(seen) < 4:
+                seen += [int(each.data) for each in await reader.next_chunk(100)]
+        await reader.stop()
+
+        assert seen == [5, 6, 7, 8]
+
+
+@MODES
+async def test_a_stream_made_anew_is_read_from_its_beginning(
+    client: Connect, name: str, push: bool
+) -> None:
+    """Its sequences are lower than what was read: waiting for the next one would be for ever."""
+    errors: list[Exception] = []
+    async with client(error_callback=errors.append) as nc:
+        js = nc.jetstream()
+        await filled(js, name, 5)
+        reader = OrderedReader(
+            js._api, name, ConsumerConfig(), push=push, prefetch=10, heartbeat=0.2
+        )
+        seen: list[int] = []
+        async with asyncio.timeout(10):
+            while len(seen) < 5:
+                seen += [int(each.data) for each in await reader.next_chunk(100)]
+            await js.delete_stream(name)
+            await filled(js, name, 0)
+            await fill(js, name, 6, 7)
+            while len(seen) < 7:
+                seen += [int(each.data) for each in await reader.next_chunk(100)]
+        await reader.stop()
+
+        assert seen == [1, 2, 3, 4, 5, 6, 7]
+        assert any("is not what it was: its last sequence is 2" in str(e) for e in errors)
+
+
+@MODES
+async def test_it_can_be_stopped_while_its_consumer_is_being_made(
+    client: Connect, name: str, push: bool
+) -> None:
+    async with client() as nc, asyncio.timeout(5):
+        stream = await filled(nc.jetstream(), name, 0)
+        consumption = stream.ordered_consumer(push=push).consume(print)
+        messages = stream.ordered_consumer(push=push).messages()
+        waiting = asyncio.ensure_future(anext(messages))
+        await asyncio.sleep(0)
+        await consumption.stop()
+        await messages.stop()
+        with pytest.raises(StopAsyncIteration):
+            await waiting
+        await nc.flush()
+
+        assert [each async for each in stream.consumer_names()] == []
+        assert nc.stats.subscriptions == 0
+
+
+async def test_two_that_fetch_at_once_use_one_consumer(client: Connect, name: str) -> None:
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 20)
+        async with stream.ordered_consumer() as consumer:
+            parts = await asyncio.gather(consumer.fetch(10), consumer.fetch(10))
+            consumers = [each async for each in stream.consumer_names()]
+
+        assert [[int(each.data) for each in part] for part in parts] == [
+            list(range(1, 11)),
+            list(range(11, 21)),
+        ]
+        assert len(consumers) == 1
+
+
+async def test_reading_one_by_one_does_not_ask_one_by_one(client: Connect, name: str) -> None:
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 200)
+        asked = await nc.subscribe(f"$JS.API.CONSUMER.MSG.NEXT.{name}.*")
+        async with stream.ordered_consumer() as consumer:
+            seen = [int((await consumer.next()).data) for _ in range(200)]
+        await nc.flush()
+
+        assert seen == list(range(1, 201))
+        assert asked.pending_msgs < 20
+
+
+async def test_trouble_that_does_not_end_is_told(client: Connect, name: str) -> None:
+    """One restart is nothing to speak of; another one without a message in between is."""
+    errors: list[Exception] = []
+    async with client(error_callback=errors.append) as nc, asyncio.timeout(10):
+        stream = await filled(nc.jetstream(), name, 0)
+        async with stream.ordered_consumer().messages() as messages:
+            waiting = asyncio.ensure_future(anext(messages))
+            while not errors:
+                async for each in stream.consumers():
+                    if each.num_waiting:
+                        await stream.delete_consumer(each.name)
+            waiting.cancel()
+
+        assert isinstance(errors[0], ConsumerDeleted)
+        assert "starts anew" in errors[0].__notes__[0]
+
+
+@pytest.mark.parametrize("heartbeat", [-1, 0.01, float("nan")])
+async def test_a_heartbeat_that_no_server_takes_is_refused(
+    client: Connect, name: str, heartbeat: float
+) -> None:
+    """It would be asked for, refused, and asked for again without end."""
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 0)
+
+        with pytest.raises(ValueError, match="heartbeat"):
+            stream.ordered_consumer().messages(heartbeat=heartbeat)
+        with pytest.raises(ValueError, match="heartbeat=20 s"):
+            stream.ordered_consumer().messages(heartbeat=20)
+        with pytest.raises(ValueError, match="heartbeat=0"):
+            stream.ordered_consumer(push=True).consume(print, heartbeat=0)
 
 
 @MODES

@@ -210,3 +210,68 @@ async def test_an_exception_leaves_the_batch_open_for_the_server_to_end(
         assert nc.stats.subscriptions == 0
         with pytest.raises(ValueError, match="nothing was sent"):
             await js.fast_publisher().commit()
+
+
+async def test_many_tasks_publish_into_one_batch(client: Connect, name: str) -> None:
+    """Each is told its own place, and none waits for an answer that another one took."""
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await made(js, name)
+        async with asyncio.timeout(10), js.fast_publisher(flow=50) as fast:
+            places = await asyncio.gather(
+                *(fast.publish(f"{name}.a", b"%d" % n) for n in range(500)),
+                fast.extend([f"{name}.a"] * 300, [b"e"] * 300),
+            )
+
+        assert fast.ack.count == 800
+        data = await stored(stream)
+        assert [data[place - 1] for place in places[:-1] if place] == [
+            b"%d" % n for n in range(500)
+        ]
+
+
+async def test_what_has_ended_takes_no_more(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await made(js, name)
+        async with js.fast_publisher() as committed:
+            await committed.publish(f"{name}.a", b"1")
+        left = js.fast_publisher()
+        await left.publish(f"{name}.a", b"2")
+        await left.__aexit__(LookupError, LookupError(), None)
+
+        for fast in (committed, left):
+            with pytest.raises(ValueError, match="has ended: make a new one"):
+                await fast.publish(f"{name}.a", b"3")
+            with pytest.raises(ValueError, match="has ended"):
+                await fast.extend([f"{name}.a"] * 2, [b"3"] * 2)
+        assert b"3" not in await stored(stream)
+
+
+async def test_a_callback_that_raises_does_not_end_the_batch(client: Connect, name: str) -> None:
+    told: list[Exception] = []
+    async with client(error_callback=told.append) as nc:
+        js = nc.jetstream()
+        await made(js, name)
+
+        def fails(*_gap: object) -> None:
+            raise LookupError("mine")
+
+        async with js.fast_publisher(gap="ok", on_gap=fails, on_refused=fails) as fast:
+            await fast.publish(f"{name}.a", b"1")
+            fast._window.send(0)  # one that never reached the server
+            await fast.publish(f"{name}.a", b"3")
+            await fast.publish(f"{name}.a", b"4", expect=Expect(last_subject_seq=99))
+
+        assert [str(error) for error in told] == ["mine", "mine"]
+
+
+async def test_words_that_mean_nothing_are_refused(client: Connect) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        wrong: Any = "maybe"
+
+        with pytest.raises(ValueError, match='gap=\'maybe\': expected "fail" or "ok"'):
+            js.fast_publisher(gap=wrong)
+        with pytest.raises(ValueError, match="dialect='maybe'"):
+            js.fast_publisher(dialect=wrong)

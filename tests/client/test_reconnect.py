@@ -360,3 +360,18 @@ async def test_cancelling_loses_no_message(
         await sending
 
     assert received == [b"%d" % n for n in range(300)]
+
+
+async def test_a_subscription_is_drained_at_once_without_a_connection(
+    restartable: Restartable,
+) -> None:
+    """Nothing can be on its way: what has arrived is all there will be."""
+    nc = await connect(restartable.url, **QUICK)
+    subscription = await nc.subscribe("a")
+    await nc.flush()
+    await asyncio.to_thread(restartable.stop)
+    await until(lambda: not nc.is_connected)
+    await asyncio.wait_for(subscription.drain(timeout=30), 2)
+
+    assert subscription.is_closed
+    await nc.close()

@@ -7,10 +7,18 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from tests.client.certificates import make_certificate
 
 from jetspark.client import TlsFiles, connect
-from jetspark.errors import AuthorizationFailed, ConnectFailed, PermissionsViolation, ServerRefused
+from jetspark.errors import (
+    AuthorizationFailed,
+    BadCredentials,
+    ConnectFailed,
+    PermissionsViolation,
+    ServerRefused,
+)
 
 
 class RunningServer(Protocol):
@@ -153,8 +161,46 @@ async def test_a_client_certificate_by_files(nats_server: Start, tmp_path: Path)
 
     with pytest.raises(ConnectFailed):
         await connect(server.url, tls=TlsFiles(ca_file=str(cert_file)))
-    with pytest.raises(ConnectFailed, match="No such file"):
-        await connect(server.url, tls=TlsFiles(ca_file="missing.pem"))
+
+
+async def test_tls_first_needs_no_other_option(nats_server: Start) -> None:
+    """It asks for TLS: a connection in the clear is none."""
+    server = nats_server("")
+
+    with pytest.raises(ConnectFailed, match="what answered there does not speak TLS"):
+        await connect(server.url, tls_first=True)
+
+
+def encrypted_key(folder: Path) -> Path:
+    key = ec.generate_private_key(ec.SECP256R1())
+    file = folder / "encrypted.pem"
+    file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"s3cret"),
+        )
+    )
+    return file
+
+
+async def test_files_that_cannot_be_used_are_named_before_anything_is_dialled(
+    tmp_path: Path,
+) -> None:
+    cert_file, key_file = map(str, make_certificate(tmp_path))
+    empty = tmp_path / "empty.pem"
+    empty.touch()
+    locked = str(encrypted_key(tmp_path))
+    for files, reason in (
+        (TlsFiles(ca_file="missing.pem"), "ca_file 'missing.pem' cannot be read: No such file"),
+        (TlsFiles(certificate_file="missing.pem"), "certificate_file 'missing.pem' cannot be"),
+        (TlsFiles(ca_file=str(empty)), "empty.pem' holds no certificate in PEM form"),
+        (TlsFiles(key_file=key_file), "key_file without certificate_file"),
+        (TlsFiles(certificate_file=cert_file), "cannot be used"),
+        (TlsFiles(certificate_file=cert_file, key_file=locked), "key_password when the key is"),
+    ):
+        with pytest.raises(BadCredentials, match=reason):
+            await connect("127.0.0.1:1", tls=files)
 
 
 async def test_tls_goes_on_after_a_reconnect(

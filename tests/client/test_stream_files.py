@@ -230,7 +230,7 @@ def test_what_cannot_be_done_is_one_clear_line(
     at = ("-s", server.url)
     cases = [
         (("export", source.name, str(file), *at), "exists: choose another name, or --force"),
-        (("export", "NOPE", "-", *at), "stream not found"),
+        (("export", "NOPE", "-", *at), "there is no stream NOPE on this server; there are: "),
         (("export", source.name, "-", "--last", "99", *at), "ends at 8"),
         (("export", source.name, "-", "--subject", "a..b", *at), "a..b"),
         (("export", source.name, "-", "--since", "soon", *at), "no age such as 2h30m"),

@@ -6,15 +6,21 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
+from tests.client.servers import ServerProcess
 
 from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, Expect, JetStream, Stream
+from jetspark.client import Client, Expect, JetStream, Message, Stream, connect
 from jetspark.errors import (
     ApiError,
     BadName,
+    BadSubject,
     MessageNotFound,
     NoResponders,
+    NotSupported,
+    PermissionsViolation,
+    ProtocolViolation,
     RequestTimeout,
     StreamExists,
     StreamNotFound,
@@ -125,6 +131,10 @@ async def test_the_stream_of_a_subject(client: Connect, name: str) -> None:
             await js.stream_name_by_subject(f"{name}.c")
         with pytest.raises(ValueError, match=f"{name}-1, {name}-2; name the one you mean"):
             await js.stream_name_by_subject(f"{name}.*")
+        for bad in ("", "a b", "a..b"):
+            # The server would answer with all streams, or none.
+            with pytest.raises(BadSubject):
+                await js.stream_name_by_subject(bad)
 
 
 async def test_account_information(client: Connect) -> None:
@@ -171,6 +181,8 @@ async def test_a_deleted_message_is_gone(client: Connect, name: str) -> None:
             await stream.get_msg(seq=2)
         with pytest.raises(MessageNotFound):
             await stream.delete_msg(2)
+        with pytest.raises(MessageNotFound, match="sequence 99 not found"):
+            await stream.delete_msg(99)  # servers call it "stream store EOF"
         with pytest.raises(ValueError, match="sequences start at 1"):
             await stream.delete_msg(0)
 
@@ -298,6 +310,37 @@ async def test_failures_that_nobody_looked_at_are_raised_at_the_end(
             await js.publish_async_complete()
         assert caught.value.__notes__ == ["3 publishes failed; this is the first"]
         await js.publish_async_complete()
+
+
+@pytest.mark.parametrize("read_after_write", [False, True])
+async def test_an_answer_that_is_no_ack_is_told_and_nothing_else_suffers(
+    client: Connect, name: str, read_after_write: bool
+) -> None:
+    """Somebody else listens on the subject and answers."""
+    async with client(allow_reconnect=False) as nc:
+        js = nc.jetstream(read_after_write=read_after_write)
+        await nc.subscribe(name, callback=lambda message: message.respond(b"hello"))
+        await nc.flush()
+        await js.publish_async(name, b"1")
+
+        with pytest.raises(ProtocolViolation, match=r"is no stream: b'hello'"):
+            await js.publish_async_complete()
+        with pytest.raises(ProtocolViolation, match=r"is no stream: b'hello'"):
+            await js.publish(name, b"1")
+        await nc.flush()
+
+
+async def test_a_publish_without_an_ack_says_what_is_known(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        await nc.subscribe(name)
+        await nc.flush()
+
+        with pytest.raises(RequestTimeout, match="whether it was stored is unknown"):
+            await js.publish(name, b"1", timeout=0.05)
+        ack = await js.publish_async(name, b"1", timeout=0.05)
+        with pytest.raises(RequestTimeout, match="whether it was stored is unknown"):
+            await ack
 
 
 async def test_large_windowed_publishes_wait_for_the_buffer(client: Connect, name: str) -> None:
@@ -432,3 +475,98 @@ async def test_jetstream_of_an_unknown_domain_is_not_there(client: Connect) -> N
             await js.account_info(timeout=2)
         with pytest.raises(ValueError, match="both given"):
             nc.jetstream(domain="a", prefix="b")
+
+
+async def test_reads_that_make_no_sense_are_refused_before_they_are_sent(
+    client: Connect, name: str
+) -> None:
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 3)
+        wrong: Any = "nearest"
+
+        for bad in ("a b", "a..b", ">.a"):
+            with pytest.raises(BadSubject):
+                await stream.get_msg(last_by_subject=bad)
+            with pytest.raises(BadSubject):
+                await stream.get_msg(next_by_subject=bad)
+            with pytest.raises(BadSubject):
+                stream.get_last_many([f"{name}.a", bad])
+            with pytest.raises(BadSubject):
+                await stream.purge(subject=bad)
+        with pytest.raises(ValueError, match="purge: seq=-1"):
+            await stream.purge(seq=-1)
+        with pytest.raises(ValueError, match="limit=-1"):
+            stream.get_batch(limit=-1)
+        with pytest.raises(ValueError, match="seq=-5"):
+            stream.get_batch(seq=-5)
+        with pytest.raises(ValueError, match="copies='nearest': expected 'stream' or 'any'"):
+            stream.get_batch(copies=wrong)
+        with pytest.raises(ValueError, match="copies='nearest': expected 'stream' or 'any'"):
+            stream.get_last_many([">"], copies=wrong)
+        with pytest.raises(TypeError, match="expected a datetime with a time zone, or an int"):
+            await stream.get_msg(start_time=wrong)
+        assert (await stream.info()).state.messages == 3
+
+
+async def test_a_user_who_may_read_one_subject_gets_its_messages(
+    nats_server: Callable[[str], ServerProcess],
+) -> None:
+    """ADR-31: the subject-appended form is there for permissions by subject."""
+    server = nats_server(
+        """jetstream: enabled
+        accounts { A { jetstream: enabled, users [
+            { user: admin, password: p }
+            { user: reader, password: p, permissions: {
+                publish: ["$JS.API.STREAM.INFO.S", "$JS.API.DIRECT.GET.S.S.open"] } }
+        ] } }"""
+    )
+    async with await connect(server.url, user="admin", password="p") as nc:
+        js = nc.jetstream()
+        await js.create_stream(config("S"))
+        for subject in ("S.open", "S.closed"):
+            await js.publish(subject, subject.encode())
+    async with await connect(server.url, user="reader", password="p") as nc:
+        stream = await nc.jetstream().stream("S")
+
+        assert (await stream.get_msg(last_by_subject="S.open")).data == b"S.open"
+        with pytest.raises(PermissionsViolation, match=r"DIRECT\.GET\.S\.S\.closed"):
+            await stream.get_msg(last_by_subject="S.closed")
+        with pytest.raises(PermissionsViolation):
+            await stream.get_msg(seq=1)
+
+
+class OldServer:
+    """Answers direct gets as nats-server 2.10: fields that it does not know are not there."""
+
+    def __init__(self, nc: Client) -> None:
+        self._nc = nc
+
+    async def answer(self, message: Message) -> None:
+        """Pass a request on, without what came with 2.11."""
+        verb = message.subject.partition(".")[2]
+        body = msgspec.json.decode(message.data) if message.data else {}
+        for new in ("batch", "max_bytes", "start_time", "multi_last", "up_to_seq", "up_to_time"):
+            body.pop(new, None)
+        reply = await self._nc.request(f"$JS.API.{verb}", msgspec.json.encode(body))
+        self._nc._core.send_message(message.reply.encode(), b"", reply.header_block, reply.data)
+
+
+async def test_a_server_that_is_too_old_is_named(client: Connect, name: str) -> None:
+    """ADR-31: it is known by the missing Nats-Num-Pending."""
+    async with client() as nc:
+        stream = await filled(nc.jetstream(), name, 3)
+        old = OldServer(nc)
+        await nc.subscribe("old.>", callback=old.answer)
+        seen = await nc.jetstream(prefix="old").stream(name)
+        later = (await stream.get_msg(seq=3)).time_ns
+        version = nc.server_info.version
+
+        with pytest.raises(NotSupported, match=f"batched direct gets: .* version {version}"):
+            [each async for each in seen.get_batch()]
+        with pytest.raises(NotSupported, match=f"multi_last direct gets: .* version {version}"):
+            [each async for each in seen.get_last_many([">"])]
+        with pytest.raises(NotSupported, match=f"by start_time: .* version {version}"):
+            await seen.get_msg(start_time=later)
+        with pytest.raises(NotSupported, match=f"by start_time: .* version {version}"):
+            await seen.get_msg(next_by_subject=f"{name}.>", start_time=later)
+        assert (await seen.get_msg(seq=2)).seq == 2

@@ -96,6 +96,41 @@ async def test_what_the_library_made_is_deleted_on_unsubscribe(client: Connect, 
         assert await names(stream) == []
 
 
+@pytest.mark.parametrize("kind", ["subscribe", "pull_subscribe"])
+async def test_a_call_that_is_cancelled_leaves_nothing(
+    client: Connect, name: str, kind: str
+) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await filled(js, name, 1)
+        call = asyncio.ensure_future(getattr(js, kind)(f"{name}.a", stream=name))
+        await asyncio.sleep(0)  # the request to make the consumer is sent
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        async with asyncio.timeout(2):  # by itself it would go after 5 s
+            while await names(stream):
+                pass
+
+        assert nc.stats.subscriptions == 0
+        assert nc.stats.requests_pending == 0
+
+
+async def test_a_subscription_outlives_its_client_quietly(client: Connect, name: str) -> None:
+    errors: list[Exception] = []
+    async with client(error_callback=errors.append) as nc:
+        js = nc.jetstream()
+        await filled(js, name, 0)
+        push = await js.subscribe(f"{name}.a")
+        pull = await js.pull_subscribe(f"{name}.a")
+        await nc.close()
+        for subscription in (push, pull):
+            await subscription.drain()
+            await subscription.unsubscribe()
+
+    assert errors == []
+
+
 async def test_what_was_there_before_stays(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
@@ -131,7 +166,8 @@ async def test_a_failed_deletion_is_raised_by_unsubscribe(client: Connect, name:
 
 
 async def test_drain_takes_what_has_arrived_then_deletes(client: Connect, name: str) -> None:
-    async with client() as nc:
+    errors: list[Exception] = []
+    async with client(error_callback=errors.append) as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 100)
         seen: list[int] = []
@@ -147,6 +183,7 @@ async def test_drain_takes_what_has_arrived_then_deletes(client: Connect, name: 
         await subscription.drain()
 
         assert seen == list(range(1, 101))
+        assert errors == []  # the consumer was there to take the last ack
         assert subscription.is_closed
         assert await names(stream) == []
 
@@ -166,6 +203,62 @@ async def test_a_failed_deletion_after_drain_goes_to_the_error_callback(
         await pull.drain()
 
         assert [type(error) for error in errors] == [ConsumerNotFound, ConsumerNotFound]
+
+
+async def test_a_drained_subscription_waits_for_its_reader(client: Connect, name: str) -> None:
+    """What the reader took over in one go and has not looked at yet counts as well."""
+    errors: list[Exception] = []
+    async with client(error_callback=errors.append) as nc, asyncio.timeout(10):
+        js = nc.jetstream()
+        stream = await filled(js, name, 20)
+        subscription = await js.subscribe(f"{name}.a")
+        while subscription.pending_msgs < 20:
+            await asyncio.sleep(0)
+        seen = await numbers(subscription, 5)
+        draining = asyncio.ensure_future(subscription.drain())
+        await nc.flush()
+        assert len(await names(stream)) == 1
+
+        async for message in subscription:
+            seen.append(int(message.data))
+        await draining
+        assert seen == list(range(1, 21))
+        assert await names(stream) == []
+
+
+async def test_a_drain_that_nobody_reads_for_says_so(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await filled(js, name, 20)
+        subscription = await js.subscribe(f"{name}.a")
+        while subscription.pending_msgs < 20:
+            await asyncio.sleep(0)
+        await numbers(subscription, 5)
+
+        with pytest.raises(RequestTimeout, match=r"15 messages were not taken within 0\.1 s"):
+            await subscription.drain(timeout=0.1)
+        assert await names(stream) == []
+
+
+async def test_a_drained_client_waits_for_iterations(client: Connect, name: str) -> None:
+    async with client() as nc, client() as other, asyncio.timeout(10):
+        stream = await filled(nc.jetstream(), name, 200)
+        config = ConsumerConfig(durable_name="d", ack_policy=AckPolicy.EXPLICIT)
+        await stream.create_consumer(config)
+        consumer = await (await other.jetstream().stream(name)).consumer("d")
+        seen: list[int] = []
+        drained: asyncio.Future[None] | None = None
+        async for message in consumer.messages():
+            message.ack()
+            seen.append(int(message.data))
+            drained = drained or asyncio.ensure_future(other.drain())
+            await asyncio.sleep(0)
+        assert drained is not None
+        await drained
+
+        assert seen == list(range(1, len(seen) + 1))
+        assert len(seen) > 100
+        assert (await (await stream.consumer("d")).info()).ack_floor.stream_seq == len(seen)
 
 
 async def test_draining_the_connection_deletes_too(client: Connect, name: str) -> None:
@@ -202,7 +295,9 @@ async def test_a_drained_pull_subscription_waits_for_its_iterators(
 async def test_members_of_a_queue_share_the_consumer_named_after_it(
     client: Connect, name: str
 ) -> None:
-    async with client() as nc, client() as other:
+    errors: list[Exception] = []
+    report = errors.append
+    async with client(error_callback=report) as nc, client(error_callback=report) as other:
         js = nc.jetstream()
         stream = await filled(js, name, 0)
         seen: list[int] = []
@@ -220,6 +315,7 @@ async def test_members_of_a_queue_share_the_consumer_named_after_it(
             await asyncio.sleep(0.001)
 
         assert sorted(seen) == list(range(1, 101))
+        assert errors == []  # ADR-15: what went to the other member is no gap
         assert await names(stream) == ["bar"]
         assert (one.created_consumer, two.created_consumer) == (True, False)
         await two.unsubscribe()
@@ -341,6 +437,7 @@ async def test_a_queue_member_that_loses_the_race_joins(
 
         assert not two.created_consumer
         assert two.cached_info.config.deliver_subject == one.cached_info.config.deliver_subject
+        assert other.stats.subscriptions == 1  # the one made before is gone
         await one.drain()
         await fill(js, name, 1, 2)
         assert await numbers(two, 2) == [1, 2]
@@ -443,6 +540,7 @@ async def test_a_gap_is_told_to_the_error_callback(client: Connect, name: str) -
 
             assert await numbers(subscription, 2) == [1, 3]
         assert [str(error) for error in errors] == [str(ConsumerGap(2, 3))]
+        assert f"of stream {name!r}" in errors[0].__notes__[0]
 
 
 @pytest.mark.parametrize("queue", ["", "q"])
@@ -476,12 +574,18 @@ async def test_flow_control_is_answered_when_the_reader_gets_there(
         await watcher.flush()
         config = ConsumerConfig(idle_heartbeat=seconds(1), flow_control=True)
         async with await js.subscribe(f"{name}.a", config=config, ack_policy=AckPolicy.NONE) as s:
-            while not any(m.status == 100 for m in s._subscription._pending.messages):
+            arrived = s._subscription._pending.messages
+            while not any(m.status == 100 for m in arrived):
                 await asyncio.sleep(0.005)
+            before = [m.status for m in arrived].index(100)
+            for _ in range(before):
+                await s.next_msg()
+            await nc.flush()
             await watcher.flush()
+            assert before > 0
             assert answers.pending_msgs == 0
 
-            for _ in range(60):
+            for _ in range(60 - before):
                 await s.next_msg()
             await nc.flush()
             await watcher.flush()

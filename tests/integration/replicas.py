@@ -46,7 +46,8 @@ async def copied(replica: ReplicaServer, name: str, last: int) -> None:
     """Wait until a stream is copied up to a sequence and may be read."""
 
     def there() -> bool:
-        followed = replica.followed.get(name)
+        assert replica._parts is not None
+        followed = replica._parts.following.find(name)
         if followed is None or not followed.whole:
             return False
         stream = followed.find(name)

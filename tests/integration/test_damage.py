@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import nats
-from tests.integration.test_monitor import get, text
+from tests.integration.monitored import get, text
 
 import jetspark
 

@@ -9,30 +9,12 @@ import threading
 from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import nats
 import pytest
+from tests.integration.monitored import get, text
 
 import jetspark
-
-
-async def text(server: jetspark.Server, path: str) -> tuple[int, str]:
-    """Ask the monitoring port of a server."""
-    address = urlsplit(server.monitor_url)
-    reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
-    answer = await reader.read()
-    writer.close()
-    await writer.wait_closed()
-    head, _, body = answer.partition(b"\r\n\r\n")
-    return int(head.split(b" ")[1]), body.decode()
-
-
-async def get(server: jetspark.Server, path: str) -> Any:
-    status, body = await text(server, path)
-    assert status == 200, body
-    return json.loads(body)
 
 
 async def test_traffic_is_counted_for_the_server_the_account_and_the_client() -> None:

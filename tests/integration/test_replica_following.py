@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
-from tests.integration.replicas import ask, copied, replica_of, until
+from tests.client.servers import ServerProcess
+from tests.integration.replicas import FAST, Stall, ask, copied, replica_of, until
 
 import jetspark
 from jetspark.api.enums import Retention
 from jetspark.api.stream import StreamConfig
 from jetspark.client import Client, JetStream, KeyValueConfig
+from jetspark.engine.replicate.origin import RemoteOrigin
 from jetspark.replica import ReplicaServer
+from jetspark.replica.feed import RemoteFeed
+from jetspark.replica.following import Following
 from jetspark.server.config import ConfigRefused
 from jetspark.units import ByteCount
 
@@ -45,6 +51,21 @@ def held(replica: ReplicaServer, name: str) -> int:
     followed = replica.followed.get(name)
     stream = followed.find(name) if followed is not None else None
     return stream.log.index.messages if stream is not None else -1
+
+
+def waiting(replica: ReplicaServer, name: str) -> int:
+    """How many messages of a stream have come and were not stored."""
+    stream = replica.followed[name].find(name)
+    assert stream is not None
+    origin = stream.copies[0].origin
+    assert isinstance(origin, RemoteOrigin)
+    assert isinstance(origin._feed, RemoteFeed)
+    return sum(len(chunk) for chunk in origin._feed._waiting)
+
+
+def following(replica: ReplicaServer) -> Following:
+    assert replica._parts is not None
+    return replica._parts.following
 
 
 async def test_streams_that_match_come_and_go_with_the_leaders() -> None:
@@ -241,3 +262,84 @@ async def test_wrong_use_is_refused_before_anything_is_started(tmp_path: Path) -
     file.write_text("accounts { A { users [{user: a, password: a}] } }\n")
     with pytest.raises(ConfigRefused, match="account A has no JetStream"):
         await ReplicaServer("nats://127.0.0.1:1", config=file, port=-1, store_dir=tmp_path).start()
+
+
+async def test_what_was_deleted_while_it_was_being_copied_is_not_read_from_the_copy() -> None:
+    """It has come and is not stored yet: the copy is compared when it is there, not before."""
+    async with pair(streams=["S"]) as at:
+        js = at.at_replica.jetstream()
+        stream = await js.create_stream(StreamConfig(name="S", subjects=("s",), allow_direct=True))
+        await js.publish("s", b"1")
+        await copied(at.replica, "S", 1)
+        stall = Stall(at.replica)
+        stall.begin()
+        await js.publish("s", b"2")
+        await js.publish("s", b"3")
+        await until(lambda: waiting(at.replica, "S") == 2)
+        await stream.delete_msg(2)
+        looks = following(at.replica)._looks
+        await until(lambda: following(at.replica)._looks >= looks + 4)
+        stall.end()
+        await until(lambda: held(at.replica, "S") == 3)
+
+        gone = await ask(at.at_replica, "$JS.API.DIRECT.GET.S", b'{"seq":2}')
+
+        assert gone.status == 404
+        await until(lambda: not following(at.replica).suspects)
+        assert held(at.replica, "S") == 2
+
+
+async def test_a_delete_is_followed_while_the_stream_is_written_to() -> None:
+    async with pair(streams=["S"]) as at:
+        js = at.at_replica.jetstream()
+        stream = await js.create_stream(StreamConfig(name="S", subjects=("s",), allow_direct=True))
+        await js.publish("s", b"first")
+        await copied(at.replica, "S", 1)
+        over = asyncio.Event()
+
+        async def write() -> None:
+            while not over.is_set():
+                await at.js.publish("s", b"more")
+
+        writing = asyncio.ensure_future(write())
+        await stream.delete_msg(1)
+        await until(lambda: not following(at.replica).suspects)
+        gone = await ask(at.at_replica, "$JS.API.DIRECT.GET.S", b'{"seq":1}')
+        over.set()
+        await writing
+
+        assert gone.status == 404
+
+
+@pytest.mark.parametrize("kind", ["jetspark", "nats-server"])
+async def test_a_stream_made_anew_is_noticed_without_advisories(kind: str, tmp_path: Path) -> None:
+    """The consumer of the copy ends with its stream, which is heard of at once."""
+    config = tmp_path / "leader.conf"
+    config.write_text(
+        "authorization { users: [{user: u, password: p, permissions: "
+        '{publish: ">", subscribe: {deny: "$JS.EVENT.>"}}}] }'
+    )
+    seldom = msgspec.structs.replace(FAST, poll=600.0)
+    leader = ServerProcess(kind, tmp_path, "-js", "-c", str(config))
+    url = leader.url.replace("//", "//u:p@")
+    try:
+        async with await jetspark.connect(url) as at_leader:
+            js = at_leader.jetstream()
+            kv = await js.create_key_value(KeyValueConfig(bucket="cfg"))
+            for _ in range(3):
+                await kv.put("k", b"old")
+            async with (
+                ReplicaServer(url, streams=["KV_*"], times=seldom) as replica,
+                await jetspark.connect(replica.client_url) as at_replica,
+            ):
+                await copied(replica, "KV_cfg", 3)
+                near = await at_replica.jetstream().key_value("cfg")
+                await js.delete_key_value("cfg")
+                kv = await js.create_key_value(KeyValueConfig(bucket="cfg"))
+                last = await kv.put("k", b"new")
+
+                async with asyncio.timeout(5):
+                    while (await near.get("k", min_last_revision=last)).value != b"new":
+                        await asyncio.sleep(0.01)
+    finally:
+        leader.kill()

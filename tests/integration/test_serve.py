@@ -46,4 +46,33 @@ def test_a_port_in_use_is_a_fatal_line_and_exit_code_1(
     second = serve("-p", port, "-sd", str(tmp_path / "other"))
 
     assert second.wait() == 1
-    assert any("[FTL]" in line for line in second.lines)
+    assert f"[FTL] cannot listen for clients on 127.0.0.1:{port}: " in second.lines[-1]
+
+
+@pytest.mark.parametrize("flag", ["-P", "-l"])
+def test_a_file_that_cannot_be_written_is_a_fatal_line_and_exit_code_1(
+    serve: Callable[..., Served], tmp_path: Path, flag: str
+) -> None:
+    served = serve("-p", "-1", flag, str(tmp_path / "nowhere" / "file"))
+
+    assert served.wait() == 1
+    assert "[FTL] cannot write the" in served.lines[-1]
+    assert "nowhere/file: No such file or directory" in served.lines[-1]
+    assert not any("Traceback" in line for line in served.lines)
+
+
+def test_a_reload_with_a_log_that_cannot_be_written_changes_nothing(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    config = tmp_path / "server.conf"
+    config.write_text("port: -1")
+    served = serve("-c", str(config))
+    config.write_text(f'port: -1, log_file: "{tmp_path}/nowhere/log"')
+
+    served.process.send_signal(signal.SIGHUP)
+    assert served.process.stderr is not None
+    trapped, refused = served.process.stderr.readline(), served.process.stderr.readline()
+
+    assert "Trapped" in trapped
+    assert "Failed to reload server configuration: cannot write the log" in refused
+    assert served.stop() == 0

@@ -12,6 +12,11 @@ from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
 from tests.integration.replicas import leading
 from tests.interop.nats_js_script import started
 
+import jetspark
+from jetspark.api.consumer import ConsumerConfig
+from jetspark.api.enums import AckPolicy
+from jetspark.api.stream import StreamConfig
+from jetspark.client.jetstream.consumer.explain import Reason
 from jetspark.replica import ReplicaServer
 
 LEADERS = pytest.mark.parametrize("kind", ["nats-server", "jetspark"])
@@ -61,3 +66,24 @@ async def test_nats_py_uses_a_bucket(kind: str, tmp_path: Path) -> None:
         with pytest.raises(nats.errors.NoRespondersError):
             await client.request("nobody", b"", timeout=2)
         await client.close()
+
+
+@LEADERS
+async def test_our_client_explains_a_consumer_of_any_leader(kind: str, tmp_path: Path) -> None:
+    """A nats-server has no answer to CONSUMER.EXPLAIN, and nobody to say so."""
+    async with (
+        leading(kind, tmp_path / "leader") as leader,
+        ReplicaServer(leader, streams=["KV_*"], store_dir=tmp_path / "replica") as replica,
+        await jetspark.connect(replica.client_url) as client,
+    ):
+        js = client.jetstream()
+        stream = await js.create_stream(StreamConfig(name="S", subjects=("s",)))
+        await js.publish("s", b"1")
+        consumer = await stream.create_consumer(
+            ConsumerConfig(name="c", ack_policy=AckPolicy.EXPLICIT)
+        )
+        await consumer.fetch(1)
+
+        explained = await consumer.explain(1, timeout=2)
+
+        assert explained.reason is Reason.ACK_PENDING

@@ -9,8 +9,9 @@ from random import Random
 
 import pytest
 
+from jetspark.store.batches import FLAGS_AT
 from jetspark.store.segment import read_head
-from jetspark.testing.store_damage import check_damage, run_flips
+from jetspark.testing.store_damage import Damaged, check_damage, flip, run_flips
 from jetspark.testing.store_faults import run_faults
 from jetspark.testing.store_model import Opened, Violation, messages
 from jetspark.testing.store_mutations import run_mutations
@@ -28,6 +29,18 @@ def test_a_flipped_bit_costs_at_most_its_record(kind: str) -> None:
     assert done.cases == FLIPS
     assert 0 < done.records_lost <= FLIPS
     assert done.reported >= done.records_lost
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_flag_that_flips_in_the_newest_segment_is_damage_not_a_batch(kind: str) -> None:
+    """R4: frame words do not cover flags, and a batch that is not whole is dropped unreported."""
+    sample, done = Sample(kind), Damaged()
+    for path in sorted(sample.newest & sample.places.keys()):
+        for place in sample.places[path]:
+            for bit in range(8):
+                flip(sample, path, (place.begin + FLAGS_AT) * 8 + bit, done)
+
+    assert done.cases > 0
 
 
 def test_the_samples_have_every_kind_of_file() -> None:

@@ -6,7 +6,6 @@ processes of an application compiles again (half a second each). And the default
 short runs. ``test_packaged_java.py`` runs in the home as it is installed.
 """
 
-import inspect
 from pathlib import Path
 from typing import Final
 
@@ -25,13 +24,13 @@ def make_spark_home(home: Path) -> Path:
     import py4j
     import pyspark
 
-    installed, beside = (Path(inspect.getfile(one)).parent for one in (pyspark, py4j))
+    installed, bridge = (Path(str(each.__file__)).parent for each in (pyspark, py4j))
     home.mkdir()
     for entry in installed.iterdir():
         if entry.name not in {"python", "conf"}:
             (home / entry.name).symlink_to(entry)
     for archive in (installed / "python" / "lib").iterdir():
-        package = beside if archive.name.startswith("py4j") else installed
+        package = bridge if archive.name.startswith("py4j") else installed
         # A folder of the same name: both are places of modules to Python.
         folder = home / "python" / "lib" / archive.name
         folder.mkdir(parents=True)

@@ -30,6 +30,8 @@ async def test_the_spark_block_of_the_tour_shows_the_stream(
         await js.publish("orders.0", b"order 0")
         await client.close()
 
-        await asyncio.to_thread(exec, found[1], {"url": server.client_url})
+        block = found[1].replace("nats://127.0.0.1:4222", server.client_url)
+        assert server.client_url in block
+        await asyncio.to_thread(exec, block, {})
 
     assert "|  1|orders.0|order 0|" in capsys.readouterr().out

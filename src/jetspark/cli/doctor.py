@@ -13,7 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from jetspark.cli.doctor_export import find_stream, write_messages
 from jetspark.cli.doctor_report import as_json, show
 from jetspark.clock import SystemClock
-from jetspark.errors.storage import StorageFault
+from jetspark.errors.storage import StorageFault, StoreLocked
 from jetspark.store.files import OsFiles
 from jetspark.store.overlay import OverlayFiles
 from jetspark.store.survey import StreamFinding, Survey
@@ -59,7 +59,8 @@ def doctor() -> None:
     """
 
 
-_folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+# Whether it can be read is found out by reading it, and told with what to do.
+_folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, readable=False))
 _json = click.option("--json", "wants_json", is_flag=True, help="Write JSON, for programs.")
 
 
@@ -103,7 +104,7 @@ def repair(folder: Path, *, wants_json: bool) -> None:
     sys.exit(DAMAGED if any(found.new_damage for found in findings) else HEALTHY)
 
 
-@doctor.command()
+@doctor.command(short_help="Write the messages of one stream as lines of JSON.")
 @_folder
 @click.option("--stream", "name", required=True, help="The stream to export.")
 @click.option("--account", default="", help="Its account, when several have such a stream.")
@@ -148,6 +149,8 @@ def _survey(folder: Path, *, mend: bool) -> Iterator[Survey]:
             survey.close()
     except PermissionError as error:
         _refuse(f"{error.filename}: no permission; run this as the user that owns the store")
+    except StoreLocked:
+        _refuse(f"{folder} is used by a jetspark server: stop that first")
     except (StorageFault, OSError) as error:
         _refuse(str(error))
 

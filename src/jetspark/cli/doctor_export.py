@@ -1,12 +1,13 @@
 """`jetspark doctor export`: the messages of a stream as lines of JSON, straight from its files."""
 
 import base64
-import sys
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
+from jetspark.cli.standard_output import standard_output
+from jetspark.cli.stream_files import whole_file
 from jetspark.errors.storage import CorruptRecord, StorageFault
 from jetspark.headers.block import decode_headers
 from jetspark.store.log import StreamLog
@@ -32,12 +33,11 @@ def find_stream(logs: list[StreamLog], name: str, account: str) -> StreamLog:
 def write_messages(log: StreamLog, out: Path) -> tuple[int, int]:
     """Write all messages and what cannot be read; how many there were of each."""
     if str(out) == "-":
-        return _write(log, sys.stdout.buffer)
-    try:
-        file = out.open("xb")
-    except FileExistsError:
-        raise StorageFault(f"{out} exists; choose another name or remove it first") from None
-    with file:
+        with standard_output() as file:
+            return _write(log, file)
+    if out.exists():
+        raise StorageFault(f"{out} exists; choose another name or remove it first")
+    with whole_file(out, replace=False) as file:
         return _write(log, file)
 
 

@@ -25,6 +25,19 @@ def as_json(folder: Path, findings: list[StreamFinding], *, mend: bool) -> str:
 
 def show(console: Console, folder: Path, findings: list[StreamFinding], *, mend: bool) -> None:
     """All that was found, for people."""
+    if findings:
+        _show_streams(console, folder, findings, mend=mend)
+    else:
+        console.print(f"There is no stream in {escape(str(folder))}.")
+    for found in findings:
+        _show_details(console, found)
+    _conclude(console, folder, findings, mend=mend)
+
+
+def _show_streams(
+    console: Console, folder: Path, findings: list[StreamFinding], *, mend: bool
+) -> None:
+    """A table; lines where the screen is too narrow for it: cut names help nobody."""
     table = Table(title=f"Streams in {folder}")
     table.add_column("stream")
     for title in ("messages", "bytes", "on disk", "lost"):
@@ -39,13 +52,18 @@ def show(console: Console, folder: Path, findings: list[StreamFinding], *, mend:
             f"{found.lost_messages:,}" if found.lost_messages else "",
             _verdict(found, mend=mend),
         )
-    if findings:
+    wanted = console.measure(table, options=console.options.update(max_width=10_000)).maximum
+    if wanted <= console.width:
         console.print(table)
-    else:
-        console.print(f"There is no stream in {escape(str(folder))}.")
+        return
     for found in findings:
-        _show_details(console, found)
-    _conclude(console, folder, findings, mend=mend)
+        lost = f"{found.lost_messages:,} lost, " if found.lost_messages else ""
+        console.print(
+            f"{escape(found.name or found.folder)}: {found.messages:,} messages, "
+            f"{format_bytes(found.bytes)}, {format_bytes(found.disk_bytes)} on disk, {lost}"
+            f"damage: {_verdict(found, mend=mend)}",
+            highlight=False,
+        )
 
 
 def _verdict(found: StreamFinding, *, mend: bool) -> str:

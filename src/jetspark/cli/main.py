@@ -2,7 +2,7 @@
 
 import gc
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -54,6 +54,15 @@ class LazyGroup(click.Group):
             gc.enable()
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; a file or folder that cannot be used is one line, not a traceback."""
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if error.filename is None or error.strerror is None:
+                raise
+            raise click.ClickException(f"{error.filename}: {error.strerror}") from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List commands without importing them."""

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +15,10 @@ from rich.console import Console
 from jetspark import sync
 from jetspark.cli.connection import ConnectionSettings
 from jetspark.cli.pipeline import EMBEDDED
+from jetspark.cli.pipeline_signals import ends_when_told
 from jetspark.spark.pipelines.connection import OPTION_SETTING
 from jetspark.spark.pipelines.declarative import run_declarative
+from jetspark.spark.pipelines.only_run import only_run
 from jetspark.spark.pipelines.project import (
     SERVERS_SETTING,
     PipelineRefused,
@@ -28,7 +31,8 @@ from jetspark.spark.pipelines.resources import ensure_resources, publish_samples
 from jetspark.spark.pipelines.settings import spark_settings
 
 _STORE: Final = "jetspark-data"
-_STATE: Final = re.compile(r"Flow (\S+) (?:is|has) ([A-Z]+)\.")
+# Some of the runner's lines have the flow in quotes.
+_STATE: Final = re.compile(r"Flow '?([^' ]+)'? (?:is|has) ([A-Z]+)\.")
 
 
 def run_once(
@@ -50,12 +54,16 @@ def run_once(
     project = load_project(find_project(place))
     extra = settings_of(confs)
     say = Speaker(as_json=as_json)
-    with prepared(project, connection, say, samples=samples, given=extra) as settings:
+    with (
+        ends_when_told() as take_signals,
+        prepared(project, connection, say, samples=samples, given=extra) as settings,
+    ):
         run_declarative(
             project,
             spark_settings(project, {**settings, **extra}),
             master=master,
             say=say,
+            started=take_signals,
             refresh=refresh,
             full_refresh=full_refresh,
             full_refresh_all=full_refresh_all,
@@ -67,14 +75,16 @@ def check(*, place: Path, master: str, confs: tuple[str, ...], as_json: bool) ->
     """Let Spark read and resolve a project, without running it."""
     project = load_project(find_project(place))
     say = Speaker(as_json=as_json)
-    settings = {
-        **spark_settings(project, settings_of(confs)),
-        # A check leaves nothing behind, so the tables of the last run are not looked at.
-        "spark.sql.catalogImplementation": "in-memory",
-        # Seconds of work: the thorough compiler would not pay for itself.
-        "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
-    }
-    run_declarative(project, settings, master=master, say=say, dry=True)
+    with ends_when_told() as take_signals, tempfile.TemporaryDirectory() as nowhere:
+        settings = {
+            **spark_settings(project, settings_of(confs)),
+            # A check leaves nothing behind, so the tables of the last run are not looked at.
+            "spark.sql.catalogImplementation": "in-memory",
+            "spark.sql.warehouse.dir": Path(nowhere).as_uri(),
+            # Seconds of work: the thorough compiler would not pay for itself.
+            "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
+        }
+        run_declarative(project, settings, master=master, say=say, started=take_signals, dry=True)
     say("The project is valid.")
 
 
@@ -92,7 +102,7 @@ class Speaker:
         if not self._json:
             state = _STATE.fullmatch(text)
             if state is None:
-                self._console.print(text, markup=False)
+                self._console.print(text, markup=False, soft_wrap=True)
             else:
                 colour = {"COMPLETED": "green", "FAILED": "red"}.get(state[2], "cyan")
                 name = state[1].removeprefix("spark_catalog.default.")
@@ -117,18 +127,12 @@ def prepared(
         raise PipelineRefused(
             f"{SERVERS_SETTING} is set by the option --server: remove it from the spec or --conf"
         )
-    try:
-        project.storage.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise PipelineRefused(
-            f"'storage' {project.storage} cannot be made: {error.strerror}"
-        ) from error
-    with embedded_or(connection, project) as reached:
+    with only_run(project), embedded_or(connection, project) as reached:
         if reached != connection:
             say(f"The embedded server listens on {reached.server}.")
         with reached.jetstream() as jetstream:
-            for made in ensure_resources(jetstream, project):
-                say(f"Made {made}.")
+            for told in ensure_resources(jetstream, project):
+                say(told)
             if samples:
                 say(f"Published {publish_samples(jetstream, project)} samples.")
         yield connection_settings(reached)

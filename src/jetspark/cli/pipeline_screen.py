@@ -52,7 +52,7 @@ class Screen:
 
     def say(self, text: str) -> None:
         """Print a line above the table."""
-        self._console.print(text, markup=False)
+        self._console.print(text, markup=False, soft_wrap=True)
 
     def take(self, event: Event) -> None:
         """Show an event."""
@@ -81,7 +81,8 @@ class Screen:
         if event.restart_seconds is not None:
             then = f"again in {event.restart_seconds:g} s"
         row.state = then
-        self._console.print(Text.assemble((event.flow, "red"), f": {event.error} ({then})"))
+        line = Text.assemble((event.flow, "red"), f": {event.error} ({then})")
+        self._console.print(line, soft_wrap=True)
 
     def _progress(self, event: FlowProgress) -> None:
         row = self._rows.setdefault(event.flow, _Row())

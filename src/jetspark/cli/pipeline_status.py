@@ -64,12 +64,13 @@ def _print(states: list[FlowStatus]) -> None:
             epoch += f" ({state.planned_epoch} begun)"
         ledger = "" if state.ledger is None else f"epoch {state.ledger.epoch}"
         sources = state.sources or (None,)
+        other = "a table" if state.planned_epoch is not None else ""
         for source in sources:
             table.add_row(
                 state.flow,
                 state.target,
                 epoch,
-                source.stream if source else "a table",
+                source.stream if source else other,
                 f"{source.next_seq:,}" if source and source.next_seq is not None else "",
                 _lag(source),
                 ledger,

@@ -18,6 +18,7 @@ from jetspark.cli.connection import ConnectionSettings
 from jetspark.cli.pipeline_metrics import Metrics, MetricsServer
 from jetspark.cli.pipeline_run import prepared, settings_of
 from jetspark.cli.pipeline_screen import Screen
+from jetspark.cli.pipeline_signals import ends_when_told
 from jetspark.spark.pipelines.progress import Event
 from jetspark.spark.pipelines.project import (
     PipelineRefused,
@@ -66,6 +67,8 @@ def run_continuous(
         show.take(event)
 
     with ExitStack() as stack:
+        # Until there are flows that can be stopped in order.
+        stack.enter_context(ends_when_told())
         found = stack.enter_context(
             prepared(project, connection, show.say, samples=samples, given=extra)
         )
@@ -96,7 +99,7 @@ def run_continuous(
                 run.step()
             run.stop(patience_s=STOP_PATIENCE_S)
     if run.given_up:
-        raise PipelineRefused("a flow was given up; see above")
+        raise PipelineRefused(run.given_up)
 
 
 class _JsonLines:

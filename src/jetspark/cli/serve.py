@@ -1,20 +1,21 @@
 """`jetspark serve`: run the server until a signal ends it, with nats-server's flags and files."""
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
 import signal
 import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 import click
 
 from jetspark.cli.serve_help import help_text, tls_help_text
-from jetspark.cli.serve_log import reopen_log, set_up_log
+from jetspark.cli.serve_log import open_log, reopen_log, set_up_log
 from jetspark.errors.storage import StorageFault
 from jetspark.server.config import (
     ConfigRefused,
@@ -28,8 +29,9 @@ from jetspark.server.config import (
     from_command_line,
 )
 from jetspark.server.lame_duck import quack
-from jetspark.server.remotes import UpstreamFactory
 from jetspark.server.server import Server
+from jetspark.server.start_errors import in_words
+from jetspark.upstreams import connect_upstream
 from jetspark.version import COMPILED, NATS_VERSION, VERSION
 
 # Interpreted, the lock changes hands only every 5 ms by default; acks would wait for that.
@@ -51,21 +53,39 @@ def serve(flags: tuple[str, ...]) -> None:
     if not isinstance(told, Settings):
         _do_instead(told)
         return
-    set_up_log(told)
+    try:
+        set_up_log(told, open_log(told))
+    except OSError as error:
+        click.echo(f"[FTL] {in_words(error)}", err=True)
+        sys.exit(1)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     # Nothing that is made before the server is ready is garbage, streams of many subjects least.
     gc.disable()
-    if told.pid_file:
-        Path(told.pid_file).write_text(f"{os.getpid()}\n")
     try:
-        _run(told, flags)
+        with _pid_file(told.pid_file):
+            _run(told, flags)
     except (ConfigRefused, StorageFault, OSError, ssl.SSLError) as error:
-        for line in str(error).splitlines():
+        for line in in_words(error).splitlines():
             log.critical("%s", line)
         sys.exit(1)
+
+
+@contextlib.contextmanager
+def _pid_file(path: str) -> Iterator[None]:
+    """Say in a file which process serves, as long as it does."""
+    if not path:
+        yield
+        return
+    try:
+        Path(path).write_text(f"{os.getpid()}\n")
+    except OSError as error:
+        raise OSError(
+            error.errno, f"cannot write the pid file {path}: {error.strerror}"
+        ) from error
+    try:
+        yield
     finally:
-        if told.pid_file:
-            Path(told.pid_file).unlink(missing_ok=True)
+        Path(path).unlink(missing_ok=True)
 
 
 def _do_instead(told: Instruction) -> None:
@@ -74,9 +94,10 @@ def _do_instead(told: Instruction) -> None:
         case ShowVersion():
             click.echo(f"nats-server: v{NATS_VERSION} (jetspark {VERSION})")
         case ShowHelp(error=error, code=code):
-            if error:
-                click.echo(error, err=True)
             click.echo(help_text())
+            if error:
+                # Last, where it is seen: the help is longer than many a screen.
+                click.echo(error, err=True)
             sys.exit(code)
         case ShowTlsHelp():
             click.echo(tls_help_text())
@@ -125,19 +146,10 @@ async def _serve(settings: Settings, flags: tuple[str, ...]) -> None:
 def _server(settings: Settings) -> Server:
     """The server that was asked for: a replica of another, or one that has streams itself."""
     if settings.jetspark.replica is None:
-        return Server(config=settings, upstreams=_upstreams(settings))
+        return Server(config=settings, upstreams=connect_upstream)
     from jetspark.replica import ReplicaServer
 
     return ReplicaServer(config=settings)
-
-
-def _upstreams(settings: Settings) -> UpstreamFactory | None:
-    """What connects to remotes; loaded only where there are some."""
-    if not settings.jetspark.remotes:
-        return None
-    from jetspark.replica import connect_remote
-
-    return connect_remote
 
 
 def _on_signals(server: Server, stop: asyncio.Event, flags: tuple[str, ...]) -> None:
@@ -166,10 +178,11 @@ def _reload(server: Server, flags: tuple[str, ...]) -> None:
             log.error("Failed to reload server configuration: %s", problem)
         return
     try:
+        handler = open_log(told)
         server.reload(told)
     except (ConfigRefused, OSError, ssl.SSLError) as error:
-        for line in str(error).splitlines():
+        for line in in_words(error).splitlines():
             log.error("Failed to reload server configuration: %s", line)  # noqa: TRY400
         return
-    set_up_log(told)
+    set_up_log(told, handler)
     log.info("Reloaded server configuration")

@@ -39,18 +39,27 @@ class NatsFormatter(logging.Formatter):
         return line
 
 
-def set_up_log(settings: Settings) -> None:
-    """Log to stderr or to the file, as the settings say; called again when they change."""
+def open_log(settings: Settings) -> logging.Handler:
+    """Where the settings say that the log goes: stderr or a file. Raises OSError."""
+    handler: logging.Handler
+    if settings.logfile:
+        try:
+            handler = logging.FileHandler(settings.logfile)
+        except OSError as error:
+            problem = f"cannot write the log {settings.logfile}: {error.strerror}"
+            raise OSError(error.errno, problem) from error
+    else:
+        handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(NatsFormatter(with_time=settings.logtime, utc=settings.logtime_utc))
+    return handler
+
+
+def set_up_log(settings: Settings, handler: logging.Handler) -> None:
+    """Log to this handler from now on; called again when the settings change."""
     logger = logging.getLogger("jetspark")
     for old in list(logger.handlers):
         logger.removeHandler(old)
         old.close()
-    handler: logging.Handler
-    if settings.logfile:
-        handler = logging.FileHandler(settings.logfile, delay=True)
-    else:
-        handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(NatsFormatter(with_time=settings.logtime, utc=settings.logtime_utc))
     logger.addHandler(handler)
     level = logging.DEBUG if settings.debug else logging.INFO
     logger.setLevel(TRACE if settings.trace or settings.trace_verbose else level)
@@ -59,5 +68,11 @@ def set_up_log(settings: Settings) -> None:
 
 def reopen_log(settings: Settings) -> None:
     """Begin a new file after the old one was moved away (SIGUSR1)."""
-    set_up_log(settings)
-    logging.getLogger("jetspark.server").info("File log re-opened")
+    log = logging.getLogger("jetspark.server")
+    try:
+        handler = open_log(settings)
+    except OSError as error:
+        log.error("The log goes on in the old file: %s", error.strerror)  # noqa: TRY400
+        return
+    set_up_log(settings, handler)
+    log.info("File log re-opened")

@@ -1,7 +1,6 @@
 """`jetspark stream export`: messages of a stream into files, over the bulk scan of any server."""
 
 import heapq
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import msgspec
 
 from jetspark import sync
 from jetspark.api.base import encode
+from jetspark.cli.standard_output import standard_output
 from jetspark.cli.stream_files import (
     MANIFEST,
     ExportRefused,
@@ -32,6 +32,7 @@ from jetspark.errors import (
     ConnectionClosed,
     MessageNotFound,
     RequestTimeout,
+    StreamNotFound,
 )
 from jetspark.units import format_rfc3339
 
@@ -39,6 +40,7 @@ from jetspark.units import format_rfc3339
 RETRIES_MAX: Final = 5
 RETRY_DELAY_S: Final = 0.5
 _MERGED_ROWS: Final = 1_000
+_NAMES_SHOWN: Final = 20
 
 Progress = Callable[[int], None]
 
@@ -71,12 +73,25 @@ class ExportSummary(msgspec.Struct, kw_only=True):
     seconds: float = 0.0
 
 
+def _found(jetstream: sync.JetStream, name: str) -> sync.Stream:
+    """The stream, or what there is instead."""
+    try:
+        return jetstream.stream(name)
+    except StreamNotFound:
+        there = sorted(jetstream.stream_names())
+    shown = ", ".join(there[:_NAMES_SHOWN]) + (", ..." if len(there) > _NAMES_SHOWN else "")
+    raise ExportRefused(
+        f"there is no stream {name} on this server; there "
+        + (f"are: {shown}" if there else "are none")
+    )
+
+
 class Export:
     """One run of the command."""
 
     def __init__(self, jetstream: sync.JetStream, request: ExportRequest) -> None:
         self._request = request
-        self._stream = jetstream.stream(request.stream)
+        self._stream = _found(jetstream, request.stream)
         self._info = self._stream.info()
         self.first, self.last = self._range()
         self._summary = ExportSummary(stream=request.stream, first=self.first, last=self.last)
@@ -86,8 +101,8 @@ class Export:
         begun = time.monotonic()
         target = self._request.target
         if str(target) == "-":
-            self._write(NdjsonWriter(sys.stdout.buffer), self.first, progress)
-            sys.stdout.buffer.flush()
+            with standard_output() as out:
+                self._write(NdjsonWriter(out), self.first, progress)
         elif is_folder(target):
             self._run_folder(target, progress)
         else:

@@ -53,6 +53,8 @@ def whole_file(path: Path, *, replace: bool) -> Iterator[BinaryIO]:
     """
     if path.exists() and not replace:
         raise ExportRefused(f"{path} exists: choose another name, or --force replaces it")
+    if path.exists() and not path.is_file():
+        raise ExportRefused(f"{path} is no file: choose another name, or - and a redirection")
     partial = path.with_name(f".{path.name}.partial")
     with partial.open("ab") as file:
         if fcntl is not None:

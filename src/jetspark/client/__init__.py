@@ -26,6 +26,7 @@ from jetspark.client.jetstream.kv.typed import TypedEntry, TypedKeyValue, TypedW
 from jetspark.client.jetstream.kv.watch import KeyWatcher
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectLink, ObjectStoreStatus
+from jetspark.client.jetstream.objects.orphans import OrphansPurged
 from jetspark.client.jetstream.objects.reading import ObjectReader
 from jetspark.client.jetstream.objects.store import ObjectStore
 from jetspark.client.jetstream.objects.watching import ObjectWatcher
@@ -44,6 +45,7 @@ from jetspark.client.pager import Pager
 from jetspark.client.replicas import ReplicaAddress
 from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import Subscription
+from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.tls import TlsFiles
 
 __all__ = [
@@ -87,6 +89,7 @@ __all__ = [
     "ObjectWatcher",
     "Operation",
     "OrderedConsumer",
+    "OrphansPurged",
     "Pager",
     "PathKeys",
     "PullGroup",
@@ -100,6 +103,7 @@ __all__ = [
     "StreamMessage",
     "StreamReplica",
     "Subscription",
+    "ThreadCallback",
     "TlsFiles",
     "Transaction",
     "TypedEntry",

@@ -1,9 +1,11 @@
 """How a client proves who it is: credentials of the URL, user, token, nkey, JWT."""
 
 import base64
+import inspect
 import os
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -11,12 +13,15 @@ import msgspec
 
 from jetspark.client.options import ClientOptions
 from jetspark.client.server_pool import ServerAddress
+from jetspark.client.tls import tls_context
 from jetspark.errors import AuthorizationFailed, BadCredentials, Error
 from jetspark.protocol.handshake import ConnectOptions, ServerInfo
 from jetspark.protocol.nkeys import USER, KeyPair, decode_public
 from jetspark.version import VERSION
 
 T = TypeVar("T")
+
+SIGNATURE_SIZE: Final = 64  # bytes of an Ed25519 signature
 
 # A block between two lines of dashes, as nsc writes them.
 _BLOCK: Final = re.compile(r"-{3,}\s*BEGIN ([A-Z ]+?)\s*-{3,}\s*([\w\-.=]+)\s*-{3,}\s*END")
@@ -38,6 +43,15 @@ class UserCredentials(msgspec.Struct, frozen=True, kw_only=True):
 
     jwt: str
     key: KeyPair
+    # Unix time after which the server refuses the JWT; 0 for never.
+    expires: int
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    """What a client reads of a user's JWT."""
+
+    sub: str
+    exp: int = 0
 
 
 def connect_options(
@@ -48,7 +62,7 @@ def connect_options(
     return ConnectOptions(
         verbose=False,
         pedantic=False,
-        tls_required=bool(options.tls) or address.tls,
+        tls_required=bool(options.tls) or options.tls_first or address.tls,
         user=proof.user,
         password=proof.password,
         auth_token=proof.token,
@@ -80,14 +94,34 @@ def prove(options: ClientOptions, nonce: str, address: ServerAddress) -> Proof:
     if options.signature_callback is not None:
         if options.jwt_callback is None:
             _need_nonce(nonce)
-        jwt = "" if options.jwt_callback is None else _call("jwt", options.jwt_callback)
+        jwt = "" if options.jwt_callback is None else _ask_jwt(options.jwt_callback)
         signature = _sign(options.signature_callback, nonce)
         return Proof(nkey=options.nkey, jwt=jwt, signature=signature)
     return Proof(user=options.user, password=options.password, token=options.token)
 
 
+def refusal(
+    error: AuthorizationFailed, options: ClientOptions, address: ServerAddress, now_ns: int
+) -> AuthorizationFailed:
+    """What the server said, and what is wrong as far as we can see it: servers do not tell."""
+    if not options.credentials or address.user or address.token:
+        return error
+    try:
+        found = read_credentials(options.credentials)
+    except BadCredentials:
+        return error
+    expires = found.expires
+    if not 0 < expires * 1_000_000_000 <= now_ns:
+        return error
+    at = datetime.fromtimestamp(expires, UTC).isoformat()
+    explained = AuthorizationFailed(f"{error}; its JWT expired at {at}: get a new one")
+    explained.__cause__ = error
+    return explained
+
+
 def check_credentials(options: ClientOptions) -> None:
     """Refuse keys and files that cannot work before anything is dialled."""
+    tls_context(options.tls)
     if options.credentials:
         read_credentials(options.credentials)
     if options.nkey_seed:
@@ -129,23 +163,21 @@ def read_credentials(source: str | os.PathLike[str]) -> UserCredentials:
     except BadCredentials as error:
         raise BadCredentials(f"{where}: {error}") from None
     _need_user(key, where)
-    owner = _jwt_subject(jwt, where)
-    if owner != key.public_key:
+    claims = _claims(jwt, where)
+    if claims.sub != key.public_key:
         raise BadCredentials(
-            f"{where}: the JWT is for {owner}, the seed belongs to {key.public_key}: "
+            f"{where}: the JWT is for {claims.sub}, the seed belongs to {key.public_key}: "
             "they must be of one user"
         )
-    return UserCredentials(jwt=jwt, key=key)
+    return UserCredentials(jwt=jwt, key=key, expires=claims.exp)
 
 
-def _jwt_subject(jwt: str, where: str) -> str:
+def _claims(jwt: str, where: str) -> _Claims:
     parts = jwt.split(".")
     try:
-        claims = msgspec.json.decode(
-            base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
-        )
-        return str(claims["sub"])
-    except (IndexError, KeyError, TypeError, ValueError, msgspec.DecodeError) as error:
+        body = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        return msgspec.json.decode(body, type=_Claims)
+    except (IndexError, ValueError, msgspec.DecodeError) as error:
         raise BadCredentials(f"{where}: the JWT cannot be read: {error}") from error
 
 
@@ -165,8 +197,31 @@ def _need_nonce(nonce: str) -> None:
 def _sign(sign: Callable[[bytes], bytes], nonce: str) -> str:
     if not nonce:
         return ""  # a server without authentication takes the JWT and asks for nothing
-    signature = _call("signature", sign, nonce.encode())
+    signature: object = _call("signature", sign, nonce.encode())
+    if not isinstance(signature, bytes) or len(signature) != SIGNATURE_SIZE:
+        raise AuthorizationFailed(
+            f"the signature callback gave {_shape(signature)}: expected the {SIGNATURE_SIZE} "
+            "bytes of an Ed25519 signature, as they are (no base64)"
+        )
     return base64.urlsafe_b64encode(signature).decode().rstrip("=")
+
+
+def _ask_jwt(callback: Callable[[], str]) -> str:
+    jwt: object = _call("jwt", callback)
+    if not isinstance(jwt, str) or not jwt:
+        raise AuthorizationFailed(
+            f"the jwt callback gave {_shape(jwt)}: expected the user's JWT (str)"
+        )
+    return jwt
+
+
+def _shape(value: object) -> str:
+    """What a value is, without showing it."""
+    if inspect.iscoroutine(value):
+        value.close()
+        return "a coroutine (it must be a plain function)"
+    size = f" of {len(value)}" if isinstance(value, str | bytes) else ""
+    return f"{type(value).__name__}{size}"
 
 
 def _call(name: str, callback: Callable[..., T], *arguments: object) -> T:

@@ -1,12 +1,12 @@
 """A callback for what is otherwise iterated over: called from one task, one item at a time."""
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
+from jetspark.client.callback_tasks import call_back, is_calling, mark_callback
 from jetspark.client.thread_callback import Report, ThreadCallback
-from jetspark.errors import Error
+from jetspark.errors import ConnectionClosed, Error
 
 CHUNK_MAX: Final = 256
 
@@ -28,15 +28,21 @@ class ChunkCallback(Generic[M]):
         callback: ItemCallback[M],
         report: Report,
     ) -> None:
+        if isinstance(callback, ThreadCallback):
+            callback = callback.for_one_reader()
         self._next_chunk = next_chunk
+        self._callback = callback
         self._report = report
         self._task = asyncio.get_running_loop().create_task(
             self._run(callback), name="jetspark watch callback"
         )
+        mark_callback(self._task)
 
     async def wait(self) -> None:
-        """Wait until the callback had its last item; not from inside of it."""
-        if asyncio.current_task() is not self._task:
+        """Wait until the callback had its last item; returns at once from inside of it."""
+        if isinstance(self._callback, ThreadCallback):
+            self._callback.stop()
+        if not is_calling(self._task, self._callback):
             await asyncio.wait([self._task])
 
     async def _run(self, callback: ItemCallback[M]) -> None:
@@ -46,19 +52,13 @@ class ChunkCallback(Generic[M]):
                     await callback.run(chunk, self._report)
                     continue
                 for item in chunk:
-                    await self._call(callback, item)
+                    await call_back(callback, item, "watch", self._report)
                 # A callback that never awaits must not keep the loop from reading.
                 await asyncio.sleep(0)
+        except ConnectionClosed:
+            pass  # the closed callback tells
         except Error as error:
             self._report(error)
         finally:
             if isinstance(callback, ThreadCallback):
                 callback.close()
-
-    async def _call(self, callback: ItemCallback[M], item: M) -> None:
-        try:
-            result = callback(item)
-            if result is not None and inspect.isawaitable(result):
-                await result
-        except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
-            self._report(error)

@@ -9,6 +9,7 @@ from typing import Self, Unpack
 from jetspark.client.auth import check_credentials
 from jetspark.client.connect_arguments import ConnectArguments, client_options
 from jetspark.client.core import ClientCore
+from jetspark.client.frames import check_pattern
 from jetspark.client.header_input import HeaderInput, header_block
 from jetspark.client.jetstream.api import PUBLISH_RETRIES
 from jetspark.client.jetstream.context import PUBLISH_ASYNC_MAX, JetStream
@@ -25,10 +26,11 @@ from jetspark.client.subscription import (
     Callback,
     Subscription,
 )
-from jetspark.errors import BadSubject, NoResponders
+from jetspark.client.timeouts import call_seconds
+from jetspark.clock import SystemClock
+from jetspark.errors import NoResponders
 from jetspark.headers.status import NO_RESPONDERS
 from jetspark.protocol.handshake import ServerInfo
-from jetspark.subjects.tokens import is_valid_subject
 
 
 async def connect(
@@ -171,11 +173,14 @@ class Client:
         after the first, with ``sentinel`` at an empty reply (which is not yielded), and in any
         case after ``timeout`` seconds. Raises NoResponders when nobody listens.
         """
+        if max_msgs < 0:
+            raise ValueError(f"max_msgs={max_msgs}: expected a number of replies, or 0 for any")
         core = self._core
         block = header_block(headers) if headers is not None else b""
+        pause = None if stall is None else call_seconds(stall, 0.0, "stall")
         sink = ManyReplies(core.loop, core)
         core.send_request(sink, core.literal(subject), block, payload, core.seconds(timeout))
-        return Pager(self._reply_pages(sink, subject, max_msgs, stall, sentinel=sentinel))
+        return Pager(self._reply_pages(sink, subject, max_msgs, pause, sentinel=sentinel))
 
     async def subscribe(
         self,
@@ -193,18 +198,7 @@ class Client:
         group share the messages. What exceeds ``pending_msgs`` or ``pending_bytes`` is dropped,
         counted in ``Subscription.dropped`` and reported to the error callback as SlowConsumer.
         """
-        if not is_valid_subject(subject.encode("utf-8", "surrogateescape")):
-            raise BadSubject(
-                subject,
-                "expected tokens separated by single dots, without blanks; * stands for one "
-                "token, > at the end for one or more",
-            )
-        if queue and any(char.isspace() for char in queue):
-            raise ValueError(f"queue {queue!r}: a queue group name has no blanks")
-        if pending_msgs < 1 or pending_bytes < 1:
-            raise ValueError(
-                f"pending_msgs={pending_msgs}, pending_bytes={pending_bytes}: both must be above 0"
-            )
+        check_pattern(subject, queue)
         return self._core.add_subscription(
             subject,
             queue,
@@ -224,7 +218,11 @@ class Client:
 
     async def rtt(self, *, timeout: float | None = None) -> float:
         """Seconds from a PING to its PONG."""
-        return await self._core.rtt(timeout=timeout)
+        await self._core.flush(timeout=timeout)  # behind what was queued before
+        clock = SystemClock()  # the time of a uvloop is rounded to milliseconds
+        started = clock.monotonic_ns()
+        await self._core.flush(timeout=timeout)
+        return (clock.monotonic_ns() - started) / 1e9
 
     async def replicas(
         self, stream: str = "", *, timeout: float | None = None
@@ -239,7 +237,8 @@ class Client:
     async def drain(self, *, timeout: float | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close.
 
-        Closes in any case; raises RequestTimeout when that took longer than ``timeout``.
+        Closes in any case; raises RequestTimeout when that took longer than ``timeout``. Called
+        from inside a callback it returns at once and goes on when that callback is done.
         """
         await self._core.drain(timeout=timeout)
 

@@ -27,8 +27,8 @@ class ConnectArguments(TypedDict, total=False):
 
     *TLS*: ``tls`` is True (the system's certificates), a ``TlsFiles`` (which pickles) or an SSL
     context; ``tls_hostname`` is the name in the certificate when it is not the one dialled;
-    ``tls_first`` starts TLS before the server's greeting. ``websocket_headers`` go with the
-    opening request of ``ws://`` and ``wss://`` servers.
+    ``tls_first`` starts TLS before the server's greeting, and asks for it by itself.
+    ``websocket_headers`` go with the opening request of ``ws://`` and ``wss://`` servers.
 
     *Times* are seconds: ``connect_timeout`` bounds each try, ``timeout`` is the default of every
     call. A PING goes out every ``ping_interval``; after ``pings_outstanding_max`` without an

@@ -8,7 +8,6 @@ to the client's output -> gone.
 """
 
 import asyncio
-import logging
 import ssl
 from collections import deque
 from typing import Final, Protocol, cast
@@ -33,9 +32,8 @@ from jetspark.protocol.limits import (
 
 READ_BUFFER_SIZE: Final = 256 * 1024  # speed.md 6: no clear gain above, a loss from 1 MiB on
 WRITE_HIGH_WATER: Final = 1024 * 1024  # the transport asks us to pause above this
+ANNOUNCED_MAX: Final = 2**62  # a max_payload above this would overflow the parser's counters
 CLOSE_TIMEOUT: Final = 2.0  # seconds that the last bytes may take before the socket is cut
-
-logger = logging.getLogger("jetspark.client")
 
 
 class ConnectionOwner(Protocol):
@@ -74,6 +72,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._framing: WebSocketFraming | None = None
         self._info = ServerInfo()
+        # What came behind INFO, until it is known whether TLS begins there; None from then on.
+        self._behind_info: bytes | None = b""
         self._greeted: asyncio.Future[None] = self._loop.create_future()
         self._gone: asyncio.Future[None] = self._loop.create_future()
         self._error: Exception | None = None
@@ -106,7 +106,8 @@ class Connection(asyncio.BufferedProtocol):
         except TimeoutError as error:
             self._cut()
             raise ConnectFailed(
-                f"no answer within connect_timeout={self._options.connect_timeout} s"
+                f"no answer within connect_timeout={self._options.connect_timeout} s: "
+                f"{self._missing()}"
             ) from error
         except OSError as error:
             self._cut()
@@ -118,10 +119,18 @@ class Connection(asyncio.BufferedProtocol):
             self._cut()
             raise
 
+    def _missing(self) -> str:
+        """What a handshake that took too long was waiting for."""
+        if self._transport is None:
+            return "nobody took the connection"
+        if self._greeted.cancelled():  # with the wait for it
+            return "no INFO came; is that a NATS server? One with handshake_first needs tls_first"
+        return "INFO came, and then no PONG"
+
     async def _shake_hands(self) -> ServerInfo:
         options, address = self._options, self._address
         context = tls_context(options.tls)
-        if context is None and address.tls:
+        if context is None and (address.tls or options.tls_first):
             context = ssl.create_default_context()
         hostname = options.tls_hostname or address.tls_name or address.host
         if address.websocket:
@@ -136,12 +145,19 @@ class Connection(asyncio.BufferedProtocol):
             server_hostname=hostname if early is not None else None,
         )
         await self._greeted
+        behind, self._behind_info = self._behind_info or b"", None
         plain = early is None and not address.websocket
         if plain and (context is not None or self._info.tls_required):
+            if behind:
+                # Anybody on the way could have put it there, for us to take it as the server's.
+                raise ProtocolViolation("the server sent something between INFO and TLS")
             await self._start_tls(context or ssl.create_default_context(), hostname)
+        elif behind:
+            self._feed(behind)
+        connect_line = self._owner.connect_line(self._info, address)
         first_pong: asyncio.Future[None] = self._loop.create_future()
         self._pongs.append(first_pong)
-        self._write(self._owner.connect_line(self._info, address) + PING)
+        self._write(connect_line + PING)
         await first_pong
         if self._error is not None:
             raise self._error
@@ -262,7 +278,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Parse one chunk, wake each sink once, then look after control operations."""
-        receiver = self._receiver
         data = bytes(self._buffer[:nbytes])
         if self._framing is not None:
             try:
@@ -270,6 +285,17 @@ class Connection(asyncio.BufferedProtocol):
             except Error as error:
                 self._fail(error)
                 return
+        if self._behind_info is not None:
+            self._behind_info += data
+            while self._behind_info and not self._greeted.done() and self._error is None:
+                line, end, rest = self._behind_info.partition(b"\n")
+                self._behind_info = rest
+                self._feed(line + end)
+            return
+        self._feed(data)
+
+    def _feed(self, data: bytes) -> None:
+        receiver = self._receiver
         self._parser.feed(data)
         if receiver.woken:
             woken, receiver.woken = receiver.woken, []
@@ -331,7 +357,8 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(ProtocolViolation(f"{self._address.label} sent a bad INFO: {error}"))
             return
         # Servers of one cluster may have different limits, so the announced one is a lower bound.
-        self._parser.max_payload = max(self._info.max_payload + CLIENT_PAYLOAD_ROOM, PENDING_MAX)
+        announced = min(self._info.max_payload, ANNOUNCED_MAX)
+        self._parser.max_payload = max(announced + CLIENT_PAYLOAD_ROOM, PENDING_MAX)
         if not self._greeted.done():
             self._greeted.set_result(None)
         if self._ready:

@@ -9,24 +9,27 @@ ConnectionClosed at once.
 # Every call has a timeout argument (design.md, "The client").
 
 import asyncio
-import logging
+import contextlib
+import contextvars
 import threading
 from collections.abc import Callable
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
+from jetspark.client.callback_tasks import CallbackTasks, is_inside_callback
+from jetspark.client.draining import drain_all, drain_behind
 from jetspark.client.events import Events
 from jetspark.client.frames import add_literal, sub_frame, to_bytes
 from jetspark.client.header_input import HeaderInput, header_block
 from jetspark.client.inbox import Mux, ReplySink
 from jetspark.client.link import Link
 from jetspark.client.message import Message
-from jetspark.client.options import ClientOptions
+from jetspark.client.options import NO_PICKLE, ClientOptions
 from jetspark.client.receive import Receiver
 from jetspark.client.requests import Deadlines, SingleReply
 from jetspark.client.server_errors import denied_subject, error_of_line
 from jetspark.client.stats import ClientStats
 from jetspark.client.subscription import Callback, Subscription
-from jetspark.clock import SystemClock
+from jetspark.client.timeouts import call_seconds
 from jetspark.errors import ConnectionClosed, NotSupported, PayloadTooLarge, RequestTimeout
 from jetspark.ids import Nuid, new_inbox
 from jetspark.protocol.encoder import encode_hpub, encode_pub, encode_sub, encode_unsub
@@ -34,8 +37,6 @@ from jetspark.protocol.handshake import ServerInfo
 
 # Seconds that callbacks may go on after ``close`` with what they have; then they are cancelled.
 CALLBACKS_TIMEOUT: Final = 2.0
-
-logger = logging.getLogger("jetspark.client")
 
 
 class ClientCore:
@@ -47,7 +48,7 @@ class ClientCore:
         self._receiver = Receiver()
         self._link = Link(options, self._receiver, self, self._events)
         self._outgoing = self._link.outgoing
-        self._loop = asyncio.get_running_loop()
+        self.loop: Final = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._nuid = Nuid()
         self._info = self._link.info
@@ -58,8 +59,11 @@ class ClientCore:
         self._sid = 0
         self._mux = Mux(b"%b." % new_inbox(self._nuid, options.inbox_prefix).encode())
         self._mux_sid = 0
-        self._deadlines = Deadlines(self._loop, self._mux)
+        self._deadlines = Deadlines(self.loop, self._mux)
         self._messages_out = 0
+        self.callbacks: Final = CallbackTasks()
+        self._draining: asyncio.Task[None] | None = None
+        self.is_draining = False  # readers that make consumers anew stop when theirs has ended
         # Features that must act when the connection changes (consumers ask again, for example).
         self.down_listeners: Final[set[Callable[[], None]]] = set()
         self.up_listeners: Final[set[Callable[[], None]]] = set()
@@ -69,10 +73,8 @@ class ClientCore:
         await self._link.open()
         return self
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop this client lives on."""
-        return self._loop
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(NO_PICKLE)
 
     @property
     def server_info(self) -> ServerInfo:
@@ -91,7 +93,7 @@ class ClientCore:
 
     def seconds(self, timeout: float | None) -> float:
         """The timeout of a call: its own, or the default of this client."""
-        return self.options.timeout if timeout is None else timeout
+        return call_seconds(timeout, self.options.timeout)
 
     def new_inbox(self) -> str:
         """A reply subject that nobody else uses."""
@@ -102,7 +104,7 @@ class ClientCore:
         return ClientStats(
             in_msgs=self._receiver.messages,
             in_bytes=self._receiver.bytes,
-            out_msgs=self._messages_out,
+            out_msgs=self._messages_out + self._outgoing.messages_from_threads,
             out_bytes=self._outgoing.bytes_out,
             subscriptions=len(self._subscriptions),
             requests_pending=len(self._mux.pending),
@@ -142,7 +144,8 @@ class ClientCore:
             frame = encode_pub(subject, reply, payload)
         if threading.get_ident() != self._thread:
             self._outgoing.send_from_thread(frame)
-        elif at_once:
+            return  # it counts them itself: threads must not count here at once
+        if at_once:
             self._outgoing.send_at_once(frame)
         else:
             self._outgoing.send(frame)
@@ -163,13 +166,16 @@ class ClientCore:
 
     async def ask(self, subject: bytes, headers: bytes, payload: bytes, seconds: float) -> Message:
         """Publish and wait for one reply, which may be a status; RequestTimeout if none comes."""
-        sink = SingleReply(self._loop, self)
+        if asyncio.get_running_loop() is not self.loop:
+            self._link.check_loop()
+        sink = SingleReply(self.loop, self)
         self.send_request(sink, subject, headers, payload, seconds)
         try:
             return await sink.future
         except TimeoutError:
             target = subject.decode("utf-8", "replace")
-            raise RequestTimeout(f"no reply on {target!r} within {seconds} s") from None
+            passed = round(seconds, 3)  # what was left of a deadline has many digits
+            raise RequestTimeout(f"no reply on {target!r} within {passed} s") from None
         finally:
             if sink.future.cancelled():
                 self._mux.discard(sink)
@@ -183,7 +189,7 @@ class ClientCore:
             self._receiver.sinks[self._mux_sid] = self._mux
             self.send_frame(encode_sub(self._mux.prefix + b"*", b"", self._mux_sid))
         sink.subject = subject
-        sink.deadline = self._loop.time() + seconds
+        sink.deadline = self.loop.time() + seconds
         alone = not self._mux.pending
         reply = self._mux.add(sink)
         try:
@@ -209,6 +215,7 @@ class ClientCore:
         callback: Callback | None,
     ) -> Subscription:
         """Register a subscription and tell the server."""
+        self._link.check_loop()
         if self._closed is not None:
             raise self._closed_error()
         sid = self._next_sid()
@@ -225,6 +232,8 @@ class ClientCore:
         )
         self._receiver.sinks[sid] = subscription.sink
         self._subscriptions[sid] = subscription
+        if subscription.callback_task is not None:
+            self.callbacks.add(subscription.callback_task, subscription.callback)
         self.send_frame(sub_frame(subject, queue, sid))
         return subscription
 
@@ -243,6 +252,7 @@ class ClientCore:
     async def flush(self, *, timeout: float | None = None) -> None:
         """Wait until the server has seen everything sent so far (a PING and its PONG)."""
         seconds = self.seconds(timeout)
+        self._link.check_loop()
         if self._closed is not None:
             raise self._closed_error()
         try:
@@ -253,24 +263,28 @@ class ClientCore:
             missing = f"PONG from {connection.address.label}" if connection else "connection"
             raise RequestTimeout(f"flush: no {missing} within {seconds} s") from None
 
-    async def rtt(self, *, timeout: float | None = None) -> float:
-        """Seconds from a PING to its PONG."""
-        await self.flush(timeout=timeout)
-        clock = SystemClock()  # the time of a uvloop is rounded to milliseconds
-        started = clock.monotonic_ns()
-        await self.flush(timeout=timeout)
-        return (clock.monotonic_ns() - started) / 1e9
+    async def settle(self, *, timeout: float) -> None:
+        """Wait until nothing that was sent before is on its way to us any more."""
+        if self._link.connection is not None:
+            # When the connection breaks, nothing is on its way either.
+            with contextlib.suppress(ConnectionClosed):
+                await self.flush(timeout=timeout)
 
     async def drain(self, *, timeout: float | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close."""
         seconds = self.seconds(timeout)
+        if self._closed is not None:
+            raise self._closed_error()
+        if is_inside_callback():
+            # A callback cannot wait for its own end: everything follows when it is done, in a
+            # task that is not taken for that callback (its context is not inherited).
+            self._draining = self.loop.create_task(
+                drain_behind(self, seconds), context=contextvars.Context()
+            )
+            return
+        self.is_draining = True
         try:
-            async with asyncio.timeout(seconds):
-                drains = [sub.drain(timeout=seconds) for sub in self._subscriptions.values()]
-                await asyncio.gather(*drains)
-                await self.flush(timeout=seconds)
-        except TimeoutError:
-            raise RequestTimeout(f"drain was not done within {seconds} s; closed") from None
+            await drain_all(self, list(self._subscriptions.values()), self.callbacks, seconds)
         finally:
             await self.close()
 
@@ -278,17 +292,11 @@ class ClientCore:
         """Write what is queued and close; pending calls fail, subscriptions end."""
         if self._closed is not None:
             return
+        self._link.check_loop()
         error = ConnectionClosed("the client was closed: call connect() again")
-        tasks = [sub.callback_task for sub in self._subscriptions.values()]
         self._shut(error, None)
         await self._link.close(error)
-        # Who closes from inside a callback must not wait for itself.
-        here = asyncio.current_task()
-        running = [task for task in tasks if task is not None and task is not here]
-        if running:
-            _, late = await asyncio.wait(running, timeout=CALLBACKS_TIMEOUT)
-            for task in late:
-                task.cancel()
+        await self.callbacks.finish(self._events.tasks, CALLBACKS_TIMEOUT)
 
     # What the link reports.
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from jetspark.client.options import ClientOptions
+from jetspark.errors import Error
 from jetspark.protocol.handshake import ServerInfo
 
 logger = logging.getLogger("jetspark.client")
@@ -26,10 +27,17 @@ class Events:
         # The loop keeps only weak references to tasks.
         self._tasks: set[asyncio.Future[None]] = set()
 
+    @property
+    def tasks(self) -> list[asyncio.Future[None]]:
+        """Callbacks that are still running."""
+        return list(self._tasks)
+
     def error(self, error: Exception) -> None:
         """Something went wrong that no call can raise; goes to the log without a callback."""
         if self._options.error_callback is None:
-            logger.warning("%s: %s", type(error).__name__, error)
+            # Whatever is no error of ours was raised by the user's code: show where.
+            trace = None if isinstance(error, Error) else error
+            logger.warning("%s: %s", type(error).__name__, error, exc_info=trace)
             return
         self._call("error", self._options.error_callback, error)
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from jetspark.errors import BadSubject
 from jetspark.protocol.encoder import encode_sub
-from jetspark.subjects.tokens import is_valid_literal
+from jetspark.subjects.tokens import is_valid_literal, is_valid_subject
 
 # Checked subjects are remembered with their bytes: most programs publish to few of them.
 SUBJECT_CACHE_MAX: Final = 4096
@@ -12,7 +12,7 @@ SUBJECT_CACHE_MAX: Final = 4096
 
 def add_literal(known: dict[str, bytes], subject: str) -> bytes:
     """Check a subject to publish to and remember its bytes; BadSubject when it is none."""
-    encoded = subject.encode("utf-8", "surrogateescape")
+    encoded = encode_subject(subject)
     if not is_valid_literal(encoded):
         raise BadSubject(
             subject,
@@ -25,10 +25,34 @@ def add_literal(known: dict[str, bytes], subject: str) -> bytes:
     return encoded
 
 
+def encode_subject(subject: object) -> bytes:
+    """The bytes of a subject; TypeError for what is no text, BadSubject for half characters."""
+    if not isinstance(subject, str):
+        hint = "; decode it first: subject.decode()" if isinstance(subject, bytes) else ""
+        raise TypeError(f"a subject must be str, not {type(subject).__name__}{hint}")
+    try:
+        return subject.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise BadSubject(subject, f"it cannot be written as UTF-8: {error.reason}") from None
+
+
+def check_pattern(subject: str, queue: str) -> None:
+    """Refuse what cannot be subscribed to."""
+    if not is_valid_subject(encode_subject(subject)):
+        raise BadSubject(
+            subject,
+            "expected tokens separated by single dots, without blanks; * stands for one "
+            "token, > at the end for one or more",
+        )
+    if not isinstance(queue, str):
+        raise TypeError(f"queue must be str, not {type(queue).__name__}; empty for no queue group")
+    if any(char.isspace() for char in queue):
+        raise ValueError(f"queue {queue!r}: a queue group name has no blanks")
+
+
 def sub_frame(subject: str, queue: str, sid: int) -> bytes:
     """SUB for a subject and a queue group that were checked."""
-    encoded = subject.encode("utf-8", "surrogateescape")
-    return encode_sub(encoded, queue.encode("utf-8", "surrogateescape"), sid)
+    return encode_sub(encode_subject(subject), queue.encode("utf-8", "surrogateescape"), sid)
 
 
 def to_bytes(payload: object) -> bytes:

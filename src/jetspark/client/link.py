@@ -8,7 +8,7 @@ import asyncio
 import random
 from typing import Final, Protocol
 
-from jetspark.client.auth import connect_options
+from jetspark.client.auth import connect_options, refusal
 from jetspark.client.connection import Connection
 from jetspark.client.events import Events
 from jetspark.client.options import ClientOptions
@@ -16,6 +16,7 @@ from jetspark.client.outgoing import Outgoing
 from jetspark.client.receive import Receiver
 from jetspark.client.server_errors import connect_failure
 from jetspark.client.server_pool import Backoff, ServerAddress, ServerPool
+from jetspark.clock import SystemClock
 from jetspark.errors import AuthorizationFailed, ConnectFailed, ConnectionClosed, Error
 from jetspark.protocol.encoder import encode_connect
 from jetspark.protocol.handshake import ServerInfo
@@ -68,7 +69,7 @@ class Link:
         self._dialling: Connection | None = None
         self._closed: Exception | None = None
         self._search: asyncio.Task[None] | None = None
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: set[asyncio.Future[None]] = set()
         self._lame_duck = False
         self._backoff = self._new_backoff()
         self.reconnects = 0
@@ -87,6 +88,14 @@ class Link:
     def pool(self) -> ServerPool:
         """The servers that may be tried."""
         return self._pool
+
+    def check_loop(self) -> None:
+        """Refuse to be used on another event loop: nothing would ever wake who waits there."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError(
+                "this client belongs to another event loop: use it on the loop that connected it "
+                "(publish alone may be called from other threads), or use jetspark.sync"
+            )
 
     async def open(self) -> None:
         """Connect to the first server of the pool that accepts.
@@ -109,8 +118,11 @@ class Link:
             if self._closed is not None:
                 raise ConnectionClosed(str(self._closed))
             waiter: asyncio.Future[None] = self._loop.create_future()
-            self._waiters.append(waiter)
-            await waiter
+            self._waiters.add(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiters.discard(waiter)
         await self._connection.ping()
 
     async def close(self, reason: Exception) -> None:
@@ -149,6 +161,7 @@ class Link:
         self._connection = None
         self.outgoing.detach()
         if not self._options.allow_reconnect:
+            self._events.disconnected(error)
             self._give_up(error)
             return
         address = connection.address
@@ -209,6 +222,10 @@ class Link:
             self._dialling = connection
             try:
                 info = await connection.open()
+            except AuthorizationFailed as error:
+                now = SystemClock().now_ns()
+                self._pool.refused(address, refusal(error, self._options, address, now))
+                continue
             except Error as error:
                 self._pool.refused(address, error)
                 continue
@@ -244,7 +261,6 @@ class Link:
         return connection
 
     def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
+        for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)

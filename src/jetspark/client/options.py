@@ -1,8 +1,10 @@
 """How a client connects: one struct, checked before anything is dialled."""
 
+import math
 import os
 import ssl
 from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
 import msgspec
 
@@ -11,6 +13,11 @@ from jetspark.client.tls import TlsFiles
 from jetspark.protocol.handshake import ServerInfo
 from jetspark.subjects.tokens import is_valid_literal
 from jetspark.units import mib
+
+NO_PICKLE: Final = (
+    "a connection does not pickle: pickle client_options(...) and call connect_with(options) in "
+    "the other process"
+)
 
 # Plain or coroutine functions.
 ErrorCallback = Callable[[Exception], Awaitable[None] | None]
@@ -69,12 +76,66 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
         return f"ClientOptions(servers={labels!r}, name={self.name!r})"
 
 
+# What the values of a field of a type must be, and how that is said.
+_KINDS: Final[dict[Any, tuple[Any, str]]] = {
+    str: (str, "str"),
+    bool: (bool, "True or False"),
+    int: (int, "an int"),
+    float: ((int, float), "a number of seconds"),
+}
+
+
 def check_options(options: ClientOptions) -> ClientOptions:
     """Refuse what cannot work, naming the option and what it should be."""
+    _check_types(options)
+    _check_times(options)
+    _check_sizes(options)
+    _check_tls(options)
+    _check_user(options)
+    if not is_valid_literal(options.inbox_prefix.encode("utf-8", "replace")):
+        raise ValueError(
+            f"inbox_prefix={options.inbox_prefix!r}: expected a subject without wildcards, "
+            "blanks or empty tokens, such as '_INBOX' or 'app.inbox'"
+        )
+    return options
+
+
+def _check_types(options: ClientOptions) -> None:
+    for field in msgspec.structs.fields(ClientOptions):
+        value = getattr(options, field.name)
+        if field.name.endswith("_callback"):
+            if value is not None and not callable(value):
+                raise TypeError(f"{field.name} must be a function, not {type(value).__name__}")
+            continue
+        if field.type not in _KINDS:
+            continue
+        expected, words = _KINDS[field.type]
+        # A bool is an int to Python, but no number of anything.
+        if not isinstance(value, expected) or (isinstance(value, bool) and field.type is not bool):
+            # Without the value: it may be a secret.
+            raise TypeError(f"{field.name} must be {words}, not {type(value).__name__}")
+        if isinstance(value, float) and math.isnan(value):
+            raise ValueError(f"{field.name}=nan: expected a number of seconds")
+
+
+def _check_times(options: ClientOptions) -> None:
     for name in ("connect_timeout", "timeout", "ping_interval"):
         value = getattr(options, name)
         if value <= 0:
             raise ValueError(f"{name}={value!r}: expected a number of seconds above 0")
+    if options.reconnect_wait <= 0 or options.reconnect_jitter < 0:
+        raise ValueError(
+            f"reconnect_wait={options.reconnect_wait}, reconnect_jitter="
+            f"{options.reconnect_jitter}: expected seconds, the first above 0"
+        )
+    if options.reconnect_wait_max < options.reconnect_wait:
+        raise ValueError(
+            f"reconnect_wait_max={options.reconnect_wait_max}: expected at least "
+            f"reconnect_wait={options.reconnect_wait}"
+        )
+
+
+def _check_sizes(options: ClientOptions) -> None:
     if options.pings_outstanding_max < 1:
         raise ValueError(
             f"pings_outstanding_max={options.pings_outstanding_max}: expected at least 1"
@@ -88,16 +149,6 @@ def check_options(options: ClientOptions) -> ClientOptions:
             f"reconnect_buffer_bytes={options.reconnect_buffer_bytes}: expected a size, or 0 to "
             "refuse publishes while there is no connection"
         )
-    if options.reconnect_wait <= 0 or options.reconnect_jitter < 0:
-        raise ValueError(
-            f"reconnect_wait={options.reconnect_wait}, reconnect_jitter="
-            f"{options.reconnect_jitter}: expected seconds, the first above 0"
-        )
-    if options.reconnect_wait_max < options.reconnect_wait:
-        raise ValueError(
-            f"reconnect_wait_max={options.reconnect_wait_max}: expected at least "
-            f"reconnect_wait={options.reconnect_wait}"
-        )
     if options.max_reconnects < -1:
         raise ValueError(
             f"max_reconnects={options.max_reconnects}: expected a number of tries per server, "
@@ -105,6 +156,26 @@ def check_options(options: ClientOptions) -> ClientOptions:
         )
     if options.retry_on_failed_connect and not options.allow_reconnect:
         raise ValueError("retry_on_failed_connect needs allow_reconnect")
+
+
+def _check_tls(options: ClientOptions) -> None:
+    tls = options.tls
+    if tls is not None and not isinstance(tls, ssl.SSLContext | TlsFiles | bool):
+        raise TypeError(
+            f"tls must be True, TlsFiles or an ssl.SSLContext, not {type(tls).__name__}; files "
+            "are named by TlsFiles(ca_file=...)"
+        )
+    if tls is False and options.tls_first:
+        raise ValueError("tls_first=True starts TLS at once, tls=False wants none")
+    if options.tls or options.tls_first:
+        for address in options.servers:
+            if address.websocket and not address.tls:
+                raise ValueError(
+                    f"ws://{address.label} is not encrypted, although TLS was asked for: use wss://"
+                )
+
+
+def _check_user(options: ClientOptions) -> None:
     given = [
         name
         for name, value in (
@@ -121,9 +192,3 @@ def check_options(options: ClientOptions) -> ClientOptions:
     if bool(options.user) != bool(options.password):
         missing = "password" if options.user else "user"
         raise ValueError(f"user and password belong together: {missing} is missing")
-    if not is_valid_literal(options.inbox_prefix.encode()):
-        raise ValueError(
-            f"inbox_prefix={options.inbox_prefix!r}: expected a subject without wildcards, "
-            "blanks or empty tokens, such as '_INBOX' or 'app.inbox'"
-        )
-    return options

@@ -6,10 +6,11 @@ only whole frames wait here, so a new connection never begins inside one.
 """
 
 import asyncio
+import os
 import threading
 from typing import Final, Protocol
 
-from jetspark.errors import BufferFull
+from jetspark.errors import BufferFull, ConnectionClosed
 
 WRITE_CHUNK_SIZE: Final = 128 * 1024  # a tight publish loop writes when this much has gathered
 
@@ -48,7 +49,9 @@ class Outgoing:
         self._foreign: list[bytes] = []
         self._foreign_size = 0
         self._foreign_lock = threading.Lock()
+        self._pid = os.getpid()
         self.bytes_out = 0
+        self.messages_from_threads = 0
 
     @property
     def size(self) -> int:
@@ -144,11 +147,18 @@ class Outgoing:
 
     def send_from_thread(self, frame: bytes) -> None:
         """Queue a message from a thread other than the loop's; order per thread is kept."""
+        if os.getpid() != self._pid:
+            # The loop did not come along: nothing would ever take the frame.
+            raise ConnectionClosed(
+                f"this client was opened in process {self._pid} and cannot be used in its fork "
+                f"{os.getpid()}: connect again in the new process"
+            )
         with self._foreign_lock:
             size = self._foreign_size + len(frame)
             if self._size + size > self._limit:
                 raise self._full()
             self._foreign.append(frame)
+            self.messages_from_threads += 1
             first, self._foreign_size = not self._foreign_size, size
         if first:
             self._loop.call_soon_threadsafe(self._take_foreign)
@@ -197,5 +207,5 @@ class Outgoing:
         return BufferFull(
             f"{self._size} bytes wait to be written to {self._label} "
             f"(write_buffer_bytes={self._limit}): the server reads more slowly than this "
-            "client publishes; await flush() from time to time"
+            "client publishes; wait for flush() from time to time"
         )

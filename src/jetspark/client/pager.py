@@ -12,30 +12,45 @@ class Pager(Generic[T]):
 
     ``async for`` gives single items; ``next_chunk`` gives what is there at once, which is how
     the blocking client crosses threads once per page.
+
+    What was cut off by an error or a cancellation cannot be gone on with: it would look as if
+    everything had been there.
     """
 
     def __init__(self, pages: AsyncGenerator[Sequence[T], None]) -> None:
         self._pages = pages
         self._items: deque[T] = deque()
+        self._cut_off = ""
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> T:
-        while not self._items:
-            self._items.extend(await anext(self._pages))
+        if not self._items and not await self._fill():
+            raise StopAsyncIteration
         return self._items.popleft()
 
     async def next_chunk(self, count: int) -> list[T]:
         """Up to ``count`` items, waiting for a page if none are left; empty at the end."""
-        while not self._items:
-            try:
-                self._items.extend(await anext(self._pages))
-            except StopAsyncIteration:
-                return []
+        if not self._items and not await self._fill():
+            return []
         return [self._items.popleft() for _ in range(min(count, len(self._items)))]
 
     async def aclose(self) -> None:
         """Give up the rest; requests under way are dropped."""
         self._items.clear()
         await self._pages.aclose()
+
+    async def _fill(self) -> bool:
+        """Get the next page that has something; False at the end."""
+        if self._cut_off:
+            raise ValueError(f"the iteration was cut off by {self._cut_off}: begin a new one")
+        try:
+            while not self._items:
+                self._items.extend(await anext(self._pages))
+        except StopAsyncIteration:
+            return False
+        except BaseException as error:
+            self._cut_off = type(error).__name__
+            raise
+        return True

@@ -23,6 +23,8 @@ _AUTHORIZATION = (
     "user authentication",
     "account authentication",
 )
+# What OpenSSL says of bytes that are no TLS record.
+_NOT_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"}
 # The server goes on after these; the subscription or publish they are about was ignored.
 _SURVIVABLE = (
     "permissions violation",
@@ -49,7 +51,8 @@ def error_of_line(text: str) -> Error:
     lowered = text.lower()
     if lowered.startswith(_AUTHORIZATION):
         return AuthorizationFailed(
-            f"the server refused the credentials ({text}): check user, password or token"
+            f"the server refused the credentials ({text}): check user, password or token, or "
+            "the key and the credentials file"
         )
     if lowered.startswith("permissions violation"):
         return PermissionsViolation(
@@ -71,6 +74,11 @@ def dial_problem(error: OSError) -> str:
     """What kept us from a server, in words; asyncio's own texts show addresses and numbers."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"TLS: the certificate was not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and getattr(error, "reason", "") in _NOT_TLS:
+        return (
+            "TLS handshake failed: what answered there does not speak TLS; tls_first=True is for "
+            "servers with handshake_first, wss:// for WebSockets with TLS"
+        )
     if isinstance(error, ssl.SSLError):
         return f"TLS handshake failed: {error}"
     if isinstance(error, ConnectionRefusedError):

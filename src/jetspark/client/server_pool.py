@@ -5,7 +5,7 @@ once, and gives up servers that failed too often.
 """
 
 import ipaddress
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -41,6 +41,10 @@ class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
         """``host:port`` without credentials: safe for logs and error messages."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+    def __repr__(self) -> str:
+        # Passwords and tokens stay out of logs.
+        return f"ServerAddress({self.label!r}, tls={self.tls}, websocket={self.websocket})"
 
 
 class _Entry:
@@ -191,12 +195,39 @@ class Backoff:
 
 def parse_servers(servers: str | Sequence[str]) -> list[ServerAddress]:
     """Read one URL, a comma-separated list of them, or a sequence of either."""
-    texts = [servers] if isinstance(servers, str) else list(servers)
-    parts = [part.strip() for text in texts for part in text.split(",")]
-    found = [parse_server(part) for part in parts if part]
+    found = [address for text in _texts(servers) for address in _parse_list(text)]
     if not found:
         raise ValueError("no server given: pass at least one URL such as 'nats://host:4222'")
     return found
+
+
+def _texts(servers: object) -> list[object]:
+    if isinstance(servers, str):
+        return [servers]
+    if isinstance(servers, bytes) or not isinstance(servers, Iterable):
+        raise TypeError(f"servers must be a URL or a list of URLs, not {type(servers).__name__}")
+    return list(servers)
+
+
+def _parse_list(text: object) -> list[ServerAddress]:
+    """Read URLs with commas between them."""
+    if not isinstance(text, str):
+        raise TypeError(f"a server must be a URL (str), not {type(text).__name__}: {text!r}")
+    parts = [part.strip() for part in text.split(",")]
+    # A comma inside of a password cuts it in two, and no part may be shown then.
+    cut = next((part for part in parts if _is_cut(part)), None)
+    if cut is not None and "@" in text:
+        raise ValueError(
+            "a comma stands between servers: write the one in a user name or password as %2C"
+        )
+    return [parse_server(part) for part in parts if part]
+
+
+def _is_cut(part: str) -> bool:
+    """Whether this looks like ``nats://user:pass`` whose ``@host`` was cut off."""
+    rest = part.partition("://")[2] or part
+    _, colon, port = rest.rpartition(":")
+    return bool(colon) and "@" not in rest and "]" not in rest and not port.strip("/").isdigit()
 
 
 def parse_server(text: str) -> ServerAddress:
@@ -212,12 +243,18 @@ def parse_server(text: str) -> ServerAddress:
             "or ws:// or wss:// for WebSocket"
         )
     # urlsplit reads a bare "host:port" as scheme "host", so it always gets a full URL.
-    parts = urlsplit(text if separator else f"nats://{text}")
+    try:
+        parts = urlsplit(text if separator else f"nats://{text}")
+    except ValueError as error:
+        raise ValueError(
+            f"server {_hide(text)!r}: {error}; expected nats://host:4222 or nats://[::1]:4222"
+        ) from None
     try:
         port = parts.port
     except ValueError as error:
         raise ValueError(
-            f"server {_hide(text)!r}: the port must be a number from 1 to 65535"
+            f"server {_hide(text)!r}: the port must be a number from 1 to 65535; an IPv6 address "
+            "stands in brackets"
         ) from error
     if port == 0:
         raise ValueError(f"server {_hide(text)!r}: the port must be a number from 1 to 65535")

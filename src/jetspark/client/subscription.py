@@ -16,10 +16,12 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Final, Protocol, Self
 
+from jetspark.client.callback_tasks import callback_cancelled, is_calling, is_cancelled_here
 from jetspark.client.message import Message, Publisher
 from jetspark.client.receive import MessageQueue, Receiver
 from jetspark.client.thread_callback import ThreadCallback
-from jetspark.errors import ConnectionClosed, Error, RequestTimeout, SlowConsumer
+from jetspark.client.timeouts import call_seconds
+from jetspark.errors import Error, RequestTimeout, SlowConsumer
 
 PENDING_MSGS_MAX: Final = 512 * 1024  # what nats-py and nats.go allow by default
 PENDING_BYTES_MAX: Final = 128 * 1024 * 1024
@@ -41,8 +43,8 @@ class SubscriptionOwner(Publisher, Protocol):
     def report(self, error: Exception) -> None:
         """Tell the error callback."""
 
-    async def flush(self, *, timeout: float | None = None) -> None:
-        """Wait until the server has seen everything sent."""
+    async def settle(self, *, timeout: float) -> None:
+        """Wait until nothing that was sent before is on its way to us any more."""
 
 
 class Subscription:
@@ -61,6 +63,12 @@ class Subscription:
         callback: Callback | None,
         timeout: float,
     ) -> None:
+        _check_limit("pending_msgs", pending_msgs)
+        _check_limit("pending_bytes", pending_bytes)
+        if callback is not None and not callable(callback):
+            raise TypeError(
+                f"callback must be a function that takes a message, not {type(callback).__name__}"
+            )
         self._owner = owner
         self._sid = sid
         self._subject = subject
@@ -72,7 +80,11 @@ class Subscription:
         self._draining = False
         self._error: Exception | None = None
         self._waiters: list[asyncio.Future[None]] = []
-        self._idle: asyncio.Future[None] | None = None
+        # Drains that wait until everything was taken.
+        self._idle: list[asyncio.Future[None]] = []
+        if isinstance(callback, ThreadCallback):
+            callback = callback.for_one_reader()
+        self._callback = callback
         self._task: asyncio.Task[None] | None = None
         # What JetStream has to do once the subscription is drained and removed (ADR-15).
         self.on_drained: Callable[[], Awaitable[None]] | None = None
@@ -90,6 +102,11 @@ class Subscription:
     def callback_task(self) -> asyncio.Task[None] | None:
         """What runs the callback; None for a subscription that is read."""
         return self._task
+
+    @property
+    def callback(self) -> Callback | None:
+        """What gets the messages; None for a subscription that is read."""
+        return self._callback
 
     @property
     def subject(self) -> str:
@@ -138,6 +155,7 @@ class Subscription:
         return pending.delivered_max - pending.delivered if pending.delivered_max else 0
 
     def __aiter__(self) -> Self:
+        self._check_mine()
         return self
 
     async def __anext__(self) -> Message:
@@ -145,7 +163,7 @@ class Subscription:
         if not pending.messages and not await self._wait():
             raise StopAsyncIteration
         message = pending.take()
-        if self._idle is not None and not pending.messages:
+        if self._idle and not pending.messages:
             self._set_idle()
         return message
 
@@ -155,9 +173,10 @@ class Subscription:
         Raises RequestTimeout when none comes within ``timeout`` seconds (default: the client's),
         and ConnectionClosed or ValueError when none can come any more.
         """
+        self._check_mine()
         pending = self._pending
         if not pending.messages:
-            seconds = self._timeout if timeout is None else timeout
+            seconds = call_seconds(timeout, self._timeout)
             try:
                 async with asyncio.timeout(seconds):
                     more = await self._wait()
@@ -170,51 +189,61 @@ class Subscription:
                     f"the subscription to {self._subject!r} has ended: no message will come"
                 )
         message = pending.take()
-        if self._idle is not None and not pending.messages:
+        if self._idle and not pending.messages:
             self._set_idle()
         return message
 
     async def next_chunk(self, count: int) -> list[Message]:
         """Wait for a message, then return all pending ones up to ``count``; empty at the end."""
+        self._check_mine()
         if not self._pending.messages and not await self._wait():
             return []
         taken = self._pending.take_many(count)
-        if self._idle is not None and not self._pending.messages:
+        if self._idle and not self._pending.messages:
             self._set_idle()
         return taken
 
     async def unsubscribe(self, max_msgs: int = 0) -> None:
         """Stop: at once, or when ``max_msgs`` messages have arrived since the start.
 
-        Messages already pending can still be read. Does nothing on an ended subscription.
+        Messages already pending can still be read; a callback is not called with them any more
+        (``drain`` gives them to it). Harmless on an ended subscription.
         """
-        if max_msgs < 0:
-            raise ValueError(f"max_msgs={max_msgs}: expected 0 (at once) or a number of messages")
-        if self._closed:
-            return
+        if max_msgs != 0:
+            _check_limit("max_msgs", max_msgs)
         if max_msgs > self._pending.delivered:
-            self._pending.delivered_max = max_msgs
-            self._owner.send_unsubscribe(self._sid, max_msgs)
+            if not self._closed:
+                self._pending.delivered_max = max_msgs
+                self._owner.send_unsubscribe(self._sid, max_msgs)
             return
-        self._owner.send_unsubscribe(self._sid, 0)
+        if not self._closed:
+            self._owner.send_unsubscribe(self._sid, 0)
+        if self._callback is not None:
+            # On one that ended or is being drained too: its callback may still be busy.
+            self._pending.take_many(self.pending_msgs)
+            if isinstance(self._callback, ThreadCallback):
+                self._callback.stop()
         self.end(None)
 
     async def drain(self, *, timeout: float | None = None) -> None:
         """Stop the flow, wait for what is on its way, and until all of it was taken.
 
-        Raises RequestTimeout when the reader has not taken everything within ``timeout``.
+        Raises RequestTimeout when the reader has not taken everything within ``timeout``. The
+        callback may call it too: it then returns before the callback had the rest.
         """
-        seconds = self._timeout if timeout is None else timeout
+        seconds = call_seconds(timeout, self._timeout)
+        deadline = asyncio.get_running_loop().time() + seconds
         try:
-            async with asyncio.timeout(seconds):
-                if not self._closed:
-                    self._draining = True
-                    self._owner.send_unsubscribe(self._sid, 0)
-                    # When the connection breaks, nothing is on its way any more.
-                    with contextlib.suppress(ConnectionClosed):
-                        await self._owner.flush(timeout=seconds)
-                    self.end(None)
-                await self._wait_idle()
+            if not self._closed:
+                self._draining = True
+                self._owner.send_unsubscribe(self._sid, 0)
+                await self._owner.settle(timeout=seconds)
+                self.end(None)
+            if not is_calling(self._task, self._callback):
+                async with asyncio.timeout_at(deadline):
+                    await self._wait_idle()
+        except RequestTimeout:
+            raise
         except TimeoutError:
             raise RequestTimeout(
                 f"drain of {self._subject!r}: {self.pending_msgs} messages were not taken within "
@@ -275,12 +304,22 @@ class Subscription:
             await asyncio.shield(self._task)
             return
         if self._pending.messages:
-            self._idle = asyncio.get_running_loop().create_future()
-            await self._idle
+            idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(idle)
+            await idle
 
     def _set_idle(self) -> None:
-        if self._idle is not None and not self._idle.done():
-            self._idle.set_result(None)
+        waiting, self._idle = self._idle, []
+        for idle in waiting:
+            if not idle.done():
+                idle.set_result(None)
+
+    def _check_mine(self) -> None:
+        if self._callback is not None:
+            raise ValueError(
+                f"the callback of the subscription to {self._subject!r} takes its messages: "
+                "subscribe without one to read them"
+            )
 
     def _on_wake(self) -> None:
         """After a chunk that brought something we asked to be told about."""
@@ -323,8 +362,22 @@ class Subscription:
                     result = callback(pending.take())
                     if result is not None and inspect.isawaitable(result):
                         await result
+                except asyncio.CancelledError as error:
+                    if is_cancelled_here():
+                        raise
+                    self._owner.report(
+                        callback_cancelled(f"subscription to {self._subject!r}", error)
+                    )
                 except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
                     self._owner.report(error)
             else:
                 # A callback that never awaits must not keep the loop from reading.
                 await asyncio.sleep(0)
+
+
+def _check_limit(name: str, value: object) -> None:
+    """Refuse a limit that is no number; the compiled receive path counts up to 2**63 - 1."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+    if not 0 < value < 2**63:
+        raise ValueError(f"{name}={value}: expected a limit above 0 and below 2**63")

@@ -1,14 +1,29 @@
 """A callback that may block: it runs on a thread of its own, a chunk of messages at a time."""
 
 import asyncio
+import contextlib
+import inspect
 import queue
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from contextvars import ContextVar
+from typing import Any, Final, Generic, TypeVar
 
 M = TypeVar("M")
 
 Report = Callable[[Exception], None]
+
+_PLAIN: Final = (
+    "the callback is a coroutine function, which a thread cannot run: give a plain function, or "
+    "use the asyncio client"
+)
+# Set on the threads of callbacks. What such a thread asks the loop to do carries it along.
+_CALLING: Final[ContextVar["ThreadCallback[Any] | None"]] = ContextVar("calling", default=None)
+
+
+def in_callback_thread() -> bool:
+    """Whether this was called, across threads or not, from inside some ThreadCallback."""
+    return _CALLING.get() is not None
 
 
 class ThreadCallback(Generic[M]):
@@ -16,13 +31,25 @@ class ThreadCallback(Generic[M]):
 
     Messages keep their order; threads are switched once per chunk, not per message. The thread
     starts with the first message and ends with the subscription; it does not keep the process
-    alive.
+    alive. Each subscription that gets the same one has a thread of its own.
     """
 
     def __init__(self, callback: Callable[[M], object]) -> None:
+        if inspect.iscoroutinefunction(callback):
+            raise TypeError(_PLAIN)
         self._callback = callback
         self._work: queue.SimpleQueue[_Chunk[M] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._stopped = False
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this was called, across threads or not, from inside the function."""
+        return _CALLING.get() is self
+
+    def for_one_reader(self) -> "ThreadCallback[M]":
+        """The same function with a thread of its own, which may end without the others."""
+        return ThreadCallback(self._callback)
 
     def __call__(self, message: M) -> None:
         """Call the function here and now, as any callback."""
@@ -40,19 +67,36 @@ class ThreadCallback(Generic[M]):
         self._work.put(chunk)
         await chunk.done
 
+    def stop(self) -> None:
+        """Call the function no more; what it was given and has not seen is dropped."""
+        self._stopped = True
+
     def close(self) -> None:
         """End the thread when it has done what it was given."""
         if self._thread is not None:
             self._work.put(None)
 
     def _serve(self) -> None:
+        _CALLING.set(self)
         while (chunk := self._work.get()) is not None:
             for message in chunk.messages:
-                try:
-                    self._callback(message)
-                except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
-                    chunk.loop.call_soon_threadsafe(chunk.report, error)
-            chunk.loop.call_soon_threadsafe(chunk.finish)
+                if self._stopped:
+                    break
+                self._call(message, chunk)
+            chunk.tell(chunk.finish)
+
+    def _call(self, message: M, chunk: "_Chunk[M]") -> None:
+        try:
+            result = self._callback(message)
+            if inspect.iscoroutine(result):
+                result.close()
+                raise TypeError(_PLAIN)
+        except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
+            chunk.tell(chunk.fail, error)
+        except BaseException as error:  # noqa: BLE001 - sys.exit() ends no thread of ours
+            problem = RuntimeError(f"the callback raised {error!r}")
+            problem.__cause__ = error
+            chunk.tell(chunk.fail, problem)
 
 
 class _Chunk(Generic[M]):
@@ -63,6 +107,16 @@ class _Chunk(Generic[M]):
         self.report = report
         self.loop = loop
         self.done: asyncio.Future[None] = loop.create_future()
+
+    def tell(self, function: Callable[..., None], *arguments: object) -> None:
+        """Have the loop call ``function``; a loop that has ended needs to hear nothing."""
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(function, *arguments)
+
+    def fail(self, error: Exception) -> None:
+        """Report what the function raised, unless nobody waits any more."""
+        if not self.done.cancelled():
+            self.report(error)
 
     def finish(self) -> None:
         if not self.done.done():

@@ -1,15 +1,19 @@
 """TLS by files: options that pickle, where an SSL context does not (Spark workers need that)."""
 
 import ssl
+from pathlib import Path
 
 import msgspec
+
+from jetspark.errors import BadCredentials
 
 
 class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Where the certificates are, read when a connection is opened.
 
     ``ca_file`` vouches for the server (empty: the system's certificates), ``certificate_file`` and
-    ``key_file`` are the client's own, for servers that verify clients.
+    ``key_file`` are the client's own, for servers that verify clients. A key that is encrypted
+    needs ``key_password``.
     """
 
     ca_file: str = ""
@@ -23,16 +27,52 @@ class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tls_context(tls: ssl.SSLContext | TlsFiles | bool | None) -> ssl.SSLContext | None:
-    """The context behind the ``tls`` argument; OSError when a file cannot be used."""
+    """The context behind the ``tls`` argument; BadCredentials names a file that cannot be used."""
     if tls is None or tls is False:
         return None
     if isinstance(tls, ssl.SSLContext):
         return tls
     if tls is True:
         return ssl.create_default_context()
-    context = ssl.create_default_context(cafile=tls.ca_file or None)
-    if tls.certificate_file:
-        context.load_cert_chain(
-            tls.certificate_file, tls.key_file or None, tls.key_password or None
+    return _context_of(tls)
+
+
+def _context_of(files: TlsFiles) -> ssl.SSLContext:
+    _need_readable("ca_file", files.ca_file)
+    _need_readable("certificate_file", files.certificate_file)
+    _need_readable("key_file", files.key_file)
+    if files.key_file and not files.certificate_file:
+        raise BadCredentials(
+            "TlsFiles: key_file without certificate_file; give the certificate of that key too"
         )
+    try:
+        context = ssl.create_default_context(cafile=files.ca_file or None)
+    except ssl.SSLError as error:
+        raise BadCredentials(
+            f"TlsFiles: ca_file {files.ca_file!r} holds no certificate in PEM form ({error})"
+        ) from error
+    if files.certificate_file:
+        try:
+            # Always a password: without one OpenSSL would ask for it on the terminal.
+            context.load_cert_chain(
+                files.certificate_file, files.key_file or None, files.key_password
+            )
+        except ssl.SSLError as error:
+            raise BadCredentials(
+                f"TlsFiles: certificate_file {files.certificate_file!r} and key_file "
+                f"{files.key_file!r} cannot be used ({error}): expected a certificate and its key "
+                "in PEM form, and key_password when the key is encrypted"
+            ) from error
     return context
+
+
+def _need_readable(name: str, path: str) -> None:
+    if not path:
+        return
+    try:
+        with Path(path).open("rb"):
+            pass
+    except OSError as error:
+        raise BadCredentials(
+            f"TlsFiles: {name} {path!r} cannot be read: {error.strerror}"
+        ) from error

@@ -64,6 +64,7 @@
     ├── ObjectNotFound                  also a LookupError
     ├── BackupFailed
     ├── DigestMismatch
+    │   └── ObjectIncomplete
     └── StorageFault                    between the engine and the disk
         ├── StoreFull
         ├── StoreClosed
@@ -130,6 +131,7 @@ from jetspark.errors.client import (
     NoResponders,
     NotJetStreamMessage,
     NotSupported,
+    ObjectIncomplete,
     ObjectNotFound,
     PayloadTooLarge,
     PermissionsViolation,
@@ -197,6 +199,7 @@ __all__ = [
     "NotFound",
     "NotJetStreamMessage",
     "NotSupported",
+    "ObjectIncomplete",
     "ObjectNotFound",
     "PayloadTooLarge",
     "PermissionsViolation",

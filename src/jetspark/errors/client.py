@@ -27,6 +27,7 @@ __all__ = [
     "NoResponders",
     "NotJetStreamMessage",
     "NotSupported",
+    "ObjectIncomplete",
     "ObjectNotFound",
     "PayloadTooLarge",
     "PermissionsViolation",
@@ -277,3 +278,19 @@ class DigestMismatch(Error):
 
     def __str__(self) -> str:
         return f"object {self.name!r} in bucket {self.bucket!r} does not have its stored digest"
+
+
+class ObjectIncomplete(DigestMismatch):
+    """Chunks of an object are missing: ``found`` of its ``size`` bytes are there."""
+
+    def __init__(self, bucket: str, name: str, found: int, size: int) -> None:
+        super().__init__(bucket, name)
+        self.args = (bucket, name, found, size)
+        self.found: Final = found
+        self.size: Final = size
+
+    def __str__(self) -> str:
+        return (
+            f"object {self.name!r} in bucket {self.bucket!r} is damaged: {self.found} of its "
+            f"{self.size} bytes are there; put it again, or delete it"
+        )

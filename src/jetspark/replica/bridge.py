@@ -191,7 +191,7 @@ class Bridge(ClientCore):
         self._start(self._confirm(client))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
+        task = self.loop.create_task(work)
         self._pings.add(task)
         task.add_done_callback(self._pings.discard)
 

@@ -7,6 +7,7 @@ can name. ADR-53 promises nothing about deletes ("requests can flip"); here they
 """
 
 import asyncio
+import enum
 import logging
 from typing import Final
 
@@ -24,6 +25,14 @@ NAMED_MAX: Final = 500_000
 STEP: Final = 2_000
 
 
+class Outcome(enum.Enum):
+    """What came of comparing a copy with its origin."""
+
+    SAME = enum.auto()  # nothing is here that the leader was seen to have removed
+    LATER = enum.auto()  # they cannot be compared now, or only in part
+    REMAKE = enum.auto()  # it must be copied again
+
+
 class Deletions:
     """Follows deletes and purges of the leader."""
 
@@ -31,21 +40,26 @@ class Deletions:
         self._api = api
         self._local = local
 
-    async def follow(self, followed: Followed, info: StreamInfo, *, now: bool = False) -> bool:
-        """Remove what the leader no longer has; False: the copy must be made again.
+    async def follow(
+        self, followed: Followed, info: StreamInfo, *, now: bool = False, reached: int = 0
+    ) -> Outcome:
+        """Remove what the leader no longer has.
 
-        ``now``: do not wait whether a difference lasts.
+        ``now``: do not wait whether a difference lasts. ``reached``: what is gone up to here is
+        wanted gone when the copy has come that far, though the stream may never be at rest.
         """
         stream = self._local.find(followed.name)
-        if stream is None:
-            return True
+        if stream is None or stream.log.read_only:
+            return Outcome.LATER
         index, state = stream.log.index, info.state
         if index.messages and index.first_seq < state.first_seq <= index.last_seq + 1:
             self._local.purge_before(followed.name, state.first_seq)
-            return True
+            return Outcome.LATER
         if index.last_seq != state.last_seq or stream.log.staged_seq != state.last_seq:
             followed.surplus = followed.lacking = 0
-            return True
+            if not 0 < reached <= index.last_seq or state.num_deleted > NAMED_MAX:
+                return Outcome.LATER
+            return await self._remove(followed, state.num_deleted)
         followed.surplus = followed.surplus + 1 if index.messages > state.messages else 0
         followed.lacking = followed.lacking + 1 if index.messages < state.messages else 0
         if followed.surplus and (now or followed.surplus >= ROUNDS):
@@ -55,18 +69,18 @@ class Deletions:
                 "The copy of %s has %d messages, the leader %d: it is made again",
                 followed.name, index.messages, state.messages,
             )  # fmt: skip
-            return False
-        return True
+            return Outcome.REMAKE
+        return Outcome.SAME
 
-    async def _remove(self, followed: Followed, count: int) -> bool:
+    async def _remove(self, followed: Followed, count: int) -> Outcome:
         if count > NAMED_MAX:
-            return False
+            return Outcome.REMAKE
         info = await self._api.call(
             f"STREAM.INFO.{followed.name}", StreamInfoRequest(deleted_details=True), STREAM_INFO
         )
         deleted = info.state.deleted or ()
         if info.created != followed.created:
-            return True
+            return Outcome.LATER
         removed = 0
         for start in range(0, len(deleted), STEP):
             removed += self._local.delete(followed.name, deleted[start : start + STEP])
@@ -74,4 +88,5 @@ class Deletions:
         if removed:
             log.info("Stream %s: %d messages were deleted at the leader", followed.name, removed)
         followed.surplus = 0
-        return True
+        # What was removed is seen until that is on disk.
+        return Outcome.LATER if removed else Outcome.SAME

@@ -159,6 +159,8 @@ class RemoteFeed:
             try:
                 await self._read_on()
             except (ConsumerDeleted, ConsumerGap, ConsumerNotFound) as error:
+                if not isinstance(error, ConsumerGap):  # consumers end with their streams
+                    self._upstream.on_doubt(self._stream)
                 # Another consumer will do; at once, unless the last one came to nothing.
                 if self._pause > self._times.retry_first:
                     self._note(error)
@@ -271,6 +273,7 @@ class RemoteFeed:
             self._forget()
             self._start = None
             self._started.clear()
+            self._upstream.on_doubt(self._stream)
         elif self._started.is_set() and info.state.last_seq < self._read:
             self.error = error_body(
                 ErrCode.MIRROR_CONSUMER_SETUP_FAILED,
@@ -301,6 +304,7 @@ class RemoteFeed:
         if isinstance(error, StreamNotFound):
             self.origin = None
             self._pending = 0
+            self._upstream.on_doubt(self._stream)
         self._woken()
 
 

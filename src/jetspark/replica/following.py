@@ -22,7 +22,7 @@ from jetspark.client.message import Message
 from jetspark.engine.stream.state import stream_state
 from jetspark.errors import Error
 from jetspark.replica.bridge import Bridge
-from jetspark.replica.deletions import Deletions
+from jetspark.replica.deletions import Deletions, Outcome
 from jetspark.replica.followed import (
     CREATED_KEY,
     WHOLE_KEY,
@@ -41,6 +41,8 @@ log = logging.getLogger("jetspark.replica")
 ADVISORIES: Final = "$JS.EVENT.ADVISORY.STREAM.*.>"
 # Listing takes no more than one part in so many of the time.
 LIST_SHARE: Final = 20
+# So many looks follow a change at once; what they do not settle waits for its turn.
+QUICK_LOOKS: Final = 10
 # How often a copy that is not whole yet is looked at.
 WHOLE_SECONDS: Final = 0.02
 
@@ -76,6 +78,10 @@ class Following:
         # copy answers again.
         self.suspects: dict[str, int] = {}
         self._looks = 0
+        # How far the copies of suspects must have come to be compared with their origins.
+        self._goals: dict[str, int] = {}
+        # When the leader last told of its streams; 0: never.
+        self.heard_ns = 0
 
     def find(self, name: str) -> Followed | None:
         """A copied stream whose copy may be asked."""
@@ -93,6 +99,7 @@ class Following:
         """A client asks the leader to change a stream: its copy answers when that is followed."""
         if wanted(name, self._patterns):
             self.suspects[name] = self._looks + 2
+            self._goals.pop(name, None)
             self.on_change()
             self._look.set()
 
@@ -119,10 +126,6 @@ class Following:
             followed.reads = name not in self._no_reads
             followed.whole = WHOLE_KEY in metadata
             self.streams[name] = followed
-
-    def describe(self, followed: Followed, body: bytes) -> bytes:
-        """Answer STREAM.INFO from a copy, when the leader cannot."""
-        return self._local.describe(followed, body)
 
     async def run(self) -> None:
         """Follow the leader until cancelled."""
@@ -182,24 +185,42 @@ class Following:
                 async with asyncio.timeout(max(seconds, 0.001)):
                     await self._look.wait()
             except TimeoutError:
-                if self.suspects:
+                if self._worth_a_look():
                     return
+
+    def _worth_a_look(self) -> bool:
+        """Say whether looking again may clear a suspicion: not while its copy is behind."""
+        for name, at in self.suspects.items():
+            stream = self._local.find(name)
+            reached = stream is None or stream.log.index.last_seq >= self._goals.get(name, 0)
+            if reached and self._looks < at + QUICK_LOOKS:
+                return True
+        return False
 
     async def _follow(self) -> None:
         self._looks += 1
         shown = {name: followed.shown for name, followed in self.streams.items()}
+        unlike: set[str] = set()
         try:
             infos = [info async for page in stream_pages(self._api, "", None) for info in page]
-            for info in self._take(infos):
+            self.heard_ns = self._local.clock.now_ns()
+            whole = self._take(infos)
+            # A copy that is not whole yet may have what was removed meanwhile.
+            unlike = self.streams.keys() - {info.config.name for info in whole}
+            for info in whole:
                 self._forget_invented(info, shown.get(info.config.name, 0))
-                await self._follow_deletions(info)
+                if not await self._follow_deletions(info):
+                    unlike.add(info.config.name)
         except Error as error:
             self._complain("", f"cannot read the list of streams: {error}")
             return
         self._complained.pop("", None)
-        done = [name for name, at in self.suspects.items() if at <= self._looks]
-        for name in done:
+        for name in unlike & self.suspects.keys() & self.streams.keys():
+            self._goals.setdefault(name, self.streams[name].state.last_seq)
+        done = {name for name, at in self.suspects.items() if at <= self._looks}
+        for name in done - unlike:
             del self.suspects[name]
+            self._goals.pop(name, None)
 
     def _forget_invented(self, info: StreamInfo, before: int) -> None:
         """No stream has a sequence that it had not reached afterwards: that one was made up.
@@ -211,13 +232,17 @@ class Following:
         if followed.shown == before > info.state.last_seq:
             followed.shown = info.state.last_seq
 
-    async def _follow_deletions(self, info: StreamInfo) -> None:
+    async def _follow_deletions(self, info: StreamInfo) -> bool:
+        """Remove what is gone at the leader; False: it is not known that nothing is left."""
         name = info.config.name
         followed = self.streams[name]
-        hurry = name in self.suspects
-        if not await self._deletions.follow(followed, info, now=hurry):
+        outcome = await self._deletions.follow(
+            followed, info, now=name in self.suspects, reached=self._goals.get(name, 0)
+        )
+        if outcome == Outcome.REMAKE:
             self._drop(name)
             self._begin(info)
+        return outcome == Outcome.SAME
 
     def _take(self, infos: list[StreamInfo]) -> list[StreamInfo]:
         """Compare what is copied with what there is; returns those whose copies can be checked."""

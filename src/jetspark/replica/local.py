@@ -31,7 +31,7 @@ class LocalStreams:
 
     def __init__(self, driver: EngineDriver, clock: Clock) -> None:
         self._driver = driver
-        self._clock = clock
+        self.clock: Final = clock
         # What happens to copies is nobody's business: the leader tells of its streams itself.
         driver.engine.advisories.wanted = lambda _subject: False
 
@@ -83,7 +83,7 @@ class LocalStreams:
         """
         outbox = Outbox()
         subject = f"STREAM.INFO.{followed.name}".encode()
-        handle(self.engine, subject, body, _NOBODY, self._clock.now_ns(), outbox)
+        handle(self.engine, subject, body, _NOBODY, self.clock.now_ns(), outbox)
         answer: bytes = outbox.now[-1][4]
         fields: dict[str, object] = msgspec.json.decode(answer)
         if "error" in fields:
@@ -98,7 +98,7 @@ class LocalStreams:
         outbox = Outbox()
         body = b"" if request is None else encode_request(request)
         subject = f"{verb}.{name}".encode()
-        handle(self.engine, subject, body, _NOBODY, self._clock.now_ns(), outbox)
+        handle(self.engine, subject, body, _NOBODY, self.clock.now_ns(), outbox)
         self._driver.follow_streams()
         for _, _, _, _, payload in outbox.now:
             try:

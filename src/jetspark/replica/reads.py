@@ -4,12 +4,15 @@
 without, one that has reached what clients of this replica were shown already: the sequences of
 their own writes, and of what the leader read for them. MSG.GET without it is
 what clients ask when they want the leader's word, so the leader answers it; only when it cannot
-be reached does the copy, if it had everything the leader was known to have.
+be reached does the copy, if it had everything the leader was known to have. STREAM.INFO is the
+leader's too; while it cannot be reached the state of the copy is told, so that a bucket can still
+be opened and read.
 
 A request that came with ``Nats-Forwarded`` is never passed on again (decisions.md, ADR-53): it
 waits here for the copy like any read of a mirror, and is refused when that takes too long.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -41,12 +44,14 @@ class Reads:
         bridge: Bridge,
         following: Following,
         passed: PassedReads,
+        describe: Callable[[Followed, bytes], bytes],
     ) -> None:
         self._router = router
         self._outbox = router.outbox
         self._bridge = bridge
         self._following = following
         self._passed = passed
+        self._describe = describe
         # Streams that were read and may be read again, until something happens to one.
         self._answering: dict[bytes, tuple[Followed, Stream]] = {}
         following.on_change = self._answering.clear
@@ -118,7 +123,7 @@ class Reads:
         if followed is None or followed.copy() is None or self._router.route(reply).is_empty():
             return False
         self.answered += 1
-        self._outbox.reply(reply, self._following.describe(followed, body))
+        self._outbox.reply(reply, self._describe(followed, body))
         return True
 
     def _message_get(

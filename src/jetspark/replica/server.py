@@ -32,6 +32,7 @@ from jetspark.replica.passing import PassedReads
 from jetspark.replica.read_only import WriteGuard
 from jetspark.replica.reads import Reads
 from jetspark.replica.relay import ReplicaRelay
+from jetspark.replica.state import replica_state
 from jetspark.replica.times import DEFAULT_TIMES, ReplicaTimes
 from jetspark.replica.upstream import connect_remote, remote_options
 from jetspark.server.accounts import Account
@@ -40,6 +41,7 @@ from jetspark.server.client import ClientHandler
 from jetspark.server.config.jetspark import Remote
 from jetspark.server.config.settings import Settings
 from jetspark.server.connection import Connection
+from jetspark.server.monitor.copies_view import ReplicaState
 from jetspark.server.router import Router
 from jetspark.server.server import Server
 from jetspark.version import VERSION
@@ -110,7 +112,9 @@ class ReplicaServer(Server):
         self._times = times
 
         def upstream(remote: Remote, clock: Clock) -> Upstream:
-            return connect_remote(remote, clock, times.copying)
+            connected = connect_remote(remote, clock, times.copying)
+            connected.on_doubt = self._on_doubt
+            return connected
 
         super().__init__(config=settings, mounts=mounts, upstreams=upstream)
         assert self.settings.jetspark.replica is not None
@@ -149,7 +153,7 @@ class ReplicaServer(Server):
         ours = self.settings.jetspark
         held = HeldReads(ours.held_reads_max)
         passed = PassedReads(router, bridge, ours.min_last_seq_wait / 1e9, held)
-        reads = Reads(router, bridge, following, passed)
+        reads = Reads(router, bridge, following, passed, local.describe)
         router.relay = ReplicaRelay(
             bridge, reads, guard, self._own_bridges, self._make_own, following.suspect
         )
@@ -235,6 +239,11 @@ class ReplicaServer(Server):
         """A client was told of a sequence: it must not read from before it here."""
         if self._parts is not None:
             self._parts.following.note_shown(stream, seq)
+
+    def _on_doubt(self, stream: str) -> None:
+        """A copy may be of a stream that is no more: its advisory may be late, or not for us."""
+        if self._parts is not None:
+            self._parts.following.suspect(stream)
 
     def _on_lost(self, error: Exception) -> None:
         log.warning(
@@ -329,6 +338,21 @@ class ReplicaServer(Server):
         behind = super().flush(router)
         parts = self._parts
         return behind or (parts is not None and parts.bridge.waiting_bytes > BEHIND_BYTES)
+
+    def replica_state(self) -> ReplicaState | None:
+        """Who the leader is, and how far the copies are."""
+        parts = self._parts
+        if parts is None:
+            return None
+        return replica_state(
+            parts.bridge,
+            parts.following,
+            self._leader_info,
+            self.clock.now_ns(),
+            read_only=self.replica.read_only,
+            reads_answered=self.reads_answered,
+            reads_passed=self.reads_passed,
+        )
 
     # For people and tests ----------------------------------------------------------------------
 

@@ -56,6 +56,23 @@ class RemoteUpstream:
         self._opening = asyncio.Lock()
         # Why there was no connection, last time.
         self._trouble = ""
+        # Told of a stream that may no longer be the one that was copied.
+        self.on_doubt: Callable[[str], None] = lambda _stream: None
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection now."""
+        return self._core is not None and self._core.link.connection is not None
+
+    @property
+    def trouble(self) -> str:
+        """Why there is no connection; empty while there is one, or nothing needed it."""
+        return "" if self.connected else self._trouble
+
+    @property
+    def copies(self) -> int:
+        """How many copies read from there."""
+        return len(self._feeds)
 
     def open(
         self,

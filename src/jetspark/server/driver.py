@@ -6,6 +6,7 @@ groups of all dirty streams go to the committer together (speed.md 7).
 """
 
 import asyncio
+import errno
 import logging
 from collections.abc import Callable
 from typing import Final
@@ -220,9 +221,12 @@ class EngineDriver:
             self._follow_if_needed()
         else:
             log.error(
-                "Writing stream %r failed: %s; nothing of it was acknowledged",
+                "Writing stream %r failed: %s; nothing of it was acknowledged; %s",
                 stream.config.name,
                 error,
+                "messages are refused until there is space"
+                if error.errno == errno.ENOSPC
+                else "the stream is read-only until its files were read again",
             )
             self.engine.failed(stream, error, self._outbox)
         if self._has_work():

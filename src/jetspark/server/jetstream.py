@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 from jetspark.api.account import AccountLimits
 from jetspark.api.enums import Storage
@@ -26,12 +27,14 @@ from jetspark.server.config.settings import Settings
 from jetspark.server.driver import EngineDriver
 from jetspark.server.monitor.machine import memory_budget, storage_budget
 from jetspark.server.router import Router
+from jetspark.server.start_errors import cannot_open_store
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Housekeeper, ThreadCommitter
 from jetspark.store.files import OsFiles
 from jetspark.store.manifest import Identity
 from jetspark.store.recovery import Recovery
 from jetspark.store.store import FileStore
+from jetspark.units import format_bytes, seconds
 
 log = logging.getLogger("jetspark.server")
 
@@ -98,7 +101,11 @@ class JetStreamRuntime:
         drivers = {
             account.name: self.serve(account, granted, flush) for account, granted in accounts
         }
-        for stream_log in copies_first(self._store.open(report_recovery, self._cannot_open)):
+        try:
+            logs = self._store.open(report_recovery, self._cannot_open)
+        except OSError as error:
+            raise cannot_open_store(self.folder, error) from error
+        for stream_log in copies_first(logs):
             owner = drivers.get(stream_log.identity.account)
             if owner is not None and stream_log.identity.name in owner.engine.streams:
                 log.error(
@@ -123,6 +130,7 @@ class JetStreamRuntime:
         if self.ledger.limits[Storage.FILE] == NO_LIMIT:
             used = self.ledger.used[Storage.FILE]
             self.ledger.limits[Storage.FILE] = budget(NO_LIMIT, storage_budget(self.folder, used))
+        self.ledger.accounts.append(BudgetLog(self.ledger, self._clock))
         for driver in self._drivers.values():
             driver.follow_streams()
 
@@ -256,6 +264,38 @@ def account_limits(granted: AccountJetStream) -> AccountLimits:
 def budget(configured: int, machine: int) -> int:
     """What JetStream may take: as configured, else what the machine has, if that is known."""
     return configured if configured >= 0 else machine or NO_LIMIT
+
+
+class BudgetLog:
+    """Says in the log that the server is over its budget: clients are told only a code, 10023.
+
+    Listens as an account does that promises nothing.
+    """
+
+    QUIET_NS: Final = seconds(60)
+
+    def __init__(self, ledger: ServerLedger, clock: Clock) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._told_at = -self.QUIET_NS
+
+    def promised(self, storage: Storage) -> int:  # noqa: ARG002 - what ledgers are asked
+        """Nothing: it has no streams."""
+        return 0
+
+    def server_changed(self, storage: Storage) -> None:
+        """Tell it once a minute at most: at the limit it may come and go with every message."""
+        now = self._clock.monotonic_ns()
+        if not self._ledger.is_over(storage) or now < self._told_at + self.QUIET_NS:
+            return
+        self._told_at = now
+        log.error(
+            "JetStream resource limits exceeded for server: streams have %s of %s; messages are "
+            "refused (10023) until there are fewer, or until jetstream.%s is more",
+            format_bytes(self._ledger.used[storage]),
+            format_bytes(self._ledger.limits[storage]),
+            "max_mem" if storage == Storage.MEMORY else "max_file",
+        )
 
 
 def report_recovery(identity: Identity, recovery: Recovery) -> None:

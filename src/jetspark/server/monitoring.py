@@ -9,6 +9,7 @@ from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.closed import reason_of
 from jetspark.server.monitor.http import MonitorPort
 from jetspark.server.observed import ObservedServer
+from jetspark.server.start_errors import cannot_listen
 
 if TYPE_CHECKING:
     from jetspark.server.server import Server
@@ -35,25 +36,27 @@ class Monitor:
             mounts=self._server.mounts,
         )
         if settings.http_port:
-            port = MonitorPort(app)
-            self._server.http_port = await port.start(settings.http_host, settings.http_port)
-            self._ports.append(port)
-            self._announce("http", self._server.http_port)
+            self._server.http_port = await self._open("http", MonitorPort(app), settings.http_port)
         if settings.https_port:
             tls = self._server.tls
             if tls is None:
                 raise OSError("https_port needs a tls block with cert_file and key_file")
             context: ssl.SSLContext = tls.context
-            port = MonitorPort(app, tls=context)
-            self._server.https_port = await port.start(settings.http_host, settings.https_port)
-            self._ports.append(port)
-            self._announce("https", self._server.https_port)
+            served = MonitorPort(app, tls=context)
+            self._server.https_port = await self._open("https", served, settings.https_port)
 
-    def _announce(self, scheme: str, port: int) -> None:
+    async def _open(self, scheme: str, served: MonitorPort, port: int) -> int:
+        """Listen, and return the port that it is."""
         host = self._server.settings.http_host
-        log.info("Starting %s monitor on %s:%d", scheme, host, port)
+        try:
+            opened = await served.start(host, port)
+        except OSError as error:
+            raise cannot_listen(f"{scheme} monitoring", host, port, error) from error
+        self._ports.append(served)
+        log.info("Starting %s monitor on %s:%d", scheme, host, opened)
         reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104
-        self.url = self.url or f"{scheme}://{reachable}:{port}"
+        self.url = self.url or f"{scheme}://{reachable}:{opened}"
+        return opened
 
     def note_closed(self, connection: Connection) -> None:
         """A connection ends."""

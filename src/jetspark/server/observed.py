@@ -22,6 +22,7 @@ from jetspark.server.monitor import tls as tls_facts
 from jetspark.server.monitor.account_view import AccountDetails, SublistCounts
 from jetspark.server.monitor.closed import ClosedConnection, ClosedConnections
 from jetspark.server.monitor.connection_view import ConnectionDetails, TlsDetails
+from jetspark.server.monitor.copies_view import RemoteState, ReplicaState
 from jetspark.server.monitor.echo import account_details, jetstream_echo, server_echo
 from jetspark.server.monitor.jetstream_view import LostStream
 from jetspark.server.monitor.settings_echo import JetStreamEcho, ServerEcho
@@ -319,6 +320,14 @@ class ObservedServer:
     def closed(self) -> Iterable[ClosedConnection]:
         """The connections that were closed last, oldest first."""
         return self._closed
+
+    def remotes(self) -> Sequence[RemoteState]:
+        """The servers that streams can be copied from."""
+        return self._server.remotes.states()
+
+    def replica(self) -> ReplicaState | None:
+        """Of what it is a read replica; None if it is none."""
+        return self._server.replica_state()
 
     def jetstream(self) -> ObservedJetStream | None:
         """JetStream; None while it is off."""

@@ -9,6 +9,7 @@ from jetspark.engine.replicate.upstream import Upstream
 from jetspark.server.config.jetspark import Remote, remote_problem
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.tls import Tls
+from jetspark.server.monitor.copies_view import RemoteState
 
 UpstreamFactory = Callable[[Remote, Clock], Upstream]
 
@@ -41,6 +42,21 @@ class Remotes:
         if name not in self._open:
             self._open[name] = self._factory(remote, self._clock)
         return self._open[name]
+
+    def states(self) -> list[RemoteState]:
+        """All remotes by name, for monitoring."""
+        return [self._state(name) for name in self.names()]
+
+    def _state(self, name: str) -> RemoteState:
+        upstream = self._open.get(name)
+        if upstream is None:
+            return RemoteState(name=name)
+        return RemoteState(
+            name=name,
+            connected=upstream.connected,
+            copies=upstream.copies,
+            error=upstream.trouble,
+        )
 
     async def close(self) -> None:
         """End all connections; nothing comes from remotes any more."""

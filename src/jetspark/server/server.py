@@ -34,12 +34,14 @@ from jetspark.server.linger import Linger
 from jetspark.server.receiver import Pending, Receiver
 from jetspark.server.remotes import Remotes, UpstreamFactory
 from jetspark.server.router import Router
+from jetspark.server.start_errors import cannot_listen
 from jetspark.server.tls import TlsRuntime, tls_runtime
 from jetspark.units import Nanoseconds, seconds
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from jetspark.server.monitor.copies_view import ReplicaState
     from jetspark.server.monitoring import Monitor
 
 log = logging.getLogger("jetspark.server")
@@ -83,7 +85,7 @@ class Server:
             ours=ours,
         )
         self.clock = SystemClock()
-        self._remotes = Remotes(self.settings.jetspark.remotes, upstreams, self.clock)
+        self.remotes = Remotes(self.settings.jetspark.remotes, upstreams, self.clock)
         self.pending = Pending()
         self.connections: set[Connection] = set()
         self.read_buffer = memoryview(bytearray(READ_BUFFER))
@@ -141,6 +143,10 @@ class Server:
         scheme = "tls" if self.tls is not None else "nats"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
 
+    def replica_state(self) -> "ReplicaState | None":
+        """Of what it is a read replica, and how far: nothing, unless it is more than this one."""
+        return None
+
     # Life --------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -152,14 +158,11 @@ class Server:
             granted = self._granted()
             accounts = [(self.accounts[name], granted[name]) for name in granted]
             name = self.server_name
-            self.runtime = JetStreamRuntime(self.settings, self.clock, name, self._remotes)
+            self.runtime = JetStreamRuntime(self.settings, self.clock, name, self.remotes)
             self.runtime.open(accounts, self.flush)
         try:
             await self.before_listening()
-            self._listener = await loop.create_server(
-                self._accept, self.settings.host, max(self.settings.port, 0), backlog=BACKLOG
-            )
-            self._port = int(self._listener.sockets[0].getsockname()[1])
+            await self._listen()
             await self._start_monitor()
         except (OSError, ConfigRefused):
             await self.close()
@@ -168,6 +171,16 @@ class Server:
         log.info("Server is ready")
         if self.runtime is not None:
             self.runtime.keep_house()
+
+    async def _listen(self) -> None:
+        """Open the port for clients."""
+        host, port = self.settings.host, max(self.settings.port, 0)
+        loop = asyncio.get_running_loop()
+        try:
+            self._listener = await loop.create_server(self._accept, host, port, backlog=BACKLOG)
+        except OSError as error:
+            raise cannot_listen("clients", host, port, error) from error
+        self._port = int(self._listener.sockets[0].getsockname()[1])
 
     async def before_listening(self) -> None:
         """For servers that are more than this one: the store is open, no client is there yet."""
@@ -208,7 +221,7 @@ class Server:
         """Stop listening, put everything staged on disk, say goodbye, close the store."""
         self.stop_listening()
         self.keepalive.stop()
-        await self._remotes.close()
+        await self.remotes.close()
         if self.runtime is not None:
             await self.runtime.settle()
         if self._monitor is not None:

@@ -42,7 +42,8 @@ class Tail:
         # before the tail are not of that group. A mark of an earlier recovery proves no group.
         self.since: i64 = 0
         unframed = good
-        flags: i64 = 0
+        # Whether the last framed record is a member of a batch and not its last one.
+        inside = False
         position: int = data.find(MAGIC_BYTES, int(good))
         while position >= 0 and position + FIXED <= end:
             length = log.codec.framed_length(data, position)
@@ -50,6 +51,11 @@ class Tail:
                 self.last_seq += (position - unframed) // OVERHEAD
                 unframed = position + length
                 flags = record_flags(data, position)
+                # Frame words do not cover flags: a flipped bit must not make a batch of a message.
+                inside = (
+                    flags & (BATCH_MEMBER | BATCH_LAST) == BATCH_MEMBER
+                    and log.codec.examine(data, position) == length
+                )
                 if flags & GROUP_FIRST and not is_mark(data, position):
                     self.since = good
                 low = record_sequence(data, position) & _LOW
@@ -60,7 +66,7 @@ class Tail:
                     self.verdict = TORN
                     break
             position = data.find(MAGIC_BYTES, position + int(max(length, i64(1))))
-        if unframed == end and flags & BATCH_MEMBER and not flags & BATCH_LAST:
+        if unframed == end and inside:
             # The file ends inside a batch.
             self.verdict = TORN
         if unframed < end and not cutting:

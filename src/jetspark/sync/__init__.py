@@ -19,6 +19,7 @@ from jetspark.client.jetstream.kv.members import MemberChange
 from jetspark.client.jetstream.kv.typed import TypedEntry
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.client.jetstream.objects.info import ObjectInfo, ObjectLink, ObjectStoreStatus
+from jetspark.client.jetstream.objects.orphans import OrphansPurged
 from jetspark.client.jetstream.publish import Expect
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.client.jetstream.stored import StreamMessage
@@ -102,6 +103,7 @@ __all__ = [
     "ObjectWatcher",
     "Operation",
     "OrderedConsumer",
+    "OrphansPurged",
     "PathKeys",
     "PullGroup",
     "PullSubscription",
@@ -127,10 +129,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load the server when it is asked for: a Spark worker that only reads never needs it."""
-    if name != "Server":
-        raise AttributeError(f"module 'jetspark.sync' has no attribute {name!r}")
-    from jetspark.sync.server import Server
+# Type checkers know the name from above, so that they tell a misspelt one.
+if not TYPE_CHECKING:
 
-    return Server
+    def __getattr__(name: str) -> Any:
+        """Load the server when it is asked for: a Spark worker that only reads never needs it."""
+        if name != "Server":
+            raise AttributeError(f"module 'jetspark.sync' has no attribute {name!r}")
+        from jetspark.sync.server import Server
+
+        return Server

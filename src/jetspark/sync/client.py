@@ -92,14 +92,16 @@ class Subscription:
     def unsubscribe(self, max_msgs: int = 0) -> None:
         """Stop: at once, or when ``max_msgs`` messages have arrived since the start.
 
-        Messages already pending can still be read. Does nothing on an ended subscription.
+        Messages already pending can still be read; a callback is not called with them any more
+        (``drain`` gives them to it). Harmless on an ended subscription.
         """
         self._portal.call(self._inner.unsubscribe(max_msgs))
 
     def drain(self, *, timeout: float | None = None) -> None:
         """Stop the flow, wait for what is on its way, and until all of it was taken.
 
-        Raises RequestTimeout when the reader has not taken everything within ``timeout``.
+        Raises RequestTimeout when the reader has not taken everything within ``timeout``. The
+        callback may call it too: it then returns before the callback had the rest.
         """
         self._portal.call(self._inner.drain(timeout=timeout))
 
@@ -300,7 +302,8 @@ class Client:
     def drain(self, *, timeout: float | None = None) -> None:
         """Stop all subscriptions, let what has arrived be processed, flush, and close.
 
-        Closes in any case; raises RequestTimeout when that took longer than ``timeout``.
+        Closes in any case; raises RequestTimeout when that took longer than ``timeout``. Called
+        from inside a callback it returns at once and goes on when that callback is done.
         """
         self._portal.call(self._inner.drain(timeout=timeout))
 
@@ -309,7 +312,7 @@ class Client:
 
         Callbacks go on with the messages they have, for 2 seconds at most; ``drain`` waits longer.
         """
-        self._portal.call(self._inner.close())
+        self._portal.close(self._inner.close())
 
     def __enter__(self) -> Self:
         self._portal.call(self._inner.__aenter__())
@@ -321,7 +324,7 @@ class Client:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._portal.call(self._inner.__aexit__(kind, error, traceback))
+        self._portal.close(self._inner.__aexit__(kind, error, traceback))
 
 
 def connect(

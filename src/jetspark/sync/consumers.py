@@ -120,7 +120,7 @@ class JetStreamMessage:
 
 
 class MessageIterator:
-    """Messages of a consumer without end: ``for``, and ``async with`` to stop in the end.
+    """Messages of a consumer without end: ``for``, and ``with`` to stop in the end.
 
     Made by ``Consumer.messages`` and ``OrderedConsumer.messages``.
     """
@@ -170,11 +170,17 @@ class Consumption:
         return self._inner.is_closed
 
     def stop(self) -> None:
-        """End now: after the message that the callback has; buffered ones are given up."""
+        """End now: after the message that the callback has; buffered ones are given up.
+
+        The callback may call it too; it then returns without waiting.
+        """
         self._portal.call(self._inner.stop())
 
     def drain(self, *, timeout: float | None = None) -> None:
-        """Ask for nothing more and wait until the callback had all that has arrived."""
+        """Ask for nothing more and wait until the callback had all that has arrived.
+
+        The callback may call it too; it then returns without waiting.
+        """
         self._portal.call(self._inner.drain(timeout=timeout))
 
     def wait(self) -> None:
@@ -279,7 +285,7 @@ class Consumer:
         Nothing heard for ``alarm`` seconds (default: three times ``heartbeat``) is reported to
         the error callback as HeartbeatMissed, and asked for again. The iteration raises
         ConsumerDeleted, ConsumerNotFound or PullRefused when it cannot go on. Use it with
-        ``async with``, or call ``stop``.
+        ``with``, or call ``stop``.
         """
         return MessageIterator(
             self._portal,
@@ -307,9 +313,9 @@ class Consumer:
         alarm: float | None = None,
         group: PullGroup | None = None,
     ) -> Consumption:
-        """Call ``callback`` with one message after the other, from a task, until it is stopped.
+        """Call ``callback`` with one message after the other, until it is stopped.
 
-        The callback is a plain or a coroutine function; what it raises is reported to the error
+        The callback is a plain function (own thread); what it raises is reported to the error
         callback. Options as in ``messages``. Stop with ``stop`` or ``drain`` of the result.
         """
         return Consumption(
@@ -429,14 +435,18 @@ class PushSubscription:
         )
 
     def unsubscribe(self, *, timeout: float | None = None) -> None:
-        """Stop now; a consumer that the library made is deleted, and failing to is raised."""
+        """Stop now; a consumer that the library made is deleted, and failing to is raised.
+
+        A callback gets nothing more; what else has arrived can still be read.
+        """
         self._portal.call(self._inner.unsubscribe(timeout=timeout))
 
     def drain(self, *, timeout: float | None = None) -> None:
         """Stop, wait until what has arrived was taken, then delete what the library made.
 
         Raises RequestTimeout when the reader has not taken everything within ``timeout``. An
-        error of the deletion goes to the error callback.
+        error of the deletion goes to the error callback. The callback may call it too; it then
+        returns at once, and everything else follows when the callback is done.
         """
         self._portal.call(self._inner.drain(timeout=timeout))
 

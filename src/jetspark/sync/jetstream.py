@@ -77,7 +77,7 @@ class AckFuture:
 class AtomicBatch:
     """Messages that are stored together. Made by ``JetStream.atomic_batch``.
 
-    ``async with`` commits at a clean exit and forgets everything on an exception; ``ack`` is the
+    ``with`` commits at a clean exit and forgets everything on an exception; ``ack`` is the
     answer: ``ack.seq`` is the sequence of the last message, ``ack.count`` how many there are, so
     the first one has ``ack.seq - ack.count + 1``.
     """
@@ -158,7 +158,7 @@ class AtomicBatch:
 
 
 class FastPublisher:
-    """A fast batch. Made by ``JetStream.fast_publisher``; ``async with`` commits at a clean exit.
+    """A fast batch. Made by ``JetStream.fast_publisher``; ``with`` commits at a clean exit.
 
     Messages are stored as they come, in order; it is not all or nothing. ``acked`` says how many
     are known to be stored, ``ack`` is the final answer.
@@ -234,7 +234,7 @@ class FastPublisher:
         self._portal.call(self._inner.extend(subjects, payloads, headers, msg_ids))
 
     def commit(self) -> PubAck:
-        """End the batch and wait until all of it is stored; ``async with`` does it by itself."""
+        """End the batch and wait until all of it is stored; ``with`` does it by itself."""
         return self._portal.call(self._inner.commit())
 
     def __enter__(self) -> Self:
@@ -556,6 +556,11 @@ class StreamReplica:
         """The highest sequence that was seen."""
         return self._inner.seq
 
+    @property
+    def memory(self) -> int:
+        """What the replica takes, about."""
+        return self._inner.memory
+
     def __len__(self) -> int:
         return len(self._inner)
 
@@ -572,7 +577,8 @@ class StreamReplica:
     ) -> StreamMessage:
         """The newest message as of ``min_last_seq`` or later.
 
-        Waits half of ``timeout`` for the replica to get there, then asks the server.
+        Waits half of ``timeout`` for the replica to get there, then asks the server; at once for
+        a subject that is not copied.
         """
         return self._portal.call(self._inner.get_last_at(subject, min_last_seq, timeout=timeout))
 
@@ -746,7 +752,7 @@ class JetStream:
         eob: bool = False,
         timeout: float | None = None,
     ) -> AtomicBatch:
-        """Messages that are stored together or not at all (ADR-50); for ``async with``.
+        """Messages that are stored together or not at all (ADR-50); for ``with``.
 
         The stream needs ``allow_atomic``. ``max_messages`` is the server's limit; with ``eob`` a
         message of its own, which is not stored, commits the batch.
@@ -803,8 +809,9 @@ class JetStream:
     ) -> StreamReplica:
         """The newest message of every subject of a stream in memory, kept current.
 
-        Returns when it is complete. Beyond ``max_bytes`` it gives up: reading then raises
-        BufferFull. For buckets: ``KeyValue.replica``.
+        Returns when it is complete; ``timeout`` bounds the wait for each part. Beyond
+        ``max_bytes`` it gives up: reading then raises BufferFull. For buckets:
+        ``KeyValue.replica``.
         """
         return StreamReplica(
             self._portal,

@@ -41,7 +41,10 @@ class KeyWatcher:
 
     None says that everything that was there when the watch began has been seen; it always comes,
     at once when there is nothing. Made by ``KeyValue.watch``; end it with ``stop`` or
-    ``async with``. A watch with a callback is not iterated over.
+    ``with``. A watch with a callback is not iterated over.
+
+    What the codecs of the handle cannot decode raises CodecFailed (with a callback, the error
+    callback is told); the iteration goes on behind it.
     """
 
     def __init__(self, portal: Portal, inner: _KeyWatcher) -> None:
@@ -84,10 +87,11 @@ class KeyWatcher:
 class Transaction:
     """Made by ``KeyValue.transaction``.
 
-    ``async with kv.transaction() as tx:`` commits at a clean exit; an exception writes nothing.
+    ``with kv.transaction() as tx:`` commits at a clean exit; an exception writes nothing.
     ``get`` remembers the revision that it saw, and a later write of that key expects it: when
     somebody else changed the key meanwhile, the commit raises WrongLastSequence and nothing is
-    written. A key can be written once per transaction.
+    written. A key that is only read is not guarded: write it too (with the value it has) where
+    that matters. A key can be written once per transaction.
     """
 
     def __init__(self, portal: Portal, inner: _Transaction) -> None:
@@ -126,7 +130,7 @@ class Transaction:
         self._portal.run(self._inner.purge, key, last=last, ttl=ttl)
 
     def commit(self) -> dict[str, int]:
-        """Write everything; returns the revisions. ``async with`` does it by itself."""
+        """Write everything; returns the revisions. ``with`` does it by itself."""
         return self._portal.call(self._inner.commit())
 
     def __enter__(self) -> Self:
@@ -143,7 +147,7 @@ class Transaction:
 
 
 class Lock:
-    """A lock on a key. Made by ``KeyValue.lock``; ``async with`` acquires and releases it.
+    """A lock on a key. Made by ``KeyValue.lock``; ``with`` acquires and releases it.
 
     While it is held it is renewed in the background. ``is_held`` turns false, and ``lost`` is
     set, at the latest when the time to live is over without a renewal.
@@ -171,7 +175,8 @@ class Lock:
     def acquire(self, *, timeout: float | None = None) -> int:
         """Wait until the lock is ours; returns the fencing token.
 
-        Raises RequestTimeout after ``timeout`` seconds (None: waits as long as it takes).
+        Raises RequestTimeout after ``timeout`` seconds (None: waits as long as it takes, also for
+        a server that is away).
         """
         return self._portal.call(self._inner.acquire(timeout=timeout))
 
@@ -203,7 +208,7 @@ class Lock:
 class Election:
     """Elects one leader among the candidates. Made by ``KeyValue.elect``.
 
-    ``async with`` waits until this candidate leads and resigns in the end.
+    ``with`` waits until this candidate leads and resigns in the end.
     """
 
     def __init__(self, portal: Portal, inner: _Election) -> None:
@@ -262,7 +267,7 @@ class Election:
 
 
 class Membership:
-    """One member, announced until it leaves. ``async with`` leaves in the end."""
+    """One member, announced until it leaves. ``with`` leaves in the end."""
 
     def __init__(self, portal: Portal, inner: _Membership) -> None:
         self._portal = portal
@@ -350,7 +355,8 @@ class KeyValueReplica:
     def get_at(self, key: str, min_last_revision: int, *, timeout: float | None = None) -> Entry:
         """The value as of ``min_last_revision`` or later.
 
-        Waits half of ``timeout`` for the replica to get there, then asks the server.
+        Waits half of ``timeout`` for the replica to get there, then asks the server; at once for
+        a key that is not copied.
         """
         return self._portal.call(self._inner.get_at(key, min_last_revision, timeout=timeout))
 
@@ -390,7 +396,7 @@ class TypedWatcher(Generic[T]):
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> TypedEntry[T] | None:
+    def __next__(self) -> TypedEntry[T | None] | None:
         return next(self._items)
 
     def stop(self) -> None:
@@ -433,10 +439,19 @@ class TypedKeyValue(Generic[T]):
         )
 
     def get_many(
-        self, keys: Sequence[str], *, timeout: float | None = None
+        self,
+        keys: Sequence[str],
+        *,
+        at_revision: int = 0,
+        min_last_revision: int = 0,
+        timeout: float | None = None,
     ) -> dict[str, TypedEntry[T]]:
-        """The latest values of many keys, all as of one moment."""
-        return self._portal.call(self._inner.get_many(keys, timeout=timeout))
+        """The latest values of many keys, all as of one moment; see ``KeyValue.get_many``."""
+        return self._portal.call(
+            self._inner.get_many(
+                keys, at_revision=at_revision, min_last_revision=min_last_revision, timeout=timeout
+            )
+        )
 
     def put(
         self, key: str, value: T, *, ttl: TimeToLive = None, timeout: float | None = None
@@ -468,9 +483,9 @@ class TypedKeyValue(Generic[T]):
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
         return self._portal.call(self._inner.update(key, value, last, ttl=ttl, timeout=timeout))
 
-    def delete(self, key: str, *, last: int | None = None, timeout: float | None = None) -> None:
-        """Delete ``key`` (wildcards allowed), keeping its history."""
-        self._portal.call(self._inner.delete(key, last=last, timeout=timeout))
+    def delete(self, key: str, *, last: int | None = None, timeout: float | None = None) -> int:
+        """Delete ``key`` (wildcards allowed), keeping its history; the marker's revision."""
+        return self._portal.call(self._inner.delete(key, last=last, timeout=timeout))
 
     def purge(
         self,
@@ -479,23 +494,34 @@ class TypedKeyValue(Generic[T]):
         last: int | None = None,
         ttl: TimeToLive = None,
         timeout: float | None = None,
-    ) -> None:
-        """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``."""
-        self._portal.call(self._inner.purge(key, last=last, ttl=ttl, timeout=timeout))
+    ) -> int:
+        """Delete ``key`` (wildcards allowed) with its history; the revision of the marker."""
+        return self._portal.call(self._inner.purge(key, last=last, ttl=ttl, timeout=timeout))
 
-    def history(self, key: str, *, timeout: float | None = None) -> list[TypedEntry[T]]:
+    def history(
+        self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
+    ) -> list[TypedEntry[T | None]]:
         """All entries of ``key`` that the bucket still has, oldest first."""
-        return self._portal.call(self._inner.history(key, timeout=timeout))
+        return self._portal.call(
+            self._inner.history(key, min_last_revision=min_last_revision, timeout=timeout)
+        )
 
-    def keys(self, *filters: str, timeout: float | None = None) -> Iterator[str]:
+    def keys(
+        self, *filters: str, min_last_revision: int = 0, timeout: float | None = None
+    ) -> Iterator[str]:
         """Iterate over the keys that have a value, all or those that match."""
-        return self._portal.items(self._portal.run(self._inner.keys, *filters, timeout=timeout))
+        return self._portal.items(
+            self._portal.run(
+                self._inner.keys, *filters, min_last_revision=min_last_revision, timeout=timeout
+            )
+        )
 
     def snapshot(
         self,
         *filters: str,
         at_revision: int = 0,
         at_time: datetime | int | None = None,
+        min_last_revision: int = 0,
         timeout: float | None = None,
     ) -> Iterator[TypedEntry[T]]:
         """Iterate over the values of all keys (or those that match) as of one moment."""
@@ -505,6 +531,7 @@ class TypedKeyValue(Generic[T]):
                 *filters,
                 at_revision=at_revision,
                 at_time=at_time,
+                min_last_revision=min_last_revision,
                 timeout=timeout,
             )
         )
@@ -516,6 +543,7 @@ class TypedKeyValue(Generic[T]):
         ignore_deletes: bool = False,
         updates_only: bool = False,
         resume_from: int = 0,
+        min_last_revision: int = 0,
         timeout: float | None = None,
     ) -> TypedWatcher[T]:
         """Follow keys: first their latest values, then None, then every change."""
@@ -528,6 +556,7 @@ class TypedKeyValue(Generic[T]):
                     ignore_deletes=ignore_deletes,
                     updates_only=updates_only,
                     resume_from=resume_from,
+                    min_last_revision=min_last_revision,
                     timeout=timeout,
                 )
             ),
@@ -537,7 +566,7 @@ class TypedKeyValue(Generic[T]):
         """The JSON of a value."""
         return self._inner.encode(value)
 
-    def decode(self, entry: Entry) -> TypedEntry[T]:
+    def decode(self, entry: Entry) -> TypedEntry[T | None]:
         """Decode the value of an entry, such as one of a watch."""
         return self._inner.decode(entry)
 
@@ -589,7 +618,8 @@ class KeyValue:
     ) -> dict[str, Entry]:
         """The latest values of many keys, all as of one moment; keys without value are left out.
 
-        The moment is now, or ``at_revision`` if the bucket's history reaches back to it.
+        The moment is now, or ``at_revision`` if the bucket's history reaches back to it;
+        MinLastSequence when the bucket did not come so far.
         """
         return self._portal.call(
             self._inner.get_many(
@@ -608,7 +638,8 @@ class KeyValue:
         """Iterate over the values of all keys (or those that match) as of one moment.
 
         Now, or ``at_revision``, or ``at_time`` (a datetime with a time zone, or ns since 1970),
-        if the bucket's history reaches back to it.
+        if the bucket's history reaches back to it. MinLastSequence when the bucket did not come
+        so far as ``at_revision``.
         """
         return self._portal.items(
             self._portal.run(
@@ -755,7 +786,7 @@ class KeyValue:
         return self._portal.call(self._inner.purge_deletes(older_than=older_than, timeout=timeout))
 
     def transaction(self, *, timeout: float | None = None) -> Transaction:
-        """Write several keys together or not at all; use it with ``async with``."""
+        """Write several keys together or not at all; use it with ``with``."""
         return Transaction(
             self._portal, self._portal.run(self._inner.transaction, timeout=timeout)
         )
@@ -785,7 +816,7 @@ class KeyValue:
         self._portal.call(self._inner.__aexit__(kind, error, traceback))
 
     def lock(self, key: str, *, owner: str = "", ttl: float = LOCK_TTL) -> Lock:
-        """A lock that others respect; use it with ``async with``. ``token`` is for fencing."""
+        """A lock that others respect; use it with ``with``. ``token`` is for fencing."""
         return Lock(self._portal, self._portal.run(self._inner.lock, key, owner=owner, ttl=ttl))
 
     def elect(self, key: str, candidate: str, *, ttl: float = LOCK_TTL) -> Election:
@@ -805,7 +836,8 @@ class KeyValue:
     ) -> KeyValueReplica:
         """A copy of the values in memory, kept current; returns when it is complete.
 
-        Beyond ``max_bytes`` it gives up: reading then raises BufferFull.
+        ``timeout`` bounds the wait for each part. Beyond ``max_bytes`` it gives up: reading then
+        raises BufferFull.
         """
         return KeyValueReplica(
             self._portal,

@@ -12,6 +12,7 @@ from typing import Self
 
 from jetspark.client.jetstream.objects.chunks import ObjectData
 from jetspark.client.jetstream.objects.info import CHUNK_SIZE, ObjectInfo, ObjectStoreStatus
+from jetspark.client.jetstream.objects.orphans import OLDER_THAN, OrphansPurged
 from jetspark.client.jetstream.objects.reading import ObjectReader as _ObjectReader
 from jetspark.client.jetstream.objects.reading import Progress
 from jetspark.client.jetstream.objects.store import ObjectStore as _ObjectStore
@@ -48,7 +49,7 @@ class ObjectReader:
         return self._portal.call(self._inner.read(size))
 
     def close(self) -> None:
-        """End it early."""
+        """End it early; reading on is then a ValueError."""
         self._portal.call(self._inner.close())
 
     def __enter__(self) -> Self:
@@ -68,7 +69,7 @@ class ObjectWatcher:
     """Objects as they change: ``for`` gives an ObjectInfo each, and None once.
 
     None says that everything that was there when the watch began has been seen. Made by
-    ``ObjectStore.watch``; end it with ``stop`` or ``async with``.
+    ``ObjectStore.watch``; end it with ``stop`` or ``with``.
     """
 
     def __init__(self, portal: Portal, inner: _ObjectWatcher) -> None:
@@ -126,8 +127,9 @@ class ObjectStore:
         """Store an object: bytes, a binary file, or an iterable (also async) of bytes.
 
         It replaces one of the same name once it is complete; a put that fails or is cancelled
-        leaves nothing behind. ``progress`` hears the bytes stored so far. ``info.seq`` is what a
-        later read can ask for (ADR-53). ``timeout`` bounds the wait for each answer.
+        leaves nothing behind. ``progress`` hears the bytes sent and those in all, -1 if that is
+        not known. ``info.seq`` is what a later read can ask for (ADR-53). ``timeout`` bounds the
+        wait for each answer.
         """
         return self._portal.call(
             self._inner.put(
@@ -150,7 +152,10 @@ class ObjectStore:
         progress: Progress | None = None,
         timeout: float | None = None,
     ) -> bytes:
-        """The whole object; ObjectNotFound, or DigestMismatch when it is damaged."""
+        """The whole object; ObjectNotFound, or DigestMismatch when it is damaged.
+
+        One that is replaced while it is read is read again.
+        """
         return self._portal.call(
             self._inner.get(name, min_last_seq=min_last_seq, progress=progress, timeout=timeout)
         )
@@ -202,7 +207,10 @@ class ObjectStore:
         metadata: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> ObjectInfo:
-        """Change name, description, headers or metadata; what is None stays."""
+        """Change name, description, headers or metadata; what is None stays.
+
+        ValueError when an object called ``new_name`` exists. Watchers see the old name deleted.
+        """
         return self._portal.call(
             self._inner.update_meta(
                 name,
@@ -263,6 +271,23 @@ class ObjectStore:
     def status(self, *, timeout: float | None = None) -> ObjectStoreStatus:
         """Size and configuration of the store."""
         return self._portal.call(self._inner.status(timeout=timeout))
+
+    def purge_orphans(
+        self,
+        *,
+        older_than: float = OLDER_THAN,
+        progress: Progress | None = None,
+        timeout: float | None = None,
+    ) -> OrphansPurged:
+        """Remove chunks that no object has: what puts left whose process was killed.
+
+        Chunks of a put that has stored something within ``older_than`` seconds are left alone:
+        it may still be under way, here or in another process. ``progress`` hears how many of how
+        many are done. Raises StreamSealed for a sealed store, and NotSupported on a mirror.
+        """
+        return self._portal.call(
+            self._inner.purge_orphans(older_than=older_than, progress=progress, timeout=timeout)
+        )
 
     def seal(self, *, timeout: float | None = None) -> None:
         """Allow no further change, for ever."""

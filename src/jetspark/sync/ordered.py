@@ -79,7 +79,7 @@ class OrderedConsumer:
         heartbeat: float = HEARTBEAT,
         alarm: float | None = None,
     ) -> Consumption:
-        """Call ``callback`` with one message after the other, from a task, until it is stopped."""
+        """Call ``callback`` with one message after the other, until it is stopped."""
         return Consumption(
             self._portal,
             self._portal.run(

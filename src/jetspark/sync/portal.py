@@ -6,12 +6,14 @@ makes its own: what was opened before the fork belongs to the parent and says so
 
 import asyncio
 import atexit
+import contextvars
 import os
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 
+from jetspark.client.options import NO_PICKLE
 from jetspark.errors import ConnectionClosed
 
 CHUNK_SIZE: Final = 256  # messages that an iterator takes over from the loop's thread at once
@@ -45,18 +47,44 @@ class Portal:
         self._started.acquire()
         self._loop: asyncio.AbstractEventLoop
         self._stop: asyncio.Event
+        self._stopping = False
         self._thread = threading.Thread(target=self._run, name="jetspark loop", daemon=True)
         self._thread.start()
         self._started.acquire()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run ``coroutine`` on the loop and return its result, or raise what it raised."""
+        self._check_or_close(coroutine)
+        return _Call(self, self._loop, coroutine).wait()
+
+    def call_keeping(self, coroutine: Coroutine[Any, Any, T], keep: Callable[[T], None]) -> T:
+        """As ``call``; a result that a Ctrl-C came between goes to ``keep`` instead of nowhere."""
+        self._check_or_close(coroutine)
+        call = _Call(self, self._loop, coroutine)
         try:
-            self._check()
+            return call.wait()
         except BaseException:
-            coroutine.close()
+            call.hand_over(keep)
             raise
-        return _Call(self._loop, coroutine).wait()
+
+    def close(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run the end of something; nothing is to be done where the loop has ended before it.
+
+        In a forked child the connection is the parent's, and when the process is ending the
+        connections are closed already: a ``with`` or a ``__del__`` must not fail there.
+        """
+        if self._pid != os.getpid() or not self._thread.is_alive():
+            coroutine.close()
+            return
+        self.call(coroutine)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the process is ending."""
+        return self._stopping
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(NO_PICKLE)
 
     def run(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Run a plain function on the loop's thread and return its result."""
@@ -86,6 +114,7 @@ class Portal:
     def stop(self) -> None:
         """End the loop: every task is cancelled. Called when the process exits."""
         if self._pid == os.getpid() and self._thread.is_alive():
+            self._stopping = True
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join(STOP_TIMEOUT)
 
@@ -97,6 +126,13 @@ class Portal:
 
         if self._pid == os.getpid() and self._thread.is_alive():
             self._loop.call_soon_threadsafe(lambda: self._loop.create_task(close()))
+
+    def _check_or_close(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        try:
+            self._check()
+        except BaseException:
+            coroutine.close()
+            raise
 
     def _check(self) -> None:
         if self._pid != os.getpid():
@@ -126,9 +162,17 @@ class Portal:
 class _Call(Generic[T]):
     """One coroutine on its way: a lock is all the waiting thread needs."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> None:
+    def __init__(
+        self,
+        portal: Portal,
+        loop: asyncio.AbstractEventLoop,
+        coroutine: Coroutine[Any, Any, T],
+    ) -> None:
+        self._portal = portal
         self._loop = loop
         self._coroutine = coroutine
+        # The thread of a callback must be recognised on the loop: it cannot wait for itself.
+        self._context = contextvars.copy_context()
         self._task: asyncio.Task[T] | None = None
         self._lock = threading.Lock()
         self._lock.acquire()
@@ -141,14 +185,22 @@ class _Call(Generic[T]):
             while not self._lock.acquire(timeout=SIGNAL_CHECK_INTERVAL):
                 pass
         except BaseException:
-            # Ctrl-C in the waiting thread: what it waited for is given up too.
+            # Ctrl-C in the waiting thread: what it waited for is given up too, before the caller
+            # goes on, so that the next call finds nothing of it.
             self._loop.call_soon_threadsafe(self._cancel)
+            self._lock.acquire(timeout=SIGNAL_CHECK_INTERVAL)
             raise
         assert self._task is not None
         return self._task.result()
 
+    def hand_over(self, keep: Callable[[T], None]) -> None:
+        """Give the result to ``keep`` if there is one after all."""
+        task = self._task
+        if task is not None and task.done() and not task.cancelled() and not task.exception():
+            keep(task.result())
+
     def _start(self) -> None:
-        self._task = self._loop.create_task(self._coroutine)
+        self._task = self._loop.create_task(self._coroutine, context=self._context)
         self._task.add_done_callback(self._finished)
 
     def _cancel(self) -> None:
@@ -156,7 +208,10 @@ class _Call(Generic[T]):
             self._task.cancel()
 
     def _finished(self, _task: asyncio.Task[T]) -> None:
-        self._lock.release()
+        # Only daemon threads wait while the process is ending: they wait on and end with it,
+        # instead of raising what nobody would understand there.
+        if not self._portal.is_stopping:
+            self._lock.release()
 
 
 class Items(Iterator[T]):
@@ -181,7 +236,7 @@ class Items(Iterator[T]):
         ready = self.take_ready(_MISSING)
         if not isinstance(ready, _Missing):
             return ready
-        chunk = self._portal.call(self._source.next_chunk(CHUNK_SIZE))
+        chunk = self._portal.call_keeping(self._source.next_chunk(CHUNK_SIZE), self._ready.extend)
         if not chunk:
             raise StopIteration
         self._ready.extend(chunk[1:])

@@ -3,6 +3,8 @@
 import base64
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,10 @@ from jetspark.store.store import FileStore
 
 BODY = bytes(range(200))
 HEADERS = b"NATS/1.0\r\nA: b\r\nA: c\r\n\r\n"
+
+
+# A device that is always full.
+FULL = Path("/dev/full")
 
 
 class Store:
@@ -208,6 +214,33 @@ def test_export_of_an_unknown_stream_says_which_there_are(store: Store, tmp_path
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.parametrize(
+    ("target", "code", "told"),
+    [
+        ("| true", 141, ""),
+        pytest.param(
+            "> /dev/full", 2, "No space left on device",
+            marks=pytest.mark.skipif(not FULL.is_char_device(), reason="no /dev/full here"),
+        ),
+    ],
+)  # fmt: skip
+def test_an_output_that_takes_no_more_is_no_traceback(
+    store: Store, target: str, code: int, told: str
+) -> None:
+    export = f"{sys.executable} -m jetspark doctor export {store.folder} --stream ORDERS --out -"
+    done = subprocess.run(
+        ["bash", "-c", f"{export} {target}; exit ${{PIPESTATUS[0]}}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == code
+    assert len(done.stderr.splitlines()) == (1 if told else 0), done.stderr
+    assert told in done.stderr
+
+
 def test_a_store_in_use_is_refused(store: Store) -> None:
     server = FileStore(OsFiles(), store.folder)
     logs = server.open(lambda *_: None)
@@ -218,7 +251,7 @@ def test_a_store_in_use_is_refused(store: Store) -> None:
 
     for result in results:
         assert result.exit_code == 2
-        assert "is used by another jetspark server; stop it" in result.stderr
+        assert "is used by a jetspark server: stop that first" in result.stderr
 
 
 def test_a_stream_that_cannot_be_opened_does_not_hide_the_others(store: Store) -> None:
@@ -229,6 +262,16 @@ def test_a_stream_that_cannot_be_opened_does_not_hide_the_others(store: Store) -
     assert result.exit_code == 2
     assert "OTHER" in result.output
     assert "nobody can say which stream" in " ".join(result.output.split())
+
+
+def test_names_are_whole_on_a_narrow_screen(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    result = run("check", store.folder)
+
+    assert result.exit_code == 0
+    assert "ORDERS: " in result.output
+    assert "OTHER: " in result.output
+    assert "\N{HORIZONTAL ELLIPSIS}" not in result.output
 
 
 def test_an_empty_store_is_healthy(tmp_path: Path) -> None:

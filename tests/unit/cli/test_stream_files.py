@@ -2,6 +2,7 @@
 
 import errno
 import io
+import os
 import sys
 from pathlib import Path
 
@@ -134,6 +135,19 @@ def test_what_a_killed_export_left_is_written_over(tmp_path: Path) -> None:
         file.write(b"whole")
 
     assert (tmp_path / "file").read_text() == "whole"
+
+
+def test_a_device_or_a_pipe_is_never_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    with (
+        pytest.raises(ExportRefused, match="is no file: choose another name"),
+        whole_file(tmp_path / "pipe", replace=True),
+    ):
+        pass
+
+    assert (tmp_path / "pipe").is_fifo()
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_two_exports_to_one_name_do_not_mix(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import pytest
 import jetspark.client
 import jetspark.sync
 
-# Only for code that runs on the loop: a page at a time, and what a store for buckets must have.
-ASYNC_ONLY = {"Backend", "Pager", "Stored", "WatchPlan", "WatchSource"}
+# Only for code that runs on the loop: a page at a time, what a store for buckets must have, and
+# callbacks that block, which all callbacks of the twin may do.
+ASYNC_ONLY = {"Backend", "Pager", "Stored", "ThreadCallback", "WatchPlan", "WatchSource"}
 BLOCKING_ONLY = {"Server"}  # its async original is jetspark.Server
 # Public for other parts of the client, and not for users of either (tools/gen_sync.py, SKIP).
 INSIDE = {
@@ -25,6 +26,7 @@ INSIDE = {
         "token",
     },
     "AtomicBatch": {"add_block"},
+    "Consumption": {"finish", "is_calling_here"},
     "Consumer": {"check_exists", "label", "next_subject"},
     "KeyValue": {"check_writable", "seconds"},
     "KeyWatcher": {"call"},
@@ -32,6 +34,7 @@ INSIDE = {
     "ObjectWatcher": {"call"},
     "Stream": {"reader"},
     "Subscription": {
+        "callback",
         "callback_task",
         "deliveries_left",
         "end",

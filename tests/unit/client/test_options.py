@@ -37,11 +37,47 @@ def options(**changes: Any) -> ClientOptions:
         ({"inbox_prefix": "a.*"}, "without wildcards"),
         ({"inbox_prefix": ""}, "inbox_prefix=''"),
         ({"inbox_prefix": "a."}, "inbox_prefix='a.'"),
+        ({"inbox_prefix": "\ud800 "}, "without wildcards"),
+        ({"timeout": float("nan")}, "timeout=nan"),
+        ({"tls": False, "tls_first": True}, "tls=False wants none"),
     ],
 )
 def test_an_option_that_cannot_work_is_named(changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason.replace("*", "\\*")):
         check_options(options(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"timeout": None}, "timeout must be a number of seconds, not NoneType"),
+        ({"ping_interval": "5"}, "ping_interval must be a number of seconds, not str"),
+        ({"max_reconnects": 1.5}, "max_reconnects must be an int, not float"),
+        ({"max_reconnects": True}, "max_reconnects must be an int, not bool"),
+        ({"echo": "no"}, "echo must be True or False, not str"),
+        ({"user": b"ann"}, "user must be str, not bytes"),
+        ({"error_callback": 5}, "error_callback must be a function, not int"),
+        ({"tls": "ca.pem"}, r"not str; files are named by TlsFiles\(ca_file=...\)"),
+    ],
+)
+def test_an_option_of_the_wrong_type_is_named(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(TypeError, match=reason):
+        check_options(options(**changes))
+
+
+def test_the_value_of_a_wrong_option_is_not_shown() -> None:
+    """It may be a secret."""
+    with pytest.raises(TypeError) as caught:
+        check_options(options(token=b"s3cret"))
+
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("changes", [{"tls": True}, {"tls": TlsFiles()}, {"tls_first": True}])
+def test_tls_is_not_forgotten_on_a_websocket_without_it(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"ws://host:80 is not encrypted.*use wss://"):
+        check_options(client_options(["nats://host", "ws://host"], **changes))
+    check_options(client_options("wss://host", **changes))
 
 
 def test_the_arguments_of_connect_are_the_fields_of_the_options() -> None:
@@ -53,10 +89,12 @@ def test_the_arguments_of_connect_are_the_fields_of_the_options() -> None:
 
 def test_options_pickle_and_hide_their_secrets() -> None:
     """contracts.md 6: what travels to Spark workers pickles."""
-    kept = options(user="ann", password="s3cret", tls=TlsFiles(ca_file="ca.pem"))
+    kept = client_options(
+        "ann:s3cret@host", user="ann", password="s3cret", tls=TlsFiles(key_password="s3cret")
+    )
 
     assert pickle.loads(pickle.dumps(kept)) == kept
-    assert "s3cret" not in repr(kept)
+    assert "s3cret" not in f"{kept!r} {kept.servers!r} {kept.tls!r}"
 
 
 def test_good_options_pass() -> None:

@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -30,3 +31,21 @@ async def test_closing_stops_the_source() -> None:
 
     with pytest.raises(StopAsyncIteration):
         await anext(pager)
+
+
+async def test_what_was_cut_off_does_not_look_complete() -> None:
+    async def slow() -> AsyncGenerator[list[int], None]:
+        yield [1]
+        await asyncio.sleep(60)
+        yield [2]
+
+    pager = Pager(slow())
+    first = await anext(pager)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(anext(pager), 0.01)
+
+    assert first == 1
+    with pytest.raises(ValueError, match="cut off by CancelledError: begin a new one"):
+        await anext(pager)
+    with pytest.raises(ValueError, match="cut off"):
+        await pager.next_chunk(5)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from jetspark.client.server_pool import (
@@ -59,6 +61,8 @@ def test_addresses_of_all_shapes_are_read(text: str, expected: ServerAddress) ->
         ("nats://", "no host"),
         ("nats://:4222", "no host"),
         ("nats://host/path", "nothing after it"),
+        ("nats://[::1", r"expected nats://host:4222 or nats://\[::1\]:4222"),
+        ("::1", "an IPv6 address stands in brackets"),
     ],
 )
 def test_a_bad_address_says_what_is_wrong(text: str, reason: str) -> None:
@@ -73,8 +77,29 @@ def test_an_error_message_shows_no_password() -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "servers", ["nats://ann:sec,ret@host", ["nats://ann:sec,ret@host:1"], "ann:sec,ret@host"]
+)
+def test_a_comma_in_a_password_is_named_and_no_part_of_it_shown(servers: str | list[str]) -> None:
+    with pytest.raises(ValueError, match="as %2C") as caught:
+        parse_servers(servers)
+
+    assert "sec" not in str(caught.value)
+
+
+@pytest.mark.parametrize("servers", [5, None, b"nats://host", [5], [b"nats://host"]])
+def test_what_is_no_url_is_refused(servers: Any) -> None:
+    with pytest.raises(TypeError, match="URL"):
+        parse_servers(servers)
+
+
 def test_lists_may_be_text_with_commas_or_sequences() -> None:
     assert [server.host for server in parse_servers("a:1, b:2")] == ["a", "b"]
+    assert [server.host for server in parse_servers("u:p@a:1,tls://t@b,[::1]:1")] == [
+        "a",
+        "b",
+        "::1",
+    ]
     assert [server.host for server in parse_servers(["a:1", "b:2,c:3"])] == ["a", "b", "c"]
 
 

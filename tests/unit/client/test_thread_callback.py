@@ -1,5 +1,8 @@
 import asyncio
+import sys
 import threading
+
+import pytest
 
 from jetspark.client.message import Message
 from jetspark.client.thread_callback import ThreadCallback
@@ -67,3 +70,62 @@ async def test_the_thread_ends_with_the_subscription() -> None:
     callback.close()
     thread.join(5)
     assert not thread.is_alive()
+
+
+async def test_a_coroutine_function_is_refused() -> None:
+    async def wrong(_message: Message) -> None:
+        """Nobody would await it."""
+
+    with pytest.raises(TypeError, match="give a plain function"):
+        ThreadCallback[Message](wrong)
+
+
+async def test_a_coroutine_that_comes_out_is_reported_and_not_left_lying() -> None:
+    async def wrong() -> None:
+        """Nobody would await it."""
+
+    errors: list[Exception] = []
+    callback = ThreadCallback[Message](lambda _: wrong())
+    await callback.run(messages(1), errors.append)
+    callback.close()
+
+    assert [type(error) for error in errors] == [TypeError]
+
+
+async def test_an_exit_inside_the_function_ends_nothing() -> None:
+    """A thread that died of it would leave the subscription waiting for ever."""
+    errors: list[Exception] = []
+    callback = ThreadCallback[Message](lambda _: sys.exit(3))
+    await asyncio.wait_for(callback.run(messages(2), errors.append), 2)
+    callback.close()
+
+    assert [str(error) for error in errors] == ["the callback raised SystemExit(3)"] * 2
+
+
+def test_a_loop_that_has_ended_is_told_nothing() -> None:
+    """The process is ending: a traceback of a daemon thread would help nobody."""
+    begun, released = threading.Event(), threading.Event()
+    problems: list[object] = []
+    hook, threading.excepthook = threading.excepthook, problems.append
+
+    def work(_message: Message) -> None:
+        begun.set()
+        released.wait(5)
+
+    async def main() -> None:
+        running = asyncio.ensure_future(callback.run(messages(1), report=lambda _: None))
+        await asyncio.to_thread(begun.wait, 5)
+        running.cancel()
+
+    callback = ThreadCallback[Message](work)
+    try:
+        asyncio.run(main())
+        callback.close()
+        released.set()
+        for thread in threading.enumerate():
+            if thread.name == "jetspark callback":
+                thread.join(5)
+    finally:
+        threading.excepthook = hook
+
+    assert problems == []

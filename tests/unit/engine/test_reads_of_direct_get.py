@@ -66,3 +66,19 @@ def test_only_what_is_returned_is_read(
 
     assert bodies.count(BODY) == count
     assert disk.read_bytes - before <= count * RECORD
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"seq":1,"batch":10}', b'{"multi_last":["$KV.b.>"]}'], ids=["batch", "multi_last"]
+)
+def test_a_read_whose_stream_is_deleted_ends_with_a_status(
+    bench: Bench, stream: Stream, body: bytes
+) -> None:
+    """As if it were asked now: nobody answers for the stream. Silence would be waited out."""
+    bench.get(stream, body)
+    bench.engine.drop_stream(stream, bench.outbox)
+    while bench.engine.work:
+        bench.engine.advance(bench.now, bench.outbox)
+
+    (written,) = bench.outlet.written
+    assert written[2] == b"NATS/1.0 503\r\n\r\n"

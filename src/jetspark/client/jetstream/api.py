@@ -9,6 +9,7 @@ import msgspec
 from jetspark.api.base import ApiErrorBody, ApiStruct, Response, encode_request
 from jetspark.client.core import ClientCore
 from jetspark.client.jetstream.high_water import HighWater
+from jetspark.client.timeouts import call_seconds
 from jetspark.errors import BadSubject, JetStreamNotEnabled, ProtocolViolation, api_error
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.status import NO_RESPONDERS
@@ -67,7 +68,7 @@ class ApiClient:
 
     def seconds(self, timeout: float | None) -> float:
         """The timeout of a call: its own, or the default of this handle."""
-        return self.timeout if timeout is None else timeout
+        return call_seconds(timeout, self.timeout)
 
     def subject(self, verb: str) -> bytes:
         """The subject of an API verb such as ``STREAM.INFO.ORDERS``."""

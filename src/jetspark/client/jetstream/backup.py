@@ -29,10 +29,11 @@ from jetspark.api.stream import (
 from jetspark.client.jetstream.api import ApiClient, read_answer
 from jetspark.client.message import Message
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX, Subscription
-from jetspark.errors import BackupFailed, RequestTimeout, status_error
+from jetspark.errors import BackupFailed, ConnectionClosed, RequestTimeout, status_error
 from jetspark.headers.status import END_OF_BATCH, parse_status
 
 META_FILE: Final = "backup.json"
+_DRAFT: Final = f"{META_FILE}.part"
 DATA_FILE: Final = "stream.tar.s2"
 CHUNK_BYTES: Final = 128 * 1024  # of a backup; the server allows 1 KiB to 1 MiB
 RESTORE_CHUNK_BYTES: Final = 512 * 1024
@@ -80,19 +81,23 @@ async def take_backup(
 ) -> StreamBackup:
     """Let the server send its archive, and write it into ``folder``."""
     place = Path(folder)
-    await asyncio.to_thread(place.mkdir, parents=True, exist_ok=True)
-    if (place / META_FILE).exists() or (place / DATA_FILE).exists():
-        raise BackupFailed(f"{str(place)!r} holds a backup already: choose another folder")
-    inbox = api.new_inbox()
-    subscription = api.core.add_subscription(
-        inbox,
-        "",
-        pending_msgs=PENDING_MSGS_MAX,
-        pending_bytes=PENDING_BYTES_MAX,
-        callback=None,
-    )
-    file = await asyncio.to_thread((place / DATA_FILE).open, "xb")
+    beginning = asyncio.ensure_future(asyncio.to_thread(_begin, place))
     try:
+        file = await asyncio.shield(beginning)
+    except asyncio.CancelledError:
+        # The thread goes on, and what it opens is closed and removed.
+        beginning.add_done_callback(lambda _: _remove(place, beginning))
+        raise
+    inbox = api.new_inbox()
+    subscription: Subscription | None = None
+    try:
+        subscription = api.core.add_subscription(
+            inbox,
+            "",
+            pending_msgs=PENDING_MSGS_MAX,
+            pending_bytes=PENDING_BYTES_MAX,
+            callback=None,
+        )
         answer = await api.call(
             f"STREAM.SNAPSHOT.{stream}",
             msgspec.structs.replace(request, deliver_subject=inbox),
@@ -110,13 +115,12 @@ async def take_backup(
         )
         await asyncio.to_thread(_write_meta, place, done)
     except BaseException:
-        file.close()
-        with suppress(OSError):
-            (place / DATA_FILE).unlink()
+        _remove(place, beginning)
         raise
     finally:
-        with suppress(Exception):
-            await subscription.unsubscribe()
+        if subscription is not None:
+            with suppress(ConnectionClosed):
+                await subscription.unsubscribe()
     return done
 
 
@@ -226,6 +230,23 @@ def _check_archive(path: Path, backup: StreamBackup) -> None:
         )
 
 
+def _begin(place: Path) -> BinaryIO:
+    """The file of a new archive in a folder that has none."""
+    place.mkdir(parents=True, exist_ok=True)
+    if (place / META_FILE).exists() or (place / DATA_FILE).exists():
+        raise BackupFailed(f"{str(place)!r} holds a backup already: choose another folder")
+    return (place / DATA_FILE).open("xb")
+
+
+def _remove(place: Path, begun: asyncio.Future[BinaryIO]) -> None:
+    """Leave nothing of a backup that failed."""
+    if begun.cancelled() or begun.exception() is not None:
+        return
+    begun.result().close()
+    (place / DATA_FILE).unlink(missing_ok=True)
+    (place / _DRAFT).unlink(missing_ok=True)
+
+
 def _finish(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
@@ -234,7 +255,7 @@ def _finish(file: BinaryIO) -> None:
 
 def _write_meta(place: Path, backup: StreamBackup) -> None:
     """Write it under another name first: the folder is complete when it has its own."""
-    draft = place / f"{META_FILE}.part"
+    draft = place / _DRAFT
     with draft.open("wb") as file:
         file.write(msgspec.json.format(encode(backup), indent=2))
         file.flush()

@@ -21,6 +21,7 @@ from jetspark.client.core import ClientCore
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient, api_prefix
 from jetspark.client.jetstream.consumer.consume import MessageCallback
+from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.high_water import HighWater
@@ -45,7 +46,7 @@ from jetspark.client.jetstream.publish_fast import (
 )
 from jetspark.client.jetstream.replica import StreamReplica
 from jetspark.client.jetstream.restore_calls import RestoreCalls
-from jetspark.client.jetstream.scan import check_filters
+from jetspark.client.jetstream.scan import check_filter, check_filters
 from jetspark.client.jetstream.stream_lists import stream_name_pages, stream_pages
 from jetspark.client.jetstream.streams import Stream
 from jetspark.client.jetstream.subscribe.plan import Wanted, settle
@@ -143,6 +144,7 @@ class JetStream(BucketCalls, ObjectCalls, RestoreCalls):
 
         Raises StreamNotFound when there is none, and ValueError when there are several.
         """
+        check_filter(subject)
         names = [name async for name in self.stream_names(subject=subject, timeout=timeout)]
         if not names:
             raise StreamNotFound(
@@ -273,14 +275,22 @@ class JetStream(BucketCalls, ObjectCalls, RestoreCalls):
     ) -> StreamReplica:
         """The newest message of every subject of a stream in memory, kept current.
 
-        Returns when it is complete. Beyond ``max_bytes`` it gives up: reading then raises
-        BufferFull. For buckets: ``KeyValue.replica``.
+        Returns when it is complete; ``timeout`` bounds the wait for each part. Beyond
+        ``max_bytes`` it gives up: reading then raises BufferFull. For buckets:
+        ``KeyValue.replica``.
         """
         found = await self.stream(stream, timeout=timeout)
-        plan = WatchPlan(filters=check_filters(subjects) or (">",), plain=True)
+        plan = WatchPlan(filters=check_filters(subjects) or (">",), plain=True, same_stream=True)
         follow = Follow(found.reader, "", plan, 0, self._high_water)
         ttl_ns = found.config.max_age
-        copy = LocalCopy(follow, f"stream {stream!r}", max_bytes=max_bytes, ttl_ns=ttl_ns)
+        copy = LocalCopy(
+            follow,
+            f"stream {stream!r}",
+            filters=plan.filters,
+            max_bytes=max_bytes,
+            ttl_ns=ttl_ns,
+            server_time_ns=found.cached_info.ts,
+        )
         await copy.start(self._api.seconds(timeout))
         return StreamReplica(self._api, found, copy)
 
@@ -314,6 +324,7 @@ class JetStream(BucketCalls, ObjectCalls, RestoreCalls):
         ``unsubscribe`` and ``drain``. Raises SubscribeRefused when things do not fit, saying
         what to change, StreamNotFound, ConsumerNotFound, ConsumerExists.
         """
+        alarm_seconds(alarm, (config or ConsumerConfig()).idle_heartbeat / 1e9)  # refuses bad ones
         wanted = settle(
             Wanted(
                 subject=subject,

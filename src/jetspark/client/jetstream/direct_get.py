@@ -7,7 +7,8 @@ has reached the sequence.
 """
 
 import asyncio
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from jetspark.api.base import Timestamp, encode_request
 from jetspark.api.message import MSG_GET, MsgGetRequest, MsgGetResponse
@@ -16,11 +17,23 @@ from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.pages import parse_count
 from jetspark.client.jetstream.stored import StreamMessage, from_direct, from_leader, own_lines
 from jetspark.client.message import Message
-from jetspark.errors import MessageNotFound, MinLastSequence, RequestTimeout, status_error
+from jetspark.errors import (
+    MessageNotFound,
+    MinLastSequence,
+    NotSupported,
+    RequestTimeout,
+    status_error,
+)
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.block import find_value
 from jetspark.headers.names import MIN_LAST_SEQUENCE
-from jetspark.headers.status import NO_RESPONDERS, NOT_FOUND, PRECONDITION_FAILED, parse_status
+from jetspark.headers.status import (
+    NO_RESPONDERS,
+    NOT_FOUND,
+    PRECONDITION_FAILED,
+    TIMEOUT,
+    parse_status,
+)
 from jetspark.subjects.tokens import is_valid_literal
 
 REFUSED_DIRECT_SECONDS: Final = 30.0  # decisions.md, "A refused direct get (503)"
@@ -81,6 +94,8 @@ class StreamReader:
                 held_back = True
                 await self._pause_after(asked, deadline)
                 continue
+            if code == TIMEOUT and text == b"Empty Request" and request.start_time is not None:
+                raise too_old(self.api, "direct gets by start_time")
             if code not in {0, NOT_FOUND}:
                 raise status_error(code, text.decode("utf-8", "replace"))
             message = from_direct(reply) if code == 0 else None
@@ -88,7 +103,7 @@ class StreamReader:
                 break
             if message is None:
                 raise self._not_found(request)
-            return message
+            return self._checked(request, message)
         return await self._get_from_leader(request, deadline)
 
     async def get_from_leader(self, request: MsgGetRequest, seconds: float) -> StreamMessage:
@@ -122,7 +137,7 @@ class StreamReader:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LEADER_POLL_MAX)
 
-    async def _ask_direct(self, request: MsgGetRequest, deadline: float) -> Message:
+    def _ask_direct(self, request: MsgGetRequest, deadline: float) -> Coroutine[Any, Any, Message]:
         verb = f"DIRECT.GET.{self.stream}"
         subject = request.last_by_subj
         if subject and is_valid_literal(subject.encode("utf-8", "surrogateescape")):
@@ -132,7 +147,7 @@ class StreamReader:
             body = encode_request(request) if request.min_last_seq else b""
         else:
             body = encode_request(request)
-        return await self.api.core.ask(self.api.subject(verb), b"", body, self._left(deadline))
+        return self.api.core.ask(self.api.subject(verb), b"", body, self._left(deadline))
 
     async def _get_from_leader(self, request: MsgGetRequest, deadline: float) -> StreamMessage:
         wanted = request.min_last_seq
@@ -160,7 +175,7 @@ class StreamReader:
             answer = await self._ask_leader(without_min_last_seq(request), deadline)
         if answer.message is None:
             raise self._not_found(request)
-        return from_leader(self.stream, answer.message)
+        return self._checked(request, from_leader(self.stream, answer.message))
 
     async def _ask_leader(self, request: MsgGetRequest, deadline: float) -> MsgGetResponse:
         return await self.api.call(
@@ -182,6 +197,12 @@ class StreamReader:
         lines = reply.header_block if message is None else own_lines(reply.header_block)
         return parse_count(find_value(lines, MIN_LAST_SEQUENCE)) >= wanted
 
+    def _checked(self, request: MsgGetRequest, message: StreamMessage) -> StreamMessage:
+        """The message, unless the server did not know what it was asked for."""
+        if request.start_time is not None and message.time_ns < int(request.start_time):
+            raise too_old(self.api, "gets by start_time")
+        return message
+
     def _left(self, deadline: float) -> float:
         left = deadline - self._loop.time()
         if left <= 0:
@@ -194,6 +215,15 @@ class StreamReader:
             ErrCode.MESSAGE_NOT_FOUND,
             f"no message in stream {self.stream!r} for {describe(request)}",
         )
+
+
+def too_old(api: ApiClient, what: str) -> NotSupported:
+    """A server answered as those do that have never heard of it."""
+    info = api.core.server_info
+    return NotSupported(
+        f"the server that answered does not know {what}: nats-server 2.11 or later does; "
+        f"connected to {info.server_name or info.server_id!r}, version {info.version}"
+    )
 
 
 def make_request(
@@ -251,8 +281,10 @@ def describe(request: MsgGetRequest) -> str:
 def behind(stream: str, wanted: int, reached: int | None = None) -> MinLastSequence:
     """Nobody who answered has got as far as ``wanted``."""
     where = "" if reached is None else f": its leader is at {reached}"
-    return MinLastSequence(
+    error = MinLastSequence(
         PRECONDITION_FAILED,
         ErrCode.MIN_LAST_SEQUENCE,
         f"stream {stream!r} did not reach sequence {wanted} in time{where}",
     )
+    error.add_note("if it was deleted and made anew, its sequences began again: open it again")
+    return error

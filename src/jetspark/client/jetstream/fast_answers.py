@@ -64,7 +64,7 @@ class FastAnswers:
     @property
     def quiet(self) -> bool:
         """Whether nothing was heard that must be looked into before more is sent."""
-        return self.failure is None and self.unknown is None and not self.leaderless
+        return not (self.failure or self.unknown or self.leaderless or self.closing)
 
     def take(self, message: Message, subject: str) -> None:
         """Take one answer; ``subject`` is that of the messages."""
@@ -173,7 +173,10 @@ class FastAnswers:
 
     def _lost(self, expected: int, got: int) -> None:
         if self._gap == "ok" and self._on_gap is not None:
-            self._on_gap(expected, got)
+            try:
+                self._on_gap(expected, got)
+            except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
+                self._report(error)
 
     def _refused(self, answer: FlowError) -> None:
         error = api_error(answer.error.code, answer.error.err_code, answer.error.description)
@@ -181,6 +184,9 @@ class FastAnswers:
             error.add_note(f"message {answer.seq} of the batch was refused")
             self.fail(error)
         elif self._on_refused is not None:
-            self._on_refused(answer.seq, error)
+            try:
+                self._on_refused(answer.seq, error)
+            except Exception as failure:  # noqa: BLE001 - whatever a user's callback raises
+                self._report(failure)
         else:
             self._report(error)

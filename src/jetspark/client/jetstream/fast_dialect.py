@@ -149,3 +149,23 @@ class HeaderDialect:
             if total > FRAMES_SIZE:
                 break
         return frames
+
+
+def make_dialect(
+    kind: Literal["reply", "headers"],
+    inbox: str,
+    batch_id: str,
+    flow: int,
+    flow_bytes: int,
+    gap: Gap,
+) -> Dialect:
+    """The dialect of a batch; ValueError for words that are none."""
+    if gap not in {"fail", "ok"}:
+        raise ValueError(f'gap={gap!r}: expected "fail" or "ok"')
+    if kind == "headers":
+        return HeaderDialect(inbox, batch_id, f"{flow_bytes}B" if flow_bytes else str(flow), gap)
+    if kind != "reply":
+        raise ValueError(f'dialect={kind!r}: expected "reply" or "headers"')
+    if flow_bytes:
+        raise ValueError('flow_bytes needs dialect="headers": released servers count messages')
+    return ReplyDialect(inbox, batch_id, flow, gap)

@@ -10,22 +10,25 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Final
 
-import msgspec
-
 from jetspark.api.base import Timestamp, encode_request
 from jetspark.api.message import MsgGetRequest
 from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
-from jetspark.client.jetstream.direct_get import StreamReader, behind
+from jetspark.client.jetstream.direct_get import StreamReader, behind, too_old
 from jetspark.client.jetstream.last_by_consumer import LastByConsumer
 from jetspark.client.jetstream.pages import Page
-from jetspark.client.jetstream.scan import NO_END, Copies, ScanChunk, take
+from jetspark.client.jetstream.scan import (
+    NO_END,
+    Copies,
+    ScanChunk,
+    check_filter,
+    raise_failure,
+    take,
+)
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.stored_pages import to_chunk, to_messages
 from jetspark.errors import (
     MessageNotFound,
     NotSupported,
-    ProtocolViolation,
-    RequestTimeout,
     TooManyResults,
     status_error,
 )
@@ -81,7 +84,18 @@ class LastMany:
 
     async def chunks(self, filters: Sequence[str]) -> AsyncGenerator[ScanChunk, None]:
         """Yield the messages as columns, for bulk readers."""
-        waiting = [tuple(filters)]
+        filters = tuple(dict.fromkeys(filters))
+        literals = all(is_literal(each.encode("utf-8", "surrogateescape")) for each in filters)
+        # One request brings a subject once; the parts of a split one may have it in common.
+        seen: set[str] | None = None if literals or len(filters) == 1 else set()
+        async with aclosing(self._parts(filters)) as parts:
+            async for chunk in parts:
+                fresh = chunk if seen is None else without(chunk, seen)
+                if fresh.sequences:
+                    yield fresh
+
+    async def _parts(self, filters: tuple[str, ...]) -> AsyncGenerator[ScanChunk, None]:
+        waiting = [filters]
         if len(filters) > SPLIT_SUBJECTS:
             await self._fix_point()
             waiting = parts_of(filters)[::-1]
@@ -201,24 +215,15 @@ class LastMany:
             await done
         finally:
             self._core.drop_request(page)
-        if isinstance(page.error, TimeoutError):
-            raise RequestTimeout(
-                f"stream {self._reader.stream!r}: no reply to a multi_last get within "
-                f"{self._timeout} s"
-            )
-        if isinstance(page.error, ValueError):
-            raise ProtocolViolation(str(page.error)) from page.error
-        if page.error is not None:
-            raise page.error
+        silence = f"stream {self._reader.stream!r}: no reply to a multi_last get"
+        raise_failure(page, silence, self._timeout)
         return page
 
     def _refusal(self, page: Page) -> Exception:
         text = page.status_text.decode("utf-8", "replace")
         if page.status == TIMEOUT and text == "Empty Request":
             # A server that does not know the field sees an empty request.
-            return NotSupported(
-                "this server does not know multi_last direct gets: nats-server 2.11 or later does"
-            )
+            return too_old(self._reader.api, "multi_last direct gets")
         return status_error(page.status, text)
 
     async def _fix_point(self) -> None:
@@ -312,6 +317,21 @@ class _Unproven(Exception):
         self.first = first
 
 
+def without(chunk: ScanChunk, seen: set[str]) -> ScanChunk:
+    """The rows whose subjects are not in ``seen``, which has all of them afterwards."""
+    rows = [row for row, subject in enumerate(chunk.subjects) if subject not in seen]
+    seen.update(chunk.subjects)
+    if len(rows) == len(chunk):
+        return chunk
+    return ScanChunk(
+        [chunk.sequences[row] for row in rows],
+        [chunk.times[row] for row in rows],
+        [chunk.subjects[row] for row in rows],
+        [chunk.payloads[row] for row in rows],
+        [chunk.headers[row] for row in rows],
+    )
+
+
 def parts_of(subjects: Sequence[str]) -> list[tuple[str, ...]]:
     """The subjects in parts that one request can ask for."""
     parts: list[tuple[str, ...]] = []
@@ -343,4 +363,6 @@ def check_last_many(
         )
     if up_to_seq and up_to_time is not None:
         raise ValueError("up_to_seq and up_to_time exclude each other: both name a point in time")
-    return tuple(msgspec.convert(filters, list[str]))
+    for text in filters:
+        check_filter(text)
+    return tuple(filters)

@@ -7,6 +7,7 @@ and no timer per message: the ack is an object in the window, resolved by the re
 import asyncio
 from collections import deque
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Any, Final, Literal
 
 import msgspec
@@ -25,7 +26,7 @@ from jetspark.errors import (
     api_error,
     status_error,
 )
-from jetspark.headers.block import append_lines
+from jetspark.headers.block import append_lines, find_value
 from jetspark.headers.status import NO_RESPONDERS, parse_status
 from jetspark.units import format_duration, seconds
 
@@ -64,9 +65,24 @@ def publish_headers(
         pairs.extend(_expectations(expect))
     if ttl is not None:
         pairs.append(("Nats-TTL", _ttl_text(ttl)))
+    if block:
+        pairs = [pair for pair in pairs if not _is_given(block, *pair)]
     own = header_block(pairs)
     # Both blocks have a version line and an empty line; the lines between are appended.
     return append_lines(block, own[10:-2]) if own else block
+
+
+def _is_given(block: bytes, name: str, value: str) -> bool:
+    """Whether the user's headers say the same; the server reads the first line of a name only."""
+    given = find_value(block, name.encode())
+    if given is None:
+        return False
+    if given != value.encode():
+        raise ValueError(
+            f"header {name!r} is {given.decode('utf-8', 'replace')!r} in headers= and {value!r} "
+            "by an argument of its own: give one of them"
+        )
+    return True
 
 
 def _expectations(expect: Expect) -> list[tuple[str, str]]:
@@ -74,9 +90,10 @@ def _expectations(expect: Expect) -> list[tuple[str, str]]:
     if expect.stream:
         pairs.append(("Nats-Expected-Stream", expect.stream))
     if expect.last_seq is not None:
-        pairs.append(("Nats-Expected-Last-Sequence", str(expect.last_seq)))
+        pairs.append(("Nats-Expected-Last-Sequence", _sequence("last_seq", expect.last_seq)))
     if expect.last_subject_seq is not None:
-        pairs.append(("Nats-Expected-Last-Subject-Sequence", str(expect.last_subject_seq)))
+        sequence = _sequence("last_subject_seq", expect.last_subject_seq)
+        pairs.append(("Nats-Expected-Last-Subject-Sequence", sequence))
     if expect.last_subject:
         if expect.last_subject_seq is None:
             # The server refuses this pair with 10193; say it before anything is sent.
@@ -87,11 +104,20 @@ def _expectations(expect: Expect) -> list[tuple[str, str]]:
     return pairs
 
 
+def _sequence(name: str, value: object) -> str:
+    """A server takes what is no sequence for one that is wrong, and says nothing of it."""
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(f"Expect.{name}={value!r}: expected a sequence from 0 on")
+    return str(value)
+
+
 def _ttl_text(ttl: float | Literal["never"]) -> str:
     if isinstance(ttl, str):
         if ttl != "never":
             raise ValueError(f"ttl={ttl!r}: expected seconds or 'never'")
         return ttl
+    if not isinstance(ttl, int | float):
+        raise TypeError(f"ttl={ttl!r}: expected seconds as a number, or 'never'")
     if ttl < 1:
         raise ValueError(f"ttl={ttl}: the shortest time to live is 1 second")
     return format_duration(seconds(ttl))
@@ -117,6 +143,14 @@ def read_ack(subject: str, headers: bytes, payload: bytes) -> PubAck:
     return ack
 
 
+def no_ack(subject: str) -> RequestTimeout:
+    """What a publish raises that nobody answered."""
+    return RequestTimeout(
+        f"no ack for the publish to {subject!r} in time; whether it was stored is unknown "
+        "(publish again with the same msg_id)"
+    )
+
+
 async def publish_acked(
     api: ApiClient, subject: str, headers: bytes, payload: bytes, seconds: float
 ) -> PubAck:
@@ -126,7 +160,10 @@ async def publish_acked(
     deadline = loop.time() + seconds
     tries = api.publish_retries
     while True:
-        reply = await core.ask(target, headers, payload, seconds)
+        try:
+            reply = await core.ask(target, headers, payload, seconds)
+        except RequestTimeout:
+            raise no_ack(subject) from None
         try:
             return read_ack(subject, reply.header_block, reply.data)
         except NoResponders:
@@ -194,10 +231,15 @@ class AckFuture(ReplySink):
 
     @property
     def _failed(self) -> bool:
-        # An answer without a body is a status; a refusal begins with its error (wire-facts.md 6).
-        return (
-            self._error is not None or not self._payload or self._payload.startswith(b'{"error"')
-        )
+        if self._error is not None:
+            return True
+        if self._payload.startswith(b'{"stream":"'):  # wire-facts.md 6; a refusal has no such
+            return False
+        try:
+            read_ack(self._publish_subject, self._headers, self._payload)
+        except Error:
+            return True
+        return False
 
     def on_reply(
         self,
@@ -224,10 +266,7 @@ class AckFuture(ReplySink):
     def fail(self, error: Exception) -> None:
         """No ack came."""
         if isinstance(error, TimeoutError):
-            self._error = RequestTimeout(
-                f"no ack for the publish to {self._publish_subject!r} in time; whether it was "
-                "stored is unknown (publish again with the same msg_id)"
-            )
+            self._error = no_ack(self._publish_subject)
         else:
             self._error = error
         self._finish()
@@ -322,7 +361,9 @@ class PublishWindow:
         if failed:
             self._failures.append(ack)
         elif self._on_ack is not None:
-            self._on_ack(ack.result())
+            # Called by the receive path, which must not hear of an ack that cannot be read.
+            with suppress(Error):
+                self._on_ack(ack.result())
         if self._room:
             self._offer_room()
         if self._idle and not self.pending:

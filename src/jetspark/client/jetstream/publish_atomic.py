@@ -22,6 +22,7 @@ from jetspark.client.message import Message
 from jetspark.client.requests import SingleReply
 from jetspark.errors import (
     ApiError,
+    BatchIncomplete,
     BatchTooLarge,
     BufferFull,
     NotSupported,
@@ -54,6 +55,8 @@ class AtomicBatch:
         eob: bool = False,
         timeout: float | None = None,
     ) -> None:
+        if max_messages < 1:
+            raise ValueError(f"max_messages={max_messages}: expected at least 1")
         self._api = api
         self._core = api.core
         self._max = max_messages
@@ -172,10 +175,12 @@ class AtomicBatch:
                 _refuse(messages[0][0], await first.answer())
             await self._send_middle(lines)
             ack = await self._end(lines)
-        except (ApiError, NotSupported):
+        except (ApiError, NotSupported) as error:
             if first is not None and first.has_answer:
                 # The first message was told why there is no batch; the last one only that.
                 _refuse(messages[0][0], await first.answer())
+            if isinstance(error, BatchIncomplete):
+                error.add_note("one stream must take all subjects of a batch: is that so here?")
             raise
         finally:
             if first is not None and not first.has_answer:
@@ -274,7 +279,8 @@ class _First(SingleReply):
     @property
     def has_answer(self) -> bool:
         """Whether it was answered; also marks as seen that it was not."""
-        return self.future.done() and self.future.exception() is None
+        future = self.future
+        return future.done() and not future.cancelled() and future.exception() is None
 
     async def answer(self) -> Message:
         """Wait for it; RequestTimeout if none comes."""

@@ -5,7 +5,6 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import repeat
 from types import TracebackType
 from typing import Final, Literal, Self
 
@@ -13,6 +12,7 @@ from jetspark.api.message import PubAck
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.fast_answers import FastAnswers, GapCallback, RefusalCallback
+from jetspark.client.jetstream.fast_columns import row_block, row_blocks
 from jetspark.client.jetstream.fast_dialect import (
     APPEND,
     EOB,
@@ -20,13 +20,12 @@ from jetspark.client.jetstream.fast_dialect import (
     START,
     Dialect,
     Gap,
-    HeaderDialect,
-    ReplyDialect,
+    make_dialect,
 )
 from jetspark.client.jetstream.fast_window import FastWindow
 from jetspark.client.jetstream.publish import Expect, publish_headers
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX, Subscription
-from jetspark.errors import BufferFull, Error, RequestTimeout
+from jetspark.errors import BufferFull, ConnectionClosed, Error, RequestTimeout
 
 FLOW: Final = 500  # messages per ack that are asked for; released servers grant no more
 MAX_OUTSTANDING_ACKS: Final = 2  # as orbit.go
@@ -68,19 +67,13 @@ class FastPublisher:
                 f"flow={flow}, flow_bytes={flow_bytes}, max_outstanding_acks="
                 f"{max_outstanding_acks}: expected at least 1 (flow_bytes 0: count messages)"
             )
-        if flow_bytes and dialect == "reply":
-            raise ValueError('flow_bytes needs dialect="headers": released servers count messages')
         self._core = api.core
         self._high_water = api.high_water
         self._timeout = ack_timeout
         self._gap: Gap = gap
         self._id = api.nuid.next()
-        inbox = api.new_inbox()
-        text = f"{flow_bytes}B" if flow_bytes else str(flow)
-        self._dialect: Dialect = (
-            ReplyDialect(inbox, self._id, flow, gap)
-            if dialect == "reply"
-            else HeaderDialect(inbox, self._id, text, gap)
+        self._dialect: Dialect = make_dialect(
+            dialect, api.new_inbox(), self._id, flow, flow_bytes, gap
         )
         self._window = FastWindow(flow, flow_bytes, max_outstanding_acks)
         self._answers = FastAnswers(
@@ -93,6 +86,10 @@ class FastPublisher:
         )
         self._subscription: Subscription | None = None
         self._subject = b""
+        # Of tasks that publish at once, one listens and the others wait for it.
+        self._turn = asyncio.Lock()
+        # ADR-50: whether the first reply has come, which tells whether there is a batch at all.
+        self._begun = False
         # Whether the server was asked what it has: the batch, or its end, may be lost.
         self._asked = False
 
@@ -142,9 +139,8 @@ class FastPublisher:
             raise ValueError("Expect.last_msg_id does not work in a batch (ADR-50)")
         block = publish_headers(headers, msg_id, expect, ttl)
         target = self._core.literal(subject)
-        if not (self._ready() and self._post(target, block, payload)):
-            await self._send(target, block, payload)
-        return self._window.sent
+        sent = self._post(target, block, payload) if self._ready() else 0
+        return sent or await self._send(target, block, payload)
 
     async def extend(
         self,
@@ -167,7 +163,7 @@ class FastPublisher:
             stop = min(at + room, rows)
             if room == 1:
                 # The first message, or one that bytes are counted of.
-                block = _block(headers, msg_ids, at)
+                block = row_block(headers, msg_ids, at)
                 if self._post(self._core.literal(subjects[at]), block, payloads[at]):
                     at = stop
                     await self._started()
@@ -175,7 +171,7 @@ class FastPublisher:
                     await self._core.flush(timeout=self._timeout)
                 continue
             targets = list(map(self._core.literal, subjects[at:stop]))
-            blocks = _blocks(headers, msg_ids, at, stop)
+            blocks = row_blocks(headers, msg_ids, at, stop)
             frames = self._dialect.frames(
                 self.sent + 1, targets, blocks, payloads[at:stop], self._core.max_payload
             )
@@ -198,80 +194,99 @@ class FastPublisher:
         answers.check()
         answers.closing = True
         try:
-            for _ in range(COMMITS):
-                self._asked = False
-                self._say(EOB, self.sent + 1)
-                while not self._asked:
-                    if (ack := answers.final()) is not None:
+            async with self._turn:
+                for _ in range(COMMITS):
+                    if (ack := await self._end()) is not None:
                         return ack
-                    await self._hear()
-                # Something else than the end was heard of since: then it was lost.
-                await self._find_leader()
-                if (ack := answers.final()) is not None:
-                    return ack
         finally:
             if answers.ack is not None:
                 self._high_water.note(answers.ack.stream, answers.ack.seq)
             await self._leave()
         raise RequestTimeout(f"fast batch: its end did not arrive in {COMMITS} attempts")
 
+    async def _end(self) -> PubAck | None:
+        """Say that this is the end; None when that was lost on the way."""
+        answers = self._answers
+        answers.check()
+        self._asked = False
+        try:
+            self._say(EOB, self.sent + 1)
+        except BufferFull:
+            await self._core.flush(timeout=self._timeout)
+            self._say(EOB, self.sent + 1)
+        while not self._asked:
+            if (ack := answers.final()) is not None:
+                return ack
+            await self._hear()
+        # Something else than the end was heard of since: then it was lost.
+        await self._find_leader()
+        return answers.final()
+
     def _ready(self) -> bool:
         """Whether a message can be sent without waiting for anything."""
         return (
-            self._subscription is not None
+            self._begun
+            and self._subscription is not None
             and not self._subscription.pending_msgs
             and self._answers.quiet
             and self._window.room() > 0
         )
 
-    async def _send(self, subject: bytes, block: bytes, payload: bytes) -> None:
+    async def _send(self, subject: bytes, block: bytes, payload: bytes) -> int:
         while True:
             await self._room()
-            if self._post(subject, block, payload):
+            if sent := self._post(subject, block, payload):
                 break
             await self._core.flush(timeout=self._timeout)
         await self._started()
+        return sent
 
-    def _post(self, subject: bytes, block: bytes, payload: bytes) -> bool:
-        """Send one message; False when the connection's buffer is full."""
+    def _post(self, subject: bytes, block: bytes, payload: bytes) -> int:
+        """Send one message; returns its sequence, or 0 when the connection's buffer is full."""
         window = self._window
         first = not window.sent
         reply, marked = self._dialect.mark(window.sent + 1, START if first else APPEND, block)
         try:
             self._core.send_message(subject, reply, marked, payload)
         except BufferFull:
-            return False
-        window.send(len(marked) + len(payload))
+            return 0
         self._subject = subject
-        return True
+        return window.send(len(marked) + len(payload))
 
     async def _room(self) -> int:
         """Wait until more may be sent; one message before the first answer."""
         answers, window = self._answers, self._window
-        answers.check()
-        if self._subscription is None:
-            self._open()
-            return 1
-        while self._subscription.pending_msgs or not window.room() or answers.unknown:
-            await self._hear()
-        if answers.leaderless:
-            await self._find_leader()
-        return window.room()
+        async with self._turn:
+            while True:
+                answers.check()
+                if answers.closing:
+                    raise ValueError("the batch has ended: make a new one")
+                subscription = self._subscription or self._open()
+                if not window.sent:
+                    return 1
+                if subscription.pending_msgs or answers.unknown or not self._begun:
+                    await self._hear()
+                elif answers.leaderless:
+                    await self._find_leader()
+                elif room := window.room():
+                    return room
+                else:
+                    await self._hear()
 
     async def _started(self) -> None:
-        """ADR-50: wait for the first reply, which tells whether there is a batch at all."""
-        if self._window.sent == 1:
-            await self._hear()
+        """ADR-50: wait for the first reply."""
+        if not self._begun:
+            async with self._turn:
+                while not self._begun:
+                    await self._hear()
 
-    def _open(self) -> None:
+    def _open(self) -> Subscription:
+        limits = (PENDING_MSGS_MAX, PENDING_BYTES_MAX)
         self._subscription = self._core.add_subscription(
-            self._dialect.inbox,
-            "",
-            pending_msgs=PENDING_MSGS_MAX,
-            pending_bytes=PENDING_BYTES_MAX,
-            callback=None,
+            self._dialect.inbox, "", pending_msgs=limits[0], pending_bytes=limits[1], callback=None
         )
         self._core.up_listeners.add(self._on_up)
+        return self._subscription
 
     async def _leave(self) -> None:
         self._core.up_listeners.discard(self._on_up)
@@ -289,12 +304,16 @@ class FastPublisher:
         self._say(PING, self.sent)
 
     async def _hear(self) -> None:
-        """Wait for answers and take them; what ends the batch is raised."""
+        """Wait for answers and take them; what ends the batch is raised, now and ever after."""
         try:
             await self._listen()
-        except Error:
-            await self._leave()
+        except Error as error:
+            await self._give_up(error)
             raise
+
+    async def _give_up(self, error: Error) -> None:
+        self._answers.fail(error)
+        await self._leave()
 
     async def _listen(self) -> None:
         """Silence is asked about, then an error."""
@@ -304,8 +323,7 @@ class FastPublisher:
             patience = min(self._timeout, LATE_ACK) if answers.unknown else self._timeout
             try:
                 async with asyncio.timeout(patience):
-                    for message in await self._subscription.next_chunk(256):
-                        answers.take(message, self._subject.decode())
+                    chunk = await self._subscription.next_chunk(256)
             except TimeoutError:
                 if answers.unknown is not None:
                     raise answers.unknown from None
@@ -313,7 +331,12 @@ class FastPublisher:
                     break
                 self._ask()
             else:
+                for message in chunk:
+                    answers.take(message, self._subject.decode())
                 answers.check()
+                if not chunk:
+                    raise ConnectionClosed("the connection was closed during a fast batch")
+                self._begun = True
                 if answers.leaderless:
                     self._asked = True
                 return
@@ -328,12 +351,13 @@ class FastPublisher:
         deadline = loop.time() + self._timeout * (PINGS + 1)
         while self._answers.leaderless and self._answers.unknown is None:
             if loop.time() >= deadline:
-                await self._leave()
-                raise RequestTimeout(
+                error = RequestTimeout(
                     f"fast batch: nobody takes {self._subject.decode()!r} since "
                     f"{self._timeout * (PINGS + 1):.1f} s; at least {self.acked} of {self.sent} "
                     "messages are stored"
                 )
+                await self._give_up(error)
+                raise error
             await asyncio.sleep(pause)
             pause = min(2 * pause, LEADER_PAUSE_MAX)
             self._answers.leaderless = False
@@ -366,22 +390,5 @@ class FastPublisher:
         if kind is None and self.sent and not self._answers.closing:
             await self.commit()
         else:
+            self._answers.closing = True
             await self._leave()
-
-
-def _block(headers: Sequence[bytes] | None, msg_ids: Sequence[str] | None, row: int) -> bytes:
-    """The header block of a row."""
-    block = headers[row] if headers is not None else b""
-    if msg_ids is None or not msg_ids[row]:
-        return block
-    own = publish_headers(None, msg_ids[row], None, None)
-    return block[:-2] + own[10:] if block else own
-
-
-def _blocks(
-    headers: Sequence[bytes] | None, msg_ids: Sequence[str] | None, at: int, stop: int
-) -> Sequence[bytes]:
-    """The header blocks of rows."""
-    if msg_ids is not None:
-        return [_block(headers, msg_ids, row) for row in range(at, stop)]
-    return list(repeat(b"", stop - at)) if headers is None else headers[at:stop]

@@ -16,12 +16,11 @@ import msgspec
 
 from jetspark.api.base import Timestamp, encode_request
 from jetspark.api.message import MsgGetRequest
-from jetspark.client.jetstream.direct_get import StreamReader, behind
+from jetspark.client.jetstream.direct_get import StreamReader, behind, too_old
 from jetspark.client.jetstream.pages import Page
 from jetspark.errors import (
     BadSubject,
     MessageNotFound,
-    NotSupported,
     ProtocolViolation,
     RequestTimeout,
     status_error,
@@ -196,18 +195,11 @@ class RangeReader:
         await done
         self._pages.pop()
         self._core.drop_request(page)
-        if isinstance(page.error, TimeoutError):
-            raise RequestTimeout(
-                f"stream {self._reader.stream!r}: no reply to a batch get within {self._timeout} s"
-            )
-        if isinstance(page.error, ValueError):
-            raise ProtocolViolation(str(page.error)) from page.error
-        if page.error is not None:
-            raise page.error
+        raise_failure(
+            page, f"stream {self._reader.stream!r}: no reply to a batch get", self._timeout
+        )
         if page.unbatched:
-            raise NotSupported(
-                "this server does not know batched direct gets: nats-server 2.11 or later does"
-            )
+            raise too_old(self._reader.api, "batched direct gets")
 
     async def _left_at_leader(self, at: int) -> int | None:
         """The first sequence of the range that the leader has from ``at`` on, or None."""
@@ -273,9 +265,33 @@ class RangeReader:
             yield chunk
 
 
+def raise_failure(page: Page, silence: str, seconds: float) -> None:
+    """Raise what a page failed with, if it did; ``silence`` says what did not come."""
+    if isinstance(page.error, TimeoutError):
+        raise RequestTimeout(f"{silence} within {seconds} s")
+    if isinstance(page.error, ValueError):
+        raise ProtocolViolation(str(page.error)) from page.error
+    if page.error is not None:
+        raise page.error
+
+
 def take(page: Page) -> ScanChunk:
     """The rows of a page, which must not be used afterwards."""
     return ScanChunk(page.sequences, page.times, page.subjects, page.payloads, page.headers)
+
+
+def check_filter(text: str) -> bytes:
+    """Refuse what is no subject, with or without wildcards: nothing would ever match it."""
+    subject = text.encode("utf-8", "surrogateescape")
+    if not is_valid_subject(subject):
+        raise BadSubject(text, "a filter is a subject; * and > are wildcards for whole tokens")
+    return subject
+
+
+def check_copies(copies: str | None) -> None:
+    """Refuse what is neither of the two words."""
+    if copies not in {None, "stream", "any"}:
+        raise ValueError(f"copies={copies!r}: expected 'stream' or 'any'")
 
 
 def check_filters(filters: Sequence[str]) -> tuple[str, ...]:
@@ -284,10 +300,7 @@ def check_filters(filters: Sequence[str]) -> tuple[str, ...]:
         raise TypeError(
             f"filters={filters!r}: expected a sequence of subjects, such as [{filters!r}]"
         )
-    encoded = [text.encode("utf-8", "surrogateescape") for text in filters]
-    for text, subject in zip(filters, encoded, strict=True):
-        if not is_valid_subject(subject):
-            raise BadSubject(text, "a filter is a subject; * and > are wildcards for whole tokens")
+    encoded = [check_filter(text) for text in filters]
     for index, one in enumerate(encoded):
         for other in range(index + 1, len(encoded)):
             if overlaps(one, encoded[other]):
@@ -300,7 +313,25 @@ def check_filters(filters: Sequence[str]) -> tuple[str, ...]:
 
 def check_columns(columns: Sequence[str]) -> tuple[str, ...]:
     """Refuse unknown column names."""
+    if isinstance(columns, str):
+        raise TypeError(f"columns={columns!r}: expected a sequence, such as [{columns!r}]")
     unknown = [name for name in columns if name not in COLUMNS]
     if unknown:
         raise ValueError(f"unknown columns {unknown}: expected some of {', '.join(COLUMNS)}")
     return tuple(columns)
+
+
+def check_page(batch: int, max_bytes: int) -> None:
+    """Refuse page sizes that ask for nothing."""
+    if batch < 1 or max_bytes < 1:
+        raise ValueError(f"batch={batch}, max_bytes={max_bytes}: both must be above 0")
+
+
+def check_start(seq: int, start_time: object, limit: int, min_last_seq: int) -> None:
+    """Refuse two places to start at, and numbers that none of them can be."""
+    if seq and start_time is not None:
+        raise ValueError("seq and start_time exclude each other: both say where to start")
+    if seq < 0 or limit < 0 or min_last_seq < 0:
+        raise ValueError(
+            f"seq={seq}, limit={limit}, min_last_seq={min_last_seq}: expected numbers from 0 on"
+        )

@@ -46,12 +46,20 @@ from jetspark.client.jetstream.scan import (
     RangeReader,
     ScanChunk,
     check_columns,
+    check_copies,
+    check_filter,
     check_filters,
+    check_page,
+    check_start,
 )
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.stored_pages import message_pages, noted
 from jetspark.client.pager import Pager
+from jetspark.errors import ApiError, MessageNotFound
+from jetspark.errors.codes import ErrCode
 
+# What servers say, with 10057, of a message behind the last one.
+BEYOND_THE_END: Final = "stream store EOF"
 GET_BATCH_SIZE: Final = 1000  # messages per page of get_batch
 
 
@@ -64,6 +72,7 @@ class Stream(BackupCalls):
         self._name = info.config.name
         self._high_water = high_water
         self._reader = StreamReader(api, self._name)
+        high_water.opened(self._name, info.created)
 
     @property
     def name(self) -> str:
@@ -135,6 +144,10 @@ class Stream(BackupCalls):
         """
         if seq and keep:
             raise ValueError("purge: seq and keep exclude each other")
+        if seq < 0 or keep < 0:
+            raise ValueError(f"purge: seq={seq}, keep={keep}: expected numbers from 0 on")
+        if subject:
+            check_filter(subject)
         answer = await self._api.call(
             f"STREAM.PURGE.{self._name}",
             PurgeRequest(filter=subject, seq=seq, keep=keep),
@@ -152,12 +165,16 @@ class Stream(BackupCalls):
         """
         if seq < 1:
             raise ValueError(f"seq={seq}: sequences start at 1")
-        await self._api.call(
-            f"STREAM.MSG.DELETE.{self._name}",
-            MsgDeleteRequest(seq=seq, no_erase=not erase),
-            MSG_DELETE,
-            timeout=timeout,
-        )
+        request = MsgDeleteRequest(seq=seq, no_erase=not erase)
+        verb = f"STREAM.MSG.DELETE.{self._name}"
+        try:
+            await self._api.call(verb, request, MSG_DELETE, timeout=timeout)
+        except ApiError as error:
+            if error.description != BEYOND_THE_END:
+                raise
+            raise MessageNotFound(
+                404, ErrCode.SEQUENCE_NOT_FOUND, f"sequence {seq} not found"
+            ) from error
 
     async def get_msg(
         self,
@@ -176,12 +193,15 @@ class Stream(BackupCalls):
         ``min_last_seq`` the answer comes from a copy that has reached that sequence; it is waited
         for up to ``timeout``. Raises MessageNotFound, or MinLastSequence when it is not reached.
         """
+        for subject in (last_by_subject, next_by_subject):
+            if subject:
+                check_filter(subject)
         request = make_request(
             seq=seq,
             last_by_subject=last_by_subject,
             next_by_subject=next_by_subject,
             start_time_ns=None if start_time is None else to_nanoseconds(start_time),
-            min_last_seq=max(min_last_seq, self._high_water.wanted(self._name)),
+            min_last_seq=self._high_water.wanted(self._name, min_last_seq),
         )
         message = await self._reader.get(request, self._api.seconds(timeout))
         self._high_water.note(self._name, message.seq)
@@ -207,11 +227,12 @@ class Stream(BackupCalls):
         sequence is there, or MinLastSequence is raised. ``copies`` as in ``scan``; without
         ``min_last_seq`` any copy may answer.
         """
-        if seq and start_time is not None:
-            raise ValueError("seq and start_time exclude each other: both say where to start")
-        check_filters([next_by_subject] if next_by_subject else [])
+        check_start(seq, start_time, limit, min_last_seq)
+        if next_by_subject:
+            check_filter(next_by_subject)
+        check_copies(copies)
         check_page(batch, max_bytes)
-        proof = max(min_last_seq, self._high_water.wanted(self._name))
+        proof = self._high_water.wanted(self._name, min_last_seq)
         reader = RangeReader(
             self._reader,
             subject=next_by_subject,
@@ -249,7 +270,8 @@ class Stream(BackupCalls):
         ``get_batch``.
         """
         chosen = check_last_many(subjects, up_to_seq, up_to_time, batch, max_bytes)
-        proof = max(min_last_seq, self._high_water.wanted(self._name))
+        check_copies(copies)
+        proof = self._high_water.wanted(self._name, min_last_seq)
         reader = LastMany(
             self._reader,
             up_to_seq=up_to_seq,
@@ -285,6 +307,7 @@ class Stream(BackupCalls):
         """
         chosen = check_filters(filters)
         wanted = check_columns(columns)
+        check_copies(copies)
         check_page(batch, max_bytes)
         if first < 1 or (last is not None and last < 0):
             raise ValueError(f"scan({first}, {last}): sequences start at 1")
@@ -372,9 +395,3 @@ class Stream(BackupCalls):
     ) -> Consumer:
         info = await create_consumer(self._api, self._name, config, action, timeout=timeout)
         return Consumer(self._api, info)
-
-
-def check_page(batch: int, max_bytes: int) -> None:
-    """Refuse page sizes that ask for nothing."""
-    if batch < 1 or max_bytes < 1:
-        raise ValueError(f"batch={batch}, max_bytes={max_bytes}: both must be above 0")

@@ -72,10 +72,10 @@ class MultiRead(Run):
         would be missing.
         """
         late = self.at >= 0
-        if not late:
+        if not late and not self.stream.dropped:
             self.begin()
         while True:
-            if self.outlet.gone() or self.stream.dropped:
+            if self.is_lost():
                 return True
             if self.at == len(self.sequences) or self.left <= 0 or self.bytes_left <= 0:
                 self.finish()

@@ -15,6 +15,7 @@ from jetspark.headers.status import (
     END_OF_BATCH,
     EOB_TEXT,
     MESSAGE_NOT_FOUND_TEXT,
+    NO_RESPONDERS,
     NOT_FOUND,
     SERVER_ERROR,
     status_block,
@@ -251,6 +252,14 @@ class Run:
         self.bytes_left -= size
         budget.spend(size)
 
+    def is_lost(self) -> bool:
+        """Whether nobody listens any more, or the stream was deleted, which is then told."""
+        if self.outlet.gone():
+            return True
+        if self.stream.dropped:
+            self.status(NO_RESPONDERS, b"", b"")  # as if it were asked now
+        return self.stream.dropped
+
     def write_counts(self, out: BytesWriter) -> None:
         """Say what is left behind this message, and what was sent before it."""
         out.write(b"Nats-Num-Pending: ")
@@ -298,7 +307,7 @@ class BatchRead(Run):
             self.generation = index.generation
             self.mask = index.mask_for(self.pattern)
         while True:
-            if self.outlet.gone() or self.stream.dropped:
+            if self.is_lost():
                 return True
             if self.seq == 0 or self.left <= 0 or self.bytes_left <= 0 or self.pending == 0:
                 self.finish()

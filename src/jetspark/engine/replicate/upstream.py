@@ -108,6 +108,18 @@ class Feed(Protocol):
 class Upstream(Protocol):
     """A remote server: one connection for all copies of its streams."""
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection now."""
+
+    @property
+    def trouble(self) -> str:
+        """Why there is none; empty while there is one, or nothing needed it."""
+
+    @property
+    def copies(self) -> int:
+        """How many copies read from there."""
+
     def open(
         self, stream: str, filters: Sequence[bytes], reader: str, woken: Callable[[], None]
     ) -> Feed:

@@ -9,6 +9,7 @@ from jetspark.server.monitor.view import Identity
 _LINKS: Final = (
     ("/varz", "General"),
     ("/jsz", "JetStream"),
+    ("/jsz?streams=true&consumers=true", "Streams and Consumers"),
     ("/connz", "Connections"),
     ("/accountz", "Accounts"),
     ("/accstatz", "Account Stats"),
@@ -21,8 +22,9 @@ _LINKS: Final = (
     ("/healthz", "Health Probe"),
     ("/readyz", "Readiness Probe"),
 )
+# The scheme stands at the root, or a browser in dark mode shows light links on a white page.
 _STYLE: Final = (
-    "body{font-family:system-ui,sans-serif;margin:2rem;color-scheme:light dark}"
+    ":root{color-scheme:light dark}body{font-family:system-ui,sans-serif;margin:2rem}"
     "li{margin:.4rem 0}code{opacity:.6;margin-left:.5rem}"
 )
 
@@ -38,6 +40,7 @@ def index(identity: Identity, base: str, mounts: Iterable[str]) -> str:
     about = escape(f"{identity.server_name}, as nats-server {identity.version}")
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width">\n'
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f"<h1>{title}</h1>\n<p>{about}</p>\n<ul>\n{items}\n</ul>\n</body>\n</html>\n"
     )

@@ -17,6 +17,7 @@ from jetspark.server.monitor.accountz import AccountStat, accstatz
 from jetspark.server.monitor.exposition import Exposition, format_labels
 from jetspark.server.monitor.healthz import OK, HealthzOptions, healthz
 from jetspark.server.monitor.metrics_connections import add_connections
+from jetspark.server.monitor.metrics_copies import add_copies
 from jetspark.server.monitor.metrics_jetstream import add_jetstream
 from jetspark.server.monitor.metrics_options import MetricsOptions
 from jetspark.server.monitor.metrics_own import add_own
@@ -31,7 +32,8 @@ from jetspark.units import parse_rfc3339
 # Texts that become a series of value 1 with the text as a label; all others are left out.
 _TEXTS: Final = frozenset({"server_id", "server_name", "version", "domain", "leader", "name"})
 _TIMES: Final = frozenset({"start", "config_load_time"})
-_SKIPPED: Final = frozenset({"leaf", "trusted_operators_claim"})
+# The last has names of its own (`metrics_copies`).
+_SKIPPED: Final = frozenset({"leaf", "trusted_operators_claim", "jetspark_replica"})
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -52,6 +54,7 @@ async def metrics(
     await _add_accounts(out, view, server_id, options)
     await add_jetstream(out, view, options)
     add_own(out, view)
+    add_copies(out, view, options)
     return out
 
 

@@ -10,7 +10,7 @@ from jetspark.server.monitor.jetstream_usage import AccountUsage, account_usage
 from jetspark.server.monitor.jetstream_view import JetStreamAccountView, StreamView
 from jetspark.server.monitor.jsz import limit_shown
 from jetspark.server.monitor.metrics_options import Level, MetricsOptions
-from jetspark.server.monitor.metrics_own import Labels, add_consumer, add_stream
+from jetspark.server.monitor.metrics_own import Labels, add_consumer, add_copy, add_stream
 from jetspark.server.monitor.pacing import paced
 from jetspark.server.monitor.view import MonitorView
 
@@ -143,12 +143,12 @@ async def _add_streams(
             ("is_stream_leader", "true"),
             ("stream_raft_group", ""),
         )
-        _add_stream(out, stream, named, view.now_ns())
         own = (
             ("server_id", view.identity.server_id),
             ("account", account.name),
             ("stream_name", stream.config.name),
         )
+        _add_stream(out, stream, named, own, view.now_ns())
         add_stream(out, stream, own, durability, view.now_ns())
         if options.level >= Level.CONSUMERS:
             async for info in paced(stream.consumers(view.now_ns())):
@@ -156,7 +156,9 @@ async def _add_streams(
                 add_consumer(out, info, own)
 
 
-def _add_stream(out: Exposition, stream: StreamView, labels: Labels, now_ns: int) -> None:
+def _add_stream(
+    out: Exposition, stream: StreamView, labels: Labels, own: Labels, now_ns: int
+) -> None:
     state, config = stream.state(), stream.config
     values = {
         "total_messages": state.messages,
@@ -171,9 +173,11 @@ def _add_stream(out: Exposition, stream: StreamView, labels: Labels, now_ns: int
     _add(out, "jetstream_stream", _STREAM, values, format_labels(labels))
     for source in stream.sources(now_ns):
         _add_source(out, "source", source, labels)
+        add_copy(out, "source", source, own)
     mirror = stream.mirror(now_ns)
     if mirror is not None:
         _add_source(out, "mirror", mirror, labels)
+        add_copy(out, "mirror", mirror, own)
 
 
 def _add_source(out: Exposition, kind: str, info: StreamSourceInfo, labels: Labels) -> None:

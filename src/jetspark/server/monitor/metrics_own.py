@@ -9,6 +9,7 @@ from typing import Final
 
 from jetspark.api.consumer import ConsumerInfo
 from jetspark.api.enums import PersistMode
+from jetspark.api.stream import StreamSourceInfo
 from jetspark.server.monitor.exposition import COUNTER, Exposition, format_labels
 from jetspark.server.monitor.jetstream_view import StreamView
 from jetspark.server.monitor.store_view import CommitStats
@@ -117,6 +118,15 @@ def add_consumer(out: Exposition, info: ConsumerInfo, pairs: Labels) -> None:
         ("paused", "1 while it is paused", info.paused),
     ):
         out.family(f"jetspark_consumer_{name}", meaning).add(labels, value)
+
+
+def add_copy(out: Exposition, kind: str, info: StreamSourceInfo, pairs: Labels) -> None:
+    """Add whether a mirror or a source goes on: its lag does not say."""
+    api = info.external.api if info.external else ""
+    labels = format_labels((*pairs, (f"{kind}_name", info.name), (f"{kind}_api", api)))
+    out.family(
+        f"jetspark_stream_{kind}_stuck", "1 while it does not go on: STREAM.INFO says why"
+    ).add(labels, info.error is not None)
 
 
 def add_stream(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from jetspark.api.base import ApiStruct, Timestamp, shown
+from jetspark.server.monitor.copies_view import RemoteState, ReplicaState
 from jetspark.server.monitor.jetstream_models import (
     JetStreamConfig,
     JetStreamLimits,
@@ -60,6 +61,32 @@ class PerKind(ApiStruct, frozen=True, kw_only=True):
     leafs: int = shown(0)
 
 
+class RemoteVarz(ApiStruct, frozen=True, kw_only=True):
+    """A server that streams can be copied from."""
+
+    name: str
+    connected: bool = shown(False)
+    copies: int = shown(0)
+    error: str = ""
+
+
+class ReplicaVarz(ApiStruct, frozen=True, kw_only=True):
+    """A read replica in short: its streams one by one are in ``/jsz`` and ``/metrics``."""
+
+    leader: str
+    leader_id: str = ""
+    leader_name: str = ""
+    connected: bool = shown(False)
+    last_contact: Timestamp | None = None
+    read_only: bool = shown(False)
+    reads_answered: int = shown(0)
+    reads_passed: int = shown(0)
+    streams: int = shown(0)
+    streams_whole: int = shown(0)
+    streams_stuck: int = shown(0)
+    lag: int = shown(0)
+
+
 class JetsparkVarz(ApiStruct, frozen=True, kw_only=True):
     """What only we have (decisions.md, our additions to answers)."""
 
@@ -67,6 +94,8 @@ class JetsparkVarz(ApiStruct, frozen=True, kw_only=True):
     compiled: bool
     python: str
     durability: str = ""
+    remotes: tuple[RemoteVarz, ...] = ()
+    replica: ReplicaVarz | None = None
 
 
 class Varz(ApiStruct, frozen=True, kw_only=True):
@@ -183,8 +212,35 @@ async def varz(view: MonitorView, requests: Mapping[str, int], usage: ProcessUsa
             compiled=identity.compiled,
             python=platform.python_version(),
             durability="" if jetstream is None else jetstream.echo.durability,
+            remotes=tuple(_remote(state) for state in view.remotes()),
+            replica=_replica(view.replica()),
         ),
         **_echoed(echo),
+    )
+
+
+def _remote(state: RemoteState) -> RemoteVarz:
+    return RemoteVarz(
+        name=state.name, connected=state.connected, copies=state.copies, error=state.error
+    )
+
+
+def _replica(state: ReplicaState | None) -> ReplicaVarz | None:
+    if state is None:
+        return None
+    return ReplicaVarz(
+        leader=state.leader,
+        leader_id=state.leader_id,
+        leader_name=state.leader_name,
+        connected=state.connected,
+        last_contact=Timestamp(state.heard_ns) if state.heard_ns else None,
+        read_only=state.read_only,
+        reads_answered=state.reads_answered,
+        reads_passed=state.reads_passed,
+        streams=len(state.streams),
+        streams_whole=sum(stream.whole for stream in state.streams),
+        streams_stuck=sum(bool(stream.error) for stream in state.streams),
+        lag=sum(stream.lag for stream in state.streams),
     )
 
 

@@ -6,13 +6,14 @@ server's totals are sums over accounts, made when somebody asks. All other numbe
 connection, per chunk or per group of the committer, never per message.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
 
 from jetspark.server.monitor.account_view import AccountView
 from jetspark.server.monitor.connection_view import ClosedView, ConnectionView
+from jetspark.server.monitor.copies_view import RemoteState, ReplicaState
 from jetspark.server.monitor.jetstream_view import JetStreamView
 from jetspark.server.monitor.settings_echo import ServerEcho
 
@@ -86,6 +87,14 @@ class MonitorView(Protocol):
 
     def closed(self) -> Iterable[ClosedView]:
         """The connections that were closed last, oldest first (`closed.ClosedConnections`)."""
+        ...
+
+    def remotes(self) -> Sequence[RemoteState]:
+        """The servers that streams can be copied from, by name."""
+        ...
+
+    def replica(self) -> ReplicaState | None:
+        """Of what it is a read replica; None if it is none."""
         ...
 
     def jetstream(self) -> JetStreamView | None:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import AnalysisException, PySparkException
 
-from jetspark.spark.pipelines.errors import is_refusal, one_line
+from jetspark.spark.pipelines.errors import is_refusal, mistakes_named, one_line
+from jetspark.spark.pipelines.file_tables import full_name
 from jetspark.spark.pipelines.graph import FlowPlan, Graph, Kind, Target, read_graph
 from jetspark.spark.pipelines.progress import (
     Event,
@@ -28,7 +29,7 @@ from jetspark.spark.pipelines.progress import (
     progress_of,
 )
 from jetspark.spark.pipelines.project import PipelineRefused, Project
-from jetspark.spark.pipelines.tables import ensure_table, refresh
+from jetspark.spark.pipelines.tables import ensure_table, refresh, use_database
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,24 +80,27 @@ class ContinuousRun:
         self._report = report
         self._flows: list[_Running] = []
         self._views: list[tuple[Target, FlowPlan]] = []
+        """Materialized views, and the temporary ones that they may read."""
         self._refresher = _Refresher(spark)
         self._refresh_at = 0.0
-        self._given_up = False
+        self._given_up = ""
 
     @property
-    def given_up(self) -> bool:
-        """Whether a flow failed too often: the run should end."""
+    def given_up(self) -> str:
+        """Which flow failed too often, and why, if one did: the run should end."""
         return self._given_up
 
     def start(self) -> None:
         """Read the project, make its tables, start every flow; raises what is wrong with it."""
-        graph = read_graph(self._spark, self._project)
-        _make_targets(self._spark, self._project, graph)
+        use_database(self._spark, self._project)
+        with mistakes_named(self._project.root):
+            graph = read_graph(self._spark, self._project)
+            _make_targets(self._spark, self._project, graph)
         for flow in graph.flows:
             target = graph.targets[flow.target]
-            if target.kind is Kind.VIEW:
+            if target.kind in {Kind.VIEW, Kind.TEMPORARY}:
                 self._views.append((target, flow))
-            elif target.kind is not Kind.TEMPORARY:
+            else:
                 self._flows.append(_Running(flow, target))
         if not self._flows:
             raise PipelineRefused("no flow writes to a streaming table or a sink: nothing to do")
@@ -132,6 +136,10 @@ class ContinuousRun:
                 query.stop()
             except PySparkException as error:
                 self._report(FlowFailed(flow=running.plan.name, error=one_line(error)))
+        # A view whose computation is cut off is empty until the next run.
+        self._refresher.wait(max(0.0, deadline - time.monotonic()))
+        for event in self._refresher.news():
+            self._report(event)
         self._report(RunStopped(flows=len(self._flows)))
 
     def _start(self, running: _Running) -> None:
@@ -151,7 +159,7 @@ class ContinuousRun:
             if target.kind is Kind.SINK:
                 query = writer.format(target.format).options(**target.options).start()
             else:
-                query = writer.toTable(target.name)
+                query = writer.format(target.format).toTable(target.name)
         finally:
             for name, setting in before.items():
                 if setting is None:
@@ -180,15 +188,19 @@ class ContinuousRun:
 
     def _restart(self, running: _Running) -> None:
         try:
-            self._start(running)
-        except PySparkException as error:
+            with mistakes_named(self._project.root):
+                self._start(running)
+        except (PySparkException, PipelineRefused) as error:
             self._failed(running, one_line(error), hopeless=False)
 
     def _failed(self, running: _Running, error: str, *, hopeless: bool) -> None:
         """Start it again later; not when it was refused before it ever got anywhere."""
         running.failures += 1
         if hopeless or running.failures > self._options.restarts:
-            self._given_up = True
+            how = f"after {running.failures} failures without a row in between"
+            if hopeless:
+                how = "before it read a row"
+            self._given_up = f"flow {running.plan.name!r} was given up {how}: {error}"
             self._report(FlowFailed(flow=running.plan.name, error=error))
             return
         wait = min(RESTART_FIRST_S * 2 ** (running.failures - 1), RESTART_LONGEST_S)
@@ -211,9 +223,14 @@ class _Refresher:
 
     def start(self, views: list[tuple[Target, FlowPlan]]) -> None:
         """Compute ``views``, one after the other."""
-        # A daemon: a run that ends does not wait for a view, which the next one computes.
+        # A daemon: a run that ends does not wait for ever.
         self._thread = threading.Thread(target=self._refresh, args=(list(views),), daemon=True)
         self._thread.start()
+
+    def wait(self, patience_s: float) -> None:
+        """Wait until nothing is computed, for so long at most."""
+        if self._thread is not None:
+            self._thread.join(patience_s)
 
     def news(self) -> Iterator[Event]:
         """Yield what happened since the last call."""
@@ -224,7 +241,13 @@ class _Refresher:
         for target, plan in views:
             begun = time.monotonic()
             try:
-                refresh(self._spark, target, plan.query())
+                rows = plan.query()
+                if target.kind is Kind.TEMPORARY:
+                    # It remembers the files of what it reads, which are others after a refresh.
+                    if not rows.isStreaming:
+                        rows.createOrReplaceTempView(target.name)
+                    continue
+                refresh(self._spark, target, rows)
             except Exception as error:  # noqa: BLE001 - told, and tried again; also when stopped
                 self._news.put(ViewFailed(view=target.name, error=one_line(error)))
                 continue
@@ -237,9 +260,7 @@ def checkpoint_of(project: Project, target: Target, flow: str) -> str:
     if target.kind is Kind.SINK:
         place = place / target.name / flow
     else:
-        parts = target.name.split(".")
-        whole = [project.catalog, project.database][: 3 - len(parts)] + parts
-        place = place.joinpath(*whole, flow.rpartition(".")[2])
+        place = place.joinpath(*full_name(project, target.name), flow.rpartition(".")[2])
     return (place / str(newest_checkpoint(place))).as_uri()
 
 

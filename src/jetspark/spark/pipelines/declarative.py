@@ -8,13 +8,20 @@ import io
 import os
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+from jetspark.spark.pipelines.errors import mistakes_named
+from jetspark.spark.pipelines.file_tables import FileTables, short_name
 from jetspark.spark.pipelines.project import Project, check_packages
 from jetspark.spark.pipelines.settings import prepare_workers
 from jetspark.spark.session import session
+
+if TYPE_CHECKING:
+    from pyspark.pipelines.flow import Flow
+    from pyspark.pipelines.output import Output
 
 _STAMPED: Final = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: (.*)$")
 
@@ -25,31 +32,102 @@ def run_declarative(
     *,
     master: str,
     say: Callable[[str], None],
+    started: Callable[[], None] = lambda: None,
     dry: bool = False,
     full_refresh: Sequence[str] = (),
     full_refresh_all: bool = False,
     refresh: Sequence[str] = (),
 ) -> None:
-    """Run the project once; ``say`` gets a line for each thing the runner tells."""
+    """Run the project once; ``say`` gets a line for each thing the runner tells.
+
+    ``started`` is called when Spark is up: it takes SIGINT for itself at its start.
+    """
     check_packages()
     prepare_workers(os.environ)
     from pyspark.pipelines import cli
 
-    _start_session(project, settings, master)
-    with redirect_stdout(_Lines(say)):
+    emptied = {short_name(project, name) for name in full_refresh}
+    chosen = {short_name(project, name) for name in refresh} | emptied
+
+    def goes_on(table: str) -> bool:
+        left_out = bool(chosen) and table not in chosen
+        return not full_refresh_all and table not in emptied and not left_out
+
+    tables = FileTables(project, goes_on)
+    with _same_environment(), redirect_stdout(_Lines(say)), _watched(cli, tables, settings):
+        _start_session(project, settings, master)
+        started()
         # It stops the session, too, whatever happens.
-        cli.run(
-            spec_path=project.spec,
-            full_refresh=list(full_refresh),
-            full_refresh_all=full_refresh_all,
-            refresh=list(refresh),
-            dry=dry,
-        )
+        with mistakes_named(project.root):
+            cli.run(
+                spec_path=project.spec,
+                full_refresh=list(full_refresh),
+                full_refresh_all=full_refresh_all,
+                refresh=list(refresh),
+                dry=dry,
+            )
+
+
+@contextmanager
+def _same_environment() -> Iterator[None]:
+    """Put back what makes pyspark a client of Connect: a session after this may be another."""
+    names = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+    before = {name: os.environ.get(name) for name in names}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _watched(cli: Any, tables: FileTables, settings: Mapping[str, str]) -> Iterator[None]:
+    """Let ``tables`` see what the runner registers, and settings of ours win over the spec's."""
+    from pyspark.pipelines.spark_connect_graph_element_registry import (
+        SparkConnectGraphElementRegistry,
+    )
+
+    class Registry(SparkConnectGraphElementRegistry):
+        def register_output(self, output: "Output") -> None:
+            from pyspark.pipelines.output import StreamingTable
+
+            if isinstance(output, StreamingTable):
+                tables.add_table(output.name, output.format)
+            super().register_output(output)
+
+        def register_flow(self, flow: "Flow") -> None:
+            tables.add_flow(flow.name, flow.target)
+            super().register_flow(flow)
+
+        def register_sql(self, sql_text: str, file_path: Path) -> None:
+            tables.add_sql(sql_text)
+            super().register_sql(sql_text, file_path)
+
+    def load(path: Path) -> Any:
+        spec = load_before(path)
+        chosen = {name: settings.get(name, value) for name, value in spec.configuration.items()}
+        # Not dataclasses.replace: a spec changes its patterns when it is made, and only once.
+        object.__setattr__(spec, "configuration", chosen)
+        return spec
+
+    # The runner has no arguments for either.
+    load_before = cli.load_pipeline_spec
+    cli.SparkConnectGraphElementRegistry, cli.load_pipeline_spec = Registry, load
+    try:
+        yield
+    finally:
+        cli.SparkConnectGraphElementRegistry = SparkConnectGraphElementRegistry
+        cli.load_pipeline_spec = load_before
 
 
 def _start_session(project: Project, settings: Mapping[str, str], master: str) -> None:
     """Start the Connect session that the runner will find."""
     from pyspark.sql.connect.session import SparkSession
+
+    from jetspark.spark.pipelines.tables import use_database
 
     if master.startswith("sc://"):
         SparkSession.builder.remote(master).config(map=dict(settings)).getOrCreate()
@@ -68,6 +146,7 @@ def _start_session(project: Project, settings: Mapping[str, str], master: str) -
     }
     config = {**local, **settings}
     classic = session(project.name, master=master, config=config, log_level=None)
+    use_database(classic, project)
     jvm = classic._jvm  # noqa: SLF001
     assert jvm is not None
     # The object of Scala's that py4j finds under this name only.

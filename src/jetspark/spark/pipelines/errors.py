@@ -1,21 +1,63 @@
-"""Errors of Spark in one line: what happened, without the two stacks it comes with."""
+"""Errors in one line: what happened and where, without the stacks they come with."""
 
 import re
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
+
+from jetspark.errors import Error
+from jetspark.spark.pipelines.project import PipelineRefused
 
 LINE_MAX: Final = 600
 
 # The last line of a Python stack: the class, by its full name, and the text.
 _RAISED: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)+([A-Z]\w*): (.+)$", re.MULTILINE)
+# What a function of the project raised in a worker comes with the stack.
+_WORKER: Final = "An exception was thrown from the Python worker:"
+_FRAME: Final = re.compile(r'^ +File "([^"]+)", line (\d+).*\n(?: {4,}.*\n)*', re.MULTILINE)
 # Ends of Spark's own messages that say nothing about the mistake.
 _TAIL: Final = re.compile(
     r"( SQLSTATE: \w+)|(\s*\n=== Streaming Query ===.*)|(;?\s*\n\s*['~+!]\w.*)"
-    r"|(\s*JVM stacktrace:.*)|(\s*Trace:\s*py4j.*)",
+    r"|(\s*JVM stacktrace:.*)|(\s*Trace:\s*py4j.*)|(\n\tat .*)",
     re.DOTALL,
 )
+# Beginnings that say nothing either.
 _QUERY: Final = re.compile(
-    r"^\[STREAM_FAILED\] Query \[id = [^\]]*\] terminated with exception: ", re.DOTALL
+    r"^\[STREAM_FAILED\] Query \[id = [^\]]*\] terminated with exception: "
+    r"|^An error occurred while calling \S+\.\s*\n: (?:\w+\.)+\w+: ",
+    re.DOTALL,
 )
+
+
+@contextmanager
+def mistakes_named(root: Path) -> Iterator[None]:
+    """Turn what a file below ``root`` raised into a line with its place.
+
+    What Spark or we refuse has a line already; what was raised elsewhere is a mistake of ours.
+    """
+    try:
+        yield
+    except Error:
+        raise
+    except Exception as error:
+        place = _place_below(root, error)
+        if place is None or type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}:
+            raise
+        raise PipelineRefused(f"{place}: {type(error).__name__}: {error}") from error
+
+
+def _place_below(root: Path, error: Exception) -> str | None:
+    places = [
+        (frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    if isinstance(error, SyntaxError) and error.filename:
+        places.append((error.filename, error.lineno))
+    for name, line in reversed(places):
+        if Path(name).is_relative_to(root):
+            return f"{Path(name).relative_to(root)}:{line}"
+    return None
 
 
 def is_refusal(error: BaseException | None) -> bool:
@@ -31,7 +73,17 @@ def one_line(error: BaseException) -> str:
     if raised:
         text = raised[-1][2]
     else:
-        text = _TAIL.sub("", _QUERY.sub("", text))
+        text = _without_stack(_TAIL.sub("", _QUERY.sub("", text)))
         text = text or type(error).__name__
     line = " ".join(text.split())
     return line if len(line) <= LINE_MAX else f"{line[:LINE_MAX]}..."
+
+
+def _without_stack(text: str) -> str:
+    """Return what a worker raised, with the place; any other text as it is."""
+    _, found, stack = text.partition(_WORKER)
+    frames = list(_FRAME.finditer(stack))
+    if not found or not frames:
+        return text
+    last = frames[-1]
+    return f"{Path(last[1]).name}:{last[2]}: {stack[last.end() :]}"

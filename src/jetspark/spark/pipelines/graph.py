@@ -23,13 +23,11 @@ from pyspark.pipelines.graph_element_registry import (
 from pyspark.pipelines.output import MaterializedView, Output, Sink, StreamingTable, Table
 from pyspark.sql.types import StructType
 
+from jetspark.spark.pipelines.file_tables import DEFAULT_FORMAT, FileTables
 from jetspark.spark.pipelines.project import PipelineRefused, Project
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-# Spark's table format where a table names none.
-DEFAULT_FORMAT = "parquet"
 
 
 class Kind(Enum):
@@ -52,6 +50,7 @@ class Target:
     properties: dict[str, str] = field(default_factory=dict)
     partition_by: tuple[str, ...] = ()
     schema: StructType | str | None = None
+    comment: str = ""
 
 
 @dataclass
@@ -77,8 +76,8 @@ class Graph:
             raise PipelineRefused(f"{target.name!r} is defined twice")
         self.targets[target.name] = target
 
-    def check(self) -> None:
-        """Every flow has a target and every target a flow."""
+    def check(self, files: FileTables) -> None:
+        """Every flow has a target and every target a flow; none loses rows."""
         names = [flow.name for flow in self.flows]
         for flow in self.flows:
             if flow.target not in self.targets:
@@ -89,6 +88,11 @@ class Graph:
                 raise PipelineRefused(f"flow {flow.name!r} is defined twice")
         for name in self.targets.keys() - {flow.target for flow in self.flows}:
             raise PipelineRefused(f"nothing writes to {name!r}: give it a flow, or remove it")
+        for target in self.targets.values():
+            if target.kind is Kind.TABLE:
+                files.add_table(target.name, target.format)
+        for flow in self.flows:
+            files.add_flow(flow.name, flow.target)
 
 
 def read_graph(spark: "SparkSession", project: Project) -> Graph:
@@ -102,7 +106,7 @@ def read_graph(spark: "SparkSession", project: Project) -> Graph:
                 registry.register_sql(path.read_text(encoding="utf-8"), place)
             else:
                 _run_file(spark, path)
-    graph.check()
+    graph.check(FileTables(project))
     return graph
 
 
@@ -155,6 +159,7 @@ class _Registry(GraphElementRegistry):
                     properties=dict(output.table_properties),
                     partition_by=tuple(output.partition_cols or ()),
                     schema=output.schema,
+                    comment=output.comment or "",
                 )
             )
         else:
@@ -241,12 +246,23 @@ def _sql_table(plan: Any, name: str, *, materialized: bool) -> Target:
             for at in range(columns.size())
         )
     partitioning = plan.partitioning()
+    parts = [partitioning.apply(at) for at in range(partitioning.size())]
+    for part in parts:
+        if part.name() != "identity":
+            raise PipelineRefused(
+                f"table {name!r} is divided by {part.toString()}, which continuous runs cannot "
+                "do: by columns only"
+            )
+    properties = spec.properties().toSeq()
+    pairs = [properties.apply(at) for at in range(properties.size())]
     return Target(
         name,
         Kind.VIEW if materialized else Kind.TABLE,
         spec.provider().get() if spec.provider().isDefined() else DEFAULT_FORMAT,
-        partition_by=tuple(partitioning.apply(at).describe() for at in range(partitioning.size())),
+        properties={str(pair.productElement(0)): str(pair.productElement(1)) for pair in pairs},
+        partition_by=tuple(part.describe() for part in parts),
         schema=schema,
+        comment=spec.comment().get() if spec.comment().isDefined() else "",
     )
 
 

@@ -41,7 +41,13 @@ _PACKAGES: Final = (
 )
 
 # Settings that may be texts such as 2m; numbers are nanoseconds, as on the wire.
-_DURATIONS: Final = ("max_age", "duplicate_window", "subject_delete_marker_ttl", "ttl")
+DURATIONS: Final = (
+    "max_age",
+    "duplicate_window",
+    "subject_delete_marker_ttl",
+    "ttl",
+    "limit_marker_ttl",
+)
 
 
 class PipelineRefused(Error):
@@ -55,6 +61,8 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
     buckets: tuple[KeyValueConfig, ...] = ()
     ledger: str = ""
     """The bucket of the exactly-once ledger (docs/spark.md); it is one of ``buckets``."""
+    asked: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Of each ``stream NAME`` and ``bucket NAME``: the settings that stand in the file."""
 
 
 class Project(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,6 +160,11 @@ def load_resources(path: Path) -> Resources:
         streams=tuple(_named(path, content, "streams", "name", StreamConfig)),
         buckets=tuple(_named(path, content, "buckets", "bucket", KeyValueConfig)),
         ledger=_text(path, content, "ledger", ""),
+        asked={
+            f"{field.removesuffix('s')} {name}": tuple(settings or ())
+            for field in ("streams", "buckets")
+            for name, settings in (content.get(field) or {}).items()
+        },
     )
     if resources.ledger and resources.ledger not in {one.bucket for one in resources.buckets}:
         raise _wrong(path, f"'ledger' names {resources.ledger!r}, which is none of the buckets")
@@ -164,15 +177,38 @@ def _mapping(path: Path) -> dict[str, Any]:
     except ImportError:
         raise PipelineRefused(missing_extra("PyYAML")) from None
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = _read_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise _wrong(path, str(error)) from error
     except yaml.YAMLError as error:
         text = " ".join(str(error).split())
+        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+            mark = error.problem_mark
+            text = f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
         raise _wrong(path, f"is no YAML: {text}") from None
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise _wrong(path, "holds no names with values")
     return content
+
+
+def _read_yaml(text: str) -> Any:
+    """Read YAML, in which a name that stands twice is a mistake: PyYAML takes the last one."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            seen: set[Any] = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                    if key.value in seen:
+                        raise yaml.constructor.ConstructorError(
+                            None, None, f"{key.value!r} stands there twice", key.start_mark
+                        )
+                    seen.add(key.value)
+            found: dict[Any, Any] = super().construct_mapping(node, deep=deep)
+            return found
+
+    return yaml.load(text, Loader)  # noqa: S506 - a safe loader
 
 
 def check_packages() -> None:
@@ -239,23 +275,41 @@ def _named(
     entries = content.get(field) or {}
     if not isinstance(entries, dict):
         raise _wrong(path, f"{field!r} holds no names with values")
-    known = {one.encode_name for one in msgspec.structs.fields(kind)}
+    model = msgspec.inspect.type_info(kind)
     for name, settings in entries.items():
         settings = settings or {}  # noqa: PLW2901
         if not isinstance(settings, dict):
             raise _wrong(path, f"{field}: {name}: holds no names with values")
-        for setting in settings:
-            if setting not in known or setting == key:
-                raise _wrong(path, f"{field}: {name}: there is no setting {setting!r}")
+        unknown = key if key in settings else _unknown(settings, model)
+        if unknown is not None:
+            raise _wrong(path, f"{field}: {name}: there is no setting {unknown!r}")
         try:
             durations = {
                 setting: parse_duration(value)
                 for setting, value in settings.items()
-                if setting in _DURATIONS and isinstance(value, str)
+                if setting in DURATIONS and isinstance(value, str)
             }
             yield msgspec.convert({**settings, **durations, key: name}, kind)
         except (msgspec.ValidationError, ValueError) as error:
             raise _wrong(path, f"{field}: {name}: {error}") from None
+
+
+def _unknown(value: object, model: msgspec.inspect.Type) -> str | None:
+    """Return the first name at any depth that ``model`` does not have."""
+    match model:
+        case msgspec.inspect.UnionType():
+            found = (_unknown(value, one) for one in model.types)
+        case msgspec.inspect.StructType() if isinstance(value, dict):
+            fields = {field.encode_name: field.type for field in model.fields}
+            found = (
+                _unknown(one, fields[name]) if name in fields else str(name)
+                for name, one in value.items()
+            )
+        case msgspec.inspect.VarTupleType() if isinstance(value, list):
+            found = (_unknown(one, model.item_type) for one in value)
+        case _:
+            return None
+    return next((name for name in found if name is not None), None)
 
 
 def _wrong(path: Path, text: str) -> PipelineRefused:

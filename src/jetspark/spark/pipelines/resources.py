@@ -1,28 +1,111 @@
 """The streams and buckets of a project: made where they are missing, filled with samples."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
 
 from jetspark import sync
-from jetspark.errors import BucketNotFound, StreamNotFound
-from jetspark.spark.pipelines.project import SAMPLES_FOLDER, PipelineRefused, Project
+from jetspark.client.jetstream.kv.config import (
+    TTL_LEVEL,
+    from_stream_config,
+    stream_name,
+    to_stream_config,
+)
+from jetspark.errors import ApiError, BadName, BucketNotFound, StreamNotFound
+from jetspark.spark.pipelines.project import (
+    DURATIONS,
+    RESOURCES_NAME,
+    SAMPLES_FOLDER,
+    PipelineRefused,
+    Project,
+)
+from jetspark.units import format_duration
 
 
 def ensure_resources(jetstream: sync.JetStream, project: Project) -> list[str]:
-    """Make the streams and buckets that are missing; return their names."""
-    made: list[str] = []
+    """Make the streams and buckets that are missing; return what was done, and what differs.
+
+    What is there is left as it is: its owner may have had reasons, and other users. That it is
+    not what the project asks for is said, though.
+    """
+    return [*_ensure_streams(jetstream, project), *_ensure_buckets(jetstream, project)]
+
+
+def _ensure_streams(jetstream: sync.JetStream, project: Project) -> Iterator[str]:
     for config in project.resources.streams:
-        try:
-            jetstream.stream(config.name)
-        except StreamNotFound:
-            jetstream.create_stream(config)
-            made.append(f"stream {config.name}")
-    for bucket in project.resources.buckets:
-        try:
-            jetstream.key_value(bucket.bucket)
-        except BucketNotFound:
-            jetstream.create_key_value(bucket)
-            made.append(f"bucket {bucket.bucket}")
-    return made
+        what = f"stream {config.name}"
+        with _named(what):
+            try:
+                there = jetstream.stream(config.name).cached_info.config
+            except StreamNotFound:
+                jetstream.create_stream(config)
+                yield f"Made {what}."
+            else:
+                yield from _differences(what, config, there, project.resources.asked[what])
+
+
+def _ensure_buckets(jetstream: sync.JetStream, project: Project) -> Iterator[str]:
+    for config in project.resources.buckets:
+        what = f"bucket {config.bucket}"
+        with _named(what):
+            # There and back: what it is asked with is then written as the answer is.
+            wanted = from_stream_config(to_stream_config(config, TTL_LEVEL))
+            try:
+                jetstream.key_value(config.bucket)
+            except BucketNotFound:
+                jetstream.create_key_value(config)
+                yield f"Made {what}."
+                continue
+            there = jetstream.stream(stream_name(config.bucket)).cached_info.config
+            yield from _differences(
+                what, wanted, from_stream_config(there), project.resources.asked[what]
+            )
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Say of a mistake which stream or bucket it is about; the server does not."""
+    try:
+        yield
+    except (ApiError, BadName, ValueError) as error:
+        raise PipelineRefused(f"{RESOURCES_NAME}: {what} cannot be made: {error}") from error
+
+
+def _differences(
+    what: str, wanted: msgspec.Struct, there: msgspec.Struct, asked: tuple[str, ...]
+) -> Iterator[str]:
+    """Yield a line when ``there`` is not what was asked for."""
+    found = [
+        f"{name} is {_shown(name, is_now)} and not {_shown(name, wish)}"
+        for name in asked
+        if (wish := _plain(name, wanted)) != (is_now := _plain(name, there))
+    ]
+    if found:
+        yield (
+            f"The {what} is there and not as {RESOURCES_NAME} has it: {'; '.join(found)}. "
+            "It is left as it is."
+        )
+
+
+def _plain(name: str, config: msgspec.Struct) -> Any:
+    """Return a setting without what the server adds to it, or writes in another way."""
+    value = msgspec.to_builtins(getattr(config, name))
+    if name == "metadata":
+        return {key: text for key, text in value.items() if not key.startswith("_")}
+    if name == "subjects":
+        return sorted(value)
+    if name.startswith("max_") and name not in DURATIONS and value <= 0:
+        return -1
+    return value
+
+
+def _shown(name: str, value: Any) -> str:
+    if name in DURATIONS:
+        return format_duration(value)
+    return json.dumps(value)
 
 
 def publish_samples(jetstream: sync.JetStream, project: Project) -> int:

@@ -11,11 +11,22 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.sql.types import StructType
 
+from jetspark.spark.pipelines.file_tables import place_of
 from jetspark.spark.pipelines.graph import Kind, Target
 from jetspark.spark.pipelines.project import PipelineRefused, Project
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+def use_database(spark: "SparkSession", project: Project) -> None:
+    """Make the database of the spec where Spark's own catalog lacks it, and use it."""
+    if project.catalog != "spark_catalog":
+        spark.catalog.setCurrentCatalog(project.catalog)
+    elif project.database != "default":
+        # Nobody else could: the catalog of a project is its own.
+        spark.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(project.database)}")
+    spark.catalog.setCurrentDatabase(project.database)
 
 
 def ensure_table(
@@ -47,7 +58,7 @@ def refresh(spark: "SparkSession", target: Target, rows: "DataFrame") -> None:
 
 
 def _make(spark: "SparkSession", project: Project, target: Target, schema: StructType) -> None:
-    place = project.warehouse / target.name
+    place = place_of(project, target.name)
     writer = f"CREATE TABLE {quoted(target.name)} ({ddl(schema)}) USING {target.format}"
     if target.partition_by:
         columns = ", ".join(f"`{column}`" for column in target.partition_by)
@@ -57,12 +68,20 @@ def _make(spark: "SparkSession", project: Project, target: Target, schema: Struc
             shutil.rmtree(place)
         else:
             writer += f" LOCATION '{place.as_uri()}'"
+    if target.comment:
+        writer += f" COMMENT {_text(target.comment)}"
     if target.properties:
-        pairs = ", ".join(f"'{key}' = '{value}'" for key, value in target.properties.items())
+        pairs = ", ".join(
+            f"{_text(key)} = {_text(value)}" for key, value in target.properties.items()
+        )
         writer += f" TBLPROPERTIES ({pairs})"
     spark.sql(writer)
     there = spark.table(target.name).schema
     assert _columns(there) == _columns(schema), "a new table has the columns it was given"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _drop(spark: "SparkSession", target: Target) -> None:

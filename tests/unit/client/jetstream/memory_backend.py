@@ -1,11 +1,10 @@
 """A bucket in a dictionary: another backend for ``KeyValue`` (ADR-8, "Storage Backends")."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 import msgspec
 
-from jetspark.api.stream import StreamConfig, StreamInfo, StreamState
 from jetspark.client import BucketStatus, KeyValueConfig, Operation, Stored, WatchPlan
 from jetspark.client.jetstream.kv.backend import TimeToLive
 from jetspark.errors import WrongLastSequence
@@ -28,10 +27,6 @@ class MemoryBackend:
     @property
     def bucket(self) -> str:
         return "memory"
-
-    @property
-    def transactions(self) -> bool:
-        return True
 
     def seconds(self, timeout: float | None) -> float:
         return 5.0 if timeout is None else timeout
@@ -114,8 +109,7 @@ class MemoryBackend:
             self.entries.append(
                 Stored(key, data, revision, revision * 10**9, operation, "", len(data))
             )
-        async with self._changed:
-            self._changed.notify_all()
+        await self.wake()
         return list(range(first, len(self.entries) + 1))
 
     def watch(self, plan: WatchPlan) -> "MemoryWatch":
@@ -127,22 +121,25 @@ class MemoryBackend:
 
     async def status(self, *, timeout: float | None) -> BucketStatus:
         del timeout
-        config = StreamConfig(name="none")
         return BucketStatus(
             bucket="memory",
             values=sum(1 for each in self.entries if each.key),
             bytes=0,
             config=KeyValueConfig(bucket="memory", history=64),
-            stream_info=StreamInfo(config=config, state=StreamState()),
+            backing_store="a dictionary",
         )
 
     async def destroy(self, *, timeout: float | None) -> None:
         del timeout
         self.entries.clear()
 
-    async def wait(self, count: int) -> None:
+    async def wait(self, ready: Callable[[], bool]) -> None:
         async with self._changed:
-            await self._changed.wait_for(lambda: len(self.entries) > count)
+            await self._changed.wait_for(ready)
+
+    async def wake(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
 
     def _blank(self, key: str, below: int = 0) -> None:
         """Forget the entries of a key; revisions stay what they are."""
@@ -172,10 +169,18 @@ class MemoryWatch:
 
     async def next_chunk(self, count: int) -> list[Stored]:
         del count
-        if self.initial_done:
-            await self._backend.wait(self._at)
-        entries = self._backend.entries
-        found = [each for each in entries[self._at :] if fits(each.key, self._plan.filters)]
+        waiting = self.initial_done
+        found: list[Stored] = []
+        while not found:
+            if waiting:
+                await self._backend.wait(self._is_news)
+                if self._stopped:
+                    return []
+            entries = self._backend.entries
+            found = [each for each in entries[self._at :] if fits(each.key, self._plan.filters)]
+            if not waiting:
+                break
+            self._at = len(entries)
         if not self.initial_done and self._plan.start == "last":
             found = list({each.key: each for each in found}.values())
         self._at, self.initial_done = len(entries), True
@@ -185,6 +190,10 @@ class MemoryWatch:
 
     async def stop(self) -> None:
         self._stopped = True
+        await self._backend.wake()
+
+    def _is_news(self) -> bool:
+        return self._stopped or len(self._backend.entries) > self._at
 
 
 def fits(key: str, filters: Sequence[str]) -> bool:

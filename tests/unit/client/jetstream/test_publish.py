@@ -1,3 +1,4 @@
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -48,6 +49,42 @@ def test_a_time_to_live_below_a_second_is_refused_before_it_is_sent(ttl: Any) ->
     """wire-facts.md 6: less than 1 s is 10165."""
     with pytest.raises(ValueError, match="ttl="):
         publish_headers(None, "", None, ttl)
+
+
+@pytest.mark.parametrize("ttl", [timedelta(seconds=5), b"5", [5]])
+def test_a_time_to_live_of_another_type_is_told_what_is_expected(ttl: Any) -> None:
+    with pytest.raises(TypeError, match="expected seconds as a number, or 'never'"):
+        publish_headers(None, "", None, ttl)
+
+
+@pytest.mark.parametrize(
+    ("header", "msg_id", "expect", "ttl"),
+    [
+        ("Nats-Msg-Id", "b", None, None),
+        ("Nats-Expected-Last-Sequence", "", Expect(last_seq=1), None),
+        ("Nats-TTL", "", None, 5),
+    ],
+)
+def test_a_header_that_an_argument_contradicts_is_refused(
+    header: str, msg_id: str, expect: Expect | None, ttl: float | None
+) -> None:
+    """wire-facts.md 6: the server reads the first of two, and would ignore the argument."""
+    with pytest.raises(ValueError, match=f"header '{header}' is 'a' in headers= and"):
+        publish_headers({header: "a"}, msg_id, expect, ttl)
+
+
+def test_a_header_that_an_argument_repeats_is_sent_once() -> None:
+    block = publish_headers({"Nats-Msg-Id": "a", "x": "y"}, "a", None, None)
+
+    assert block == b"NATS/1.0\r\nNats-Msg-Id: a\r\nx: y\r\n\r\n"
+
+
+@pytest.mark.parametrize("field", ["last_seq", "last_subject_seq"])
+@pytest.mark.parametrize("value", [-1, "5", 1.5])
+def test_an_expected_sequence_that_is_none_is_refused(field: str, value: Any) -> None:
+    """The server would say "wrong last sequence"."""
+    with pytest.raises(ValueError, match=f"Expect.{field}={value!r}: expected a sequence"):
+        publish_headers(None, "", Expect(**{field: value}), None)
 
 
 def test_a_subject_to_compare_needs_a_sequence() -> None:

@@ -66,6 +66,10 @@ class ScriptedFeed:
 class ScriptedUpstreams:
     """One remote named ``hub``."""
 
+    connected = True
+    trouble = ""
+    copies = 0
+
     def __init__(self) -> None:
         self.feeds: list[ScriptedFeed] = []
 

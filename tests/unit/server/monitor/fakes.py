@@ -21,6 +21,7 @@ from jetspark.server.monitor.connection_view import (
     ConnectionView,
     SubscriptionView,
 )
+from jetspark.server.monitor.copies_view import RemoteState, ReplicaState
 from jetspark.server.monitor.jetstream_view import JetStreamView, LostStream
 from jetspark.server.monitor.settings_echo import JetStreamEcho, LimitsEcho, ServerEcho
 from jetspark.server.monitor.store_view import CommitStats, StreamStore
@@ -189,6 +190,8 @@ class FakeView:
     held_connections: list[FakeConnection] = field(default_factory=list)
     held_closed: ClosedConnections = field(default_factory=ClosedConnections)
     js: FakeJetStream | None = None
+    held_remotes: list[RemoteState] = field(default_factory=list)
+    held_replica: ReplicaState | None = None
 
     def now_ns(self) -> int:
         return self.now
@@ -207,6 +210,12 @@ class FakeView:
 
     def closed(self) -> Iterable[ClosedView]:
         return self.held_closed
+
+    def remotes(self) -> Sequence[RemoteState]:
+        return self.held_remotes
+
+    def replica(self) -> ReplicaState | None:
+        return self.held_replica
 
     def jetstream(self) -> JetStreamView | None:
         return self.js

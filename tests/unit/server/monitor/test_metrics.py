@@ -19,6 +19,7 @@ from tests.unit.server.monitor.fakes import (
 from jetspark.api.stream import ExternalStream, StreamSourceInfo
 from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.connection_view import ConnectionDetails
+from jetspark.server.monitor.copies_view import FollowedState, ReplicaState
 from jetspark.server.monitor.exposition import Exposition, format_labels, format_value
 from jetspark.server.monitor.store_view import CommitStats, StreamStore
 from jetspark.server.monitor.view import Readiness
@@ -296,3 +297,27 @@ def test_lines_of_a_metric_stand_together_and_empty_ones_are_left_out() -> None:
         '# HELP a first\\nline \\\\\n# TYPE a gauge\na 1\na{x="z"} 3\n'
         '# HELP c third\n# TYPE c gauge\nc{x="y"} 2\n'
     )
+
+
+async def test_a_replica_has_names_of_its_own_and_can_be_read_in_parts() -> None:
+    streams = tuple(
+        FollowedState(name=name, lag=lag, whole=True, error="full" * (lag > 3))
+        for name, lag in (("A", 3), ("B", 4))
+    )
+    view = busy_view()
+    view.held_replica = ReplicaState(
+        leader="hub:4222", leader_id="L", leader_name="l", connected=True, read_only=False,
+        heard_ns=NOW - 2 * SECOND, reads_answered=7, reads_passed=1, streams=streams,
+    )  # fmt: skip
+
+    found = await scrape(view)
+    one, none = await scrape(view, "stream=B"), await scrape(view, "jsz=server")
+
+    server, lag = '{server_id="NID",leader="hub:4222"}', "jetspark_replica_lag_messages"
+    assert found["jetspark_replica_last_contact_seconds"] == [(server, "2")]
+    assert found["jetspark_replica_reads_answered_total"] == [(server, "7")]
+    assert [value for _, value in found["jetspark_replica_stuck"]] == ["0", "1"]
+    assert one[lag] == [('{server_id="NID",stream_name="B"}', "4")]
+    assert none["jetspark_replica_streams"] == [(server, "2")]
+    assert lag not in none
+    assert not [name for name in found if name.startswith("gnatsd_varz_jetspark_replica")]

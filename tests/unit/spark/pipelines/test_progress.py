@@ -1,11 +1,13 @@
 """Progress of flows and errors of Spark, as a continuous run tells them (issue 8, "Pipelines")."""
 
 import json
+from pathlib import Path
 
 import msgspec
+import pytest
 
 from jetspark.cli.pipeline_metrics import Metrics
-from jetspark.spark.pipelines.errors import LINE_MAX, is_refusal, one_line
+from jetspark.spark.pipelines.errors import LINE_MAX, is_refusal, mistakes_named, one_line
 from jetspark.spark.pipelines.progress import (
     FlowFailed,
     FlowProgress,
@@ -14,6 +16,7 @@ from jetspark.spark.pipelines.progress import (
     lag_of,
     progress_of,
 )
+from jetspark.spark.pipelines.project import PipelineRefused
 
 
 def offset(**streams: int) -> dict[str, object]:
@@ -92,6 +95,27 @@ def test_an_error_of_spark_is_told_without_its_plan() -> None:
     )
 
 
+def test_an_error_of_the_jvm_is_told_without_its_stack() -> None:
+    error = RuntimeError(
+        "An error occurred while calling o17.insertInto.\n: org.apache.spark.SparkException: "
+        "[FAILED_READ_FILE] No file x. SQLSTATE: KD001\n\tat org.apache.A.b(A.scala:1)\n"
+    )
+
+    assert one_line(error) == "[FAILED_READ_FILE] No file x."
+
+
+def test_what_a_function_of_the_project_raised_is_told_with_its_place() -> None:
+    error = RuntimeError(
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [PYTHON_EXCEPTION] "
+        "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+        '  File "/p/transformations/a.py", line 9, in outer\n    inner(\n          data)\n'
+        '  File "/p/transformations/a.py", line 11, in inner\n    raise ValueError(data)\n'
+        "ValueError: no order\n  in 25 SQLSTATE: 38000\n=== Streaming Query ===\nIdentifier: a\n"
+    )
+
+    assert one_line(error) == "a.py:11: ValueError: no order in 25"
+
+
 def test_a_lost_connection_and_a_slow_machine_are_no_refusals() -> None:
     assert not is_refusal(RuntimeError("jetspark.errors.client.ConnectionClosed: the server left"))
     assert not is_refusal(RuntimeError("Python worker failed to connect back."))
@@ -122,3 +146,29 @@ def test_metrics_count_rows_failures_and_views() -> None:
     assert r'jetspark_pipeline_failures_total{flow="a\"b"} 1' in lines
     assert 'jetspark_pipeline_view_refreshes_total{flow="v"} 1' in lines
     assert "# TYPE jetspark_pipeline_rows_total counter" in lines
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1\nx = y", "a.py:2: NameError: name 'y' is not defined"),
+        ("import jetspark_none", "a.py:1: ModuleNotFoundError: No module named 'jetspark_none'"),
+        ("def f(:", "a.py:1: SyntaxError: invalid syntax"),
+        ("import json\n\njson.loads('')", "a.py:3: JSONDecodeError: Expecting value"),
+    ],
+)
+def test_a_mistake_in_a_transformation_is_told_with_its_place(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "a.py"
+    path.write_text(text)
+
+    with pytest.raises(PipelineRefused) as refused, mistakes_named(tmp_path):
+        exec(compile(text, path, "exec"), {})
+
+    assert str(refused.value).startswith(said)
+
+
+def test_a_mistake_of_ours_keeps_its_stack(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), mistakes_named(tmp_path):
+        raise KeyError("x")

@@ -14,7 +14,7 @@ from jetspark.spark.pipelines.project import (
     load_resources,
 )
 from jetspark.spark.pipelines.template import write_project
-from jetspark.units import minutes
+from jetspark.units import minutes, seconds
 
 SPEC = """
 name: shop
@@ -102,6 +102,9 @@ def test_two_specs_are_one_too_many(root: Path) -> None:
         ("name: a\nstorage: storage", "absolute address"),
         ("name: a\nstorage: s3://x/y", "absolute address"),
         (SPEC + "colour: red", "unknown field 'colour'"),
+        (SPEC + "name: shop2", "'name' stands there twice"),
+        ("name: a\n\tstorage: b", "is no YAML.*line 2"),
+        ("name: \x00", "is no YAML"),
         (SPEC + "database: a\nschema: b", "give one of them"),
         (SPEC + "catalog: 1", "'catalog' is no text"),
         (SPEC + "configuration: {spark.a: 1}", "put it in quotes"),
@@ -137,6 +140,10 @@ def test_a_file_that_is_neither_python_nor_sql_is_named(root: Path) -> None:
         ("streams: {ORDERS: 1}", "ORDERS: holds no names"),
         ("streams: {ORDERS: {colour: red}}", "no setting 'colour'"),
         ("streams: {ORDERS: {name: B}}", "no setting 'name'"),
+        ("streams: {A: {}, B: {}, A: {}}", "'A' stands there twice"),
+        ("streams: {A: {mirror: {name: B, filter: x}}}", "no setting 'filter'"),
+        ("streams: {A: {sources: [{name: B}, {name: C, start: 1}]}}", "no setting 'start'"),
+        ("buckets: {B: {republish: {src: a, dest: b, head: true}}}", "no setting 'head'"),
         ("streams: {ORDERS: {subjects: 1}}", "Expected `array`"),
         ("streams: {ORDERS: {max_age: soon}}", "ORDERS: "),
         ("buckets: {B: {history: many}}", "Expected `int`"),
@@ -153,3 +160,19 @@ def test_a_mistake_in_the_resources_is_named(tmp_path: Path, resources: str, sai
 
 def test_a_project_without_resources_needs_none(root: Path) -> None:
     assert load(root).resources.streams == ()
+
+
+def test_times_are_texts_and_what_is_shared_is_written_once(tmp_path: Path) -> None:
+    path = tmp_path / "jetspark.yml"
+    path.write_text(
+        "streams:\n"
+        "  A: &both {max_age: 1h, allow_direct: true}\n"
+        "  B: {<<: *both, max_age: 2m}\n"
+        "buckets: {C: {ttl: 1m, limit_marker_ttl: 5s}}\n"
+    )
+
+    found = load_resources(path)
+
+    assert [one.max_age for one in found.streams] == [minutes(60), minutes(2)]
+    assert all(one.allow_direct for one in found.streams)
+    assert found.buckets[0].limit_marker_ttl == seconds(5)

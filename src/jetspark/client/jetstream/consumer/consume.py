@@ -3,16 +3,16 @@
 # Every call has a timeout argument (design.md, "The client").
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
+from jetspark.client.callback_tasks import call_back, is_calling
 from jetspark.client.core import ClientCore
 from jetspark.client.jetstream.consumer.endless import CHUNK_MAX, ChunkSource
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
 from jetspark.client.thread_callback import ThreadCallback
-from jetspark.errors import Error, RequestTimeout
+from jetspark.errors import ConnectionClosed, RequestTimeout
 
 MessageCallback = Callable[[JetStreamMessage], Awaitable[None] | None]
 
@@ -30,8 +30,13 @@ class Consumption:
         self._core = core
         self._source = source
         self._label = label
+        if isinstance(callback, ThreadCallback):
+            callback = callback.for_one_reader()
+        self._callback = callback
+        self._thread = callback if isinstance(callback, ThreadCallback) else None
         self._stopping = False
         self._task = core.loop.create_task(self._run(callback), name=f"jetspark {label}")
+        core.callbacks.add(self._task, callback)
         # wait() raises what ended it for whoever asks; nobody has to.
         self._task.add_done_callback(_look_at_result)
 
@@ -40,16 +45,34 @@ class Consumption:
         """Whether the callback will not be called again."""
         return self._task.done()
 
+    @property
+    def is_calling_here(self) -> bool:
+        """Whether the caller is the callback itself, which cannot wait for its own end."""
+        return is_calling(self._task, self._callback)
+
     async def stop(self) -> None:
-        """End now: after the message that the callback has; buffered ones are given up."""
+        """End now: after the message that the callback has; buffered ones are given up.
+
+        The callback may call it too; it then returns without waiting.
+        """
         self._stopping = True
+        if self._thread is not None:
+            self._thread.stop()
         await self._source.stop()
-        await asyncio.wait([self._task])
+        if not self.is_calling_here:
+            await asyncio.wait([self._task])
 
     async def drain(self, *, timeout: float | None = None) -> None:
-        """Ask for nothing more and wait until the callback had all that has arrived."""
-        seconds = self._core.seconds(timeout)
+        """Ask for nothing more and wait until the callback had all that has arrived.
+
+        The callback may call it too; it then returns without waiting.
+        """
         await self._source.stop()
+        if not self.is_calling_here:
+            await self.finish(self._core.seconds(timeout))
+
+    async def finish(self, seconds: float | None) -> None:
+        """Wait until the callback had everything, after the source was told to stop."""
         _, waiting = await asyncio.wait([self._task], timeout=seconds)
         if waiting:
             raise RequestTimeout(
@@ -61,23 +84,24 @@ class Consumption:
         """Wait until it has ended; raises what ended it, if nobody stopped it."""
         await asyncio.shield(self._task)
 
-    async def _run(self, callback: MessageCallback | ThreadCallback[JetStreamMessage]) -> None:
+    async def _run(self, callback: MessageCallback) -> None:
         try:
             while not self._stopping:
                 chunk = await self._source.next_chunk(CHUNK_MAX)
                 if not chunk:
                     return
-                if isinstance(callback, ThreadCallback):
-                    await callback.run(chunk, self._core.report)
+                if self._thread is not None:
+                    await self._thread.run(chunk, self._core.report)
                 else:
                     await self._call(callback, chunk)
-        except Error as error:
-            self._core.report(error)
+        except Exception as error:
+            if not isinstance(error, ConnectionClosed):  # which the closed callback tells
+                self._core.report(error)
             await self._source.stop()
             raise
         finally:
-            if isinstance(callback, ThreadCallback):
-                callback.close()
+            if self._thread is not None:
+                self._thread.close()
 
     async def _call(
         self,
@@ -87,12 +111,7 @@ class Consumption:
         for message in chunk:
             if self._stopping:
                 return
-            try:
-                result = callback(message)
-                if result is not None and inspect.isawaitable(result):
-                    await result
-            except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
-                self._core.report(error)
+            await call_back(callback, message, self._label, self._core.report)
         # A callback that never awaits must not keep the loop from reading.
         await asyncio.sleep(0)
 

@@ -1,6 +1,8 @@
 """Making and listing consumers: the subject and body of a create request, and its answer."""
 
+import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -18,7 +20,7 @@ from jetspark.api.consumer import (
 from jetspark.api.enums import ConsumerAction
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.direct_get import StreamReader
-from jetspark.errors import BadName
+from jetspark.errors import BadName, ConnectionClosed, RequestTimeout
 from jetspark.subjects.tokens import consumer_name_problem, is_valid_subject
 
 # What an ordered consumer settles itself; a configuration that sets one of them is refused.
@@ -66,7 +68,8 @@ async def create_consumer(
             deadline = api.core.loop.time() + api.seconds(timeout)
             await reader.wait_for_leader(config.min_last_seq, deadline)
             config = msgspec.structs.replace(config, min_last_seq=0)
-    name = check_consumer_name(config.name or config.durable_name or api.nuid.next())
+    given = config.name or config.durable_name
+    name = check_consumer_name(given or api.nuid.next())
     if config.durable_name and config.durable_name != name:
         raise ValueError(
             f"name={config.name!r} and durable_name={config.durable_name!r}: give one of them, or "
@@ -77,7 +80,14 @@ async def create_consumer(
     if only and is_valid_subject(only.encode("utf-8", "surrogateescape")):
         verb = f"{verb}.{only}"
     request = ConsumerCreateRequest(stream_name=stream, config=config, action=action)
-    return await api.call(verb, request, CONSUMER_CREATE, timeout=timeout)
+    try:
+        return await api.call(verb, request, CONSUMER_CREATE, timeout=timeout)
+    except (RequestTimeout, asyncio.CancelledError):
+        if not given:
+            # It may be there all the same, and nobody will ever use it.
+            with suppress(ConnectionClosed):
+                forget_consumer(api, stream, name)
+        raise
 
 
 async def consumer_info(

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import itertools
 from collections import deque
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -89,8 +88,13 @@ class EndlessPull:
         # Statuses of requests before this one are about requests that were given up.
         self._first_valid = 1
         self._pause = 0.0
-        self._stopped = False
+        # Before the next request: wait a little, and see whether the consumer is still there.
+        self._must_rest = False
+        self._must_check = False
+        self._stopped = asyncio.Event()
         self._failure: Error | None = None
+        # Taken over from the subscription and not yet handed out; statuses in their places.
+        self._arrived: deque[Message] = deque()
         self.raise_alarm = False  # an ordered reader starts anew instead of asking again
         self._subscription: Subscription = self._core.add_subscription(
             f"{self._inbox}.*",
@@ -102,6 +106,11 @@ class EndlessPull:
         self._core.up_listeners.add(self._on_up)
 
     @property
+    def subscription(self) -> Subscription:
+        """Where the messages arrive."""
+        return self._subscription
+
+    @property
     def is_closed(self) -> bool:
         """Whether nothing further will arrive."""
         return self._subscription.is_closed
@@ -109,7 +118,7 @@ class EndlessPull:
     @property
     def buffered(self) -> int:
         """Messages (and statuses) received and not yet taken."""
-        return self._subscription.pending_msgs
+        return len(self._arrived) + self._subscription.pending_msgs
 
     async def next_chunk(self, count: int) -> list[JetStreamMessage]:
         """Wait for messages and return up to ``count``; empty when it was stopped.
@@ -117,18 +126,31 @@ class EndlessPull:
         Raises what ends the reading: ConsumerDeleted, ConsumerNotFound, PullRefused,
         ConnectionClosed. What passes is reported to the error callback.
         """
+        # Nothing is lost when this is cancelled: what was taken over stays in ``_arrived``.
         while True:
+            if self._arrived:
+                taken = self._take(count)
+                if taken:
+                    self._pause = 0.0
+                    return taken
+                continue
+            if self._must_rest and not self._stopped.is_set() and not self.buffered:
+                await self._rest()
             if self._failure is not None:
-                raise self._failure
-            if not self._stopped:
+                await self.stop()
+                if not self.buffered:
+                    raise self._failure
+            if not self._stopped.is_set():
                 self._ask()
             arrived = await self._arrivals(min(count, self._chunk))
             if not arrived:
                 return []
-            taken = await self._sort(arrived)
-            if taken:
-                self._pause = 0.0
-                return taken
+            self._arrived.extend(arrived)
+
+    def widen(self, prefetch: int) -> None:
+        """Ask for more ahead from now on; at most STATUS_ROOM more than in the beginning."""
+        self._window.widen(prefetch)
+        self._chunk = max(self._chunk, min(CHUNK_MAX, prefetch // 4))
 
     def renew(self) -> None:
         """Forget the requests under way and ask again (connection lost, heartbeats missed)."""
@@ -137,7 +159,7 @@ class EndlessPull:
 
     async def stop(self) -> None:
         """Ask for nothing more; what has arrived can still be read."""
-        self._stopped = True
+        self._stopped.set()
         self._core.up_listeners.discard(self._on_up)
         await self._subscription.unsubscribe()
 
@@ -147,6 +169,8 @@ class EndlessPull:
         self._ask()
 
     def _ask(self) -> None:
+        if self._core.link.connection is None:
+            return  # _on_up asks
         wanted = self._window.next_request()
         if wanted is None:
             return
@@ -182,17 +206,21 @@ class EndlessPull:
         self.renew()
         self._ask()
 
-    async def _sort(self, arrived: Sequence[Message]) -> list[JetStreamMessage]:
-        """Handle the statuses among ``arrived`` and return the messages."""
-        link = self._link
-        taken = []
+    def _take(self, count: int) -> list[JetStreamMessage]:
+        """Messages up to the next status; statuses before the first one are acted on."""
+        link, arrived = self._link, self._arrived
+        taken: list[JetStreamMessage] = []
         size = 0
-        failure: Error | None = None
-        for message in arrived:
+        while arrived and len(taken) < count:
+            message = arrived[0]
             block = message.header_block
             if block and is_status(message):
-                failure = await self._on_status(message) or failure
+                if taken:
+                    break
+                arrived.popleft()
+                self._on_status(message)
                 continue
+            arrived.popleft()
             size += len(message.subject) + len(message.reply) + len(block) + len(message.data)
             taken.append(
                 JetStreamMessage(message.subject, message.data, message.reply, block, link)
@@ -200,59 +228,63 @@ class EndlessPull:
         if taken:
             self._window.took(len(taken), size)
             if self._group is not None:
-                pin = find_value(arrived[-1].header_block, PIN_ID)
+                pin = find_value(taken[-1].header_block, PIN_ID)
                 self._pin_id = pin.decode() if pin else self._pin_id
-        if failure is not None:
-            await self.stop()
-            if not taken:
-                raise failure
-            # The messages first: the failure is raised when they have been taken.
-            self._failure = failure
         return taken
 
-    async def _on_status(self, message: Message) -> Error | None:
-        """Act on a status; an error that ends the reading is returned."""
+    def _on_status(self, message: Message) -> None:
+        """Act on a status; an error that ends the reading becomes ``_failure``."""
         number = message.subject.rpartition(".")[2]
         if number.isdigit() and int(number) < self._first_valid:
-            return None
+            return
         answer = read_pull_status(message.header_block)
         match answer.status:
             case PullStatus.ALIVE:
-                return None
+                pass
             case PullStatus.ENDED:
                 self._window.ended(answer.pending_msgs, answer.pending_bytes)
                 if not answer.pending_msgs:
                     self.renew()
             case PullStatus.FILLED:
                 if answer.oversized and answer.pending_bytes >= self._max_bytes:
-                    return answer.error  # larger than max_bytes: asking again gets it again
+                    self._failure = answer.error  # too large: asking again gets it again
                 self._window.ended(answer.pending_msgs, answer.pending_bytes)
             case PullStatus.PASSING:
                 if answer.error is not None:
                     self._core.report(answer.error)
-                await self._rest()
+                self._must_rest = True
                 self.renew()
             case PullStatus.UNPINNED:
                 self._pin_id = ""
+                self._must_rest = True
                 self.renew()
-                await self._rest()
             case PullStatus.GONE:
-                try:
-                    await self._target.check_exists()
-                except (ConsumerNotFound, StreamNotFound, ConnectionClosed) as error:
-                    return error
-                except Error as error:
-                    self._core.report(error)  # a server that is starting: it will be there
-                await self._rest()
+                self._must_rest = self._must_check = True
                 self.renew()
             case PullStatus.FAILED:
-                return answer.error
-        return None
+                self._failure = answer.error
 
     async def _rest(self) -> None:
         """Wait before the next request, longer each time until messages come."""
-        await asyncio.sleep(self._pause)
+        if self._must_check:
+            try:
+                await self._target.check_exists()
+            except (ConsumerNotFound, StreamNotFound, ConnectionClosed) as error:
+                self._failure = error
+                return
+            except Error as error:
+                self._core.report(error)  # a server that is starting: it will be there
+            self._must_check = False
+        await rest(self._stopped, self._pause)
         self._pause = min(max(self._pause * 2, RETRY_PAUSE_FIRST), RETRY_PAUSE_MAX)
+        self._must_rest = False
+
+
+async def rest(stopped: asyncio.Event, seconds: float) -> None:
+    """Wait so long, or until it is stopped."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stopped.wait()
 
 
 class ChunkSource(Protocol):
@@ -274,7 +306,11 @@ class MessageIterator:
     def __init__(self, source: ChunkSource) -> None:
         self._source = source
         self._items: deque[JetStreamMessage] = deque()
+        self._emptied: asyncio.Event | None = None
         self.ended: Final = asyncio.Event()
+        if isinstance(source, EndlessPull):
+            # A client that is drained waits until everything that arrived was taken.
+            source.subscription.on_drained = self._wait_taken
 
     def __aiter__(self) -> Self:
         return self
@@ -284,18 +320,24 @@ class MessageIterator:
         if not items:
             items.extend(await self._source.next_chunk(CHUNK_MAX))
             if not items:
-                self.ended.set()
+                self._end()
                 raise StopAsyncIteration
-        return items.popleft()
+        message = items.popleft()
+        if self._emptied is not None and not items:
+            self._emptied.set()
+        return message
 
     async def next_chunk(self, count: int) -> list[JetStreamMessage]:
         """Wait for a message, then return what is there, up to ``count``; empty at the end."""
         items = self._items
         if items:
-            return [items.popleft() for _ in range(min(count, len(items)))]
-        chunk = await self._source.next_chunk(count)
-        if not chunk:
-            self.ended.set()
+            chunk = [items.popleft() for _ in range(min(count, len(items)))]
+        else:
+            chunk = await self._source.next_chunk(count)
+            if not chunk:
+                self._end()
+        if self._emptied is not None and not items:
+            self._emptied.set()
         return chunk
 
     async def drain(self) -> None:
@@ -305,11 +347,21 @@ class MessageIterator:
     async def stop(self) -> None:
         """End now and give up what was not taken: it is delivered again after ack_wait."""
         self._items.clear()
-        self.ended.set()
+        self._end()
         await self._source.stop()
         with contextlib.suppress(Error):
             while await self._source.next_chunk(CHUNK_MAX):
                 pass
+
+    def _end(self) -> None:
+        self.ended.set()
+        if self._emptied is not None:
+            self._emptied.set()
+
+    async def _wait_taken(self) -> None:
+        while self._items and not self.ended.is_set():
+            self._emptied = asyncio.Event()
+            await self._emptied.wait()
 
     async def __aenter__(self) -> Self:
         return self

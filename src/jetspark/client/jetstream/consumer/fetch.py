@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from jetspark.client.jetstream.api import ApiClient
@@ -51,6 +52,8 @@ class Fetch:
 
         def ask() -> None:
             """Ask for what is missing; again when the connection is another one."""
+            if core.link.connection is None:
+                return  # asked when there is one
             left = max(end - ANSWER_GRACE - loop.time(), SHORTEST)
             missing = self._batch - len(self.messages)
             core.send_message(subject, self._inbox.encode(), b"", body(missing, left))
@@ -75,6 +78,11 @@ class Fetch:
         finally:
             core.up_listeners.discard(ask)
             await self._subscription.unsubscribe()
+            while self._subscription.pending_msgs:
+                # Came in the moment in which time was up or the caller was cancelled.
+                late = await self._subscription.next_chunk(self._batch)
+                with suppress(Error):
+                    self._take(late)
 
     def _take(self, arrived: list[Message]) -> bool:
         """Sort out messages and statuses; True when the request is over."""

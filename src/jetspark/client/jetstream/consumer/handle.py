@@ -35,6 +35,7 @@ from jetspark.client.jetstream.consumer.explain import (
 )
 from jetspark.client.jetstream.consumer.fetch import Fetch
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
+from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.consumer.pull import PullGroup, check_pull, encode_pull
 from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.jetstream.moment import to_nanoseconds
@@ -46,7 +47,6 @@ PREFETCH: Final = 500  # messages that messages() and consume() ask for ahead, a
 EXPIRES: Final = 30.0  # seconds that their requests last
 HEARTBEAT: Final = 5.0  # seconds between the server's signs of life
 THRESHOLD: Final = 0.5  # of the prefetch: below it more is asked for
-ALARM_INTERVALS: Final = 3  # ADR-15: heartbeats missed before the alarm
 
 
 class Consumer:
@@ -63,7 +63,7 @@ class Consumer:
             ignored=info.config.ack_policy is AckPolicy.NONE,
             timeout=api.timeout,
         )
-        # Messages of a fetch that was cancelled or failed after they had arrived.
+        # Messages of a fetch that failed, was cancelled or had enough when they arrived.
         self._kept: list[JetStreamMessage] = []
         # By priority group: the id under which this client is pinned to it.
         self._pins: dict[str, str] = {}
@@ -142,7 +142,7 @@ class Consumer:
             )
 
         try:
-            await fetch.run(self.next_subject, body, seconds, heartbeat * ALARM_INTERVALS)
+            await fetch.run(self.next_subject, body, seconds, alarm_seconds(None, heartbeat))
         except BaseException as error:
             self._kept.extend(fetch.messages)
             if group is not None and isinstance(error, PinIdMismatch):
@@ -152,7 +152,9 @@ class Consumer:
             pin = find_value(fetch.messages[-1].header_block, PIN_ID)
             if pin is not None:
                 self._pins[group.name] = pin.decode()
-        return fetch.messages
+        # Asked again after a reconnect, the server may have sent more.
+        self._kept.extend(fetch.messages[batch:])
+        return fetch.messages[:batch]
 
     async def next(
         self, *, group: PullGroup | None = None, timeout: float | None = None
@@ -258,6 +260,8 @@ class Consumer:
 
     async def explain(self, seq: int = 0, *, timeout: float | None = None) -> Explanation:
         """Why the message ``seq`` (0: the next one) is not delivered, in a word and a sentence."""
+        if seq < 0:
+            raise ValueError(f"seq={seq}: expected a sequence, or 0 for the next message")
         info = await self.info(timeout=timeout)
         stream = await self._api.call(
             f"STREAM.INFO.{self._stream}", StreamInfoRequest(), STREAM_INFO, timeout=timeout
@@ -273,7 +277,10 @@ class Consumer:
             except MessageNotFound:
                 subject = None
         found_out = explain(info, stream.state, seq, subject)
-        if found_out.reason is Reason.ACK_PENDING and self._api.core.server_info.jetspark:
+        ours = self._api.core.server_info.jetspark
+        # A replica of a nats-server passes the question on, and there nobody answers it; what it
+        # says that it can do is what its leader can.
+        if found_out.reason is Reason.ACK_PENDING and ours is not None and ours.min_last_seq:
             # CONSUMER.INFO does not say which messages wait; a jetspark server does.
             answer = await self._api.call(
                 f"CONSUMER.EXPLAIN.{self._verb}",
@@ -311,7 +318,7 @@ class Consumer:
         alarm: float | None,
         group: PullGroup | None,
     ) -> EndlessPull:
-        check_pull(prefetch, max_bytes, expires, heartbeat)
+        check_pull(prefetch, max_bytes, expires, heartbeat, counted="prefetch")
         self._check_pull()
         return EndlessPull(
             self._api,
@@ -322,6 +329,6 @@ class Consumer:
             threshold=threshold,
             expires=expires,
             heartbeat=heartbeat,
-            alarm=heartbeat * ALARM_INTERVALS if alarm is None else alarm,
+            alarm=alarm_seconds(alarm, heartbeat),
             group=group,
         )

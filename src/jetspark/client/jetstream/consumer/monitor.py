@@ -5,6 +5,7 @@ sequence is missing, and that every flow-control subject is answered once, when 
 there. Whoever reads calls ``on_message`` and ``on_status`` in the order of delivery.
 """
 
+import math
 from typing import Final
 
 import msgspec
@@ -22,6 +23,18 @@ from jetspark.headers.status import (
 )
 
 ALARM_INTERVALS: Final = 3  # ADR-15: "3 times the idle heartbeat interval"
+
+
+def alarm_seconds(alarm: float | None, heartbeat: float) -> float:
+    """Seconds of silence before the alarm: what was asked for, or three heartbeats; 0 is never."""
+    if alarm is None:
+        return heartbeat * ALARM_INTERVALS
+    if not 0 <= alarm < math.inf or 0 < alarm < heartbeat:
+        raise ValueError(
+            f"alarm={alarm}: expected seconds from one heartbeat ({heartbeat:g} s) on, or 0 for "
+            "no alarm"
+        )
+    return alarm
 
 
 class StatusEffect(msgspec.Struct, frozen=True):

@@ -8,18 +8,22 @@ starts behind the last message that was handed out.
 # Every call has a timeout argument (design.md, "The client").
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
 import msgspec
 
+from jetspark.api.base import Timestamp
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.api.enums import AckPolicy, ConsumerAction, DeliverPolicy
+from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.consumer.create import create_consumer, forget_consumer
-from jetspark.client.jetstream.consumer.endless import EndlessPull
+from jetspark.client.jetstream.consumer.endless import EndlessPull, rest
 from jetspark.client.jetstream.consumer.handle import Consumer
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage, numbers_of
+from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.consumer.push import PushSource
 from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
@@ -32,14 +36,17 @@ from jetspark.errors import (
     RequestTimeout,
     StreamNotFound,
 )
+from jetspark.errors.codes import ErrCode
 from jetspark.units import minutes, seconds
 
 HEARTBEAT: Final = 5.0
-ALARM_INTERVALS: Final = 3
+EXPIRES: Final = 30.0  # seconds that pull requests last
 INACTIVE_THRESHOLD: Final = minutes(5)
 CREATE_PATIENCE: Final = 2.0  # seconds for an answer before another consumer is tried, doubling
 RETRY_PAUSE_FIRST: Final = 0.05  # seconds before a consumer is made again, doubling
 RETRY_PAUSE_MAX: Final = 5.0
+# Policies that mean something else when the consumer is made again later.
+FROM_NOW: Final = frozenset({DeliverPolicy.NEW, DeliverPolicy.LAST})
 
 
 class OrderedReader:
@@ -62,20 +69,24 @@ class OrderedReader:
         self._push = push
         self._prefetch = prefetch
         self._heartbeat = heartbeat
-        self._alarm = heartbeat * ALARM_INTERVALS if alarm is None else alarm
+        self._alarm = alarm_seconds(alarm, heartbeat)
         self._link = AckLink(api.core, ignored=True, timeout=api.timeout)
         self._source: EndlessPull | PushSource | None = None
         self._broken: Error | None = None
         self._expected = 1
         self._last_seq = 0
+        self._last_time = 0
         self._pause = 0.0
-        self._stopped = False
+        self._stopped = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
         self.info: ConsumerInfo | None = None
         self.restarts = 0
         # Whether a consumer made anew begins as the first one did (last messages, for example);
         # what was handed out is then passed over. Otherwise it begins behind the last message.
         self.begin_as_before = False
+        # Called when a consumer was made anew; what it raises ends the reader, or is tried again.
+        self.on_remade: Callable[[], Awaitable[None]] | None = None
+        self._unchecked = False
 
     @property
     def expected(self) -> int:
@@ -99,16 +110,58 @@ class OrderedReader:
         while True:
             left = max(deadline - loop.time(), 0.0) if not self.restarts else patience
             try:
-                return await self._attempt(min(patience, left))
+                info = await self._attempt(min(patience, left))
             except (ApiError, RequestTimeout) as error:
                 if isinstance(error, ApiError) and (error.code != 503 or not self.restarts):
                     raise
                 if not self.restarts and loop.time() >= deadline:
                     raise
-            if self._stopped:
+            else:
+                if not self._stopped.is_set() and not await self._begins_behind_the_end():
+                    return info
+                await self._drop()
+                if not self._stopped.is_set():
+                    continue
+            if self._stopped.is_set():
                 raise ConnectionClosed("the ordered consumer was stopped")
-            await asyncio.sleep(max(self._pause, RETRY_PAUSE_FIRST))
+            await rest(self._stopped, max(self._pause, RETRY_PAUSE_FIRST))
             patience = min(patience * 2, max(self._api.timeout, CREATE_PATIENCE))
+
+    async def _begins_behind_the_end(self) -> bool:
+        """Whether the stream has never got as far as what was read: it is another one.
+
+        It was deleted and made again, or lost its messages when its server was restarted (memory
+        storage). What it holds now came later, so it is told by its time.
+        """
+        if not self.restarts or not self._last_seq:
+            return False
+        verb = f"STREAM.INFO.{self._stream}"
+        try:
+            state = (await self._api.call(verb, StreamInfoRequest(), STREAM_INFO)).state
+        except StreamNotFound:
+            raise
+        except Error:
+            return False  # not allowed to ask, or not now
+        if state.last_seq >= self._last_seq:
+            return False
+        self._api.core.report(
+            StreamNotFound(
+                404,
+                ErrCode.STREAM_NOT_FOUND,
+                f"stream {self._stream!r} is not what it was: its last sequence is "
+                f"{state.last_seq}, and {self._last_seq} was read before; reading goes on with "
+                "what was stored since",
+            )
+        )
+        self._config = msgspec.structs.replace(
+            self._config,
+            deliver_policy=DeliverPolicy.BY_START_TIME,
+            opt_start_seq=0,
+            opt_start_time=Timestamp(self._last_time + 1),
+        )
+        self._last_seq = 0
+        self.begin_as_before = False
+        return True
 
     async def _attempt(self, seconds: float) -> ConsumerInfo:
         """Make a consumer with a name and an inbox of its own."""
@@ -150,14 +203,14 @@ class OrderedReader:
                 prefetch=self._prefetch,
                 max_bytes=0,
                 threshold=0.5,
-                expires=30.0,
+                expires=EXPIRES,
                 heartbeat=self._heartbeat,
                 alarm=self._alarm,
             )
             source.raise_alarm = True
         self._source, self._expected = source, 1
         self._api.core.up_listeners.add(self._on_up)
-        if self._config.deliver_policy is DeliverPolicy.NEW and not self._last_seq:
+        if self._config.deliver_policy in FROM_NOW and not self._last_seq:
             # What is published between two consumers must not be missed.
             self._config = start_at(self._config, info.delivered.stream_seq + 1)
         return info
@@ -168,11 +221,23 @@ class OrderedReader:
         Raises StreamNotFound when the stream is gone, ConnectionClosed, and what the server says
         against making the consumer anew.
         """
-        while not self._stopped:
-            if self._source is None:
-                await self.start()
+        while not self._stopped.is_set():
+            if self._source is None and self._api.core.is_draining:
+                await self.stop()  # what has arrived was all
+                break
+            try:
+                if self._source is None:
+                    await self.start()
+                    self._unchecked = self.restarts > 0
+            except ConnectionClosed:
+                if self._stopped.is_set():
+                    return []
+                raise
             assert self._source is not None
             try:
+                if self._unchecked and self.on_remade is not None:
+                    await self.on_remade()
+                self._unchecked = False
                 chunk = await self._source.next_chunk(count)
                 if self._broken is not None:
                     # A heartbeat told of messages that never came.
@@ -199,30 +264,42 @@ class OrderedReader:
 
     async def stop(self) -> None:
         """Read no more; the consumer is deleted."""
-        self._stopped = True
+        self._stopped.set()
         await self._drop()
+
+    def widen(self, prefetch: int) -> None:
+        """Ask for more ahead from now on; a push consumer paces itself."""
+        self._prefetch = max(self._prefetch, prefetch)
+        if isinstance(self._source, EndlessPull):
+            self._source.widen(prefetch)
 
     def _in_order(self, chunk: list[JetStreamMessage]) -> list[JetStreamMessage]:
         """The messages up to the first one that is missing; the rest comes again."""
         seen = self._last_seq
         for index, message in enumerate(chunk):
-            stream_seq, consumer_seq, _, _ = numbers_of(message)
+            stream_seq, consumer_seq, time_ns, _ = numbers_of(message)
             if consumer_seq != self._expected:
                 chunk = chunk[:index]
                 break
             self._expected += 1
             self._last_seq = max(self._last_seq, stream_seq)
+            self._last_time = time_ns
         if not self.begin_as_before or not self.restarts:
             return chunk
         return [message for message in chunk if numbers_of(message)[0] > seen]
 
-    async def _restart(self, _reason: Error | None) -> None:
+    async def _restart(self, reason: Error | None) -> None:
         """Give up this consumer; the next one is made when messages are asked for again."""
         await self._drop()
-        if self._stopped:
+        if self._stopped.is_set():
             return
         self.restarts += 1
-        await asyncio.sleep(self._pause)
+        if self._pause and reason is not None and not isinstance(reason, ConnectionClosed):
+            # Once is nothing to speak of. What happens again, with no message in between, may be
+            # a mistake that no restart will heal.
+            reason.add_note(f"the ordered consumer of stream {self._stream!r} starts anew")
+            self._api.core.report(reason)
+        await rest(self._stopped, self._pause)
         self._pause = min(max(self._pause * 2, RETRY_PAUSE_FIRST), RETRY_PAUSE_MAX)
 
     async def _drop(self) -> None:
@@ -237,13 +314,27 @@ class OrderedReader:
             self.info = None
 
     async def _create(self, config: ConsumerConfig, seconds: float) -> ConsumerInfo:
-        try:
-            self.info = await create_consumer(
+        creating = self._api.core.loop.create_task(
+            create_consumer(
                 self._api, self._stream, config, ConsumerAction.CREATE, timeout=seconds
             )
-        except (RequestTimeout, asyncio.CancelledError):
-            with suppress(ConnectionClosed):  # it may be there all the same
+        )
+
+        def forget(done: "asyncio.Future[ConsumerInfo]") -> None:
+            # Behind the answer: nats-server may do a deletion before a creation that was sent
+            # first. Without an answer it may be there all the same.
+            if done.cancelled() or isinstance(done.exception(), ApiError):
+                return
+            with suppress(ConnectionClosed):
                 forget_consumer(self._api, self._stream, config.name)
+
+        try:
+            self.info = await asyncio.shield(creating)
+        except RequestTimeout:
+            forget(creating)
+            raise
+        except asyncio.CancelledError:
+            creating.add_done_callback(forget)
             raise
         return self.info
 

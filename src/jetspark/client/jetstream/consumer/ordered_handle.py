@@ -3,6 +3,7 @@
 # Every call has a timeout argument (design.md, "The client").
 
 import asyncio
+import math
 from collections import deque
 from contextlib import suppress
 from types import TracebackType
@@ -14,7 +15,8 @@ from jetspark.client.jetstream.consumer.consume import Consumption, MessageCallb
 from jetspark.client.jetstream.consumer.endless import CHUNK_MAX, MessageIterator
 from jetspark.client.jetstream.consumer.handle import PREFETCH
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
-from jetspark.client.jetstream.consumer.ordered import HEARTBEAT, OrderedReader
+from jetspark.client.jetstream.consumer.ordered import EXPIRES, HEARTBEAT, OrderedReader
+from jetspark.client.jetstream.consumer.pull import check_pull
 from jetspark.errors import RequestTimeout
 
 
@@ -33,6 +35,9 @@ class OrderedConsumer:
         self._push = push
         self._reader: OrderedReader | None = None
         self._kept: deque[JetStreamMessage] = deque()
+        # Messages that fetch and next ask for ahead: more with every call, up to PREFETCH.
+        self._ahead = 0
+        self._fetching = asyncio.Lock()
 
     @property
     def stream(self) -> str:
@@ -55,16 +60,23 @@ class OrderedConsumer:
         """Up to ``batch`` messages; fewer, or none, when ``timeout`` is over first."""
         if batch < 1:
             raise ValueError(f"batch={batch}: expected at least 1 message")
-        if self._reader is None:
-            self._reader = self._new_reader(min(batch, PREFETCH), HEARTBEAT, None)
+        self._ahead = min(max(batch, 2 * self._ahead), PREFETCH)
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._api.seconds(timeout)):
-                while len(self._kept) < batch:
-                    chunk = await self._reader.next_chunk(min(batch - len(self._kept), CHUNK_MAX))
-                    if not chunk:
-                        break
-                    self._kept.extend(chunk)
+            async with asyncio.timeout(self._api.seconds(timeout)), self._fetching:
+                await self._gather(batch)
         return [self._kept.popleft() for _ in range(min(batch, len(self._kept)))]
+
+    async def _gather(self, batch: int) -> None:
+        """Wait until ``batch`` messages are kept, or nothing more will come."""
+        if self._reader is None:
+            self._reader = self._new_reader(self._ahead, HEARTBEAT, None)
+        reader = self._reader
+        reader.widen(self._ahead)
+        while len(self._kept) < batch:
+            chunk = await reader.next_chunk(min(batch - len(self._kept), CHUNK_MAX))
+            if not chunk:
+                return
+            self._kept.extend(chunk)
 
     async def next(self, *, timeout: float | None = None) -> JetStreamMessage:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
@@ -122,8 +134,10 @@ class OrderedConsumer:
         await self.close()
 
     def _new_reader(self, prefetch: int, heartbeat: float, alarm: float | None) -> OrderedReader:
-        if prefetch < 1:
-            raise ValueError(f"prefetch={prefetch}: expected at least 1 message")
+        lasts = math.inf if self._push else EXPIRES
+        check_pull(prefetch, 0, lasts, heartbeat, counted="prefetch")
+        if self._push and not heartbeat:
+            raise ValueError("heartbeat=0: a push consumer is paced, which needs heartbeats")
         return OrderedReader(
             self._api,
             self._stream,

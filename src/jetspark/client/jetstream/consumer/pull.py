@@ -125,15 +125,20 @@ def encode_pull(
     return encode_request(request)
 
 
-def check_pull(batch: int, max_bytes: int, expires: float, heartbeat: float) -> None:
-    """Refuse what the server would refuse, or answer in a way that helps nobody."""
+def check_pull(
+    batch: int, max_bytes: int, expires: float, heartbeat: float, *, counted: str = "batch"
+) -> None:
+    """Refuse what the server would refuse, or answer in a way that helps nobody.
+
+    ``counted`` is what the caller's argument for the number of messages is called.
+    """
     if batch < 1:
-        raise ValueError(f"batch={batch}: expected at least 1 message")
+        raise ValueError(f"{counted}={batch}: expected at least 1 message")
     if max_bytes < 0:
         raise ValueError(f"max_bytes={max_bytes}: expected 0 (no limit) or a number of bytes")
     if expires <= 0:
         raise ValueError(f"{expires} s: a pull request needs time above 0 to wait for messages")
-    if heartbeat and heartbeat < HEARTBEAT_MIN:
+    if heartbeat and not heartbeat >= HEARTBEAT_MIN:
         raise ValueError(f"heartbeat={heartbeat}: expected at least {HEARTBEAT_MIN} s, or 0")
     if heartbeat and heartbeat * 2 > expires:
         raise ValueError(

@@ -20,11 +20,17 @@ class PullWindow:
             )
         self._limit = messages
         self._max_bytes = max_bytes
+        self._threshold = threshold
         # Asked again when less than this is outstanding.
         self._low = max(1, int(messages * threshold))
         self._low_bytes = max(1, int(max_bytes * threshold))
         self.messages = 0
         self.bytes = 0
+
+    def widen(self, messages: int) -> None:
+        """Let more messages be on their way."""
+        self._limit = max(self._limit, messages)
+        self._low = max(1, int(self._limit * self._threshold))
 
     def took(self, count: int, size: int) -> None:
         """Messages of ``size`` bytes were handed to the reader."""

@@ -1,6 +1,7 @@
 """What a bucket needs of whatever stores it; JetStream is the one backend there is (ADR-8).
 
-Keys are already encoded by the key codec, values by the value codec.
+Keys are already encoded by the key codec, values by the value codec. docs/client/backends.md has
+another one, whole.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -37,6 +38,8 @@ class WatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     min_last_revision: int = 0
     # Entries of a plain stream: nothing in their headers means a deletion.
     plain: bool = False
+    # Whether a stream that is deleted and made anew ends the watch: StreamNotFound.
+    same_stream: bool = False
 
 
 class WatchSource(Protocol):
@@ -52,7 +55,8 @@ class WatchSource(Protocol):
     async def next_chunk(self, count: int) -> list[Stored]:
         """Wait and return up to ``count`` entries.
 
-        Empty when ``initial_done`` has become true, or at the end.
+        Empty only when ``initial_done`` has become true without any, or behind ``stop``, which
+        ends the wait. A caller that is cancelled must not lose entries.
         """
 
     async def stop(self) -> None:
@@ -66,10 +70,6 @@ class Backend(Protocol):
     def bucket(self) -> str:
         """The name of the bucket."""
 
-    @property
-    def transactions(self) -> bool:
-        """Whether several keys can be written at once or not at all."""
-
     def seconds(self, timeout: float | None) -> float:
         """The timeout of a call: its own, or the default."""
 
@@ -79,7 +79,11 @@ class Backend(Protocol):
     async def get(
         self, key: str, *, revision: int, min_last_revision: int, timeout: float | None
     ) -> Stored | None:
-        """The latest entry of a key, or the one of a revision; None when there is none."""
+        """The latest entry of a key, or the one of a revision; None when there is none.
+
+        A mark of deletion is an entry too. MinLastSequence when the store does not come as far
+        as ``min_last_revision`` in time.
+        """
 
     def get_many(
         self,
@@ -90,7 +94,7 @@ class Backend(Protocol):
         min_last_revision: int,
         timeout: float | None,
     ) -> AsyncGenerator[list[Stored], None]:
-        """The latest entry of every key that matches, as of one moment."""
+        """The latest entry of every key that matches, as of one moment; marks too."""
 
     async def put(
         self,
@@ -101,7 +105,13 @@ class Backend(Protocol):
         ttl: TimeToLive,
         timeout: float | None,
     ) -> int:
-        """Write a value or marker, if the key's latest revision is ``expected``."""
+        """Write a value or marker, if the key's latest revision is ``expected`` (0: none).
+
+        WrongLastSequence otherwise, ``WrongLastSequence(400, 10071, "wrong last sequence: 5")``
+        for one that is at 5. Returns the revision, which is larger than all before it, of any
+        key. A PURGE removes the earlier entries of the key. NotSupported when the store has no
+        ``ttl``.
+        """
 
     async def put_many(
         self,
@@ -110,7 +120,7 @@ class Backend(Protocol):
         ttl: TimeToLive,
         timeout: float | None,
     ) -> list[int]:
-        """Write many values or markers, pipelined; their revisions."""
+        """Write many values or markers, in any way that is fast; their revisions in order."""
 
     async def put_together(
         self,
@@ -118,16 +128,16 @@ class Backend(Protocol):
         *,
         timeout: float | None,
     ) -> list[int]:
-        """Write all or nothing; their revisions."""
+        """Write all or nothing, as ``put`` each; their revisions. NotSupported if it cannot."""
 
     def watch(self, plan: WatchPlan) -> WatchSource:
-        """Follow the entries of keys."""
+        """Follow the entries of keys; nothing happens before ``start``."""
 
     async def erase(self, key: str, *, below: int, timeout: float | None) -> None:
         """Remove the entries of a key with revisions below this one from the store."""
 
     async def status(self, *, timeout: float | None) -> BucketStatus:
-        """Counts and configuration."""
+        """Counts and configuration; BucketNotFound when the bucket is gone."""
 
     async def destroy(self, *, timeout: float | None) -> None:
-        """Remove the bucket and all data."""
+        """Remove the bucket and all data; BucketNotFound when it is gone already."""

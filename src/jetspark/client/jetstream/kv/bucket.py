@@ -2,7 +2,6 @@
 
 # Every call has a timeout argument (design.md, "The client").
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -11,8 +10,8 @@ from typing import Self
 from jetspark.client.jetstream.kv.backend import Backend, TimeToLive, WatchPlan
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
 from jetspark.client.jetstream.kv.coding import Coding
-from jetspark.client.jetstream.kv.config import is_pattern
 from jetspark.client.jetstream.kv.coordination import CoordinationCalls
+from jetspark.client.jetstream.kv.creation import create_key
 from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
 from jetspark.client.jetstream.kv.housekeeping import OLDER_THAN, purge_deletes
 from jetspark.client.jetstream.kv.listing import (
@@ -25,7 +24,7 @@ from jetspark.client.jetstream.kv.transaction import Transaction
 from jetspark.client.jetstream.kv.watch import EntryCallback, KeyWatcher
 from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.client.pager import Pager
-from jetspark.errors import KeyExists, KeyNotFound, ReadOnly, WrongLastSequence
+from jetspark.errors import KeyNotFound, ReadOnly
 
 
 class KeyValue(CoordinationCalls):
@@ -71,10 +70,19 @@ class KeyValue(CoordinationCalls):
         (ADR-53). Raises KeyNotFound when there is no value, or it was deleted, and
         MinLastSequence when the revision was not reached in time.
         """
-        entry = await self._find(key, revision, min_last_revision, timeout)
-        if entry is None or not entry.is_put:
-            raise KeyNotFound(self.bucket, key, 0 if entry is None else entry.revision)
-        return entry
+        if revision < 0 or min_last_revision < 0:
+            raise ValueError(
+                f"revision={revision}, min_last_revision={min_last_revision}: revisions start at 1"
+            )
+        stored = await self._backend.get(
+            self._coding.key(key),
+            revision=revision,
+            min_last_revision=min_last_revision,
+            timeout=timeout,
+        )
+        if stored is None or stored.operation is not Operation.PUT:
+            raise KeyNotFound(self.bucket, key, 0 if stored is None else stored.revision)
+        return self._coding.entry(stored)
 
     async def get_many(
         self,
@@ -86,8 +94,11 @@ class KeyValue(CoordinationCalls):
     ) -> dict[str, Entry]:
         """The latest values of many keys, all as of one moment; keys without value are left out.
 
-        The moment is now, or ``at_revision`` if the bucket's history reaches back to it.
+        The moment is now, or ``at_revision`` if the bucket's history reaches back to it;
+        MinLastSequence when the bucket did not come so far.
         """
+        if isinstance(keys, str):
+            raise TypeError(f"keys={keys!r}: expected a sequence, such as [{keys!r}]")
         encoded = [self._coding.key(key) for key in keys]
         if not encoded:
             return {}
@@ -95,7 +106,8 @@ class KeyValue(CoordinationCalls):
             encoded,
             at_revision=at_revision,
             at_time_ns=None,
-            min_last_revision=min_last_revision,
+            # A copy that has not come so far would show less, or nothing, without a word.
+            min_last_revision=max(min_last_revision, at_revision),
             timeout=timeout,
         )
         found = Pager(value_pages(self._coding, pages))
@@ -112,7 +124,8 @@ class KeyValue(CoordinationCalls):
         """Iterate over the values of all keys (or those that match) as of one moment.
 
         Now, or ``at_revision``, or ``at_time`` (a datetime with a time zone, or ns since 1970),
-        if the bucket's history reaches back to it.
+        if the bucket's history reaches back to it. MinLastSequence when the bucket did not come
+        so far as ``at_revision``.
         """
         if at_revision and at_time is not None:
             raise ValueError("at_revision and at_time exclude each other: both name a moment")
@@ -121,7 +134,7 @@ class KeyValue(CoordinationCalls):
             self._coding.filters(filters),
             at_revision=at_revision,
             at_time_ns=at_time_ns,
-            min_last_revision=min_last_revision,
+            min_last_revision=max(min_last_revision, at_revision),
             timeout=timeout,
         )
         return Pager(value_pages(self._coding, pages))
@@ -133,9 +146,8 @@ class KeyValue(CoordinationCalls):
 
         Deletions are among them. Empty when there are none.
         """
-        plan = WatchPlan(
-            filters=self._coding.filters((key,)), start="all", min_last_revision=min_last_revision
-        )
+        pattern = self._coding.pattern(key) or self._coding.key(key)
+        plan = WatchPlan(filters=(pattern,), start="all", min_last_revision=min_last_revision)
         entries: list[Entry] = []
         async for page in initial_pages(self._backend, plan, timeout):
             entries.extend(self._coding.entry(stored) for stored in page)
@@ -235,21 +247,9 @@ class KeyValue(CoordinationCalls):
 
         Raises KeyExists with the revision that it has.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.seconds(timeout)
-        expected = 0
-        while True:
-            try:
-                return await self._write(key, value, Operation.PUT, expected, ttl, timeout)
-            except WrongLastSequence as error:
-                # ADR-53: read at least as far as the server that refused.
-                found = await self._find(key, 0, error.actual or 0, timeout)
-            if found is not None and found.is_put:
-                raise KeyExists(self.bucket, key, found.revision)
-            # Deleted meanwhile: tried again, unless others are faster all the time.
-            if loop.time() >= deadline:
-                raise KeyExists(self.bucket, key)
-            expected = 0 if found is None else found.revision
+        self.check_writable()
+        stored = self._coding.key(key), self._coding.value(key, value)
+        return await create_key(self._backend, key, stored, ttl, timeout)
 
     async def update(
         self,
@@ -261,6 +261,8 @@ class KeyValue(CoordinationCalls):
         timeout: float | None = None,
     ) -> int:
         """Set ``key`` only if its latest revision is ``last``; WrongLastSequence otherwise."""
+        if last is None:
+            raise TypeError("last=None: update expects a revision; put does not ask for one")
         return await self._write(key, value, Operation.PUT, last, ttl, timeout)
 
     async def delete(
@@ -335,19 +337,6 @@ class KeyValue(CoordinationCalls):
 
     # Private parts.
 
-    async def _find(
-        self, key: str, revision: int, min_last_revision: int, timeout: float | None
-    ) -> Entry | None:
-        if revision < 0 or min_last_revision < 0:
-            raise ValueError(f"revision={revision}: revisions start at 1")
-        stored = await self._backend.get(
-            self._coding.key(key),
-            revision=revision,
-            min_last_revision=min_last_revision,
-            timeout=timeout,
-        )
-        return None if stored is None else self._coding.entry(stored)
-
     async def _write(
         self,
         key: str,
@@ -373,12 +362,13 @@ class KeyValue(CoordinationCalls):
         ttl: TimeToLive,
         timeout: float | None,
     ) -> int:
-        if not is_pattern(key):
+        pattern = self._coding.pattern(key)
+        if pattern is None:
             return await self._write(key, b"", operation, last, ttl, timeout)
         self.check_writable()
         if last is not None:
             raise ValueError(f"last={last} is about one key, {key!r} is a pattern")
-        found = await stored_keys(self._backend, self._coding.filters((key,)), timeout)
+        found = await stored_keys(self._backend, (pattern,), timeout)
         entries = [(each, b"") for each in found]
         return max(await self._backend.put_many(entries, operation, ttl, timeout), default=0)
 

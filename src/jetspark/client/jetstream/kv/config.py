@@ -14,11 +14,13 @@ from jetspark.api.stream import (
 )
 from jetspark.errors import BadName
 from jetspark.subjects.tokens import bucket_name_problem, key_filter_problem, key_problem
-from jetspark.units import ByteCount, Nanoseconds, minutes, seconds
+from jetspark.units import ByteCount, Nanoseconds, milliseconds, minutes, seconds
 
 HISTORY_MAX: Final = 64  # ADR-8: "capped at 64"
+KEY_LENGTH_MAX: Final = 3000  # as stored; max_control_line is 4096, with prefixes and an inbox
 STREAM_PREFIX: Final = "KV_"
 DUPLICATE_WINDOW: Final = minutes(2)
+MAX_AGE_MIN: Final = milliseconds(100)  # what servers take
 # API levels from which servers know these (decisions.md, "Buckets our client makes").
 TTL_LEVEL: Final = 1
 ATOMIC_LEVEL: Final = 2
@@ -30,7 +32,8 @@ class KeyValueConfig(msgspec.Struct, frozen=True, kw_only=True):
     ``history`` is how many values are kept per key, ``ttl`` how long (0: for ever). With
     ``limit_marker_ttl`` the server leaves a marker for so long when a value expires, which
     watchers see. ``allow_key_ttl`` allows a time to live per key. ``mirror`` makes a read-only
-    copy of another bucket, ``sources`` collects others; both name buckets.
+    copy of another bucket, ``sources`` collects others; both name buckets. Times are in
+    nanoseconds: ``jetspark.units`` has ``seconds``, ``minutes``, ``hours``.
     """
 
     bucket: str
@@ -61,7 +64,7 @@ def check_bucket(name: str) -> str:
 
 def check_key(key: str) -> str:
     """Refuse what cannot be a key (ADR-8: characters, dots, and ``_kv`` is reserved)."""
-    problem = key_problem(key)
+    problem = key_problem(key) if len(key) <= KEY_LENGTH_MAX else _length_problem(key)
     if problem is not None:
         raise BadName("key", key, problem)
     return key
@@ -71,10 +74,19 @@ def check_filter(pattern: str) -> str:
     """Refuse what cannot be a pattern of keys; empty means all (ADR-8, watchers)."""
     if not pattern:
         return ">"
-    problem = key_filter_problem(pattern)
+    problem = (
+        key_filter_problem(pattern) if len(pattern) <= KEY_LENGTH_MAX else _length_problem(pattern)
+    )
     if problem is not None:
         raise BadName("key filter", pattern, problem)
     return pattern
+
+
+def _length_problem(key: str) -> str:
+    return (
+        f"it has {len(key)} characters, {KEY_LENGTH_MAX} are allowed: it stands in a line of the "
+        "protocol, and servers close the connection at lines of more than 4096 bytes"
+    )
 
 
 def is_pattern(key: str) -> bool:
@@ -89,13 +101,22 @@ def stream_name(bucket: str) -> str:
 
 def to_stream_config(config: KeyValueConfig, level: int) -> StreamConfig:
     """The stream of a bucket, for a server of this API level."""
+    check_types(config)
     name = stream_name(config.bucket)
     if not 1 <= config.history <= HISTORY_MAX:
         raise ValueError(f"history={config.history}: expected 1 to {HISTORY_MAX} values per key")
     if config.ttl < 0 or config.limit_marker_ttl < 0:
         raise ValueError("ttl and limit_marker_ttl are times from 0 on: use jetspark.units")
-    if config.limit_marker_ttl and config.limit_marker_ttl < seconds(1):
-        raise ValueError("limit_marker_ttl: the shortest is 1 second")
+    if 0 < config.ttl < MAX_AGE_MIN:
+        raise ValueError(
+            f"ttl={config.ttl} is nanoseconds, and the shortest is 100 ms: use jetspark.units, "
+            f"such as ttl=seconds({config.ttl})"
+        )
+    if 0 < config.limit_marker_ttl < seconds(1):
+        raise ValueError(
+            f"limit_marker_ttl={config.limit_marker_ttl} is nanoseconds, and the shortest is 1 "
+            f"second: use jetspark.units, such as seconds({config.limit_marker_ttl})"
+        )
     if config.limit_marker_ttl and level < TTL_LEVEL:
         raise ValueError("limit_marker_ttl needs nats-server 2.11 or later")
     if config.mirror is not None and config.sources:
@@ -129,6 +150,16 @@ def to_stream_config(config: KeyValueConfig, level: int) -> StreamConfig:
         allow_atomic=level >= ATOMIC_LEVEL and not copy,
         metadata=config.metadata,
     )
+
+
+def check_types(config: KeyValueConfig) -> None:
+    """Refuse what the server would refuse in the words of its own types, or take for another."""
+    try:
+        msgspec.convert(msgspec.to_builtins(config), KeyValueConfig)
+    except msgspec.ValidationError as error:
+        named = "mirror" in str(error) or "sources" in str(error)
+        hint = "; a bucket is named by StreamSource(name=...)" if named else ""
+        raise TypeError(f"KeyValueConfig: {error}{hint}") from None
 
 
 def bucket_source(source: StreamSource) -> StreamSource:

@@ -9,10 +9,9 @@ import msgspec
 from jetspark.api.stream import StreamInfo
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.client.jetstream.pages import parse_count
+from jetspark.errors import NotSupported
 from jetspark.headers.block import find_value
 from jetspark.headers.names import KV_OPERATION, MARKER_REASON, MSG_SIZE
-
-BACKING_STORE: Final = "JetStream"
 
 
 class Operation(StrEnum):
@@ -102,13 +101,24 @@ class BucketStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a bucket as a whole (ADR-8, "Status").
 
     ``values`` counts all stored values, historical ones and delete markers included.
+    ``backing_store`` is the kind of backend; ``info`` is only there when that is JetStream.
     """
 
     bucket: str
     values: int
     bytes: int
     config: KeyValueConfig
-    stream_info: StreamInfo
+    backing_store: str
+    info: StreamInfo | None = None
+
+    @property
+    def stream_info(self) -> StreamInfo:
+        """The stream of the bucket; NotSupported when it is not kept in one."""
+        if self.info is None:
+            raise NotSupported(
+                f"bucket {self.bucket!r} is not kept in a stream but in {self.backing_store}"
+            )
+        return self.info
 
     @property
     def history(self) -> int:
@@ -119,11 +129,6 @@ class BucketStatus(msgspec.Struct, frozen=True, kw_only=True):
     def ttl(self) -> int:
         """How long values are kept, in nanoseconds; 0 is for ever."""
         return self.config.ttl
-
-    @property
-    def backing_store(self) -> str:
-        """The kind of backend."""
-        return BACKING_STORE
 
     @property
     def is_read_only(self) -> bool:

@@ -27,15 +27,20 @@ async def purge_deletes(backend: Backend, older_than: float, timeout: float | No
                 found.pop(stored.key, None)
             else:
                 found[stored.key] = stored
-    waiting = asyncio.Semaphore(REQUESTS_AT_ONCE)
+    waiting = iter(found.values())
 
-    async def erase(marker: Stored) -> None:
-        async with waiting:
+    async def work() -> None:
+        for marker in waiting:
             # With older_than 0 all go, whatever the two clocks say.
             young = bool(older_than) and marker.time_ns > limit
             below = marker.revision if young else marker.revision + 1
             if below > 1:
                 await backend.erase(marker.key, below=below, timeout=timeout)
 
-    await asyncio.gather(*map(erase, found.values()))
+    workers = [asyncio.ensure_future(work()) for _ in range(min(REQUESTS_AT_ONCE, len(found)))]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()  # of those beside one that failed
     return len(found)

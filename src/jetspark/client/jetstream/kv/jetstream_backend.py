@@ -1,13 +1,19 @@
 """A bucket in a stream (ADR-8, "JetStream interactions")."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 from jetspark.api.message import PubAck
-from jetspark.api.stream import STREAM_DELETE, STREAM_INFO, STREAM_PURGE, PurgeRequest, StreamInfo
+from jetspark.api.stream import (
+    STREAM_DELETE,
+    STREAM_INFO,
+    STREAM_PURGE,
+    PurgeRequest,
+    StreamConfig,
+    StreamInfo,
+)
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
-from jetspark.client.jetstream.direct_get import make_request
+from jetspark.client.jetstream.direct_get import StreamReader, make_request
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import Stored, TimeToLive, WatchPlan
 from jetspark.client.jetstream.kv.config import STREAM_PREFIX, from_stream_config
@@ -17,8 +23,18 @@ from jetspark.client.jetstream.publish import Expect, PublishWindow, publish_ack
 from jetspark.client.jetstream.publish_atomic import AtomicBatch
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.streams import Stream
-from jetspark.errors import BucketNotFound, MessageNotFound, NotSupported, StreamNotFound
+from jetspark.errors import (
+    ApiError,
+    BatchNotEnabled,
+    BucketNotFound,
+    Error,
+    MessageNotFound,
+    NotSupported,
+    StreamNotFound,
+)
+from jetspark.errors.codes import ErrCode
 
+BACKING_STORE: Final = "JetStream"  # ADR-8, "Status"
 PUT_MANY_WINDOW: Final = 1000  # acks on their way in put_many
 # Header pairs of the two kinds of deletion (ADR-8, "Deleting Values", "Purging a key").
 _MARKS: Final = {
@@ -45,11 +61,6 @@ class JetStreamBackend:
         """The name of the bucket."""
         return self._bucket
 
-    @property
-    def transactions(self) -> bool:
-        """Whether the stream takes atomic batches."""
-        return self._info.config.allow_atomic
-
     def seconds(self, timeout: float | None) -> float:
         """The timeout of a call: its own, or the default of the JetStream handle."""
         return self._api.seconds(timeout)
@@ -66,12 +77,14 @@ class JetStreamBackend:
         request = make_request(
             seq=revision,
             last_by_subject="" if revision else subject,
-            min_last_seq=max(min_last_revision, self._high_water.wanted(self._stream.name)),
+            min_last_seq=self._high_water.wanted(self._stream.name, min_last_revision),
         )
         try:
             message = await self._stream.reader.get(request, self._api.seconds(timeout))
         except MessageNotFound:
             return None
+        except StreamNotFound:
+            raise BucketNotFound(self._bucket) from None
         self._high_water.note(self._stream.name, message.seq)
         # wire-facts.md 10: a get by sequence finds any key.
         return self._stored(message) if message.subject == subject else None
@@ -93,8 +106,11 @@ class JetStreamBackend:
             min_last_seq=min_last_revision,
             timeout=timeout,
         )
-        while page := await pager.next_chunk(1000):
-            yield [self._stored(message) for message in page]
+        try:
+            while page := await pager.next_chunk(1000):
+                yield [self._stored(message) for message in page]
+        except StreamNotFound:
+            raise BucketNotFound(self._bucket) from None
 
     async def put(
         self,
@@ -109,7 +125,12 @@ class JetStreamBackend:
         subject = self._write_prefix + key
         block = write_headers(operation, expected, ttl)
         seconds = self._api.seconds(timeout)
-        return self._noted(await publish_acked(self._api, subject, block, data, seconds))
+        try:
+            ack = await publish_acked(self._api, subject, block, data, seconds)
+        except ApiError as error:
+            self._explain(error)
+            raise
+        return self._noted(ack)
 
     async def put_many(
         self,
@@ -126,14 +147,20 @@ class JetStreamBackend:
             await window.publish(self._write_prefix + key, block, data, seconds)
             for key, data in entries
         ]
-        done = await asyncio.gather(*(ack.wait() for ack in acks), return_exceptions=True)
-        failures = [(key, each) for (key, _), each in zip(entries, done, strict=True)
-                    if isinstance(each, BaseException)]  # fmt: skip
+        revisions: list[int] = []
+        failures: list[tuple[str, Error]] = []
+        for (key, _), ack in zip(entries, acks, strict=True):
+            try:
+                revisions.append(self._noted(await ack.wait()))
+            except Error as error:
+                failures.append((key, error))
         if failures:
-            key, error = failures[0]
-            error.add_note(f"{len(failures)} of {len(done)} keys were not written; first: {key!r}")
-            raise error
-        return [self._noted(ack) for ack in done if isinstance(ack, PubAck)]
+            key, first = failures[0]
+            if isinstance(first, ApiError):
+                self._explain(first)
+            first.add_note(f"{len(failures)} of {len(acks)} keys were not written; first: {key!r}")
+            raise first
+        return revisions
 
     async def put_together(
         self,
@@ -142,25 +169,29 @@ class JetStreamBackend:
         timeout: float | None,
     ) -> list[int]:
         """Publish as one atomic batch (ADR-50)."""
-        if not self.transactions:
-            raise NotSupported(
-                f"bucket {self._bucket!r} does not take transactions: its stream lacks "
-                "allow_atomic; switch it on with js.update_key_value(config), or "
-                f"'nats stream edit {self._stream.name} --allow-batch', on a server that has it "
-                "(nats-server 2.12 or later)"
-            )
+        config = self._info.config
+        if not config.allow_atomic and config.mirror is None:
+            raise self._no_transactions(self._stream.name)
         batch = AtomicBatch(self._api, timeout=timeout)
         for key, data, operation, expected, ttl in entries:
             batch.add_block(
                 self._write_prefix + key, write_headers(operation, expected, ttl), data
             )
-        ack = await batch.commit()
+        try:
+            ack = await batch.commit()
+        except BatchNotEnabled as error:
+            # Of a mirror only its origin knows.
+            raise self._no_transactions(written_stream(config)) from error
+        except ApiError as error:
+            self._explain(error)
+            raise
         self._noted(ack)
         return [ack.seq - len(entries) + n for n in range(1, len(entries) + 1)]
 
-    def watch(self, plan: WatchPlan) -> Follow:
+    def watch(self, plan: WatchPlan) -> "BucketFollow":
         """Follow subjects with an ordered consumer."""
-        return Follow(
+        return BucketFollow(
+            self._bucket,
             self._stream.reader,
             self._read_prefix,
             plan,
@@ -189,7 +220,8 @@ class JetStreamBackend:
             values=self._info.state.messages,
             bytes=self._info.state.bytes,
             config=from_stream_config(self._info.config),
-            stream_info=self._info,
+            backing_store=BACKING_STORE,
+            info=self._info,
         )
 
     async def destroy(self, *, timeout: float | None) -> None:
@@ -213,15 +245,69 @@ class JetStreamBackend:
             read_size(message.header_block, message.data),
         )
 
+    def _no_transactions(self, stream: str) -> NotSupported:
+        return NotSupported(
+            f"bucket {self._bucket!r} does not take transactions: the stream {stream!r} lacks "
+            "allow_atomic; switch it on with js.update_key_value(config), or "
+            f"'nats stream edit {stream} --allow-batch', on a server that has it (nats-server "
+            "2.12 or later)"
+        )
+
+    def _explain(self, error: ApiError) -> None:
+        """Say in terms of the bucket what the server said about its stream."""
+        if error.err_code == ErrCode.TTL_DISABLED:
+            raise NotSupported(
+                f"bucket {self._bucket!r} does not allow a time to live per key (locks, elections "
+                "and members need it too): switch it on with js.update_key_value(config), which "
+                "has allow_key_ttl, on a server that has it (nats-server 2.11 or later)"
+            ) from error
+
     def _noted(self, ack: PubAck) -> int:
         self._high_water.note(self._stream.name, ack.seq)
         return ack.seq
+
+
+class BucketFollow(Follow):
+    """The entries of a watch, for the users of a bucket."""
+
+    def __init__(
+        self,
+        bucket: str,
+        stream: StreamReader,
+        prefix: str,
+        plan: WatchPlan,
+        min_last_seq: int,
+        high_water: HighWater,
+    ) -> None:
+        super().__init__(stream, prefix, plan, min_last_seq, high_water)
+        self._bucket = bucket
+
+    async def start(self, *, timeout: float | None = None) -> None:
+        """Make the consumer; BucketNotFound when there is nothing to follow."""
+        try:
+            await super().start(timeout=timeout)
+        except StreamNotFound:
+            raise BucketNotFound(self._bucket) from None
+
+    async def next_chunk(self, count: int) -> list[Stored]:
+        """Wait for entries; BucketNotFound when the bucket was deleted."""
+        try:
+            return await super().next_chunk(count)
+        except StreamNotFound as error:
+            gone = BucketNotFound(self._bucket)
+            gone.add_note(str(error))
+            raise gone from None
 
 
 def write_headers(operation: Operation, expected: int | None, ttl: TimeToLive) -> bytes:
     """The header block of a write; empty for a plain put."""
     expect = None if expected is None else Expect(last_subject_seq=expected)
     return publish_headers(_MARKS[operation] or None, "", expect, ttl)
+
+
+def written_stream(config: StreamConfig) -> str:
+    """The stream that takes what is written: of a mirror, its origin."""
+    return config.name if config.mirror is None else config.mirror.name
 
 
 def prefixes(info: StreamInfo, api_prefix: str) -> tuple[str, str]:

@@ -3,6 +3,9 @@
 The key has a time to live, so that a holder that dies loses it. The revision of the creation is
 the fencing token: it is larger for every later holder, and whatever is protected can refuse a
 token smaller than one it has seen.
+
+A holder counts the time to live from before it asked, the server from when it stored the key: the
+holder knows of its loss before anybody else can create the key, whatever the network does.
 """
 
 # Every call has a timeout argument (design.md, "The client").
@@ -13,22 +16,24 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from jetspark.client.jetstream.kv.watch import next_within
 from jetspark.errors import (
-    ApiError,
     Error,
     KeyExists,
     KeyNotFound,
-    NotSupported,
+    NoResponders,
     RequestTimeout,
     WrongLastSequence,
 )
-from jetspark.errors.codes import ErrCode
 from jetspark.ids import Nuid
 
 if TYPE_CHECKING:
     from jetspark.client.jetstream.kv.bucket import KeyValue
 
 RENEWALS: Final = 3  # per time to live
+RETRIES: Final = 10  # per time to live, after a renewal that failed
+RENEWAL_MIN: Final = 0.001  # seconds that must be left for a renewal to be worth it
+AWAY_PAUSE: Final = 0.25  # seconds before a server that did not answer is asked again
 
 
 class Lock:
@@ -45,9 +50,15 @@ class Lock:
         self._key = key
         self._owner = owner or Nuid().next()
         self._ttl = ttl
+        # How long the key lives: values of the whole bucket may end sooner.
+        self._lease = 0.0
         self._token = 0
         self._revision = 0
+        self._valid_until = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._releasing = asyncio.Event()
         self._renewing: asyncio.Task[None] | None = None
+        self._giving_back: asyncio.Task[None] | None = None
         self.lost: Final = asyncio.Event()
 
     @property
@@ -58,26 +69,29 @@ class Lock:
     @property
     def is_held(self) -> bool:
         """Whether the lock is held, as far as can be known."""
-        return self._renewing is not None and not self.lost.is_set()
+        # By the clock, not only by the task: after a pause of the process it may not have run yet.
+        held = self._renewing is not None and not self.lost.is_set()
+        return held and self._loop is not None and self._loop.time() < self._valid_until
 
     @property
     def token(self) -> int:
         """The fencing token of the current holding; ValueError when it is not held."""
-        if not self._token:
+        if not self.is_held:
             raise ValueError(f"the lock {self._key!r} is not held: there is no token")
         return self._token
 
     async def acquire(self, *, timeout: float | None = None) -> int:
         """Wait until the lock is ours; returns the fencing token.
 
-        Raises RequestTimeout after ``timeout`` seconds (None: waits as long as it takes).
+        Raises RequestTimeout after ``timeout`` seconds (None: waits as long as it takes, also for
+        a server that is away).
         """
-        if self._renewing is not None:
+        if self.is_held:
             raise ValueError(f"the lock {self._key!r} is held by this object already")
         try:
             async with asyncio.timeout(timeout):
-                while not await self.try_acquire():
-                    await self._wait_for_release()
+                while not await self._acquire_or_wait():
+                    pass
         except TimeoutError:
             raise RequestTimeout(
                 f"the lock {self._key!r} did not become free within {timeout} s"
@@ -86,24 +100,32 @@ class Lock:
 
     async def try_acquire(self, *, timeout: float | None = None) -> bool:
         """Take the lock if it is free now."""
+        loop = asyncio.get_running_loop()
+        if not self._lease:
+            status = await self._bucket.status(timeout=timeout)
+            self._lease = min(self._ttl, status.ttl / 1e9 or self._ttl)
+        asked = loop.time()
+        creating = loop.create_task(
+            self._bucket.create(self._key, self._owner.encode(), ttl=self._ttl, timeout=timeout)
+        )
         try:
-            revision = await self._bucket.create(
-                self._key, self._owner.encode(), ttl=self._ttl, timeout=timeout
-            )
+            # Not cancelled with us: nobody would know whether the key was made.
+            revision = await asyncio.shield(creating)
         except KeyExists:
             return False
-        except ApiError as error:
-            if error.err_code == ErrCode.TTL_DISABLED:
-                raise NotSupported(
-                    f"bucket {self._bucket.bucket!r} does not allow a time to live per key, which "
-                    "a lock needs: create it with allow_key_ttl (nats-server 2.11 or later)"
-                ) from error
+        except asyncio.CancelledError:
+            creating.add_done_callback(self._give_back)
             raise
+        if loop.time() >= asked + self._lease:
+            self._give_back(creating)  # the answer came when its time was over
+            return False
+        if self._renewing is not None:
+            self._renewing.cancel()  # of a holding that was lost and not released
         self._token = self._revision = revision
+        self._loop, self._valid_until = loop, asked + self._lease
+        self._releasing.clear()
         self.lost.clear()
-        self._renewing = asyncio.get_running_loop().create_task(
-            self._renew(), name=f"jetspark lock {self._key}"
-        )
+        self._renewing = loop.create_task(self._renew(loop), name=f"jetspark lock {self._key}")
         return True
 
     async def wait_lost(self, *, timeout: float | None = None) -> bool:
@@ -115,16 +137,18 @@ class Lock:
 
     async def release(self, *, timeout: float | None = None) -> None:
         """Give it up; does nothing when it is not held."""
-        renewing, self._renewing = self._renewing, None
+        renewing, held = self._renewing, self.is_held
         if renewing is None:
             return
-        renewing.cancel()
-        with suppress(asyncio.CancelledError):
-            await renewing
-        if not self.lost.is_set():
-            with suppress(WrongLastSequence):
-                await self._bucket.purge(self._key, last=self._revision, timeout=timeout)
-        self._token = 0
+        self._releasing.set()
+        try:
+            # A renewal under way is waited for: only then is the latest revision known.
+            await asyncio.wait([renewing], timeout=self._bucket.seconds(timeout))
+        finally:
+            renewing.cancel()
+            self._renewing = None
+        if held and not self.lost.is_set():
+            await self._remove(self._revision, timeout)
 
     async def __aenter__(self) -> Self:
         await self.acquire()
@@ -138,14 +162,25 @@ class Lock:
     ) -> None:
         await self.release()
 
-    async def _renew(self) -> None:
-        loop = asyncio.get_running_loop()
-        valid_until = loop.time() + self._ttl
-        while True:
-            await asyncio.sleep(self._ttl / RENEWALS)
+    async def _acquire_or_wait(self) -> bool:
+        """Whether it is ours; if not, another try is worth it."""
+        try:
+            if await self.try_acquire():
+                return True
+            await self._wait_for_release()
+        except RequestTimeout:
+            await asyncio.sleep(AWAY_PAUSE)
+        except NoResponders:
+            await asyncio.sleep(AWAY_PAUSE)
+            with suppress(RequestTimeout, NoResponders):
+                await self._bucket.status()  # BucketNotFound ends the waiting
+        return False
+
+    async def _renew(self, loop: asyncio.AbstractEventLoop) -> None:
+        pause = self._lease / RENEWALS
+        while not await self._released_within(min(pause, self._valid_until - loop.time())):
             asked = loop.time()
-            left = valid_until - asked
-            if left <= 0:
+            if asked + RENEWAL_MIN >= self._valid_until:
                 break
             try:
                 self._revision = await self._bucket.update(
@@ -153,14 +188,39 @@ class Lock:
                     self._owner.encode(),
                     self._revision,
                     ttl=self._ttl,
-                    timeout=left,
+                    timeout=self._valid_until - asked,
                 )
-                valid_until = asked + self._ttl
-            except (WrongLastSequence, KeyNotFound):
+            except WrongLastSequence:
                 break
-            except Error:
-                continue
-        self.lost.set()
+            except Exception:  # noqa: BLE001 - whatever a backend raises: the time decides
+                pause = self._lease / RETRIES
+            else:
+                self._valid_until = asked + self._lease
+                pause = self._lease / RENEWALS
+        if not self._releasing.is_set():
+            self.lost.set()
+
+    async def _released_within(self, seconds: float) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                return await self._releasing.wait()
+        return False
+
+    def _give_back(self, creating: asyncio.Task[int]) -> None:
+        """The key was made for a caller who has gone, or too late."""
+        if not creating.cancelled() and creating.exception() is None:
+            self._giving_back = creating.get_loop().create_task(
+                self._remove_quietly(creating.result())
+            )
+
+    async def _remove_quietly(self, revision: int) -> None:
+        with suppress(Error):  # it expires anyway
+            await self._remove(revision, None)
+
+    async def _remove(self, revision: int, timeout: float | None) -> None:
+        with suppress(WrongLastSequence):
+            # The marker goes too: who waits has seen it by then.
+            await self._bucket.purge(self._key, last=revision, ttl=self._ttl, timeout=timeout)
 
     async def _wait_for_release(self) -> None:
         """Wait until the key is deleted; an expiry without a marker is noticed by time."""
@@ -186,6 +246,7 @@ class Election:
             raise ValueError("a candidate needs a name that the others can tell")
         self._bucket = bucket
         self._key = key
+        self._ttl = ttl
         self._lock = Lock(bucket, key, candidate, ttl)
 
     @property
@@ -229,15 +290,23 @@ class Election:
     async def observe(self) -> AsyncGenerator[str | None, None]:
         """Yield the leader now and whenever it changes; None while there is none."""
         known: str | None = None
+        leader: str | None = None
         told = False
         async with await self._bucket.watch(self._key) as watcher:
-            async for entry in watcher:
-                leader = known
-                if entry is not None:
-                    leader = entry.value.decode("utf-8", "replace") if entry.is_put else None
-                if not told or leader != known:
-                    told, known = True, leader
-                    yield leader
+            while True:
+                chunk = await next_within(watcher, self._ttl if known is not None else None)
+                if chunk is None:
+                    # Not renewed: it may have expired, which nothing but a limit marker tells.
+                    leader = None if await is_gone(self._bucket, self._key) else known
+                    chunk = [None]
+                elif not chunk:
+                    return
+                for entry in chunk:
+                    if entry is not None:
+                        leader = entry.value.decode("utf-8", "replace") if entry.is_put else None
+                    if not told or leader != known:
+                        told, known = True, leader
+                        yield leader
 
     async def __aenter__(self) -> Self:
         await self.campaign()
@@ -250,3 +319,14 @@ class Election:
         traceback: TracebackType | None,
     ) -> None:
         await self.resign()
+
+
+async def is_gone(bucket: "KeyValue", key: str) -> bool:
+    """Whether a key has no value any more; what cannot be known is not gone."""
+    try:
+        await bucket.get(key)
+    except KeyNotFound:
+        return True
+    except Error:
+        return False
+    return False

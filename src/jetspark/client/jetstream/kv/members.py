@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 
+from jetspark.client.jetstream.kv.lock import is_gone
+from jetspark.client.jetstream.kv.watch import next_within
 from jetspark.errors import BadName, Error
 from jetspark.subjects.tokens import key_problem
 
 if TYPE_CHECKING:
     from jetspark.client.jetstream.kv.bucket import KeyValue
-    from jetspark.client.jetstream.kv.entry import Entry
-    from jetspark.client.jetstream.kv.watch import KeyWatcher
 
 ANNOUNCEMENTS: Final = 3  # per time to live
-SILENCE: Final = 1.5  # times to live without an announcement: gone, even if no marker says so
+SILENCE: Final = 1.5  # times to live without an announcement before a member is looked for
 
 
 class MemberChange(msgspec.Struct, frozen=True):
@@ -60,16 +60,16 @@ class Membership:
         if task is None:
             return
         task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-        await self._bucket.purge(self._key, timeout=timeout)
+        await asyncio.wait([task])
+        # The marker goes too: names of members that never come back would pile up.
+        await self._bucket.purge(self._key, ttl=self._ttl, timeout=timeout)
 
     async def _repeat(self) -> None:
         while True:
             await asyncio.sleep(self._ttl / ANNOUNCEMENTS)
             # A server that cannot be reached now is told next time.
             with suppress(Error):
-                await self._bucket.put(self._key, self._data, ttl=self._ttl)
+                await self._bucket.put(self._key, self._data, ttl=self._ttl, timeout=self._ttl)
 
     async def __aenter__(self) -> Self:
         return self
@@ -121,9 +121,14 @@ class Members:
         async with await self._bucket.watch(f"{self._group}.*") as watcher:
             while True:
                 for member in [each for each, until in heard.items() if until <= loop.time()]:
-                    del heard[member], known[member]
-                    yield MemberChange(member, present=False)
-                chunk = await _next_chunk(watcher, min(heard.values(), default=None))
+                    # Asked, because members may have a longer time to live than this handle.
+                    if await is_gone(self._bucket, f"{self._group}.{member}"):
+                        del heard[member], known[member]
+                        yield MemberChange(member, present=False)
+                    else:
+                        heard[member] = loop.time() + self._ttl * SILENCE
+                wait = min(heard.values(), default=None)
+                chunk = await next_within(watcher, None if wait is None else wait - loop.time())
                 if chunk is None:
                     continue
                 if not chunk:
@@ -140,11 +145,3 @@ class Members:
                     elif known.pop(member, None) is not None:
                         del heard[member]
                         yield MemberChange(member, present=False)
-
-
-async def _next_chunk(watcher: "KeyWatcher", until: float | None) -> "list[Entry | None] | None":
-    """The next entries; None when ``until`` (loop time) came first."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout_at(until):
-            return await watcher.next_chunk(256)
-    return None

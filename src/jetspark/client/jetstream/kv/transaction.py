@@ -1,15 +1,17 @@
 """Several keys written together or not at all: an atomic batch with expected revisions."""
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from jetspark.client.jetstream.kv.backend import Backend, TimeToLive
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
-from jetspark.errors import KeyNotFound
+from jetspark.errors import KeyNotFound, WrongLastSequence
 
 if TYPE_CHECKING:
     from jetspark.client.jetstream.kv.bucket import KeyValue
+
+NOTED_MAX: Final = 10  # keys that a conflict names
 
 
 class Transaction:
@@ -18,7 +20,8 @@ class Transaction:
     ``async with kv.transaction() as tx:`` commits at a clean exit; an exception writes nothing.
     ``get`` remembers the revision that it saw, and a later write of that key expects it: when
     somebody else changed the key meanwhile, the commit raises WrongLastSequence and nothing is
-    written. A key can be written once per transaction.
+    written. A key that is only read is not guarded: write it too (with the value it has) where
+    that matters. A key can be written once per transaction.
     """
 
     def __init__(
@@ -84,9 +87,25 @@ class Transaction:
         if not self._writes:
             self._revisions = {}
             return {}
-        done = await self._backend.put_together(list(self._writes.values()), timeout=self._timeout)
+        try:
+            done = await self._backend.put_together(
+                list(self._writes.values()), timeout=self._timeout
+            )
+        except WrongLastSequence as error:
+            error.add_note(self._expectations())
+            raise
         self._revisions = dict(zip(self._writes, done, strict=True))
         return self._revisions
+
+    def _expectations(self) -> str:
+        """Servers do not say which key it was."""
+        expected = [
+            f"{key!r} at {revision}" if revision else f"{key!r} without a value"
+            for key, (_, _, _, revision, _) in self._writes.items()
+            if revision is not None
+        ]
+        more = f" and {len(expected) - NOTED_MAX} more" if len(expected) > NOTED_MAX else ""
+        return f"nothing was written; expected were {', '.join(expected[:NOTED_MAX])}{more}"
 
     def _write(
         self, key: str, data: bytes, operation: Operation, last: int | None, ttl: TimeToLive

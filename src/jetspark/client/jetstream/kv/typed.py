@@ -25,9 +25,13 @@ T = TypeVar("T")
 
 
 class TypedEntry(msgspec.Struct, Generic[T], frozen=True):
-    """An entry with its value decoded; ``value`` is None for a deletion."""
+    """An entry with its value decoded.
 
-    value: T | None
+    Where deletions are shown too (``history``, ``watch``) it is a ``TypedEntry[T | None]``, and
+    ``value`` is None for them.
+    """
+
+    value: T
     entry: Entry
 
     @property
@@ -69,18 +73,24 @@ class TypedKeyValue(Generic[T]):
         timeout: float | None = None,
     ) -> TypedEntry[T]:
         """The latest value of ``key``; KeyNotFound, or CodecFailed when it is of another type."""
-        return self.decode(
-            await self._bucket.get(
-                key, revision=revision, min_last_revision=min_last_revision, timeout=timeout
-            )
+        entry = await self._bucket.get(
+            key, revision=revision, min_last_revision=min_last_revision, timeout=timeout
         )
+        return TypedEntry(self._value(entry), entry)
 
     async def get_many(
-        self, keys: Sequence[str], *, timeout: float | None = None
+        self,
+        keys: Sequence[str],
+        *,
+        at_revision: int = 0,
+        min_last_revision: int = 0,
+        timeout: float | None = None,
     ) -> dict[str, TypedEntry[T]]:
-        """The latest values of many keys, all as of one moment."""
-        found = await self._bucket.get_many(keys, timeout=timeout)
-        return {key: self.decode(entry) for key, entry in found.items()}
+        """The latest values of many keys, all as of one moment; see ``KeyValue.get_many``."""
+        found = await self._bucket.get_many(
+            keys, at_revision=at_revision, min_last_revision=min_last_revision, timeout=timeout
+        )
+        return {key: TypedEntry(self._value(entry), entry) for key, entry in found.items()}
 
     async def put(
         self, key: str, value: T, *, ttl: TimeToLive = None, timeout: float | None = None
@@ -115,9 +125,9 @@ class TypedKeyValue(Generic[T]):
 
     async def delete(
         self, key: str, *, last: int | None = None, timeout: float | None = None
-    ) -> None:
-        """Delete ``key`` (wildcards allowed), keeping its history."""
-        await self._bucket.delete(key, last=last, timeout=timeout)
+    ) -> int:
+        """Delete ``key`` (wildcards allowed), keeping its history; the marker's revision."""
+        return await self._bucket.delete(key, last=last, timeout=timeout)
 
     async def purge(
         self,
@@ -126,28 +136,40 @@ class TypedKeyValue(Generic[T]):
         last: int | None = None,
         ttl: TimeToLive = None,
         timeout: float | None = None,
-    ) -> None:
-        """Delete ``key`` (wildcards allowed) with its history; a marker stays, for ``ttl``."""
-        await self._bucket.purge(key, last=last, ttl=ttl, timeout=timeout)
+    ) -> int:
+        """Delete ``key`` (wildcards allowed) with its history; the revision of the marker."""
+        return await self._bucket.purge(key, last=last, ttl=ttl, timeout=timeout)
 
-    async def history(self, key: str, *, timeout: float | None = None) -> list[TypedEntry[T]]:
+    async def history(
+        self, key: str, *, min_last_revision: int = 0, timeout: float | None = None
+    ) -> list[TypedEntry[T | None]]:
         """All entries of ``key`` that the bucket still has, oldest first."""
-        return [self.decode(entry) for entry in await self._bucket.history(key, timeout=timeout)]
+        found = await self._bucket.history(
+            key, min_last_revision=min_last_revision, timeout=timeout
+        )
+        return [self.decode(entry) for entry in found]
 
-    def keys(self, *filters: str, timeout: float | None = None) -> Pager[str]:
+    def keys(
+        self, *filters: str, min_last_revision: int = 0, timeout: float | None = None
+    ) -> Pager[str]:
         """Iterate over the keys that have a value, all or those that match."""
-        return self._bucket.keys(*filters, timeout=timeout)
+        return self._bucket.keys(*filters, min_last_revision=min_last_revision, timeout=timeout)
 
     def snapshot(
         self,
         *filters: str,
         at_revision: int = 0,
         at_time: datetime | int | None = None,
+        min_last_revision: int = 0,
         timeout: float | None = None,
     ) -> Pager[TypedEntry[T]]:
         """Iterate over the values of all keys (or those that match) as of one moment."""
         entries = self._bucket.snapshot(
-            *filters, at_revision=at_revision, at_time=at_time, timeout=timeout
+            *filters,
+            at_revision=at_revision,
+            at_time=at_time,
+            min_last_revision=min_last_revision,
+            timeout=timeout,
         )
         return Pager(self._decoded(entries))
 
@@ -158,6 +180,7 @@ class TypedKeyValue(Generic[T]):
         ignore_deletes: bool = False,
         updates_only: bool = False,
         resume_from: int = 0,
+        min_last_revision: int = 0,
         timeout: float | None = None,
     ) -> "TypedWatcher[T]":
         """Follow keys: first their latest values, then None, then every change."""
@@ -167,6 +190,7 @@ class TypedKeyValue(Generic[T]):
             ignore_deletes=ignore_deletes,
             updates_only=updates_only,
             resume_from=resume_from,
+            min_last_revision=min_last_revision,
             timeout=timeout,
         )
         return TypedWatcher(watcher, self.decode)
@@ -175,21 +199,23 @@ class TypedKeyValue(Generic[T]):
         """The JSON of a value."""
         return self._encoder.encode(value)
 
-    def decode(self, entry: Entry) -> TypedEntry[T]:
+    def decode(self, entry: Entry) -> TypedEntry[T | None]:
         """Decode the value of an entry, such as one of a watch."""
-        if not entry.is_put:
-            return TypedEntry(None, entry)
+        return TypedEntry(self._value(entry) if entry.is_put else None, entry)
+
+    def _value(self, entry: Entry) -> T:
         try:
-            return TypedEntry(self._decoder.decode(entry.value), entry)
-        except msgspec.MsgspecError as error:
+            value: T = self._decoder.decode(entry.value)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise CodecFailed(
                 f"key {entry.key!r} of bucket {entry.bucket!r} does not hold a "
-                f"{self._kind.__name__}: {error}"
+                f"{getattr(self._kind, '__name__', self._kind)}: {error}"
             ) from error
+        return value
 
     async def _decoded(self, entries: Pager[Entry]) -> AsyncGenerator[list[TypedEntry[T]], None]:
         while page := await entries.next_chunk(PAGE_SIZE):
-            yield [self.decode(entry) for entry in page]
+            yield [TypedEntry(self._value(entry), entry) for entry in page]
 
 
 class TypedWatcher(Generic[T]):
@@ -199,7 +225,9 @@ class TypedWatcher(Generic[T]):
     seen. A value of another type raises CodecFailed; the iteration goes on behind it.
     """
 
-    def __init__(self, watcher: KeyWatcher, decode: Callable[[Entry], TypedEntry[T]]) -> None:
+    def __init__(
+        self, watcher: KeyWatcher, decode: Callable[[Entry], TypedEntry[T | None]]
+    ) -> None:
         self._watcher = watcher
         self._decode = decode
         self._waiting: deque[Entry | None] = deque()
@@ -207,17 +235,17 @@ class TypedWatcher(Generic[T]):
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> TypedEntry[T] | None:
+    async def __anext__(self) -> TypedEntry[T | None] | None:
         chunk = await self.next_chunk(1)
         if not chunk:
             raise StopAsyncIteration
         return chunk[0]
 
-    async def next_chunk(self, count: int) -> list[TypedEntry[T] | None]:
+    async def next_chunk(self, count: int) -> list[TypedEntry[T | None] | None]:
         """Wait for an entry, then return what is there, up to ``count``; empty at the end."""
         if not self._waiting:
             self._waiting.extend(await self._watcher.next_chunk(count))
-        taken: list[TypedEntry[T] | None] = []
+        taken: list[TypedEntry[T | None] | None] = []
         while self._waiting and len(taken) < count:
             entry = self._waiting.popleft()
             try:

@@ -2,8 +2,10 @@
 
 # Every call has a timeout argument (design.md, "The client").
 
+import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
@@ -11,6 +13,7 @@ from jetspark.client.chunk_callback import ChunkCallback, ItemCallback
 from jetspark.client.jetstream.kv.backend import Stored, WatchSource
 from jetspark.client.jetstream.kv.entry import Entry, Operation
 from jetspark.client.thread_callback import Report
+from jetspark.errors import CodecFailed
 
 CHUNK_MAX: Final = 256
 
@@ -23,6 +26,9 @@ class KeyWatcher:
     None says that everything that was there when the watch began has been seen; it always comes,
     at once when there is nothing. Made by ``KeyValue.watch``; end it with ``stop`` or
     ``async with``. A watch with a callback is not iterated over.
+
+    What the codecs of the handle cannot decode raises CodecFailed (with a callback, the error
+    callback is told); the iteration goes on behind it.
     """
 
     def __init__(
@@ -37,7 +43,7 @@ class KeyWatcher:
         self._convert = convert
         self._on_stop = on_stop
         self._ignore_deletes = ignore_deletes
-        self._items: deque[Entry | None] = deque()
+        self._items: deque[Stored | None] = deque()
         self._told = False
         self._stopped = False
         self._calling: ChunkCallback[Entry | None] | None = None
@@ -49,7 +55,15 @@ class KeyWatcher:
 
     def call(self, callback: EntryCallback, report: Report) -> None:
         """Hand everything to a callback; for ``KeyValue.watch``."""
-        self._calling = ChunkCallback(self._next_chunk, callback, report)
+
+        async def next_decodable(count: int) -> list[Entry | None]:
+            while True:
+                try:
+                    return await self._next_chunk(count)
+                except CodecFailed as error:
+                    report(error)
+
+        self._calling = ChunkCallback(next_decodable, callback, report)
 
     def __aiter__(self) -> Self:
         return self
@@ -58,7 +72,8 @@ class KeyWatcher:
         self._check_mine()
         if not self._items and not await self._fill(CHUNK_MAX):
             raise StopAsyncIteration
-        return self._items.popleft()
+        stored = self._items.popleft()
+        return None if stored is None else self._convert(stored)
 
     async def next_chunk(self, count: int) -> list[Entry | None]:
         """Wait for an entry, then return what is there, up to ``count``; empty at the end."""
@@ -66,9 +81,21 @@ class KeyWatcher:
         return await self._next_chunk(count)
 
     async def _next_chunk(self, count: int) -> list[Entry | None]:
-        if not self._items and not await self._fill(count):
-            return []
-        return [self._items.popleft() for _ in range(min(count, len(self._items)))]
+        if not self._items:
+            await self._fill(count)
+        convert, items = self._convert, self._items
+        taken: list[Entry | None] = []
+        while items and len(taken) < count:
+            stored = items[0]
+            try:
+                taken.append(None if stored is None else convert(stored))
+            except CodecFailed:
+                if taken:
+                    break  # those before it are handed out first
+                items.popleft()
+                raise
+            items.popleft()
+        return taken
 
     async def initial(self) -> list[Entry]:
         """Everything up to the end of the initial data; the watch goes on behind it."""
@@ -115,17 +142,21 @@ class KeyWatcher:
             stored = await self._source.next_chunk(count)
             if not stored and (self._told or not self._source.initial_done):
                 return False
-            self._items.extend(self._entries(stored))
+            if self._ignore_deletes:
+                stored = [each for each in stored if each.operation is Operation.PUT]
+            self._items.extend(stored)
             if not self._told and self._source.initial_done:
                 self._tell()
         return True
 
-    def _entries(self, stored: list[Stored]) -> Iterable[Entry]:
-        convert = self._convert
-        if self._ignore_deletes:
-            return [convert(each) for each in stored if each.operation is Operation.PUT]
-        return [convert(each) for each in stored]
-
     def _tell(self) -> None:
         self._told = True
         self._items.append(None)
+
+
+async def next_within(watcher: KeyWatcher, seconds: float | None) -> list[Entry | None] | None:
+    """The next entries, none at the end; None when nothing came within ``seconds``."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            return await watcher.next_chunk(CHUNK_MAX)
+    return None

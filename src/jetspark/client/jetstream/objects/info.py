@@ -2,17 +2,21 @@
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
-from jetspark.api.base import ZERO_TIME, ApiStruct, Timestamp, decoder, encode, shown
+from jetspark.api.base import ZERO_TIME, ApiStruct, Timestamp, encode, shown
 from jetspark.api.stream import StreamInfo
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
-from jetspark.errors import ProtocolViolation
+from jetspark.errors import BadName, ProtocolViolation
+from jetspark.subjects.tokens import is_valid_literal
 
 CHUNK_SIZE: Final = 128 * 1024
+# A name is part of a subject, and servers end connections that send lines above 4,096 bytes.
+NAME_BYTES_MAX: Final = 2048
 DIGEST_PREFIX: Final = "SHA-256="
 
 
@@ -78,7 +82,8 @@ class ObjectStoreStatus(msgspec.Struct, frozen=True, kw_only=True):
         return "JetStream"
 
 
-_decode: Final = decoder(ObjectInfo).decode
+# The time is the message's: what stands in it may be anything (nats-py: empty when deleted).
+_decode: Final = msgspec.json.Decoder(ObjectInfo, dec_hook=lambda _type, _value: ZERO_TIME).decode
 
 
 def encode_info(info: ObjectInfo) -> bytes:
@@ -92,7 +97,48 @@ def decode_info(data: bytes, seq: int, time_ns: int) -> ObjectInfo:
         found = _decode(data)
     except msgspec.MsgspecError as error:
         raise ProtocolViolation(f"the meta message {seq} cannot be read: {error}") from error
+    nuid = found.nuid
+    if found.size < 0 or ((nuid or found.size) and not is_valid_literal(nuid.encode())):
+        # As part of a subject it would lead to the chunks of other objects, and remove them.
+        raise ProtocolViolation(
+            f"the meta message {seq} cannot be read: {found.size} bytes in the chunks {nuid!r}"
+        )
     return msgspec.structs.replace(found, seq=seq, mtime=Timestamp(time_ns))
+
+
+def check_name(name: str) -> str:
+    """Refuse an empty name and one that fits into no subject; any other text will do."""
+    if not isinstance(name, str):
+        raise TypeError(f"an object's name is text, not {type(name).__name__}")
+    if not name:
+        raise BadName("object", name, "it is empty")
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError as error:
+        raise BadName("object", name, f"it is no text: {error.reason}") from None
+    if size > NAME_BYTES_MAX:
+        shown_part = f"{name[:40]}..."
+        raise BadName(
+            "object", shown_part, f"it has {size} bytes, expected at most {NAME_BYTES_MAX}"
+        )
+    return name
+
+
+def checked_headers(headers: Mapping[str, list[str]] | None) -> dict[str, list[str]] | None:
+    """A copy, None when there are none; TypeError for what other clients could not read."""
+    given: Mapping[str, object] = headers or {}
+    for name, texts in given.items():
+        if not isinstance(texts, list | tuple) or not all(isinstance(t, str) for t in texts):
+            raise TypeError(f"headers[{name!r}]={texts!r}: expected a list of texts")
+    return {name: list(texts) for name, texts in headers.items()} if headers else None
+
+
+def checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str] | None:
+    """A copy, None when there is none; TypeError for what other clients could not read."""
+    for name, text in (metadata or {}).items():
+        if not isinstance(text, str):
+            raise TypeError(f"metadata[{name!r}]={text!r}: expected a text")
+    return dict(metadata) if metadata else None
 
 
 def encode_name(name: str) -> str:

@@ -1,12 +1,19 @@
-"""The meta messages of an object store, and the removal of what they no longer name (ADR-20)."""
+"""The meta messages of an object store, and the removal of what they no longer name (ADR-20).
+
+Every change is conditional on the message that it was made from, and made again from the newer
+one when somebody else was faster. So of changes at once none writes over another unseen: no
+object loses its data to a meta message of the past, and all chunks find somebody who removes them.
+"""
 
 # Every call has a timeout argument (design.md, "The client").
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from jetspark.api.stream import STREAM_PURGE, PurgeRequest
+from jetspark.api.base import Timestamp
+from jetspark.api.stream import STREAM_INFO, STREAM_PURGE, PurgeRequest, StreamInfoRequest
 from jetspark.client.jetstream.api import ApiClient, api_prefix
 from jetspark.client.jetstream.direct_get import make_request
 from jetspark.client.jetstream.high_water import HighWater
@@ -18,9 +25,18 @@ from jetspark.client.jetstream.objects.info import (
 )
 from jetspark.client.jetstream.publish import Expect, publish_acked, publish_headers
 from jetspark.client.jetstream.streams import Stream
-from jetspark.errors import MessageNotFound, WrongLastSequence
+from jetspark.clock import SystemClock
+from jetspark.errors import (
+    MessageNotFound,
+    ObjectNotFound,
+    ProtocolViolation,
+    WrongLastSequence,
+)
 
 ROLLUP: Final = (("Nats-Rollup", "sub"),)
+
+Edit = Callable[[ObjectInfo], ObjectInfo]
+Make = Callable[[ObjectInfo | None], ObjectInfo]
 
 
 class MetaMessages:
@@ -42,12 +58,20 @@ class MetaMessages:
 
     def wanted(self, min_last_seq: int) -> int:
         """What a read must have reached: what was asked for, or what this handle knows."""
-        return max(min_last_seq, self._high_water.wanted(self._stream.name))
+        return self._high_water.wanted(self._stream.name, min_last_seq)
 
     async def find(
-        self, name: str, min_last_seq: int = 0, *, timeout: float | None
+        self,
+        name: str,
+        min_last_seq: int = 0,
+        *,
+        to_replace: bool = False,
+        timeout: float | None,
     ) -> ObjectInfo | None:
-        """The meta message of a name, deleted or not; None when there is none."""
+        """The meta message of a name, deleted or not; None when there is none.
+
+        One that cannot be read is ProtocolViolation, or ``to_replace`` it an object without data.
+        """
         request = make_request(
             last_by_subject=f"{self._prefix}.M.{encode_name(name)}",
             min_last_seq=self.wanted(min_last_seq),
@@ -57,51 +81,125 @@ class MetaMessages:
         except MessageNotFound:
             return None
         self._high_water.note(self._stream.name, message.seq)
-        return decode_info(message.data, message.seq, message.time_ns)
+        try:
+            return decode_info(message.data, message.seq, message.time_ns)
+        except ProtocolViolation as error:
+            if to_replace:
+                return ObjectInfo(name=name, seq=message.seq)
+            error.add_note(f"object {name!r}: put it again, or delete it")
+            raise
 
-    async def write(
-        self, info: ObjectInfo, *, expected: int | None = None, timeout: float | None
-    ) -> ObjectInfo:
-        """Write it over the one before; if that has the sequence ``expected``, when given."""
+    async def write(self, info: ObjectInfo, *, expected: int, timeout: float | None) -> ObjectInfo:
+        """Write it over the one with the sequence ``expected``, 0 for none; WrongLastSequence."""
         subject = f"{self._prefix}.M.{encode_name(info.name)}"
-        expect = None if expected is None else Expect(last_subject_seq=expected)
-        block = publish_headers(ROLLUP, "", expect, None)
+        block = publish_headers(ROLLUP, "", Expect(last_subject_seq=expected), None)
         seconds = self._api.seconds(timeout)
         ack = await publish_acked(self._api, subject, block, encode_info(info), seconds)
         self._high_water.note(self._stream.name, ack.seq)
-        return msgspec.structs.replace(info, seq=ack.seq)
+        # The time is the server's, who does not tell it now; this one is about the same.
+        now = Timestamp(SystemClock().now_ns())
+        return msgspec.structs.replace(info, seq=ack.seq, mtime=now)
 
-    async def replace(
-        self, info: ObjectInfo, known: ObjectInfo | None, *, timeout: float | None
+    async def change(
+        self,
+        name: str,
+        make: Make,
+        *,
+        guess: ObjectInfo | None = None,
+        timeout: float | None,
     ) -> tuple[ObjectInfo, ObjectInfo | None]:
-        """Write it over whatever is there, which is returned too; ``known`` is a guess.
+        """Write what ``make`` makes of what is there, which is returned too.
 
-        Of two writers at once each learns what it replaced, so that all chunks find somebody
-        who removes them.
+        ``guess`` is what was there a moment ago.
         """
         loop = self._api.core.loop
         deadline = loop.time() + self._api.seconds(timeout)
+        found = guess or await self.find(name, to_replace=True, timeout=timeout)
         while True:
-            expected = 0 if known is None else known.seq
+            expected = 0 if found is None else found.seq
             try:
-                return await self.write(info, expected=expected, timeout=timeout), known
+                return await self.write(make(found), expected=expected, timeout=timeout), found
             except WrongLastSequence as error:
                 if loop.time() >= deadline:
                     raise
-                known = await self.find(info.name, error.actual or 0, timeout=timeout)
+                reached = error.actual or 0
+                found = await self.find(name, reached, to_replace=True, timeout=timeout)
 
-    async def purge_chunks(self, nuid: str, *, timeout: float | None) -> None:
-        """Remove the data of an object."""
-        await self._purge(f"C.{nuid}", timeout)
+    async def mark_deleted(self, name: str, *, timeout: float | None) -> ObjectInfo:
+        """Write a marker, which watchers see; returns what was there, or ObjectNotFound."""
 
-    async def purge_name(self, name: str, *, timeout: float | None) -> None:
-        """Remove a meta message without leaving a marker: the object has another name now."""
-        await self._purge(f"M.{encode_name(name)}", timeout)
+        def marker(found: ObjectInfo | None) -> ObjectInfo:
+            return deleted(self._existing(name, found))
 
-    async def _purge(self, tail: str, timeout: float | None) -> None:
-        await self._purge_api.call(
+        _, found = await self.change(name, marker, timeout=timeout)
+        assert found is not None  # there was something to delete
+        return found
+
+    async def edit(self, name: str, edit: Edit, *, timeout: float | None) -> ObjectInfo:
+        """Change what is known about an object; ObjectNotFound when there is none."""
+        stored, _ = await self.change(
+            name, lambda found: edit(self._existing(name, found)), timeout=timeout
+        )
+        return stored
+
+    async def rename(
+        self, name: str, target: str, edit: Edit, *, timeout: float | None
+    ) -> ObjectInfo:
+        """Write it under another name, then a marker under the old one.
+
+        A marker and no purge: those who ask for a sequence see it (ADR-53). When somebody changed
+        the old one in between, the new one is written again, or withdrawn if that was a deletion:
+        the data that a name leads to is there.
+        """
+        info = self._existing(name, await self.find(name, timeout=timeout))
+
+        def free(found: ObjectInfo | None) -> ObjectInfo:
+            if found is not None and not found.deleted:
+                raise ValueError(f"an object called {target!r} exists: delete it first")
+            return edit(info)
+
+        stored, _ = await self.change(target, free, timeout=timeout)
+        while True:
+            # Other clients remove the data of a name that they write over: not that of ours.
+            marker = msgspec.structs.replace(deleted(info), nuid=self._api.nuid.next())
+            try:
+                await self.write(marker, expected=info.seq, timeout=timeout)
+            except WrongLastSequence as error:
+                newer = await self.find(name, error.actual or 0, timeout=timeout)
+                if newer is None or newer.deleted:
+                    await self.write(deleted(stored), expected=stored.seq, timeout=timeout)
+                info = self._existing(name, newer)
+                stored = await self.write(edit(info), expected=stored.seq, timeout=timeout)
+            else:
+                return stored
+
+    async def purge_chunks(self, nuid: str, *, below: int = 0, timeout: float | None) -> int:
+        """Remove the data of an object, if asked for only below a sequence; how many chunks."""
+        answer = await self._purge_api.call(
             f"STREAM.PURGE.{self._purged}",
-            PurgeRequest(filter=f"{self._prefix}.{tail}"),
+            PurgeRequest(filter=f"{self._prefix}.C.{nuid}", seq=below),
             STREAM_PURGE,
             timeout=timeout,
         )
+        return answer.purged
+
+    async def count_chunks(self, nuid: str, *, timeout: float | None) -> int:
+        """How many chunks of an object are stored."""
+        subject = f"{self._prefix}.C.{nuid}"
+        found = await self._purge_api.call(
+            f"STREAM.INFO.{self._purged}",
+            StreamInfoRequest(subjects_filter=subject),
+            STREAM_INFO,
+            timeout=timeout,
+        )
+        return (found.state.subjects or {}).get(subject, 0)
+
+    def _existing(self, name: str, found: ObjectInfo | None) -> ObjectInfo:
+        if found is None or found.deleted:
+            raise ObjectNotFound(self._stream.name.removeprefix("OBJ_"), name)
+        return found
+
+
+def deleted(info: ObjectInfo) -> ObjectInfo:
+    """The marker of an object that is gone."""
+    return msgspec.structs.replace(info, deleted=True, size=0, chunks=0, digest="")

@@ -3,21 +3,18 @@
 # Every call has a timeout argument (design.md, "The client").
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Final
 
 import msgspec
 
-from jetspark.api.stream import (
-    STREAM_INFO,
-    STREAM_UPDATE,
-    StreamInfo,
-)
+from jetspark.api.stream import STREAM_INFO, STREAM_UPDATE, StreamInfo
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import WatchPlan
+from jetspark.client.jetstream.kv.config import check_bucket
 from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.client.jetstream.objects.chunks import ObjectData
+from jetspark.client.jetstream.objects.cleaning import Cleaner, surely
 from jetspark.client.jetstream.objects.config import STREAM_PREFIX, from_stream_config
 from jetspark.client.jetstream.objects.info import (
     CHUNK_SIZE,
@@ -25,23 +22,27 @@ from jetspark.client.jetstream.objects.info import (
     ObjectLink,
     ObjectOptions,
     ObjectStoreStatus,
+    check_name,
+    checked_headers,
+    checked_metadata,
 )
 from jetspark.client.jetstream.objects.meta import MetaMessages
+from jetspark.client.jetstream.objects.orphans import OLDER_THAN, OrphanHunt, OrphansPurged
+from jetspark.client.jetstream.objects.putting import ObjectPut
 from jetspark.client.jetstream.objects.reading import ObjectReader, Progress
 from jetspark.client.jetstream.objects.watching import ObjectCallback, ObjectWatcher, info_pages
 from jetspark.client.jetstream.objects.writing import ChunkWriter
 from jetspark.client.jetstream.streams import Stream
 from jetspark.client.pager import Pager
 from jetspark.errors import (
-    BadName,
     BucketNotFound,
-    Error,
     NotSupported,
     ObjectNotFound,
     StreamNotFound,
 )
 
 LINKS_MAX: Final = 8  # links that are followed, one to the next
+GET_TRIES: Final = 4  # before an object that is replaced while it is read is an error
 
 
 class ObjectStore:
@@ -60,6 +61,7 @@ class ObjectStore:
         self._home = (mirror.name if mirror else info.config.name).removeprefix(STREAM_PREFIX)
         self._prefix = f"$O.{self._home}"
         self._meta = MetaMessages(self._stream, self._prefix, high_water)
+        self._cleaner = Cleaner(api, self._meta)
 
     @property
     def bucket(self) -> str:
@@ -88,45 +90,30 @@ class ObjectStore:
         """Store an object: bytes, a binary file, or an iterable (also async) of bytes.
 
         It replaces one of the same name once it is complete; a put that fails or is cancelled
-        leaves nothing behind. ``progress`` hears the bytes stored so far. ``info.seq`` is what a
-        later read can ask for (ADR-53). ``timeout`` bounds the wait for each answer.
+        leaves nothing behind. ``progress`` hears the bytes sent and those in all, -1 if that is
+        not known. ``info.seq`` is what a later read can ask for (ADR-53). ``timeout`` bounds the
+        wait for each answer.
         """
         check_name(name)
-        if chunk_size < 1:
-            raise ValueError(f"chunk_size={chunk_size}: expected at least 1 byte")
-        replaced = await self._meta.find(name, timeout=timeout)
-        nuid = self._api.nuid.next()
-        writer = ChunkWriter(
-            self._api,
-            f"{self._prefix}.C.{nuid}",
-            fast=self._info.config.allow_batched,
-            timeout=timeout,
-        )
-        try:
-            await writer.write(data, chunk_size, progress)
-            stored, replaced = await self._meta.replace(
-                ObjectInfo(
-                    name=name,
-                    description=description,
-                    headers=dict(headers) if headers else None,
-                    metadata=dict(metadata) if metadata else None,
-                    options=ObjectOptions(max_chunk_size=chunk_size),
-                    bucket=self._home,
-                    nuid=nuid,
-                    size=writer.size,
-                    chunks=writer.chunks,
-                    digest=writer.digest.text(),
-                ),
-                replaced,
-                timeout=timeout,
+        size_max = self._api.core.max_payload
+        if not 1 <= chunk_size <= size_max:
+            raise ValueError(
+                f"chunk_size={chunk_size}: expected 1 to {size_max} bytes, which this server takes"
             )
-        except BaseException:
-            # Also when it is cancelled: what was stored is of no use to anybody.
-            await self._give_up(name, nuid, writer, timeout)
-            raise
-        if replaced is not None and replaced.nuid and not replaced.deleted:
-            await self._meta.purge_chunks(replaced.nuid, timeout=timeout)
-        return stored
+        info = ObjectInfo(
+            name=name,
+            description=description,
+            headers=checked_headers(headers),
+            metadata=checked_metadata(metadata),
+            options=ObjectOptions(max_chunk_size=chunk_size),
+            bucket=self._home,
+            nuid=self._api.nuid.next(),
+        )
+        subject = f"{self._prefix}.C.{info.nuid}"
+        fast = self._info.config.allow_batched
+        writer = ChunkWriter(self._api, subject, fast=fast, timeout=timeout)
+        put = ObjectPut(self._api, self._meta, self._cleaner, writer, info, timeout)
+        return await put.run(data, chunk_size, progress)
 
     async def get(
         self,
@@ -136,12 +123,22 @@ class ObjectStore:
         progress: Progress | None = None,
         timeout: float | None = None,
     ) -> bytes:
-        """The whole object; ObjectNotFound, or DigestMismatch when it is damaged."""
-        opened = await self.open(
-            name, min_last_seq=min_last_seq, progress=progress, timeout=timeout
-        )
-        async with opened:
-            return await opened.read()
+        """The whole object; ObjectNotFound, or DigestMismatch when it is damaged.
+
+        One that is replaced while it is read is read again.
+        """
+        tries = GET_TRIES
+        while True:
+            tries -= 1
+            opened = await self.open(
+                name, min_last_seq=min_last_seq, progress=progress, timeout=timeout
+            )
+            async with opened:
+                try:
+                    return await opened.read()
+                except ObjectNotFound:
+                    if not tries:
+                        raise
 
     async def open(
         self,
@@ -174,7 +171,11 @@ class ObjectStore:
                 store = await self._other(link.bucket, timeout)
             # Sequences are those of one store: another one is not asked for ours.
             wanted = min_last_seq if store is self else 0
-            info = await store.info(link.name, min_last_seq=wanted, timeout=timeout)
+            try:
+                info = await store.info(link.name, min_last_seq=wanted, timeout=timeout)
+            except ObjectNotFound as error:
+                error.add_note(f"{name!r} in bucket {self._bucket!r} is a link that leads to it")
+                raise
         else:
             raise NotSupported(
                 f"object {name!r} leads from link to link, more than {LINKS_MAX}: to a circle?"
@@ -203,32 +204,30 @@ class ObjectStore:
         metadata: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> ObjectInfo:
-        """Change name, description, headers or metadata; what is None stays."""
-        info = await self.info(name, timeout=timeout)
-        target = check_name(new_name) if new_name is not None else name
-        if target != name:
-            taken = await self._meta.find(target, timeout=timeout)
-            if taken is not None and not taken.deleted:
-                raise ValueError(f"an object called {target!r} exists: delete it first")
-        changed = msgspec.structs.replace(
-            info,
-            name=target,
-            description=info.description if description is None else description,
-            headers=info.headers if headers is None else dict(headers),
-            metadata=info.metadata if metadata is None else dict(metadata),
-        )
-        stored = await self._meta.write(changed, timeout=timeout)
-        if target != name:
-            await self._meta.purge_name(name, timeout=timeout)
-        return stored
+        """Change name, description, headers or metadata; what is None stays.
+
+        ValueError when an object called ``new_name`` exists. Watchers see the old name deleted.
+        """
+        target = check_name(new_name) if new_name is not None else check_name(name)
+        own_headers, own_metadata = checked_headers(headers), checked_metadata(metadata)
+
+        def edit(info: ObjectInfo) -> ObjectInfo:
+            return msgspec.structs.replace(
+                info,
+                name=target,
+                description=info.description if description is None else description,
+                headers=info.headers if headers is None else own_headers,
+                metadata=info.metadata if metadata is None else own_metadata,
+            )
+
+        if target == name:
+            return await self._meta.edit(name, edit, timeout=timeout)
+        rename = self._meta.rename(check_name(name), target, edit, timeout=timeout)
+        return await surely(rename)
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
         """Delete an object; a marker tells watchers. ObjectNotFound when there is none."""
-        info = await self.info(name, timeout=timeout)
-        marker = msgspec.structs.replace(info, deleted=True, size=0, chunks=0, digest="")
-        await self._meta.write(marker, timeout=timeout)
-        if info.nuid:
-            await self._meta.purge_chunks(info.nuid, timeout=timeout)
+        await surely(self._cleaner.delete(check_name(name), timeout))
 
     async def link(
         self, name: str, target: ObjectInfo, *, timeout: float | None = None
@@ -245,14 +244,14 @@ class ObjectStore:
         self, name: str, bucket: str, *, timeout: float | None = None
     ) -> ObjectInfo:
         """Make ``name`` lead to another store as a whole."""
-        return await self._write_link(name, ObjectLink(bucket=bucket), timeout)
+        return await self._write_link(name, ObjectLink(bucket=check_bucket(bucket)), timeout)
 
     # The store as a whole.
 
     def list(self, *, min_last_seq: int = 0, timeout: float | None = None) -> Pager[ObjectInfo]:
         """Iterate over all objects."""
         follow = self._follow_info(WatchPlan(), min_last_seq)
-        return Pager(info_pages(follow, self._api.seconds(timeout)))
+        return Pager(info_pages(follow, self._api.core.report, self._api.seconds(timeout)))
 
     async def watch(
         self,
@@ -273,9 +272,10 @@ class ObjectStore:
         start = "new" if updates_only else "all" if include_history else "last"
         follow = self._follow_info(msgspec.convert({"start": start}, WatchPlan), min_last_seq)
         await follow.start(timeout=timeout)
-        watcher = ObjectWatcher(follow, ignore_deletes=ignore_deletes)
+        report = self._api.core.report
+        watcher = ObjectWatcher(follow, report, ignore_deletes=ignore_deletes)
         if callback is not None:
-            watcher.call(callback, self._api.core.report)
+            watcher.call(callback, report)
         return watcher
 
     async def status(self, *, timeout: float | None = None) -> ObjectStoreStatus:
@@ -293,6 +293,25 @@ class ObjectStore:
             stream_info=self._info,
         )
 
+    async def purge_orphans(
+        self,
+        *,
+        older_than: float = OLDER_THAN,
+        progress: Progress | None = None,
+        timeout: float | None = None,
+    ) -> OrphansPurged:
+        """Remove chunks that no object has: what puts left whose process was killed.
+
+        Chunks of a put that has stored something within ``older_than`` seconds are left alone:
+        it may still be under way, here or in another process. ``progress`` hears how many of how
+        many are done. Raises StreamSealed for a sealed store, and NotSupported on a mirror.
+        """
+        if older_than < 0:
+            raise ValueError(f"older_than={older_than}: expected seconds from 0 on")
+        seconds = self._api.seconds(timeout)
+        hunt = OrphanHunt(self._stream.reader, self._meta, self._prefix, seconds)
+        return await hunt.run(older_than, progress)
+
     async def seal(self, *, timeout: float | None = None) -> None:
         """Allow no further change, for ever."""
         status = await self.status(timeout=timeout)
@@ -303,29 +322,23 @@ class ObjectStore:
 
     # Private parts.
 
-    async def _give_up(
-        self, name: str, nuid: str, writer: ChunkWriter, timeout: float | None
-    ) -> None:
-        """Remove the chunks of a put that failed, unless the object is there after all."""
-        with suppress(Error):
-            await writer.abandon()
-        with suppress(Error):
-            # The answer to the meta message may be lost, and not the message.
-            found = await self._meta.find(name, timeout=timeout)
-            if found is None or found.nuid != nuid:
-                await self._meta.purge_chunks(nuid, timeout=timeout)
-
     async def _write_link(self, name: str, link: ObjectLink, timeout: float | None) -> ObjectInfo:
-        found = await self._meta.find(check_name(name), timeout=timeout)
-        if found is not None and not found.deleted and found.link is None:
-            raise ValueError(f"an object called {name!r} exists: delete it before making a link")
-        info = ObjectInfo(
-            name=name,
-            bucket=self._home,
-            nuid=self._api.nuid.next(),
-            options=ObjectOptions(link=link),
-        )
-        return await self._meta.write(info, timeout=timeout)
+        check_name(name)
+
+        def make(found: ObjectInfo | None) -> ObjectInfo:
+            if found is not None and not found.deleted and found.link is None:
+                raise ValueError(
+                    f"an object called {name!r} exists: delete it before making a link"
+                )
+            return ObjectInfo(
+                name=name,
+                bucket=self._home,
+                nuid=self._api.nuid.next(),
+                options=ObjectOptions(link=link),
+            )
+
+        stored, _ = await self._meta.change(name, make, timeout=timeout)
+        return stored
 
     def _follow_info(self, plan: WatchPlan, min_last_seq: int) -> Follow:
         prefix = f"{self._prefix}.M."
@@ -341,22 +354,23 @@ class ObjectStore:
         timeout: float | None,
     ) -> ObjectReader:
         """What reads the bytes from ``start`` to ``end``; for other parts of the client."""
-        source: Follow | None = None
-        if info.size:
-            plan = WatchPlan(filters=(info.nuid,), start="all")
-            config = self._info.config
-            if config.num_replicas > 1 or config.mirror is not None:
-                # ADR-53: the meta message may be newer than the copy that serves the chunks.
-                min_last_seq = max(min_last_seq, info.seq)
-            prefix = f"{self._prefix}.C."
-            source = Follow(self._stream.reader, prefix, plan, min_last_seq, self._high_water)
+        config, prefix, marks = self._info.config, f"{self._prefix}.C.", self._high_water
+        if config.num_replicas > 1 or config.mirror is not None:
+            # ADR-53: the meta message may be newer than the copy that serves the chunks.
+            min_last_seq = max(min_last_seq, info.seq)
+
+        def follow(first: int, sizes: bool) -> Follow:
+            plan = WatchPlan(filters=(info.nuid,), start="all", resume_from=first, meta_only=sizes)
+            return Follow(self._stream.reader, prefix, plan, min_last_seq, marks)
+
         return ObjectReader(
             info,
-            source,
+            follow,
             start=start,
             end=end,
             timeout=self._api.seconds(timeout),
             progress=progress,
+            look_again=lambda: self._meta.find(info.name, to_replace=True, timeout=timeout),
         )
 
     async def _other(self, bucket: str, timeout: float | None) -> "ObjectStore":
@@ -366,10 +380,3 @@ class ObjectStore:
         except StreamNotFound:
             raise BucketNotFound(bucket) from None
         return ObjectStore(self._api, info, self._high_water)
-
-
-def check_name(name: str) -> str:
-    """Refuse an empty name; any other text will do."""
-    if not name:
-        raise BadName("object", name, "it is empty")
-    return name

@@ -4,7 +4,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
@@ -13,7 +13,7 @@ from jetspark.client.jetstream.kv.backend import Stored
 from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.client.jetstream.objects.info import ObjectInfo, decode_info
 from jetspark.client.thread_callback import Report
-from jetspark.errors import RequestTimeout
+from jetspark.errors import ProtocolViolation, RequestTimeout
 
 ObjectCallback = ItemCallback[ObjectInfo | None]
 
@@ -25,8 +25,9 @@ class ObjectWatcher:
     ``ObjectStore.watch``; end it with ``stop`` or ``async with``.
     """
 
-    def __init__(self, follow: Follow, *, ignore_deletes: bool) -> None:
+    def __init__(self, follow: Follow, report: Report, *, ignore_deletes: bool) -> None:
         self._follow = follow
+        self._report = report
         self._ignore_deletes = ignore_deletes
         self._items: deque[ObjectInfo | None] = deque()
         self._told = False
@@ -92,7 +93,7 @@ class ObjectWatcher:
                 return False
             self._items.extend(
                 info
-                for info in map(read_info, stored)
+                for info in readable(stored, self._report)
                 if not (self._ignore_deletes and info.deleted)
             )
         return True
@@ -103,7 +104,18 @@ def read_info(stored: Stored) -> ObjectInfo:
     return decode_info(stored.data, stored.revision, stored.time_ns)
 
 
-async def info_pages(follow: Follow, timeout: float) -> AsyncGenerator[list[ObjectInfo], None]:
+def readable(entries: Iterable[Stored], report: Report) -> Iterator[ObjectInfo]:
+    """The objects of meta messages; one that cannot be read is told of, and hides no others."""
+    for stored in entries:
+        try:
+            yield read_info(stored)
+        except ProtocolViolation as error:
+            report(error)
+
+
+async def info_pages(
+    follow: Follow, report: Report, timeout: float
+) -> AsyncGenerator[list[ObjectInfo], None]:
     """What is there now, without deleted objects; ``timeout`` bounds the wait for each part."""
     await follow.start(timeout=timeout)
     try:
@@ -117,7 +129,7 @@ async def info_pages(follow: Follow, timeout: float) -> AsyncGenerator[list[Obje
                 ) from None
             if not stored and not follow.initial_done:
                 return
-            found = [info for info in map(read_info, stored) if not info.deleted]
+            found = [info for info in readable(stored, report) if not info.deleted]
             if found:
                 yield found
     finally:

@@ -1,6 +1,7 @@
 """Writing the chunks of an object: over fast ingest where the stream allows it, else pipelined."""
 
 from collections import deque
+from contextlib import aclosing
 from typing import Final
 
 from jetspark.client.jetstream.api import ApiClient
@@ -9,6 +10,7 @@ from jetspark.client.jetstream.objects.info import Digest
 from jetspark.client.jetstream.objects.reading import Progress
 from jetspark.client.jetstream.publish import AckFuture, PublishWindow
 from jetspark.client.jetstream.publish_fast import FastPublisher
+from jetspark.errors import BatchNotEnabled
 
 CHUNKS_IN_FLIGHT: Final = 32
 FLOW: Final = 8  # chunks per ack of fast ingest: a megabyte
@@ -21,42 +23,63 @@ class ChunkWriter:
         self._api = api
         self._subject = subject
         self._timeout = api.seconds(timeout)
-        self._fast = fast
-        self._publisher: FastPublisher | None = None
-        self._window: PublishWindow | None = None
+        self._publisher = self._fast_publisher() if fast else None
+        self._window = PublishWindow(api, CHUNKS_IN_FLIGHT, None)
+        self._waiting: deque[AckFuture] = deque()
+        self._windowed = 0
         self.digest: Final = Digest()
         self.size = 0
         self.chunks = 0
 
+    @property
+    def sent(self) -> int:
+        """Chunks that may be stored, also one that was being sent when it was cancelled."""
+        return self._publisher.sent if self._publisher is not None else self._windowed
+
     async def write(self, data: ObjectData, chunk_size: int, progress: Progress | None) -> None:
         """Write all of it and wait until it is stored."""
-        if self._fast:
-            await self._write_fast(data, chunk_size, progress)
-        else:
-            await self._write_window(data, chunk_size, progress)
+        total = len(data) if isinstance(data, bytes | bytearray | memoryview) else -1
+        async with aclosing(chunks_of(data, chunk_size)) as chunks:
+            async for chunk in chunks:
+                await self._send(chunk)
+                self.digest.update(chunk)
+                self.size += len(chunk)
+                self.chunks += 1
+                if progress is not None:
+                    progress(self.size, total)
+        if self._publisher is not None and self.chunks:
+            await self._publisher.commit()
+        for ack in self._waiting:
+            await ack.wait()
 
     async def abandon(self) -> None:
         """Stop sending and wait until what is on its way is stored; the caller removes it.
 
         A purge may overtake messages that the stream has not stored yet.
         """
-        publisher, window = self._publisher, self._window
+        publisher = self._publisher
         if publisher is not None and publisher.sent and not publisher.is_closed:
             await publisher.commit()
-        if window is not None:
-            await window.complete(self._timeout)
+        await self._window.complete(self._timeout)
 
-    def _count(self, chunk: bytes, progress: Progress | None) -> None:
-        self.digest.update(chunk)
-        self.size += len(chunk)
-        self.chunks += 1
-        if progress is not None:
-            progress(self.size, -1)
+    async def _send(self, chunk: bytes) -> None:
+        if self._publisher is not None:
+            try:
+                await self._publisher.publish(self._subject, chunk)
+            except BatchNotEnabled:
+                # The setting was changed since this handle was made; nothing was stored.
+                if self.chunks:
+                    raise
+                self._publisher = None
+            else:
+                return
+        self._waiting.append(await self._window.publish(self._subject, b"", chunk, self._timeout))
+        self._windowed += 1
+        while self._waiting and self._waiting[0].done():
+            self._waiting.popleft().result()  # raises what was refused
 
-    async def _write_fast(
-        self, data: ObjectData, chunk_size: int, progress: Progress | None
-    ) -> None:
-        publisher = FastPublisher(
+    def _fast_publisher(self) -> FastPublisher:
+        return FastPublisher(
             self._api,
             flow=FLOW,
             flow_bytes=0,
@@ -67,22 +90,3 @@ class ChunkWriter:
             dialect="reply",
             ack_timeout=self._timeout,
         )
-        self._publisher = publisher
-        async for chunk in chunks_of(data, chunk_size):
-            await publisher.publish(self._subject, chunk)
-            self._count(chunk, progress)
-        if self.chunks:
-            await publisher.commit()
-
-    async def _write_window(
-        self, data: ObjectData, chunk_size: int, progress: Progress | None
-    ) -> None:
-        window = self._window = PublishWindow(self._api, CHUNKS_IN_FLIGHT, None)
-        waiting: deque[AckFuture] = deque()
-        async for chunk in chunks_of(data, chunk_size):
-            waiting.append(await window.publish(self._subject, b"", chunk, self._timeout))
-            self._count(chunk, progress)
-            while waiting and waiting[0].done():
-                waiting.popleft().result()  # raises what was refused
-        for ack in waiting:
-            await ack.wait()

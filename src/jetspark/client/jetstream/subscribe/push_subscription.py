@@ -14,7 +14,7 @@ from jetspark.client.jetstream.consumer.consume import Consumption, MessageCallb
 from jetspark.client.jetstream.consumer.create import consumer_info
 from jetspark.client.jetstream.consumer.endless import CHUNK_MAX
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
-from jetspark.client.jetstream.consumer.monitor import ALARM_INTERVALS
+from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.consumer.push import PushSource
 from jetspark.client.jetstream.subscribe.workflow import Attached, delete_created
 from jetspark.errors import Error, RequestTimeout
@@ -49,11 +49,15 @@ class PushSubscription:
             self._subscription,
             AckLink(api.core, ignored=config.ack_policy is AckPolicy.NONE, timeout=api.timeout),
             label=f"consumer {attached.info.name!r} of stream {attached.info.stream_name!r}",
-            alarm=heartbeat * ALARM_INTERVALS if alarm is None else alarm,
+            alarm=alarm_seconds(None, heartbeat) if alarm is None else alarm,
             # ADR-15: "Gap checking should be disabled on queue / deliver group subscriptions".
             check_gaps=not config.deliver_group,
         )
         self._consumption: Consumption | None = None
+        self._ended = False
+        self._emptied: asyncio.Event | None = None
+        self._drain_seconds: float | None = None
+        self._draining: asyncio.Task[None] | None = None
         if callback is not None:
             label = f"subscription to {config.filter_subject or attached.info.stream_name!r}"
             self._consumption = Consumption(api.core, self._source, callback, label)
@@ -106,8 +110,12 @@ class PushSubscription:
         if not items:
             items.extend(await self._source.next_chunk(CHUNK_MAX))
             if not items:
+                self._note_taken()
                 raise StopAsyncIteration
-        return items.popleft()
+        message = items.popleft()
+        if self._emptied is not None:
+            self._note_taken()
+        return message
 
     async def next_msg(self, *, timeout: float | None = None) -> JetStreamMessage:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
@@ -119,19 +127,32 @@ class PushSubscription:
             except TimeoutError:
                 raise RequestTimeout(f"no message within {seconds} s") from None
             if not self._items:
+                self._note_taken()
                 raise ValueError(_NO_MORE)
-        return self._items.popleft()
+        message = self._items.popleft()
+        self._note_taken()
+        return message
 
     async def next_chunk(self, count: int) -> list[JetStreamMessage]:
         """Wait for a message, then return what is there, up to ``count``; empty at the end."""
         if self._items:
-            return [self._items.popleft() for _ in range(min(count, len(self._items)))]
-        return await self._source.next_chunk(count)
+            chunk = [self._items.popleft() for _ in range(min(count, len(self._items)))]
+        else:
+            chunk = await self._source.next_chunk(count)
+        self._note_taken()
+        return chunk
 
     async def unsubscribe(self, *, timeout: float | None = None) -> None:
-        """Stop now; a consumer that the library made is deleted, and failing to is raised."""
-        if self._subscription.is_closed:
+        """Stop now; a consumer that the library made is deleted, and failing to is raised.
+
+        A callback gets nothing more; what else has arrived can still be read.
+        """
+        if self._ended or self._api.core.is_closed:
             return
+        self._ended = True
+        self._subscription.on_drained = None
+        if self._consumption is not None:
+            await self._consumption.stop()
         await self._source.stop()
         await delete_created(self._api, self._attached, timeout=timeout)
 
@@ -139,9 +160,24 @@ class PushSubscription:
         """Stop, wait until what has arrived was taken, then delete what the library made.
 
         Raises RequestTimeout when the reader has not taken everything within ``timeout``. An
-        error of the deletion goes to the error callback.
+        error of the deletion goes to the error callback. The callback may call it too; it then
+        returns at once, and everything else follows when the callback is done.
         """
-        await self._subscription.drain(timeout=self._api.seconds(timeout))
+        if self._ended or self._api.core.is_closed:
+            return
+        self._ended = True
+        self._drain_seconds = seconds = self._api.seconds(timeout)
+        if self._consumption is not None and self._consumption.is_calling_here:
+            self._draining = self._api.core.loop.create_task(self._drain_behind(seconds))
+            return
+        await self._subscription.drain(timeout=seconds)
+
+    async def _drain_behind(self, seconds: float) -> None:
+        """Drain for the callback, which cannot wait for its own end."""
+        try:
+            await self._subscription.drain(timeout=seconds)
+        except Error as error:
+            self._api.core.report(error)
 
     async def __aenter__(self) -> Self:
         return self
@@ -155,12 +191,36 @@ class PushSubscription:
         if not self._api.core.is_closed:
             await self.unsubscribe()
 
+    def _note_taken(self) -> None:
+        if self._emptied is not None and not self.pending_msgs:
+            self._emptied.set()
+
+    async def _wait_taken(self, seconds: float | None) -> None:
+        """Wait for the reader: what it took over from the subscription may still be here."""
+        if not self.pending_msgs:
+            return
+        self._emptied = asyncio.Event()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._emptied.wait()
+        except TimeoutError:
+            raise RequestTimeout(
+                f"drain: {self.pending_msgs} messages were not taken within {seconds} s; read "
+                "them, or call unsubscribe() to give them up"
+            ) from None
+
     async def _drained(self) -> None:
         """The subscription is drained and removed: ADR-15 deletes the consumer only now."""
+        self._ended = True
         self._source.close()
-        if self._consumption is not None:
-            await self._consumption.drain()
         try:
-            await delete_created(self._api, self._attached)
-        except Error as error:
-            self._api.core.report(error)
+            if self._consumption is not None:
+                # Without a time of its own when the client is drained, which has one for all.
+                await self._consumption.finish(self._drain_seconds)
+            else:
+                await self._wait_taken(self._drain_seconds)
+        finally:
+            try:
+                await delete_created(self._api, self._attached)
+            except Error as error:
+                self._api.core.report(error)

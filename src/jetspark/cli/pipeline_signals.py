@@ -1,0 +1,56 @@
+"""SIGTERM and Ctrl-C in the middle of a run: everything is put away, and one line says so."""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+import click
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(BaseException):
+    """A signal came; no error, so that nothing on the way takes it for one."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def ends_when_told() -> Iterator[Callable[[], None]]:
+    """End at a signal with exit code 128 and its number, after everything is put away.
+
+    Lends a function that takes the signals again: Spark takes SIGINT for itself when it starts.
+    """
+    before: dict[signal.Signals, Any] = {number: signal.getsignal(number) for number in _SIGNALS}
+    _take()
+    try:
+        yield _take
+    except Stopped as stopped:
+        _end(stopped.number)
+    except KeyboardInterrupt:
+        _end(signal.SIGINT)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _take() -> None:
+    def on_signal(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
+        # Putting away takes seconds; who is told twice ends at once.
+        for one in _SIGNALS:
+            signal.signal(one, signal.SIG_DFL)
+        raise Stopped(number)
+
+    for number in _SIGNALS:
+        signal.signal(number, on_signal)
+
+
+def _end(number: int) -> NoReturn:
+    name = signal.Signals(number).name
+    click.echo(f"jetspark: stopped by {name}; the next run goes on from here", err=True)
+    sys.exit(128 + number)

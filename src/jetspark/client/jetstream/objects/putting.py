@@ -1,0 +1,66 @@
+"""Putting an object: its chunks, then the meta message that makes it visible."""
+
+# Every call has a timeout argument (design.md, "The client").
+
+from typing import Final
+
+import msgspec
+
+from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.objects.chunks import ObjectData
+from jetspark.client.jetstream.objects.cleaning import Cleaner, surely
+from jetspark.client.jetstream.objects.info import ObjectInfo
+from jetspark.client.jetstream.objects.meta import MetaMessages
+from jetspark.client.jetstream.objects.reading import Progress
+from jetspark.client.jetstream.objects.writing import ChunkWriter
+
+LONG_PUT: Final = 600.0  # seconds after which the chunks of a put are counted when it ends
+
+
+class ObjectPut:
+    """One put; ``info`` is what is known of the object before its data."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        meta: MetaMessages,
+        cleaner: Cleaner,
+        writer: ChunkWriter,
+        info: ObjectInfo,
+        timeout: float | None,
+    ) -> None:
+        self._loop = api.core.loop
+        self._meta = meta
+        self._cleaner = cleaner
+        self._writer = writer
+        self._info = info
+        self._timeout = timeout
+        # What the meta message was written over, if it was.
+        self._replaced: ObjectInfo | None = None
+
+    async def run(
+        self, data: ObjectData, chunk_size: int, progress: Progress | None
+    ) -> ObjectInfo:
+        """Store it, and remove what it replaced; or leave nothing."""
+        name, writer, timeout = self._info.name, self._writer, self._timeout
+        guess = await self._meta.find(name, to_replace=True, timeout=timeout)
+        started = self._loop.time()
+        try:
+            await writer.write(data, chunk_size, progress)
+            stored, _ = await self._meta.change(name, self._complete, guess=guess, timeout=timeout)
+            if self._loop.time() - started > LONG_PUT:
+                await self._cleaner.check_data(stored, timeout)
+        except BaseException:
+            # Also when it is cancelled: what was stored is of no use to anybody.
+            nuid, replaced = self._info.nuid, self._replaced
+            await surely(self._cleaner.give_up(name, nuid, writer, replaced, timeout))
+            raise
+        await surely(self._cleaner.remove_data(self._replaced, timeout))
+        return stored
+
+    def _complete(self, found: ObjectInfo | None) -> ObjectInfo:
+        self._replaced = found
+        writer = self._writer
+        return msgspec.structs.replace(
+            self._info, size=writer.size, chunks=writer.chunks, digest=writer.digest.text()
+        )

@@ -1,0 +1,59 @@
+"""How a read replica is doing, for monitoring (docs/replicas.md)."""
+
+from jetspark.engine.stream.state import copies_info
+from jetspark.protocol.handshake import ServerInfo
+from jetspark.replica.bridge import Bridge
+from jetspark.replica.followed import Followed
+from jetspark.replica.following import Following
+from jetspark.server.monitor.copies_view import FollowedState, ReplicaState
+
+
+def replica_state(
+    bridge: Bridge,
+    following: Following,
+    leader: ServerInfo | None,
+    now_ns: int,
+    *,
+    read_only: bool,
+    reads_answered: int,
+    reads_passed: int,
+) -> ReplicaState:
+    """Put together what is known; ``leader`` is the leader's last INFO.
+
+    The leader is heard of when it tells of its streams, and when something comes for a copy.
+    """
+    heard_ns = following.heard_ns
+    streams = []
+    for _, followed in sorted(following.streams.items()):
+        state, copy_heard_ns = _followed_state(followed, now_ns)
+        streams.append(state)
+        heard_ns = max(heard_ns, copy_heard_ns)
+    return ReplicaState(
+        leader=",".join(address.label for address in bridge.options.servers),
+        leader_id=leader.server_id if leader is not None else "",
+        leader_name=leader.server_name if leader is not None else "",
+        connected=bridge.up,
+        read_only=read_only,
+        heard_ns=heard_ns,
+        reads_answered=reads_answered,
+        reads_passed=reads_passed,
+        streams=tuple(streams),
+    )
+
+
+def _followed_state(followed: Followed, now_ns: int) -> tuple[FollowedState, int]:
+    """A stream, and when the leader was last heard of by its copy; 0: never."""
+    stream = followed.find(followed.name)
+    mirror = copies_info(stream, now_ns)[0] if stream is not None else None
+    if stream is None or mirror is None:
+        # Between two copies: the one before was dropped.
+        return FollowedState(name=followed.name, lag=followed.state.messages, whole=False), 0
+    # What the leader's list says counts too: a copy that reads nothing knows of nothing to read.
+    behind = max(followed.state.last_seq - stream.log.index.last_seq, 0)
+    state = FollowedState(
+        name=followed.name,
+        lag=max(mirror.lag, min(behind, followed.state.messages)),
+        whole=followed.whole,
+        error=mirror.error.description if mirror.error is not None else "",
+    )
+    return state, now_ns - mirror.active if mirror.active >= 0 else 0

@@ -1,0 +1,62 @@
+"""``jetspark_remote_*``, ``jetspark_replica_*``: the servers that this one copies streams of.
+
+How far single mirrors and sources are is among the exporter's names (`metrics_jetstream`).
+"""
+
+from typing import Final
+
+from jetspark.server.monitor.copies_view import ReplicaState
+from jetspark.server.monitor.exposition import COUNTER, GAUGE, Exposition, format_labels
+from jetspark.server.monitor.metrics_options import Level, MetricsOptions
+from jetspark.server.monitor.view import MonitorView
+
+_SECOND_NS: Final = 1_000_000_000
+
+
+def add_copies(out: Exposition, view: MonitorView, options: MetricsOptions) -> None:
+    """Add the remotes, and the leader of a read replica."""
+    server_id = view.identity.server_id
+    for remote in view.remotes():
+        labels = format_labels((("server_id", server_id), ("remote", remote.name)))
+        for name, meaning, value in (
+            ("connected", "1 while there is a connection to the remote", remote.connected),
+            ("copies", "Mirrors and sources of its streams", remote.copies),
+        ):
+            out.family(f"jetspark_remote_{name}", meaning).add(labels, value)
+    state = view.replica()
+    if state is not None:
+        _add_replica(out, state, server_id, view.now_ns())
+        if options.level >= Level.STREAMS:
+            _add_followed(out, state, server_id, options)
+
+
+def _add_replica(out: Exposition, state: ReplicaState, server_id: str, now_ns: int) -> None:
+    labels = format_labels((("server_id", server_id), ("leader", state.leader)))
+    for name, meaning, kind, value in (
+        ("connected", "1 while the leader can be reached", GAUGE, state.connected),
+        ("streams", "Streams of the leader that are copied", GAUGE, len(state.streams)),
+        ("reads_answered_total", "Reads that were answered here", COUNTER, state.reads_answered),
+        ("reads_passed_total", "Reads for which the copy was too old: the leader answered",
+         COUNTER, state.reads_passed),
+    ):  # fmt: skip
+        out.family(f"jetspark_replica_{name}", meaning, kind).add(labels, value)
+    # Nothing, not 0, while it was never heard of.
+    if state.heard_ns:
+        out.family(
+            "jetspark_replica_last_contact_seconds", "Since the leader was last heard of"
+        ).add(labels, max(now_ns - state.heard_ns, 0) / _SECOND_NS)
+
+
+def _add_followed(
+    out: Exposition, state: ReplicaState, server_id: str, options: MetricsOptions
+) -> None:
+    for stream in state.streams:
+        if not options.wants_stream(stream.name):
+            continue
+        labels = format_labels((("server_id", server_id), ("stream_name", stream.name)))
+        for name, meaning, value in (
+            ("lag_messages", "Messages that the leader has and the copy has not", stream.lag),
+            ("whole", "1 once the copy has had everything, and may be read", stream.whole),
+            ("stuck", "1 while the copy does not go on", bool(stream.error)),
+        ):
+            out.family(f"jetspark_replica_{name}", meaning).add(labels, value)

@@ -1,0 +1,49 @@
+"""Why a server cannot start, in words that say what to do about it."""
+
+import errno
+import os
+import socket
+from pathlib import Path
+from typing import Final
+
+_FLAGS: Final = {"clients": "-p", "http monitoring": "-m", "https monitoring": "-ms"}
+
+
+def cannot_listen(purpose: str, host: str, port: int, error: OSError) -> OSError:
+    """The error for a port that cannot be opened; ``purpose`` says what it would be for."""
+    flag = _FLAGS[purpose]
+    advice = {
+        errno.EADDRINUSE: f"stop what uses it, or choose another port with {flag} (-1: any free)",
+        errno.EADDRNOTAVAIL: "choose an address of this machine with -a",
+        errno.EACCES: f"choose a port from 1024 up with {flag}, or run as a user that may use it",
+        socket.EAI_NONAME: "choose an address of this machine with -a",
+    }.get(error.errno or 0, f"choose another address with -a, or another port with {flag}")
+    at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return OSError(error.errno, f"cannot listen for {purpose} on {at}: {_reason(error)}; {advice}")
+
+
+def cannot_open_store(folder: Path, error: OSError) -> OSError:
+    """The error for a store folder that cannot be made, locked or read."""
+    reason = "it is a file, expected is a folder"
+    if not folder.is_file():
+        reason = _reason(error)
+        if error.filename and Path(str(error.filename)) != folder:
+            reason += f" ({error.filename})"
+    advice = "let this user write there, or choose another folder with -sd"
+    return OSError(error.errno, f"cannot keep streams in {folder}: {reason}; {advice}")
+
+
+def in_words(error: Exception) -> str:
+    """An error as one line of a log, without Python's ``[Errno 13]``."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    if error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return error.strerror
+
+
+def _reason(error: OSError) -> str:
+    """What the system says; asyncio repeats the address in its own text."""
+    if isinstance(error, socket.gaierror) or not error.errno:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)

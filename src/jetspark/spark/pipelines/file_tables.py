@@ -1,0 +1,139 @@
+"""Streaming tables that are folders of files, and the two ways in which Spark loses rows there.
+
+Beside the files such a table has a log (``_spark_metadata``) of the micro-batches that are in it,
+by number; a micro-batch whose number is there is taken for written, and left out without a word.
+So a second flow into the table loses its rows to the first one, and a flow whose checkpoint is new
+(it was renamed, or ``storage`` was removed) loses as many micro-batches as the old one had. Both
+are refused here, before anything runs; formats with transactions of their own do not have it.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from jetspark.spark.pipelines.project import PipelineRefused, Project
+
+DEFAULT_FORMAT: Final = "parquet"
+FILE_FORMATS: Final = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
+
+_LOG: Final = "_spark_metadata"
+_NAME: Final = r"(?P<{}>(?:`[^`]+`|\w+)(?:\s*\.\s*(?:`[^`]+`|\w+))*)"
+# Quoted names stay, texts and comments go: they may hold anything.
+_NOISE: Final = re.compile(
+    r"(?P<name>`[^`]*`)|--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL
+)
+_SQL_TABLE: Final = re.compile(
+    r"\s*CREATE\s+(?:OR\s+\w+\s+)?STREAMING\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?"
+    + _NAME.format("table"),
+    re.IGNORECASE,
+)
+_SQL_FLOW: Final = re.compile(
+    r"\s*CREATE\s+FLOW\s+" + _NAME.format("flow") + r"\s+(?:COMMENT\s+)?AS\s+INSERT\s+INTO"
+    r"\s+(?:TABLE\s+)?" + _NAME.format("table"),
+    re.IGNORECASE,
+)
+_SQL_QUERY: Final = re.compile(r"\bAS\s*\(?\s*(?:SELECT|WITH|FROM|TABLE|VALUES)\b", re.IGNORECASE)
+_SQL_FORMAT: Final = re.compile(r"\bUSING\s+(\w+)", re.IGNORECASE)
+
+
+class FileTables:
+    """Takes tables and flows as they are found, in any order; raises ``PipelineRefused``."""
+
+    def __init__(self, project: Project, goes_on: Callable[[str], bool] = lambda _: True) -> None:
+        """``goes_on`` tells of a table whether this run adds to it: not if it is emptied first."""
+        self._project = project
+        self._goes_on = goes_on
+        self._tables: set[str] = set()
+        self._flows: dict[str, list[str]] = {}
+
+    def add_table(self, name: str, table_format: str | None) -> None:
+        """A streaming table; None is the default format."""
+        if (table_format or DEFAULT_FORMAT).lower() in FILE_FORMATS:
+            table = self._short(name)
+            self._tables.add(table)
+            self._check(table)
+
+    def add_flow(self, name: str, target: str) -> None:
+        """A flow, into whatever it may be."""
+        table = self._short(target)
+        self._flows.setdefault(table, []).append(self._short(name))
+        self._check(table)
+
+    def add_sql(self, text: str) -> None:
+        """The tables and flows of a SQL file, whose mistakes Spark will tell."""
+        for statement in _NOISE.sub(lambda found: found["name"] or " ", text).split(";"):
+            table, flow = _SQL_TABLE.match(statement), _SQL_FLOW.match(statement)
+            if table:
+                query = _SQL_QUERY.search(statement, table.end())
+                head = statement[table.end() : query.start() if query else None]
+                named = _SQL_FORMAT.search(head)
+                self.add_table(table["table"], named[1] if named else None)
+                if query:
+                    self.add_flow(table["table"], table["table"])
+            elif flow:
+                self.add_flow(flow["flow"], flow["table"])
+
+    def _check(self, table: str) -> None:
+        flows = self._flows.get(table, [])
+        if table not in self._tables or not flows:
+            return
+        if len(flows) > 1:
+            raise PipelineRefused(
+                f"table {table!r} has {len(flows)} flows ({', '.join(flows)}): Spark keeps one "
+                "count of micro-batches for a table of files, and would leave out rows of all "
+                "but one; give each flow a table of its own and join them with UNION ALL, or the "
+                "table a format with transactions"
+            )
+        if self._goes_on(table):
+            self._check_log(table, flows[0])
+
+    def _check_log(self, table: str, flow: str) -> None:
+        written = _newest(place_of(self._project, table) / _LOG)
+        checkpoints = self._project.checkpoints.joinpath(*full_name(self._project, table), flow)
+        planned = _newest(checkpoints / str(_newest(checkpoints) or 0) / "offsets")
+        if written is not None and (planned is None or planned < written):
+            raise PipelineRefused(
+                f"table {table!r} has rows that the checkpoint of its flow {flow!r} knows nothing "
+                "of (the flow was renamed, or its checkpoint removed): Spark would leave out as "
+                "many micro-batches; begin anew with "
+                f"jetspark pipeline run --full-refresh {table}, or give back the old name"
+            )
+
+    def _short(self, name: str) -> str:
+        return short_name(self._project, name)
+
+
+def short_name(project: Project, name: str) -> str:
+    """Return a name without quotes, and without the catalog and database of the project."""
+    parts = [part.strip().strip("`") for part in re.findall(r"`[^`]+`|[^.`]+", name)]
+    for default in (project.catalog, project.database):
+        if len(parts) > 1 and parts[0] == default:
+            parts = parts[1:]
+    return ".".join(parts)
+
+
+def full_name(project: Project, name: str) -> list[str]:
+    """Return catalog, database and table."""
+    parts = short_name(project, name).split(".")
+    return [project.catalog, project.database][: 3 - len(parts)] + parts
+
+
+def place_of(project: Project, name: str) -> Path:
+    """Return the folder in which Spark's own catalogs put a table."""
+    *_, database, table = full_name(project, name)
+    if database == "default":
+        return project.warehouse / table
+    return project.warehouse / f"{database}.db" / table
+
+
+def _newest(folder: Path) -> int | None:
+    """Return the highest number that a file or folder has there."""
+    return max(_numbers(folder), default=None)
+
+
+def _numbers(folder: Path) -> Iterator[int]:
+    for path in folder.glob("*"):
+        number = path.name.removesuffix(".compact")
+        if number.isdecimal():
+            yield int(number)

@@ -1,0 +1,178 @@
+"""ADR-8 at its edges over a server: what is not there yet, or any more, and who gave up."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import msgspec
+import pytest
+
+from jetspark.api.stream import StreamSource
+from jetspark.client import Client, JetStream, KeyValue, KeyValueConfig
+from jetspark.errors import (
+    BucketNotFound,
+    MinLastSequence,
+    NotSupported,
+    WrongLastSequence,
+)
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+async def made(js: JetStream, name: str, **changes: Any) -> KeyValue:
+    return await js.create_key_value(KeyValueConfig(bucket=name, **changes))
+
+
+async def listed(kv: KeyValue, **options: Any) -> list[str]:
+    pager = kv.snapshot(**options)
+    return [each.key async for each in pager]
+
+
+async def test_a_moment_that_has_not_come_cannot_be_shown(client: Connect, name: str) -> None:
+    """nats-server answers a ``up_to_seq`` beyond its end with nothing, as a copy behind would."""
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name)
+        revision = await kv.put("a", b"1")
+
+        assert await listed(kv, at_revision=revision) == ["a"]
+        with pytest.raises(MinLastSequence, match="did not reach sequence 2"):
+            await listed(kv, at_revision=revision + 1, timeout=0.7)
+
+
+async def test_a_watch_does_not_resume_beyond_the_end(client: Connect, name: str) -> None:
+    """Of a bucket that was made anew it would pass over all changes up to the old revision."""
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name)
+        revision = await kv.put("a", b"1")
+        with pytest.raises(MinLastSequence):
+            await kv.watch(resume_from=revision + 2, timeout=0.3)
+
+        async with await kv.watch(resume_from=revision + 1) as watcher:
+            end = await anext(watcher)
+            await kv.put("a", b"2")
+            entry = await anext(watcher)
+
+        assert end is None
+        assert entry is not None
+        assert entry.value == b"2"
+
+
+async def test_reading_a_bucket_that_is_gone_says_so(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        kv = await made(js, name)
+        async with await kv.watch() as watcher:
+            await anext(watcher)
+            await js.delete_key_value(name)
+            calls: list[Callable[[], Awaitable[Any]]] = [
+                lambda: kv.get("a"),
+                lambda: kv.get_many(["a"]),
+                lambda: kv.history("a"),
+                lambda: anext(kv.keys()),
+                lambda: anext(kv.snapshot()),
+                kv.watch,
+                lambda: kv.lock("a").acquire(),
+                lambda: kv.delete("*"),
+            ]
+            for call in calls:
+                with pytest.raises(BucketNotFound, match=name):
+                    await call()
+
+
+async def test_a_bucket_without_key_ttl_says_how_to_get_it(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        kv = await made(js, name, allow_key_ttl=False)
+
+        async def together() -> None:
+            async with kv.transaction() as tx:
+                tx.put("a", b"", ttl=5)
+
+        calls: list[Callable[[], Awaitable[Any]]] = [
+            lambda: kv.put("a", b"", ttl=5),
+            lambda: kv.create("a", b"", ttl=5),
+            lambda: kv.put_many({"a": b""}, ttl=5),
+            lambda: kv.members("g").join("a"),
+            together,
+        ]
+        for call in calls:
+            with pytest.raises(NotSupported, match="allow_key_ttl"):
+                await call()
+        changed = await js.update_key_value(KeyValueConfig(bucket=name))
+
+        assert await changed.put("a", b"", ttl=5) == 1
+
+
+async def test_a_conflict_names_the_keys_it_may_be_about(client: Connect, name: str) -> None:
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name)
+        await kv.put("a", b"1")
+        tx = kv.transaction()
+        tx.create("a", b"")
+        tx.update("b", b"", 7)
+        tx.put("c", b"")
+        with pytest.raises(WrongLastSequence) as raised:
+            await tx.commit()
+
+        assert raised.value.__notes__ == [
+            "nothing was written; expected were 'a' without a value, 'b' at 7"
+        ]
+
+
+async def test_watches_that_were_given_up_leave_no_consumer(client: Connect, name: str) -> None:
+    """nats-server may do a deletion before a creation that was sent first."""
+    async with client() as nc:
+        js = nc.jetstream()
+        kv = await made(js, name)
+        stream = await js.stream(f"KV_{name}")
+        for turns in range(120):
+            task = asyncio.create_task(kv.history("a"))
+            for _ in range(turns % 12):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+        async with asyncio.timeout(10):
+            while (await stream.info()).state.consumer_count:
+                await asyncio.sleep(0.01)
+
+        assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_transaction_over_a_mirror_is_made_at_its_origin(
+    client: Connect, name: str
+) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        origin = await made(js, name)
+        mirror = await made(js, f"{name}-near", mirror=StreamSource(name=name))
+        async with mirror.transaction() as tx:
+            tx.create("a", b"1")
+            tx.create("b", b"2")
+
+        assert sorted(await origin.get_many(["a", "b"])) == ["a", "b"]
+        assert tx.revisions == {"a": 1, "b": 2}
+        stream = (await js.stream(f"KV_{name}")).config
+        await js.update_stream(msgspec.structs.replace(stream, allow_atomic=False))
+        with pytest.raises(NotSupported, match=f"'KV_{name}' lacks allow_atomic"):
+            await put_one(mirror)
+        with pytest.raises(NotSupported, match=f"'KV_{name}' lacks allow_atomic"):
+            await put_one(await js.key_value(name))
+
+
+async def test_the_longest_key_is_taken(client: Connect, name: str) -> None:
+    """A longer one would exceed the protocol line that servers take, and end the connection."""
+    async with client() as nc:
+        kv = await made(nc.jetstream(), name)
+        key = "k" * 3000
+        await kv.put(key, b"1")
+
+        assert (await kv.get(key)).value == b"1"
+        assert list(await kv.get_many([key])) == [key]
+        assert [each.value for each in await kv.history(key)] == [b"1"]
+        assert nc.stats.reconnects == 0
+
+
+async def put_one(kv: KeyValue) -> None:
+    async with kv.transaction() as tx:
+        tx.put("a", b"")

@@ -1,0 +1,235 @@
+"""A project as streaming queries that do not end (docs/pipelines.md, "Two ways to run").
+
+On the released server, in the session that the other files share. Statements of each kind in SQL;
+a flow that fails is started again, is interrupted in the middle of a micro-batch, goes on in the
+next run, and is given up when it fails for good. Rows are compared by their sequence.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("grpc", reason="needs the extra pipelines")
+pytest.importorskip("yaml", reason="needs the extra pipelines")
+
+from jetspark.spark.pipelines.continuous import ContinuousOptions, ContinuousRun
+from jetspark.spark.pipelines.graph import read_graph
+from jetspark.spark.pipelines.progress import (
+    Event,
+    FlowFailed,
+    FlowProgress,
+    FlowStarted,
+    RunStopped,
+    ViewFailed,
+    ViewRefreshed,
+)
+from jetspark.spark.pipelines.project import PipelineRefused, Project, load_project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from tests.spark.conftest import Streams
+
+DATABASE = "steady"
+OPTIONS = ContinuousOptions(refresh_seconds=2.0, restarts=1)
+SPEC = """
+name: steady
+storage: {storage}
+database: steady
+libraries: [{{glob: {{include: transformations/**}}}}]
+"""
+PYTHON = """
+import time
+from pathlib import Path
+
+from pyspark import pipelines as dp
+from pyspark.sql import functions as f
+
+from jetspark.spark import connection_options
+
+ROOT = Path({root!r})
+
+
+@dp.temporary_view
+def messages():
+    source = spark.readStream.format("jetstream").options(**connection_options(spark))
+    return source.option("stream", "STEADY").option("startingOffsets", "earliest").load()
+
+
+@f.udf("long")
+def checked(seq):
+    if (ROOT / "fails").exists():
+        raise ValueError("the flag is up")
+    if (ROOT / "waits").exists():
+        (ROOT / "begun").touch()
+        while (ROOT / "waits").exists():
+            time.sleep(0.05)
+    return seq
+
+
+@dp.table(comment="It's checked.")
+def copies():
+    return spark.readStream.table("numbers").select(checked("seq").alias("seq"))
+"""
+SQL = """
+SET spark.sql.ansi.enabled = false;
+CREATE STREAMING TABLE numbers COMMENT 'it''s; all' TBLPROPERTIES ('made by' = 'hand')
+AS SELECT seq, CAST('none' AS INT) AS nothing FROM STREAM(messages);
+CREATE STREAMING TABLE parts (seq BIGINT, part INT) USING json PARTITIONED BY (part);
+CREATE FLOW into_parts AS INSERT INTO parts BY NAME
+SELECT CAST(seq % 3 AS INT) AS part, seq FROM STREAM(large);
+CREATE TEMPORARY VIEW large AS SELECT * FROM STREAM(numbers) WHERE seq > 4;
+CREATE MATERIALIZED VIEW counted (part INT, n BIGINT) PARTITIONED BY (part)
+AS SELECT count(*) AS n, part FROM parts GROUP BY part;
+CREATE TEMPORARY VIEW counts AS SELECT sum(n) AS n FROM counted;
+CREATE MATERIALIZED VIEW whole AS SELECT n FROM counts;
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, spark: "SparkSession", streams: "Streams") -> Iterator[Project]:
+    root = tmp_path / "project"
+    (root / "transformations").mkdir(parents=True)
+    spec = root / "spark-pipeline.yml"
+    spec.write_text(SPEC.format(storage=(root / "storage").as_uri()))
+    (root / "transformations/a.py").write_text(PYTHON.format(root=str(root)))
+    (root / "transformations/b.sql").write_text(SQL)
+    # In a run of its own the session would have this as its warehouse.
+    place = (root / f"warehouse/{DATABASE}.db").as_uri()
+    spark.sql(f"CREATE DATABASE {DATABASE} LOCATION '{place}'")
+    spark.conf.set("spark.jetspark.servers", streams.url)
+    yield load_project(spec)
+    spark.conf.unset("spark.jetspark.servers")
+    spark.catalog.setCurrentDatabase("default")
+    spark.sql(f"DROP DATABASE {DATABASE} CASCADE")
+    for view in ("messages", "large", "counts"):
+        spark.catalog.dropTempView(view)
+
+
+class Watched:
+    """A run, and everything that it has told."""
+
+    def __init__(self, spark: "SparkSession", project: Project) -> None:
+        self.events: list[Event] = []
+        self.run = ContinuousRun(spark, project, OPTIONS, self.events.append)
+        self.run.start()
+
+    def until(self, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 120
+        while not done():
+            assert time.monotonic() < deadline, self.told()
+            self.run.step()
+            time.sleep(0.05)
+
+    def told(self) -> str:
+        """What was told, without what tells nothing."""
+        dull = [one for one in self.events if isinstance(one, FlowProgress) and not one.rows]
+        return "\n".join(str(one) for one in self.events if one not in dull)
+
+    def rows(self, flow: str) -> int:
+        told = [one for one in self.events if isinstance(one, FlowProgress)]
+        return sum(one.rows for one in told if one.flow == flow)
+
+    def failures(self) -> list[FlowFailed]:
+        return [one for one in self.events if isinstance(one, FlowFailed)]
+
+    def views(self) -> int:
+        assert not [one for one in self.events if isinstance(one, ViewFailed)]
+        return sum(isinstance(one, ViewRefreshed) for one in self.events)
+
+
+def seqs(spark: "SparkSession", table: str) -> Counter[int]:
+    return Counter(row.seq for row in spark.table(table).select("seq").collect())
+
+
+@pytest.mark.timeout(400)
+def test_flows_are_started_again_interrupted_and_given_up(
+    project: Project, spark: "SparkSession", streams: "Streams"
+) -> None:
+    streams.fill("STEADY", 10)
+
+    def publish(count: int) -> None:
+        for _ in range(count):
+            streams.jetstream.publish("STEADY.1", b"more")
+
+    # Everything is read; then a function fails once.
+    first = Watched(spark, project)
+    first.until(lambda: first.rows("copies") == 10)
+    (project.root / "fails").touch()
+    publish(5)
+    first.until(lambda: bool(first.failures()))
+    (project.root / "fails").unlink()
+    first.until(lambda: first.rows("copies") == 15)
+    first.until(lambda: seqs(spark, "parts") == Counter(range(5, 16)))
+    views = first.views()
+    first.until(lambda: first.views() >= views + 4)
+
+    (failed,) = first.failures()
+    started = [one for one in first.events if isinstance(one, FlowStarted)]
+    again = [one.query for one in started if one.flow == "copies"]
+    assert failed == FlowFailed(
+        flow="copies", error="a.py:22: ValueError: the flag is up", restart_seconds=1.0
+    )
+    assert len(again) == 2
+    assert len(set(again)) == 1
+    assert seqs(spark, "copies") == Counter(range(1, 16))
+    assert seqs(spark, "numbers") == Counter(range(1, 16))
+    assert spark.table("numbers").where("nothing IS NULL").count() == 15
+    assert {row.n for row in spark.table("counted").collect()} == {3, 4}
+    assert [row.n for row in spark.table("whole").collect()] == [11]
+    assert all(row.part == row.seq % 3 for row in spark.table("parts").collect())
+    assert (project.warehouse / "steady.db/counted/part=1").is_dir()
+    told = {
+        row.col_name: row.data_type for row in spark.sql("DESCRIBE EXTENDED numbers").collect()
+    }
+    assert told["Comment"] == "it's; all"
+    assert "made by=hand" in told["Table Properties"]
+
+    # It is stopped in the middle of a micro-batch.
+    (project.root / "waits").touch()
+    publish(5)
+    first.until((project.root / "begun").exists)
+    first.run.stop(patience_s=0.2)
+    (project.root / "waits").unlink()
+
+    assert isinstance(first.events[-1], RunStopped)
+    assert seqs(spark, "copies") == Counter(range(1, 16))
+
+    # The next run goes on from there, until the function fails for good.
+    second = Watched(spark, project)
+    second.until(lambda: second.rows("copies") == 5)
+    assert seqs(spark, "copies") == Counter(range(1, 21))
+    (project.root / "fails").touch()
+    publish(1)
+    second.until(lambda: bool(second.run.given_up))
+    second.run.stop(patience_s=5)
+
+    assert [one.restart_seconds for one in second.failures()] == [1.0, None]
+    assert second.run.given_up == (
+        "flow 'copies' was given up after 2 failures without a row in between: "
+        "a.py:22: ValueError: the flag is up"
+    )
+    assert seqs(spark, "copies") == Counter(range(1, 21))
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("CREATE STREAMING TABLE t CLUSTER BY (seq) AS SELECT 1 AS seq", "'t' is divided by"),
+        ("CREATE STREAMING TABLE t; CREATE FLOW f AS INSERT INTO u SELECT 1", "nothing defines"),
+        ("CREATE STREAMING TABLE t", "nothing writes to 't'"),
+        ("CREATE MATERIALIZED VIEW counted AS SELECT 1", "'counted' is defined twice"),
+        ("CREATE TABLE t (a INT)", r"c\.sql: .* is no statement that a continuous run knows"),
+        ("CREATE FLOW two AS INSERT INTO numbers SELECT 1", "'numbers' has 2 flows"),
+    ],
+)
+def test_a_statement_that_cannot_be_run_is_named(
+    project: Project, spark: "SparkSession", sql: str, said: str
+) -> None:
+    (project.root / "transformations/c.sql").write_text(sql)
+
+    with pytest.raises(PipelineRefused, match=said):
+        read_graph(spark, project)

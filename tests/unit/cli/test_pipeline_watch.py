@@ -1,0 +1,151 @@
+"""`jetspark pipeline run --continuous` around its flows (docs/pipelines.md, "Two ways to run").
+
+The flows are told here what to do, so that no Spark is needed; those of Spark are in tests/spark.
+"""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+pytest.importorskip("yaml")
+pytest.importorskip("grpc")
+
+from jetspark.cli import pipeline_watch
+from jetspark.cli.main import main
+from jetspark.spark.pipelines import continuous
+from jetspark.spark.pipelines.only_run import LOCK_NAME
+
+
+class Flows:
+    """What a run looks like; ``on_step`` is what happens while it goes on."""
+
+    on_step: Callable[["Flows"], None]
+    stopped: list[float]
+
+    def __init__(self, *_: object) -> None:
+        self.given_up = ""
+        type(self).stopped = []
+
+    def start(self) -> None:
+        """There is nothing to start."""
+
+    def step(self) -> None:
+        type(self).on_step(self)
+
+    def stop(self, *, patience_s: float) -> None:
+        self.stopped.append(patience_s)
+
+
+@pytest.fixture
+def flows(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Flows]]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    spark = SimpleNamespace(stop=lambda: None)
+    monkeypatch.setattr(pipeline_watch, "session", lambda *_, **__: spark)
+    monkeypatch.setattr(pipeline_watch, "STEP_S", 0.001)
+    monkeypatch.setattr(continuous, "ContinuousRun", Flows)
+    yield Flows
+    # Whatever happened, the signals are as they were.
+    assert {number: signal.getsignal(number) for number in before} == before
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    assert (
+        CliRunner().invoke(main, ["pipeline", "init", "shop", "--in", str(tmp_path)]).exit_code
+        == 0
+    )
+    return tmp_path / "shop"
+
+
+def run(project: Path, *arguments: str) -> Result:
+    common = ("--server", "embedded", "--project", str(project), "--json")
+    return CliRunner().invoke(main, ["pipeline", "run", *common, *arguments])
+
+
+def told(number: int) -> Callable[[Any], None]:
+    return lambda _: os.kill(os.getpid(), number)
+
+
+def test_a_flow_that_is_given_up_is_exit_code_1_and_its_error(
+    project: Path, flows: type[Flows]
+) -> None:
+    def give_up(run: Flows) -> None:
+        run.given_up = "flow 'a' was given up after 6 failures without a row in between: why"
+
+    flows.on_step = give_up
+    done = run(project, "--continuous")
+
+    assert done.exit_code == 1
+    assert done.stderr == (
+        "jetspark: flow 'a' was given up after 6 failures without a row in between: why\n"
+    )
+    assert flows.stopped == [pipeline_watch.STOP_PATIENCE_S]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_the_flows_end_their_micro_batches(
+    project: Path, flows: type[Flows], number: int
+) -> None:
+    flows.on_step = told(number)
+    done = run(project, "--continuous")
+
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert flows.stopped == [pipeline_watch.STOP_PATIENCE_S]
+
+
+def test_a_second_signal_ends_at_once(
+    project: Path, flows: type[Flows], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(run: Flows, *, patience_s: float) -> None:  # noqa: ARG001
+        told(signal.SIGTERM)(run)
+        raise AssertionError("the signal came to nothing")
+
+    flows.on_step = told(signal.SIGINT)
+    monkeypatch.setattr(flows, "stop", stop)
+
+    assert run(project, "--continuous").exit_code == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("arguments", [(), ("--continuous",)])
+def test_a_signal_while_spark_starts_is_one_line(
+    project: Path,
+    flows: type[Flows],  # noqa: ARG001
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    arguments: tuple[str, ...],
+) -> None:
+    def start(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(pipeline_watch, "session", start)
+    monkeypatch.setattr("jetspark.spark.pipelines.declarative.session", start)
+    done = run(project, *arguments)
+
+    name = signal.Signals(number).name
+    assert done.exit_code == 128 + number
+    assert done.stderr == f"jetspark: stopped by {name}; the next run goes on from here\n"
+    assert (project / "storage" / LOCK_NAME).read_text() == ""
+
+
+def test_a_second_run_of_the_project_is_refused(project: Path, flows: type[Flows]) -> None:
+    others: list[Result] = []
+
+    def try_others(flows: Flows) -> None:
+        others.extend(run(project, *way) for way in ([], ["--continuous"]))
+        told(signal.SIGTERM)(flows)
+
+    flows.on_step = try_others
+    done = run(project, "--continuous")
+
+    assert done.exit_code == 0
+    for other in others:
+        assert other.exit_code == 1
+        assert f"shop is running already, as process {os.getpid()}: " in other.stderr
+        assert other.stdout == ""

@@ -1,0 +1,80 @@
+"""Two runs of a project at the same time are refused (docs/pipelines.md, "Two ways to run")."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from jetspark.spark.pipelines.only_run import LOCK_NAME, only_run
+from jetspark.spark.pipelines.project import PipelineRefused, Project
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(
+        root=tmp_path, spec=tmp_path / "s.yml", name="shop", storage=tmp_path / "storage"
+    )
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """Root may write everywhere; others are refused as they are."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+def test_a_second_run_is_refused_and_told_who_has_the_project(project: Project) -> None:
+    with (
+        only_run(project),
+        pytest.raises(PipelineRefused, match=f"shop is running already, as process {os.getpid()}"),
+        only_run(project),
+    ):
+        pass
+
+
+def test_a_run_that_was_killed_holds_nothing(project: Project) -> None:
+    code = (
+        "import fcntl, os, signal, sys; file = open(sys.argv[1], 'a+'); file.write('1\\n');"
+        "file.flush(); fcntl.flock(file, fcntl.LOCK_EX); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    project.storage.mkdir()
+    lock = project.storage / LOCK_NAME
+    subprocess.run([sys.executable, "-c", code, str(lock)], check=False)
+
+    with only_run(project):
+        held = lock.read_text()
+
+    assert held == f"{os.getpid()}\n"
+    assert lock.read_text() == ""
+
+
+def test_a_file_where_the_folder_should_be_is_named(project: Project) -> None:
+    project.storage.touch()
+
+    with pytest.raises(PipelineRefused, match=r"'storage' .* cannot be made"), only_run(project):
+        pass
+
+
+def test_a_folder_that_may_not_be_written_to_is_named(project: Project) -> None:
+    project.storage.mkdir()
+    project.warehouse.mkdir(mode=0o555)
+
+    with (
+        without_rights(),
+        pytest.raises(
+            PipelineRefused, match=r"(storage|warehouse) cannot be .*: Permission denied"
+        ),
+        only_run(project),
+    ):
+        pass

@@ -1,0 +1,98 @@
+"""Streams and buckets that a project asks for (docs/pipelines.md, "What a project is")."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("yaml")
+
+from jetspark import sync
+from jetspark.api.stream import StreamConfig
+from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.spark.pipelines.project import PipelineRefused, Project, load_resources
+from jetspark.spark.pipelines.resources import ensure_resources
+from jetspark.units import hours
+
+ASKED = """
+streams:
+  ORDERS:
+    subjects: [orders.>, more]
+    max_age: 1h
+    duplicate_window: 2m
+    max_msgs: 0
+    allow_direct: true
+    metadata: {team: shop}
+buckets:
+  TOTALS: {history: 10, ttl: 1h, description: totals}
+  COPY: {mirror: {name: TOTALS}}
+"""
+
+
+@pytest.fixture(scope="module")
+def jetstream() -> Iterator[sync.JetStream]:
+    with sync.Server() as server, sync.connect(server.client_url) as client:
+        yield client.jetstream()
+
+
+def asking(folder: Path, text: str) -> Project:
+    path = folder / "jetspark.yml"
+    path.write_text(text)
+    place = folder / "s.yml"
+    return Project(
+        root=folder, spec=place, name="p", storage=folder, resources=load_resources(path)
+    )
+
+
+def test_what_is_missing_is_made_and_then_is_as_it_should_be(
+    tmp_path: Path, jetstream: sync.JetStream
+) -> None:
+    project = asking(tmp_path, ASKED)
+
+    made = ensure_resources(jetstream, project)
+
+    assert made == ["Made stream ORDERS.", "Made bucket TOTALS.", "Made bucket COPY."]
+    assert ensure_resources(jetstream, project) == []
+
+
+def test_what_differs_is_said_and_left_alone(tmp_path: Path, jetstream: sync.JetStream) -> None:
+    there = StreamConfig(name="OTHER", subjects=("a", "b"), max_age=hours(2), max_msgs=5)
+    jetstream.create_stream(there)
+    jetstream.create_key_value(KeyValueConfig(bucket="OLD", history=3))
+    project = asking(
+        tmp_path,
+        "streams: {OTHER: {subjects: [b, c], max_age: 1h, storage: file}}\n"
+        "buckets: {OLD: {history: 10}}",
+    )
+
+    said = ensure_resources(jetstream, project)
+
+    where = "is there and not as jetspark.yml has it"
+    assert said == [
+        (
+            f'The stream OTHER {where}: subjects is ["a", "b"] and not ["b", "c"]; '
+            "max_age is 2h0m0s and not 1h0m0s. It is left as it is."
+        ),
+        f"The bucket OLD {where}: history is 3 and not 10. It is left as it is.",
+    ]
+    assert jetstream.stream("OTHER").cached_info.config.subjects == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("streams: {TAKEN: {subjects: [x.*]}}", "stream TAKEN cannot be made: .*overlap"),
+        ("streams: {a b: {}}", "stream a b cannot be made"),
+        ("streams: {MANY: {num_replicas: 3}}", "stream MANY cannot be made: .*replicas"),
+        ("buckets: {B: {history: 100}}", "bucket B cannot be made: history=100"),
+    ],
+)
+def test_what_the_server_refuses_is_named(
+    tmp_path: Path, jetstream: sync.JetStream, asked: str, said: str
+) -> None:
+    jetstream.create_or_update_stream(StreamConfig(name="X", subjects=("x.>",)))
+
+    with pytest.raises(PipelineRefused, match=rf"jetspark\.yml: {said}") as refused:
+        ensure_resources(jetstream, asking(tmp_path, asked))
+
+    assert "\n" not in str(refused.value)

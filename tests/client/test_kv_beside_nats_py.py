@@ -58,6 +58,31 @@ async def test_buckets_travel_between_clients(
         await released.close()
 
 
+ODD_KEYS = ("-", "=", "1", "A.b.C", "a/b=c_d-e", "x.y/z", "a.b.c.d.e.f")
+
+
+async def test_every_key_that_one_client_takes_the_other_takes(
+    server: ServerProcess, client: Connect, name: str
+) -> None:
+    released = await nats.connect(server.url)
+    try:
+        async with client() as nc:
+            ours = await nc.jetstream().create_key_value(KeyValueConfig(bucket=name))
+            theirs = await released.jetstream().key_value(name)
+            for key in ODD_KEYS:
+                await ours.put(key, b"1")
+                entry = await theirs.get(key)
+                await theirs.update(key, b"2", entry.revision)
+
+            found = await ours.get_many(ODD_KEYS)
+            assert {key: entry.value for key, entry in found.items()} == dict.fromkeys(
+                ODD_KEYS, b"2"
+            )
+            assert sorted(await theirs.keys()) == sorted(ODD_KEYS)
+    finally:
+        await released.close()
+
+
 async def test_a_watch_sees_what_the_other_client_does(
     server: ServerProcess, client: Connect, name: str
 ) -> None:

@@ -268,3 +268,23 @@ def test_blocking(server: ServerProcess, name: str) -> None:
             objects=1, chunks=1, young=0
         )
         assert store.get("a") == b"1"
+
+
+async def test_a_cancelled_search_leaves_nothing(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        store = await made(js, name)
+        await store.put("a", b"1")
+        await leave(js, name, "gone")
+        for turns in range(0, 40, 3):
+            search = asyncio.create_task(store.purge_orphans(older_than=60))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            search.cancel()
+            async with asyncio.timeout(5):
+                await asyncio.wait([search])
+        await nc.flush()
+        stream = await js.stream(f"OBJ_{name}")
+
+        assert nc.stats.subscriptions == 0
+        assert [each async for each in stream.consumers()] == []

@@ -1,7 +1,7 @@
 """A bucket in a dictionary: another backend for ``KeyValue`` (ADR-8, "Storage Backends")."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 import msgspec
 
@@ -109,8 +109,7 @@ class MemoryBackend:
             self.entries.append(
                 Stored(key, data, revision, revision * 10**9, operation, "", len(data))
             )
-        async with self._changed:
-            self._changed.notify_all()
+        await self.wake()
         return list(range(first, len(self.entries) + 1))
 
     def watch(self, plan: WatchPlan) -> "MemoryWatch":
@@ -134,9 +133,13 @@ class MemoryBackend:
         del timeout
         self.entries.clear()
 
-    async def wait(self, count: int) -> None:
+    async def wait(self, ready: Callable[[], bool]) -> None:
         async with self._changed:
-            await self._changed.wait_for(lambda: len(self.entries) > count)
+            await self._changed.wait_for(ready)
+
+    async def wake(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
 
     def _blank(self, key: str, below: int = 0) -> None:
         """Forget the entries of a key; revisions stay what they are."""
@@ -170,7 +173,9 @@ class MemoryWatch:
         found: list[Stored] = []
         while not found:
             if waiting:
-                await self._backend.wait(self._at)
+                await self._backend.wait(self._is_news)
+                if self._stopped:
+                    return []
             entries = self._backend.entries
             found = [each for each in entries[self._at :] if fits(each.key, self._plan.filters)]
             if not waiting:
@@ -185,6 +190,10 @@ class MemoryWatch:
 
     async def stop(self) -> None:
         self._stopped = True
+        await self._backend.wake()
+
+    def _is_news(self) -> bool:
+        return self._stopped or len(self._backend.entries) > self._at
 
 
 def fits(key: str, filters: Sequence[str]) -> bool:

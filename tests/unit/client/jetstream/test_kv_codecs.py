@@ -39,7 +39,14 @@ def test_a_key_that_is_not_base64_does_not_decode() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "stored"), [("a/b/c", "a.b.c"), ("/a/b", "_root.a.b"), ("a", "a")]
+    ("path", "stored"),
+    [
+        ("a/b/c", "a.b.c"),
+        ("/a/b", "_root_.a.b"),
+        ("a", "a"),
+        ("/", "_root_"),
+        ("_roots/a", "_roots.a"),
+    ],
 )
 def test_paths_are_stored_with_dots(path: str, stored: str) -> None:
     codec = PathKeys()
@@ -49,7 +56,7 @@ def test_paths_are_stored_with_dots(path: str, stored: str) -> None:
 
 
 def test_a_path_filter_keeps_its_wildcards() -> None:
-    assert PathKeys().encode_filter("/a/*/>") == "_root.a.*.>"
+    assert PathKeys().encode_filter("/a/*/>") == "_root_.a.*.>"
     with pytest.raises(BadName, match="no dots"):
         PathKeys().encode("a.b")
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.unit.client.jetstream.memory_backend import MemoryBackend
+from tests.unit.client.jetstream.memory_backend import MemoryBackend, MemoryWatch
 
 from jetspark.api.stream import StreamSource
 from jetspark.client import (
@@ -14,6 +14,8 @@ from jetspark.client import (
     KeyValue,
     KeyValueConfig,
     PathKeys,
+    Stored,
+    WatchPlan,
 )
 from jetspark.client.jetstream.kv.config import to_stream_config
 from jetspark.errors import BadName, CodecFailed, KeyExists
@@ -171,7 +173,7 @@ def test_only_what_base64_keys_wrote_decodes(stored: str) -> None:
 
 def test_what_would_come_back_as_another_key_is_refused() -> None:
     with pytest.raises(BadName, match="_root"):
-        PathKeys().encode("_root/a")
+        PathKeys().encode("_root_/a")
     with pytest.raises(BadName, match="surrogate"):
         Base64Keys().encode("\ud800")
 
@@ -234,3 +236,49 @@ async def test_no_stored_bytes_break_a_typed_bucket(hostile: bytes) -> None:
 
     with pytest.raises(CodecFailed, match=r"does not hold a list"):
         await kv.typed(kind).get("a")
+
+
+async def test_a_key_that_would_cost_the_connection_is_refused() -> None:
+    kv = KeyValue(MemoryBackend())
+    await kv.put("k" * 3000, b"")
+
+    with pytest.raises(BadName, match="3000 are allowed"):
+        await kv.get("k" * 3001)
+    with pytest.raises(BadName, match="3000 are allowed"):
+        await kv.watch("k" * 3001)
+
+
+async def test_a_replica_does_not_fall_behind_without_a_word() -> None:
+    class Failing(MemoryWatch):
+        async def next_chunk(self, count: int) -> list[Stored]:
+            found = await super().next_chunk(count)
+            if found[0].key == "bad":
+                raise OSError("of this store")
+            return found
+
+    class Store(MemoryBackend):
+        def watch(self, plan: WatchPlan) -> MemoryWatch:
+            return Failing(self, plan)
+
+    kv = KeyValue(Store())
+    await kv.put("a", b"1")
+    replica = await kv.replica()
+    assert not await replica.wait_for(9, timeout=0.01)
+    waiting = asyncio.ensure_future(replica.wait_for(9))
+    await asyncio.sleep(0.01)
+    await kv.put("bad", b"")
+
+    with pytest.raises(OSError, match="of this store"):
+        await waiting
+    with pytest.raises(OSError, match="of this store"):
+        replica.get("a")
+    assert not replica._copy._waiters
+
+
+async def test_a_replica_survives_a_time_to_live_that_is_none() -> None:
+    """Servers before 2.11 store any header of this name."""
+    backend = MemoryBackend()
+    block = b"NATS/1.0\r\nNats-TTL: soon\r\n\r\n"
+    backend.entries.append(Stored("a", b"1", 1, 1, block=block))
+    async with await KeyValue(backend).replica() as replica:
+        assert replica.get("a").value == b"1"

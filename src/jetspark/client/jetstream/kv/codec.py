@@ -5,9 +5,11 @@ filters keep their meaning. A value codec maps bytes to bytes and knows bucket a
 """
 
 import base64
-from typing import Protocol
+from typing import Final, Protocol
 
 from jetspark.errors import BadName, CodecFailed
+
+ROOT: Final = "_root_"
 
 
 class KeyCodec(Protocol):
@@ -50,7 +52,10 @@ class PlainKeys:
 
 
 class Base64Keys:
-    """Any text as key: each token between dots is stored as URL-safe base64 without padding."""
+    """Any text as key: each token between dots is stored as URL-safe base64 without padding.
+
+    That is what orbit.go's codec stores; the one of nats.js makes one token of the whole key.
+    """
 
     def encode(self, key: str) -> str:
         """Encode token by token."""
@@ -72,27 +77,29 @@ class Base64Keys:
 class PathKeys:
     """Keys that look like paths: ``a/b/c`` is stored as ``a.b.c``; dots are not allowed in them.
 
-    A leading slash is stored as the token ``_root``.
+    A leading slash is stored as the token ``_root_``, as orbit.go's codec does.
     """
 
     def encode(self, key: str) -> str:
         """Slashes become dots."""
         if "." in key:
             raise BadName("key", key, "a path key has no dots: they separate tokens when stored")
-        if key == "_root" or key.startswith("_root/"):
-            raise BadName("key", key, "'_root' stands for a leading slash when stored")
+        if key == ROOT or key.startswith(f"{ROOT}/"):
+            raise BadName("key", key, f"{ROOT!r} stands for a leading slash when stored")
         return self.encode_filter(key)
 
     def encode_filter(self, pattern: str) -> str:
         """Slashes become dots, wildcards stay."""
-        if pattern.startswith("/"):
-            return "_root." + pattern[1:].replace("/", ".") if pattern != "/" else "_root"
-        return pattern.replace("/", ".")
+        if pattern == "/":
+            return ROOT
+        return (ROOT + pattern if pattern.startswith("/") else pattern).replace("/", ".")
 
     def decode(self, stored: str) -> str:
         """Dots become slashes."""
-        if stored == "_root" or stored.startswith("_root."):
-            stored = stored[5:] or "."
+        if stored == ROOT:
+            return "/"
+        if stored.startswith(f"{ROOT}."):
+            stored = stored.removeprefix(ROOT)
         return stored.replace(".", "/")
 
 

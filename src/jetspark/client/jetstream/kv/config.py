@@ -17,6 +17,7 @@ from jetspark.subjects.tokens import bucket_name_problem, key_filter_problem, ke
 from jetspark.units import ByteCount, Nanoseconds, milliseconds, minutes, seconds
 
 HISTORY_MAX: Final = 64  # ADR-8: "capped at 64"
+KEY_LENGTH_MAX: Final = 3000  # as stored; max_control_line is 4096, with prefixes and an inbox
 STREAM_PREFIX: Final = "KV_"
 DUPLICATE_WINDOW: Final = minutes(2)
 MAX_AGE_MIN: Final = milliseconds(100)  # what servers take
@@ -63,7 +64,7 @@ def check_bucket(name: str) -> str:
 
 def check_key(key: str) -> str:
     """Refuse what cannot be a key (ADR-8: characters, dots, and ``_kv`` is reserved)."""
-    problem = key_problem(key)
+    problem = key_problem(key) if len(key) <= KEY_LENGTH_MAX else _length_problem(key)
     if problem is not None:
         raise BadName("key", key, problem)
     return key
@@ -73,10 +74,19 @@ def check_filter(pattern: str) -> str:
     """Refuse what cannot be a pattern of keys; empty means all (ADR-8, watchers)."""
     if not pattern:
         return ">"
-    problem = key_filter_problem(pattern)
+    problem = (
+        key_filter_problem(pattern) if len(pattern) <= KEY_LENGTH_MAX else _length_problem(pattern)
+    )
     if problem is not None:
         raise BadName("key filter", pattern, problem)
     return pattern
+
+
+def _length_problem(key: str) -> str:
+    return (
+        f"it has {len(key)} characters, {KEY_LENGTH_MAX} are allowed: it stands in a line of the "
+        "protocol, and servers close the connection at lines of more than 4096 bytes"
+    )
 
 
 def is_pattern(key: str) -> bool:

@@ -58,7 +58,7 @@ class MetaMessages:
 
     def wanted(self, min_last_seq: int) -> int:
         """What a read must have reached: what was asked for, or what this handle knows."""
-        return max(min_last_seq, self._high_water.wanted(self._stream.name))
+        return self._high_water.wanted(self._stream.name, min_last_seq)
 
     async def find(
         self,

@@ -24,17 +24,17 @@ def make_spark_home(home: Path) -> Path:
     import py4j
     import pyspark
 
-    installed = Path(pyspark.__file__).parent
+    installed, bridge = (Path(str(each.__file__)).parent for each in (pyspark, py4j))
     home.mkdir()
     for entry in installed.iterdir():
         if entry.name not in {"python", "conf"}:
             (home / entry.name).symlink_to(entry)
     for archive in (installed / "python" / "lib").iterdir():
-        package = py4j if archive.name.startswith("py4j") else pyspark
+        package = bridge if archive.name.startswith("py4j") else installed
         # A folder of the same name: both are places of modules to Python.
         folder = home / "python" / "lib" / archive.name
         folder.mkdir(parents=True)
-        (folder / package.__name__).symlink_to(Path(package.__file__).parent)
+        (folder / package.name).symlink_to(package)
     (home / "conf").mkdir()
     lines = [f"{name} {value}\n" for name, value in DEFAULTS.items()]
     (home / "conf" / "spark-defaults.conf").write_text("".join(lines))

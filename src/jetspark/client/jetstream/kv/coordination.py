@@ -60,7 +60,7 @@ class CoordinationCalls:
             filters=plan.filters,
             max_bytes=max_bytes,
             ttl_ns=status.ttl,
-            server_time_ns=status.stream_info.ts,
+            server_time_ns=status.info.ts if status.info is not None else 0,
         )
         await copy.start(self._backend.seconds(timeout))
         return KeyValueReplica(self._whole, self._coding, copy)

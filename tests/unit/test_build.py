@@ -22,7 +22,7 @@ class Built:
         monkeypatch.setattr(sys, "argv", ["setup.py", "bdist_wheel"])
         monkeypatch.setattr(setuptools, "setup", self._setup)
         compiler = SimpleNamespace(mypycify=self._compile)
-        monkeypatch.setitem(sys.modules, "mypyc.build", compiler)  # type: ignore[arg-type]
+        monkeypatch.setitem(sys.modules, "mypyc.build", compiler)
         runpy.run_path(str(SETUP))
 
     def _compile(self, words: list[str], **_: object) -> list[object]:

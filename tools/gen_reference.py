@@ -30,6 +30,7 @@ def names(package: str, *parts: str) -> tuple[str, ...]:
 INTERNAL = {
     "jetspark.errors": {"api_error", "describe", "error_body", "fast_header_body", "status_error"},
     "jetspark.client": {"connect_with", "client_options"},
+    "jetspark.sync.bulk": {"TRANSIENT"},
 }
 
 
@@ -48,8 +49,9 @@ PAGES = (
         names(
             "jetspark.client",
             "connect", "ConnectArguments", "Client", "Subscription", "Message", "Pager",
-            "ClientStats", "ClientOptions", "TlsFiles", "ReplicaAddress",
+            "ThreadCallback", "ClientStats", "ClientOptions", "TlsFiles", "ReplicaAddress",
         ),
+        only={"ThreadCallback": ()},
     ),
     Page(
         "jetstream",
@@ -108,7 +110,7 @@ PAGES = (
         names(
             "jetspark.client",
             "ObjectStore", "ObjectStoreConfig", "ObjectInfo", "ObjectLink", "ObjectStoreStatus",
-            "ObjectReader", "ObjectWatcher",
+            "ObjectReader", "ObjectWatcher", "OrphansPurged",
         ),
     ),
     Page(

@@ -166,7 +166,7 @@ def write_class(
             if (
                 member.startswith("_")
                 or member in {"err_codes", *skip}
-                or member not in (only or {member})
+                or (only is not None and member not in only)
             ):
                 continue
             if isinstance(each, Function):

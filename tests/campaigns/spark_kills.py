@@ -35,7 +35,12 @@ WRITES: Final = {
     "MARKED": {"publishMode": "atomic", "ledgerSubject": "MARKED.ledger"},
 }
 CLUSTER: Final = "local-cluster[2,1,1024]"
-SETTINGS: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # A worker that comes late on a busy machine is no failure that this looks for.
+    "spark.python.authenticate.socketTimeout": "60s",
+}
 EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
 # A job that neither stores nor ends for so long is stuck, which is a failure as well.
 PATIENCE_S: Final = 240.0
@@ -144,7 +149,8 @@ class SparkKills:
             if now > stored:
                 stored, deadline = now, time.monotonic() + PATIENCE_S
             assert time.monotonic() < deadline, f"life {self.lives} stores nothing any more"
-            time.sleep(0.02)
+            # Nothing to miss while Spark starts; then a kill must not come late.
+            time.sleep(0.02 if now else 0.2)
         return False
 
     def _kill_executor(self, job: int) -> None:

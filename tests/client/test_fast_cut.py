@@ -152,6 +152,22 @@ async def test_a_stream_that_goes_away_ends_the_batch(client: Connect, name: str
             await asyncio.wait_for(go_on(), 30)
 
 
+async def test_a_stream_that_goes_away_ends_a_batch_whose_window_is_full(
+    client: Connect, name: str
+) -> None:
+    """Everything that may be sent is on its way when the first word comes that nobody takes it."""
+    async with client() as nc:
+        js = nc.jetstream()
+        await made(js, name)
+        fast = js.fast_publisher(ack_timeout=0.1)
+        await fast.publish(f"{name}.a", b"1")
+        await js.delete_stream(name)
+        rows = 100_000
+
+        with pytest.raises(RequestTimeout, match=r"0 of \d+ messages are"):
+            await asyncio.wait_for(fast.extend([f"{name}.a"] * rows, [b""] * rows), 30)
+
+
 @pytest.mark.parametrize("kind", ["nats-server", "jetspark"])
 async def test_a_restarted_server_forgets_nothing_that_was_acknowledged(
     tmp_path: Path, name: str, kind: str, server_process: Callable[..., Any]

@@ -2,15 +2,20 @@
 
 import asyncio
 import io
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import nats
+import nats.js.errors
 import pytest
+from nats.js.api import ObjectMeta, ObjectMetaOptions
 
 from jetspark.client import Client, JetStream, ObjectInfo, ObjectStore, ObjectStoreConfig
+from jetspark.client.jetstream.objects.info import CHUNK_SIZE, encode_name
+from jetspark.client.jetstream.objects.reading import SEEK_MIN
 from jetspark.errors import (
     ApiError,
     BadName,
@@ -20,6 +25,7 @@ from jetspark.errors import (
     MinLastSequence,
     NotSupported,
     ObjectNotFound,
+    ProtocolViolation,
 )
 from jetspark.units import seconds
 
@@ -301,22 +307,130 @@ async def test_a_sequence_that_must_be_there_is_waited_for(client: Connect, name
             await store.info("a", min_last_seq=info.seq + 1, timeout=0.7)
 
 
+SIZES = (0, 1, CHUNK_SIZE - 1, CHUNK_SIZE, CHUNK_SIZE + 1, 3 * CHUNK_SIZE)
+
+
 async def test_objects_travel_between_clients(server: Any, client: Connect, name: str) -> None:
-    """decisions.md: ADR-20 as released clients speak it."""
+    """decisions.md: ADR-20 as released clients speak it; sizes about the edges of chunks."""
     theirs = await nats.connect(server.url)
     try:
         async with client() as nc:
-            js = nc.jetstream()
-            ours = await made(js, name)
-            await ours.put("from ours", LARGE)
+            ours = await made(nc.jetstream(), name)
             bucket = await theirs.jetstream().object_store(name)
-            await bucket.put("from theirs", LARGE[::-1])
+            for size in SIZES:
+                data = LARGE[:size]
+                put = await ours.put(f"ours {size}", data)
+                await bucket.put(f"theirs {size}", data)
+                got = await bucket.get(f"ours {size}")
 
-            got = await bucket.get("from ours")
-            assert got.data == LARGE
-            assert await ours.get("from theirs") == LARGE[::-1]
-            assert await names_of(ours) == ["from ours", "from theirs"]
-            await ours.delete("from theirs")
-            assert [each.name for each in await bucket.list(ignore_deletes=True)] == ["from ours"]
+                assert (got.data, got.info.chunks) == (data, put.chunks)
+                assert await ours.get(f"theirs {size}") == data
+            assert len(await names_of(ours)) == 2 * len(SIZES)
     finally:
         await theirs.close()
+
+
+async def test_what_clients_say_of_objects_is_understood(
+    server: Any, client: Connect, name: str
+) -> None:
+    """Metadata, links, deletions and names, in both directions."""
+    theirs = await nats.connect(server.url)
+    try:
+        async with client() as nc:
+            ours = await made(nc.jetstream(), name)
+            bucket = await theirs.jetstream().object_store(name)
+            options = ObjectMetaOptions(max_chunk_size=10)
+            described = ObjectMeta(
+                name="t", description="d", headers={"h": ["1"]}, options=options
+            )
+            await bucket.put("t", b"from theirs, in chunks", meta=described)
+            info = await ours.info("t")
+            await ours.put("o", b"from ours", description="e", headers={"i": ["2"]}, chunk_size=4)
+            seen = await bucket.get_info("o")
+            await ours.link("l", info)
+            linked = await bucket.get("l")
+
+            assert (info.description, info.headers, info.chunks) == ("d", {"h": ["1"]}, 3)
+            assert (seen.description, seen.headers, seen.chunks) == ("e", {"i": ["2"]}, 3)
+            assert linked.data == await ours.get("t")
+            await bucket.delete("t")
+            with pytest.raises(ObjectNotFound):
+                await ours.get("t")
+            await ours.update_meta("o", new_name="p")
+            with pytest.raises(nats.js.errors.ObjectNotFoundError):
+                await bucket.get("o")
+            assert (await bucket.get("p")).data == b"from ours"
+            await bucket.update_meta("p", ObjectMeta(name="p", description="new"))
+            assert (await ours.info("p")).description == "new"
+            assert await names_of(ours) == ["l", "p"]
+            listed = await bucket.list(ignore_deletes=True)
+            assert sorted(each.name for each in listed) == ["l", "p"]
+            await ours.put("t", b"again")
+            assert (await bucket.get("t")).data == b"again"
+    finally:
+        await theirs.close()
+
+
+async def test_ranges_at_every_edge(client: Connect, name: str) -> None:
+    async with client() as nc:
+        store = await made(nc.jetstream(), name)
+        data = LARGE[:35]
+        await store.put("a", data, chunk_size=10)
+        for start in (0, 1, 9, 10, 11, 19, 20, 34, 35, 36, 1000):
+            for length in (None, 0, 1, 9, 10, 11, 35, 1000):
+                part = await store.open("a", start=start, length=length)
+                end = None if length is None else start + length
+                assert await part.read() == data[start:end], (start, length)
+        assert nc.stats.subscriptions == 0
+
+
+async def test_a_range_far_behind_does_not_read_what_is_before_it(
+    client: Connect, name: str
+) -> None:
+    """Chunks of other sizes, and of other objects between them, are no obstacle."""
+    async with client() as nc:
+        js = nc.jetstream()
+        store = await made(js, name)
+
+        async def beside() -> AsyncIterator[bytes]:
+            for at in range(0, len(LARGE), 100_000):
+                await js.publish(f"$O.{name}.C.other", b"x" * 77)
+                yield LARGE[at : at + 100_000]
+
+        data = LARGE * 4
+        await store.put("a", data)
+        await store.put("b", beside(), chunk_size=30_000)
+        for start in (SEEK_MIN, 9 * CHUNK_SIZE, 9 * CHUNK_SIZE + 1):
+            part = await store.open("a", start=start, length=10)
+            assert await part.read() == data[start : start + 10]
+        await nc.flush()  # what the server sent behind the ranges
+        before = nc.stats.in_bytes
+        last = await store.open("a", start=len(data) - 5)
+        assert await last.read() == data[-5:]
+
+        assert nc.stats.in_bytes - before < 2 * CHUNK_SIZE
+        assert await (await store.open("b", start=1_000_000)).read() == LARGE[1_000_000:]
+        assert nc.stats.subscriptions == 0
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [{"nuid": ">", "size": 1}, {"nuid": "*", "size": 1}, {"nuid": "", "size": 1}, {"size": -1}],
+    ids=str,
+)
+async def test_a_meta_message_cannot_lead_to_the_chunks_of_others(
+    client: Connect, name: str, meta: dict[str, Any]
+) -> None:
+    """Deleting or replacing such an object would remove the data of all."""
+    async with client() as nc:
+        js = nc.jetstream()
+        store = await made(js, name)
+        await store.put("good", LARGE)
+        body = json.dumps({"name": "bad", "bucket": name, "chunks": 1} | meta).encode()
+        await js.publish(f"$O.{name}.M.{encode_name('bad')}", body)
+
+        with pytest.raises(ProtocolViolation):
+            await store.get("bad")
+        await store.put("bad", b"better")
+        await store.delete("bad")
+        assert await store.get("good") == LARGE

@@ -5,15 +5,16 @@ Issue 7, "Object store": a failed or cut put leaves no garbage. ADR-53: markers,
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from tests.client.servers import ServerProcess
 
-from jetspark.client import Client, JetStream, ObjectStore, ObjectStoreConfig
+from jetspark import sync
+from jetspark.client import Client, JetStream, ObjectInfo, ObjectStore, ObjectStoreConfig
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.objects.cleaning import Cleaner
 from jetspark.client.jetstream.objects.info import encode_name
 from jetspark.client.jetstream.objects.meta import MetaMessages
 from jetspark.errors import (
@@ -23,6 +24,7 @@ from jetspark.errors import (
     ObjectNotFound,
     ProtocolViolation,
     RequestTimeout,
+    WrongLastSequence,
 )
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
@@ -174,6 +176,32 @@ async def test_an_object_that_is_replaced_while_it_is_read_is_read_again(
         assert await store.get("a") == b"new"
 
 
+async def test_a_reader_that_has_failed_or_was_closed_is_not_at_its_end(
+    client: Connect, name: str
+) -> None:
+    """Nobody may take for the end of the object what is not."""
+    async with client() as nc:
+        js = nc.jetstream()
+        store = await made(js, name)
+        await store.put("a", LARGE)
+        closed = await store.open("a")
+        async with closed:
+            await closed.read(5)
+        done = await store.open("a")
+        async with done:
+            await done.read()
+        await (await js.stream(f"OBJ_{name}")).delete_msg(1)
+        failed = await store.open("a")
+
+        with pytest.raises(ValueError, match="the reader of object 'a' is closed"):
+            await closed.read()
+        assert await done.read() == b""
+        for _ in range(2):
+            with pytest.raises(ObjectIncomplete):
+                await failed.read()
+        assert nc.stats.subscriptions == 0
+
+
 @pytest.mark.parametrize("left", [0, 3])
 async def test_missing_chunks_are_told_at_once(client: Connect, name: str, left: int) -> None:
     async with client() as nc:
@@ -274,12 +302,12 @@ async def test_a_put_that_is_cancelled_at_any_moment_leaves_nothing(
         async with asyncio.timeout(10):
             while True:
                 info = await store.info("a")
-                if await chunk_ids(js, name) == {info.nuid}:
+                clean = await chunk_ids(js, name) == {info.nuid}
+                if clean and not nc.stats.requests_pending:
                     break
                 await asyncio.sleep(0.02)
 
         assert len(await store.get("a")) in {3, *range(300_000, 300_040)}
-        assert nc.stats.requests_pending == 0
         assert nc.stats.subscriptions == 0
 
 
@@ -305,15 +333,17 @@ async def test_chunks_that_could_not_be_removed_are_told_and_no_failure(
         assert (await store.purge_orphans(older_than=0)).objects == 2
 
 
-async def test_a_meta_message_that_comes_late_leaves_no_object_without_data(
-    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("before", [b"", b"before"], ids=["new", "replacing"])
+async def test_a_meta_message_that_comes_late_is_refused(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch, before: bytes
 ) -> None:
-    """The put has failed and its chunks are gone when the server gets the message after all."""
+    """The put has failed when the server gets its message after all; what was there stays."""
     async with client() as nc:
         js = nc.jetstream()
         store = await made(js, name)
+        kept = {(await store.put("a", before)).nuid} if before else set()
         held: list[Callable[[], Awaitable[Any]]] = []
-        write, remove = MetaMessages.write, Cleaner._remove_late
+        write = MetaMessages.write
 
         async def keep(self: MetaMessages, *args: Any, **options: Any) -> Any:
             if held:
@@ -321,18 +351,18 @@ async def test_a_meta_message_that_comes_late_leaves_no_object_without_data(
             held.append(lambda: write(self, *args, **options))
             raise RequestTimeout("no ack")
 
-        async def remove_then_deliver(self: Cleaner, *args: Any) -> None:
-            await remove(self, *args)
-            await held[0]()
-
         monkeypatch.setattr(MetaMessages, "write", keep)
-        monkeypatch.setattr(Cleaner, "_remove_late", remove_then_deliver)
         with pytest.raises(RequestTimeout):
             await store.put("a", LARGE)
+        with pytest.raises(WrongLastSequence):
+            await held[0]()
 
-        with pytest.raises(ObjectNotFound):
-            await store.get("a")
-        assert await chunk_ids(js, name) == set()
+        assert await chunk_ids(js, name) == kept
+        if before:
+            assert await store.get("a") == before
+        else:
+            with pytest.raises(ObjectNotFound):
+                await store.get("a")
 
 
 async def test_a_store_whose_batches_were_switched_off_is_still_written(
@@ -397,3 +427,49 @@ async def test_a_put_tells_its_time_and_progress(client: Connect, name: str) -> 
         assert told[7] == (len(LARGE), len(LARGE))
         assert told[-1] == (len(LARGE), -1)
         assert abs(put.modified.timestamp() - stored.modified.timestamp()) < 60
+
+
+def test_a_generator_may_block_and_use_the_blocking_client(
+    server: ServerProcess, name: str
+) -> None:
+    with sync.connect(server.url) as nc:
+        store = nc.jetstream().create_object_store(name)
+        store.put("a", LARGE)
+
+        def copied() -> Iterator[bytes]:
+            with store.open("a") as reader:
+                yield from reader
+            yield store.get("a")
+
+        store.put("b", copied(), timeout=10)
+        with store.open("a") as reader:
+            store.put("c", reader)
+
+        assert store.get("b") == LARGE * 2
+        assert store.get("c") == LARGE
+
+
+async def test_changes_whose_answers_are_lost_are_whole(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deletion removes the chunks, and a rename does not end with two names for them."""
+    async with client() as nc:
+        js = nc.jetstream()
+        store = await made(js, name)
+        await store.put("a", LARGE)
+        kept = await store.put("b", LARGE)
+        write = MetaMessages.write
+
+        async def unheard(self: MetaMessages, info: ObjectInfo, **options: Any) -> ObjectInfo:
+            stored = await write(self, info, **options)
+            if info.deleted:
+                raise RequestTimeout("no ack")
+            return stored
+
+        monkeypatch.setattr(MetaMessages, "write", unheard)
+        await store.delete("a")
+        await store.update_meta("b", new_name="c")
+
+        assert [info.name async for info in store.list()] == ["c"]
+        assert await chunk_ids(js, name) == {kept.nuid}
+        assert await store.get("c") == LARGE

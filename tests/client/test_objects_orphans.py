@@ -268,3 +268,26 @@ def test_blocking(server: ServerProcess, name: str) -> None:
             objects=1, chunks=1, young=0
         )
         assert store.get("a") == b"1"
+
+
+async def test_a_cancelled_search_leaves_nothing(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        store = await made(js, name)
+        await store.put("a", b"1")
+        await leave(js, name, "gone")
+        stream = await js.stream(f"OBJ_{name}")
+        before = [each.name async for each in stream.consumers()]
+        for turns in range(0, 40, 3):
+            search = asyncio.create_task(store.purge_orphans(older_than=60))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            search.cancel()
+            async with asyncio.timeout(5):
+                await asyncio.wait([search])
+
+        assert nc.stats.subscriptions == 0
+        async with asyncio.timeout(5):
+            # Nobody waits for a consumer to be gone.
+            while [each.name async for each in stream.consumers()] != before:
+                await asyncio.sleep(0.01)

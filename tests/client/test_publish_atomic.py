@@ -1,5 +1,6 @@
 """Atomic batches in bulk (ADR-50): columns, pipelining, limits that are known before sending."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -8,8 +9,14 @@ import msgspec
 import pytest
 
 from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, JetStream, Stream
-from jetspark.errors import BatchIncomplete, BatchNotEnabled, BatchTooLarge, PayloadTooLarge
+from jetspark.client import Client, Expect, JetStream, Stream
+from jetspark.errors import (
+    BatchDuplicate,
+    BatchIncomplete,
+    BatchNotEnabled,
+    BatchTooLarge,
+    PayloadTooLarge,
+)
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
@@ -64,6 +71,30 @@ async def test_columns_that_do_not_fit_add_nothing(client: Connect, name: str) -
         assert len(batch) == 2
 
 
+async def test_what_the_server_would_refuse_is_refused_at_once(client: Connect, name: str) -> None:
+    """ADR-50: which expectations a batch can have, and duplicates within it."""
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await made(js, name)
+        await js.publish(f"{name}.a", b"0")
+        async with js.atomic_batch() as batch:
+            batch.add(f"{name}.a", b"1", expect=Expect(last_seq=1), msg_id="x")
+            with pytest.raises(ValueError, match="first message of a batch"):
+                batch.add(f"{name}.a", b"2", expect=Expect(last_seq=1))
+            with pytest.raises(ValueError, match="last_msg_id does not work in a batch"):
+                batch.add(f"{name}.a", b"2", expect=Expect(last_msg_id="x"))
+            with pytest.raises(ValueError, match="msg_id 'x' is in the batch already"):
+                batch.add(f"{name}.a", b"2", msg_id="x")
+            batch.add(f"{name}.b", b"3")
+        again = js.atomic_batch()
+        again.extend([f"{name}.c"] * 2, [b"4"] * 2)
+        again.add(f"{name}.a", msg_id="x")
+
+        with pytest.raises(BatchDuplicate):
+            await again.commit()
+        assert [data for _, data in await stored(stream)] == [b"0", b"1", b"3"]
+
+
 async def test_batches_follow_each_other_without_waiting(client: Connect, name: str) -> None:
     """The answer to the first message is waited for only until a batch was committed there."""
     async with client() as nc:
@@ -100,3 +131,21 @@ async def test_a_batch_over_two_streams_is_told_what_may_be_wrong(
         assert "one stream must take all subjects" in raised.value.__notes__[0]
         with pytest.raises(ValueError, match="max_messages=0: expected at least 1"):
             js.atomic_batch(max_messages=0)
+
+
+async def test_a_commit_that_is_cancelled_leaves_no_request(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        await made(js, name)
+        for turns in range(1, 5):
+            batch = js.atomic_batch()
+            batch.extend([f"{name}.a"] * 50, [b""] * 50)
+            commit = asyncio.create_task(batch.commit())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            commit.cancel()
+            await asyncio.wait([commit])
+
+            assert nc.stats.requests_pending == 0
+            with pytest.raises(ValueError, match="committed or aborted"):
+                await batch.commit()

@@ -17,6 +17,7 @@ from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import AckPolicy
 from jetspark.api.stream import StreamConfig
 from jetspark.client import Client, JetStream, KeyValueConfig, ObjectStoreConfig, Stream, connect
+from jetspark.errors import MinLastSequence
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 T = TypeVar("T")
@@ -238,3 +239,21 @@ async def test_a_handle_is_monotonic_over_reconnects(
             await kv.get("a")
 
             assert (await seen.next_msg()).data == b'{"min_last_seq":%d}' % revision
+
+
+async def test_a_stream_that_somebody_made_anew_can_be_read_once_it_is_opened_again(
+    client: Connect, name: str
+) -> None:
+    async with client() as nc, client() as other:
+        js = nc.jetstream(read_after_write=True)
+        kv = await js.create_key_value(KeyValueConfig(bucket=name))
+        for n in range(5):
+            await kv.put("k", b"%d" % n)
+        theirs = other.jetstream()
+        await theirs.delete_key_value(name)
+        await (await theirs.create_key_value(KeyValueConfig(bucket=name))).put("k", b"new")
+
+        with pytest.raises(MinLastSequence) as raised:
+            await kv.get("k", timeout=0.8)
+        assert "open it again" in raised.value.__notes__[0]
+        assert (await (await js.key_value(name)).get("k")).value == b"new"

@@ -6,10 +6,18 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from tests.client.chaos_proxy import ChaosProxy
 
 from jetspark.api.stream import StreamConfig
-from jetspark.client import Client, JetStream, KeyValue, KeyValueConfig
-from jetspark.errors import BufferFull, KeyNotFound, MessageNotFound
+from jetspark.client import Client, JetStream, KeyValue, KeyValueConfig, connect
+from jetspark.errors import (
+    BucketNotFound,
+    BufferFull,
+    ConnectionClosed,
+    KeyNotFound,
+    MessageNotFound,
+    StreamNotFound,
+)
 from jetspark.units import seconds
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
@@ -38,7 +46,7 @@ async def test_a_replica_has_what_the_bucket_has(client: Connect, name: str) -> 
             assert (await replica.get_at("k.3", revision)).value == b"new"
             assert await replica.wait_for(revision + 1)
             assert replica.value("k.4") is None
-        with pytest.raises(BufferFull, match="closed"):
+        with pytest.raises(ConnectionClosed, match="closed"):
             replica.get("k.3")
 
 
@@ -104,3 +112,98 @@ async def test_a_stream_is_copied_by_subject(client: Connect, name: str) -> None
             ack = await js.publish(f"{name}.1", b"10")
             assert (await replica.get_last_at(f"{name}.1", ack.seq)).data == b"10"
             assert replica.seq == ack.seq
+
+
+async def test_a_key_that_is_not_copied_is_asked_for_at_once(client: Connect, name: str) -> None:
+    async with client() as nc:
+        js = nc.jetstream()
+        kv = await made(js, name)
+        revision = await kv.put("b.1", b"3")
+        async with await kv.replica("a.*") as replica, asyncio.timeout(2):
+            # Waiting for it would take half of the timeout.
+            assert (await replica.get_at("b.1", revision, timeout=60)).value == b"3"
+        await js.create_stream(StreamConfig(name=name, subjects=(f"{name}.>",)))
+        ack = await js.publish(f"{name}.b", b"4")
+        async with await js.replica(name, subjects=[f"{name}.a"]) as part, asyncio.timeout(2):
+            found = await part.get_last_at(f"{name}.b", ack.seq, timeout=60)
+            assert (found.data, part.memory) == (b"4", 0)
+
+
+@pytest.mark.parametrize("again", [True, False])
+async def test_a_bucket_that_was_deleted_is_no_copy_of_the_one_made_anew(
+    server: Any, client: Connect, name: str, again: bool
+) -> None:
+    """Noticed when the consumer is made anew: after a reconnect, or 20 s of silence."""
+    async with (
+        ChaosProxy(server.address) as proxy,
+        await connect(proxy.url, reconnect_wait=0.01) as nc,
+        client() as other,
+    ):
+        kv = await made(nc.jetstream(), name)
+        await kv.put_many({"a": b"old", "b": b"old"})
+        replica = await kv.replica()
+        js = other.jetstream()
+        revision = await kv.put("a", b"older")
+        await replica.wait_for(revision)
+        await asyncio.sleep(0.05)  # it learns whose copy it is
+        await js.delete_key_value(name)
+        if again:
+            anew = await made(js, name)
+            for n in range(5):
+                await anew.put("a", b"new %d" % n)
+        proxy.cut()
+
+        with pytest.raises(BucketNotFound) as raised:
+            await replica.wait_for(100, timeout=10)
+        with pytest.raises(BucketNotFound):
+            replica.get("b")
+        assert ("made anew" in raised.value.__notes__[0]) == again
+        await replica.close()
+
+
+async def test_a_stream_that_was_made_anew_is_another_one(
+    server: Any, client: Connect, name: str
+) -> None:
+    async with (
+        ChaosProxy(server.address) as proxy,
+        await connect(proxy.url, reconnect_wait=0.01) as nc,
+        client() as other,
+    ):
+        config = StreamConfig(name=name, subjects=(f"{name}.>",))
+        js = other.jetstream()
+        await js.create_stream(config)
+        await js.publish(f"{name}.a", b"old")
+        async with await nc.jetstream().replica(name) as replica:
+            await asyncio.sleep(0.05)  # it learns whose copy it is
+            await js.delete_stream(name)
+            await js.create_stream(config)
+            for _ in range(3):
+                await js.publish(f"{name}.b", b"new")
+            proxy.cut()
+
+            with pytest.raises(StreamNotFound, match="made anew while it was followed"):
+                await replica.wait_for(100, timeout=10)
+            with pytest.raises(StreamNotFound):
+                replica.get_last(f"{name}.a")
+
+
+async def test_a_replica_catches_up_after_a_reconnect(
+    server: Any, client: Connect, name: str
+) -> None:
+    """A restarted server is the same to it: ``test_reconnect_jetstream.py``."""
+    async with (
+        ChaosProxy(server.address) as proxy,
+        await connect(proxy.url, reconnect_wait=0.01) as nc,
+        client() as other,
+    ):
+        kv = await made(nc.jetstream(), name)
+        theirs = await other.jetstream().key_value(name)
+        await kv.put_many({f"k.{n}": b"1" for n in range(100)})
+        async with await kv.replica() as replica:
+            proxy.cut()
+            assert replica.value("k.3") == b"1"  # reads ask nobody
+            await theirs.put("k.3", b"2")
+            revision = await theirs.delete("k.4")
+
+            assert await replica.wait_for(revision, timeout=10)
+            assert (replica.value("k.3"), len(replica)) == (b"2", 99)

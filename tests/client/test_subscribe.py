@@ -121,10 +121,12 @@ async def test_a_subscription_outlives_its_client_quietly(client: Connect, name:
     async with client(error_callback=errors.append) as nc:
         js = nc.jetstream()
         await filled(js, name, 0)
-        subscription = await js.subscribe(f"{name}.a")
+        push = await js.subscribe(f"{name}.a")
+        pull = await js.pull_subscribe(f"{name}.a")
         await nc.close()
-        await subscription.drain()
-        await subscription.unsubscribe()
+        for subscription in (push, pull):
+            await subscription.drain()
+            await subscription.unsubscribe()
 
     assert errors == []
 
@@ -538,6 +540,7 @@ async def test_a_gap_is_told_to_the_error_callback(client: Connect, name: str) -
 
             assert await numbers(subscription, 2) == [1, 3]
         assert [str(error) for error in errors] == [str(ConsumerGap(2, 3))]
+        assert f"of stream {name!r}" in errors[0].__notes__[0]
 
 
 @pytest.mark.parametrize("queue", ["", "q"])

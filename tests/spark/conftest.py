@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.spark.spark_home import make_spark_home
 from xdist.scheduler import LoadScopeScheduling
 
 from jetspark import sync
@@ -134,6 +136,16 @@ def streams(start_nats: Callable[..., NatsServer]) -> Iterator[Streams]:
     made.client.close()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Whatever starts Spark does so from a home that is quick to start."""
+    with pytest.MonkeyPatch.context() as patch:
+        if find_spec("pyspark") is not None:
+            home = make_spark_home(tmp_path_factory.mktemp("home") / "spark")
+            patch.setenv("SPARK_HOME", str(home))
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """The session of the documentation on two cores; a task is tried four times."""
@@ -142,12 +154,6 @@ def spark() -> Iterator["SparkSession"]:
     spark = session(
         "jetspark-tests",
         master="local[2,4]",
-        config={
-            "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": "2",
-            # Short runs never win back what the better compiler takes.
-            "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
-        },
         log_level="OFF",
     )
     yield spark

@@ -15,7 +15,11 @@ import os
 from pyspark.sql.functions import udf
 from jetspark.spark import session
 
-spark = session(master="local[1]", config={"spark.ui.enabled": "false"}, log_level="ERROR")
+config = {
+    "spark.ui.enabled": "false",
+    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
+}
+spark = session(master="local[1]", config=config, log_level="ERROR")
 java = spark._jvm.java.lang.System.getProperty("java.home")
 plus_one = udf(lambda number: number + 1, "long")
 total = spark.range(100).select(plus_one("id").alias("n")).groupBy().sum("n").first()[0]

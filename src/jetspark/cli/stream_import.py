@@ -26,15 +26,7 @@ from jetspark.cli.stream_files import (
 from jetspark.cli.stream_rows import Rows
 from jetspark.errors import (
     AuthorizationFailed,
-    BatchIncomplete,
-    ConnectFailed,
-    ConnectionClosed,
-    NoResponders,
-    RequestTimeout,
     StreamNotFound,
-    TemporarilyUnavailable,
-    TooManyBatches,
-    TooManyRequests,
 )
 from jetspark.headers import names
 from jetspark.headers.block import (
@@ -45,22 +37,12 @@ from jetspark.headers.block import (
     remove_headers_starting,
 )
 from jetspark.subjects.match import matches
-from jetspark.sync.bulk import publish_columns
+from jetspark.sync.bulk import TRANSIENT, publish_columns
 
 RETRIES_MAX: Final = 5
 RETRY_DELAY_S: Final = 0.5
 _IN_FLIGHT: Final = 4_000
 _ID_PREFIX: Final = b"import:"
-_TRANSIENT: Final = (
-    ConnectionClosed,
-    ConnectFailed,
-    RequestTimeout,
-    BatchIncomplete,
-    TooManyBatches,
-    TooManyRequests,
-    TemporarilyUnavailable,
-    NoResponders,
-)
 # Orders to the stream that took the message first; given again they would refuse or remove.
 _ORDERS: Final = (names.MSG_ID, names.ROLLUP, names.INCR, names.FAST_BATCH_ID, names.FLOW)
 _ORDER_PREFIXES: Final = (names.EXPECTED_PREFIX, b"Nats-Batch-")
@@ -189,7 +171,7 @@ class Import:
                     publisher.extend(subjects[at:], payloads[at:], headers[at:])
             except AuthorizationFailed:
                 raise
-            except _TRANSIENT:
+            except TRANSIENT:
                 acked = publisher.acked if publisher is not None else 0
                 at += acked
                 failures = 1 if acked else failures + 1

@@ -5,11 +5,14 @@ itself, so whoever waits asks first whether it was called from inside one of the
 """
 
 import asyncio
+import inspect
 import weakref
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, TypeVar
 
-from jetspark.client.thread_callback import ThreadCallback, in_callback_thread
+from jetspark.client.thread_callback import Report, ThreadCallback, in_callback_thread
+
+M = TypeVar("M")
 
 _RUNNING: Final[weakref.WeakSet[asyncio.Task[None]]] = weakref.WeakSet()
 
@@ -60,6 +63,22 @@ def is_calling(task: asyncio.Task[None] | None, callback: object) -> bool:
     if isinstance(callback, ThreadCallback) and callback.is_here:
         return True
     return task is not None and asyncio.current_task() is task
+
+
+async def call_back(
+    callback: Callable[[M], Awaitable[None] | None], item: M, label: str, report: Report
+) -> None:
+    """Call a plain or coroutine function; whatever it raises is reported and goes no further."""
+    try:
+        result = callback(item)
+        if result is not None and inspect.isawaitable(result):
+            await result
+    except asyncio.CancelledError as error:
+        if is_cancelled_here():
+            raise
+        report(callback_cancelled(label, error))
+    except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
+        report(error)
 
 
 def is_cancelled_here() -> bool:

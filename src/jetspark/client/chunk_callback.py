@@ -1,16 +1,10 @@
 """A callback for what is otherwise iterated over: called from one task, one item at a time."""
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
-from jetspark.client.callback_tasks import (
-    callback_cancelled,
-    is_calling,
-    is_cancelled_here,
-    mark_callback,
-)
+from jetspark.client.callback_tasks import call_back, is_calling, mark_callback
 from jetspark.client.thread_callback import Report, ThreadCallback
 from jetspark.errors import ConnectionClosed, Error
 
@@ -58,7 +52,7 @@ class ChunkCallback(Generic[M]):
                     await callback.run(chunk, self._report)
                     continue
                 for item in chunk:
-                    await self._call(callback, item)
+                    await call_back(callback, item, "watch", self._report)
                 # A callback that never awaits must not keep the loop from reading.
                 await asyncio.sleep(0)
         except ConnectionClosed:
@@ -68,15 +62,3 @@ class ChunkCallback(Generic[M]):
         finally:
             if isinstance(callback, ThreadCallback):
                 callback.close()
-
-    async def _call(self, callback: ItemCallback[M], item: M) -> None:
-        try:
-            result = callback(item)
-            if result is not None and inspect.isawaitable(result):
-                await result
-        except asyncio.CancelledError as error:
-            if is_cancelled_here():
-                raise
-            self._report(callback_cancelled("watch", error))
-        except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
-            self._report(error)

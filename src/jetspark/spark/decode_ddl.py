@@ -8,54 +8,33 @@ into; names in backticks, ``NOT NULL`` and ``COMMENT`` as in Spark.
 import re
 from typing import Final, NoReturn
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VarcharType,
-)
+from pyspark.sql import types
 
 from jetspark.spark.schema import InvalidSchema
 
-_TYPES: Final[dict[str, DataType]] = {
-    "boolean": BooleanType(),
-    "tinyint": ByteType(),
-    "byte": ByteType(),
-    "smallint": ShortType(),
-    "short": ShortType(),
-    "int": IntegerType(),
-    "integer": IntegerType(),
-    "bigint": LongType(),
-    "long": LongType(),
-    "float": FloatType(),
-    "real": FloatType(),
-    "double": DoubleType(),
-    "string": StringType(),
-    "binary": BinaryType(),
-    "date": DateType(),
-    "timestamp": TimestampType(),
-    "timestamp_ltz": TimestampType(),
-    "timestamp_ntz": TimestampNTZType(),
+_TYPES: Final[dict[str, types.DataType]] = {
+    "boolean": types.BooleanType(),
+    "tinyint": types.ByteType(),
+    "byte": types.ByteType(),
+    "smallint": types.ShortType(),
+    "short": types.ShortType(),
+    "int": types.IntegerType(),
+    "integer": types.IntegerType(),
+    "bigint": types.LongType(),
+    "long": types.LongType(),
+    "float": types.FloatType(),
+    "real": types.FloatType(),
+    "double": types.DoubleType(),
+    "string": types.StringType(),
+    "binary": types.BinaryType(),
+    "date": types.DateType(),
+    "timestamp": types.TimestampType(),
+    "timestamp_ltz": types.TimestampType(),
+    "timestamp_ntz": types.TimestampNTZType(),
     # What Spark takes a decimal without numbers for.
-    "decimal": DecimalType(10, 0),
-    "dec": DecimalType(10, 0),
-    "numeric": DecimalType(10, 0),
+    "decimal": types.DecimalType(10, 0),
+    "dec": types.DecimalType(10, 0),
+    "numeric": types.DecimalType(10, 0),
 }
 _DECIMALS: Final = ("decimal", "dec", "numeric")
 _TOKEN: Final = re.compile(
@@ -66,20 +45,20 @@ _PRECISION_MAX: Final = 38
 _DEPTH_MAX: Final = 50
 
 
-def parse_ddl(text: str) -> StructType:
+def parse_ddl(text: str) -> types.StructType:
     """Return the columns of DDL such as ``id long NOT NULL, tags array<string>``."""
     parser = _Parser(text)
     # ``struct<...>`` around the columns is the same, unless it is the name of one.
     if parser.word == "struct" and parser.mark_follows("<"):
         kind = parser.type(0)
         parser.expect_end()
-        assert isinstance(kind, StructType)
+        assert isinstance(kind, types.StructType)
         return kind
     fields = [parser.field(0)]
     while parser.take(","):
         fields.append(parser.field(0))
     parser.expect_end()
-    return StructType(fields)
+    return types.StructType(fields)
 
 
 class _Parser:
@@ -115,7 +94,7 @@ class _Parser:
         if self.kind != "end":
             self._refuse("expected , or the end")
 
-    def field(self, depth: int) -> StructField:
+    def field(self, depth: int) -> types.StructField:
         """Read a column: name, type, NOT NULL, COMMENT."""
         if self.kind == "word":
             name = self._value
@@ -138,9 +117,9 @@ class _Parser:
             if self.kind != "text":
                 self._refuse("expected a text in quotes behind COMMENT")
             self._advance()
-        return StructField(name, kind, nullable)
+        return types.StructField(name, kind, nullable)
 
-    def type(self, depth: int) -> DataType:
+    def type(self, depth: int) -> types.DataType:
         """Read a type."""
         if depth > _DEPTH_MAX:
             self._refuse(f"types within types are {_DEPTH_MAX} deep at most")
@@ -151,7 +130,7 @@ class _Parser:
         if name in {"char", "character", "varchar"}:
             self._advance()
             (length,) = self._numbers(1)
-            return VarcharType(length) if name == "varchar" else CharType(length)
+            return types.VarcharType(length) if name == "varchar" else types.CharType(length)
         if name not in _TYPES:
             self._refuse("expected a type that a payload can hold")
         self._advance()
@@ -160,22 +139,22 @@ class _Parser:
             scale = rest[0] if rest else 0
             if not scale <= precision <= _PRECISION_MAX:
                 self._refuse(f"decimal({precision},{scale}) has 38 digits at most, scale included")
-            return DecimalType(precision, scale)
+            return types.DecimalType(precision, scale)
         return _TYPES[name]
 
-    def _nested(self, name: str, depth: int) -> DataType:
+    def _nested(self, name: str, depth: int) -> types.DataType:
         self._expect("<")
         if name == "array":
-            kind: DataType = ArrayType(self.type(depth))
+            kind: types.DataType = types.ArrayType(self.type(depth))
         elif name == "map":
             key = self.type(depth)
             self._expect(",")
-            kind = MapType(key, self.type(depth))
+            kind = types.MapType(key, self.type(depth))
         else:
             fields = [self.field(depth)]
             while self.take(","):
                 fields.append(self.field(depth))
-            kind = StructType(fields)
+            kind = types.StructType(fields)
         self._expect(">")
         return kind
 

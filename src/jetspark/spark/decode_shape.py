@@ -10,51 +10,30 @@ from decimal import Decimal
 from typing import Annotated, Any, Final
 
 import msgspec
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VarcharType,
-)
+from pyspark.sql import types
 
 from jetspark.spark.schema import InvalidSchema
 
-_BITS: Final[dict[type[DataType], int]] = {
-    ByteType: 8,
-    ShortType: 16,
-    IntegerType: 32,
-    LongType: 64,
+_BITS: Final[dict[type[types.DataType], int]] = {
+    types.ByteType: 8,
+    types.ShortType: 16,
+    types.IntegerType: 32,
+    types.LongType: 64,
 }
 # Names that msgspec does not look for.
 _UNNAMEABLE: Final = re.compile('["\\\\\x00-\x1f]')
 _FLOAT_MAX: Final = 3.4028234663852886e38
-_SIMPLE: Final[dict[type[DataType], Any]] = {
-    BooleanType: bool,
-    DoubleType: float,
+_SIMPLE: Final[dict[type[types.DataType], Any]] = {
+    types.BooleanType: bool,
+    types.DoubleType: float,
     # Without bounds, larger numbers would silently become infinite.
-    FloatType: Annotated[float, msgspec.Meta(ge=-_FLOAT_MAX, le=_FLOAT_MAX)],
-    StringType: str,
+    types.FloatType: Annotated[float, msgspec.Meta(ge=-_FLOAT_MAX, le=_FLOAT_MAX)],
+    types.StringType: str,
     # In JSON as base64.
-    BinaryType: bytes,
-    DecimalType: Decimal,
-    DateType: dt.date,
-    TimestampNTZType: Annotated[dt.datetime, msgspec.Meta(tz=False)],
+    types.BinaryType: bytes,
+    types.DecimalType: Decimal,
+    types.DateType: dt.date,
+    types.TimestampNTZType: Annotated[dt.datetime, msgspec.Meta(tz=False)],
 }
 
 
@@ -66,12 +45,12 @@ class Shapes:
         self._forbid_extra = forbid_extra
         self.problems: list[str] = []
 
-    def of_field(self, field: StructField, path: str) -> Any:
+    def of_field(self, field: types.StructField, path: str) -> Any:
         """Return the type of a field; one that may be NULL may also be missing."""
         kind = self.of(field.dataType, path)
         return kind | None if field.nullable else kind
 
-    def of_struct(self, schema: StructType, path: str) -> Any:
+    def of_struct(self, schema: types.StructType, path: str) -> Any:
         """Return a struct whose attributes are ``f0``, ``f1``... so that any name is possible."""
         members: list[Any] = []
         names: dict[str, str] = {}
@@ -97,31 +76,31 @@ class Shapes:
             forbid_unknown_fields=self._forbid_extra,
         )
 
-    def of(self, kind: DataType, path: str) -> Any:
+    def of(self, kind: types.DataType, path: str) -> Any:
         """Return the type for values of ``kind``, which are not NULL."""
         for integer, bits in _BITS.items():
             if isinstance(kind, integer):
                 limit = 2 ** (bits - 1)
                 return Annotated[int, msgspec.Meta(ge=-limit, le=limit - 1)]
         match kind:
-            case TimestampType():
+            case types.TimestampType():
                 return self._timestamp
-            case CharType() | VarcharType():
+            case types.CharType() | types.VarcharType():
                 return Annotated[str, msgspec.Meta(max_length=kind.length)]
-            case StructType() if kind.fields:
+            case types.StructType() if kind.fields:
                 return self.of_struct(kind, path)
-            case ArrayType():
+            case types.ArrayType():
                 element = self.of(kind.elementType, f"{path}[]")
                 return list[element | None] if kind.containsNull else list[element]  # type: ignore[valid-type]
-            case MapType():
+            case types.MapType():
                 return self._of_map(kind, path)
         if type(kind) in _SIMPLE:
             return _SIMPLE[type(kind)]
         self.problems.append(f"{path} is {kind.simpleString()}, which payloads cannot hold")
         return Any
 
-    def _of_map(self, kind: MapType, path: str) -> Any:
-        if not isinstance(kind.keyType, (StringType, *_BITS)):
+    def _of_map(self, kind: types.MapType, path: str) -> Any:
+        if not isinstance(kind.keyType, (types.StringType, *_BITS)):
             self.problems.append(
                 f"{path} has keys of type {kind.keyType.simpleString()}: "
                 "expected string or a whole number"
@@ -132,7 +111,7 @@ class Shapes:
         return dict[key, value | None] if kind.valueContainsNull else dict[key, value]  # type: ignore[valid-type]
 
 
-def check_shape(schema: StructType) -> None:
+def check_shape(schema: types.StructType) -> None:
     """Raise ``InvalidSchema`` with every column that a payload cannot be decoded into."""
     shapes = Shapes(epoch=False, forbid_extra=False)
     shapes.of_struct(schema, "")

@@ -17,9 +17,10 @@ from jetspark.errors import Error, MessageNotFound, WrongLastSequence
 from jetspark.headers.block import append_lines
 from jetspark.spark.message_ids import DIGEST_SIZE, WriteTask, row_digests, strong_digest
 from jetspark.spark.range_reader import retry_delay
-from jetspark.spark.sending import ATOMIC_ROWS_MAX, TRANSIENT, Sender
+from jetspark.spark.sending import ATOMIC_ROWS_MAX, Sender
 from jetspark.spark.sink_plan import SinkPlan
 from jetspark.spark.sink_rows import RowRefused, Rows
+from jetspark.sync.bulk import TRANSIENT
 
 ROWS_PER_BATCH: Final = ATOMIC_ROWS_MAX - 1  # the marker is one of its messages
 

@@ -13,16 +13,9 @@ from jetspark.client.jetstream.publish_fast import FLOW
 from jetspark.errors import (
     AuthorizationFailed,
     BatchDuplicate,
-    BatchIncomplete,
-    ConnectFailed,
-    ConnectionClosed,
     Error,
     MessageNotFound,
-    NoResponders,
-    RequestTimeout,
-    TemporarilyUnavailable,
     TooManyBatches,
-    TooManyRequests,
 )
 from jetspark.headers.block import find_value
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
@@ -30,21 +23,9 @@ from jetspark.spark.range_reader import retry_delay
 from jetspark.spark.sink_options import PublishMode
 from jetspark.spark.sink_plan import SinkPlan, takes
 from jetspark.spark.sink_rows import RowRefused
-from jetspark.sync.bulk import publish_columns, publish_together
+from jetspark.sync.bulk import TRANSIENT, publish_columns, publish_together
 
 ATOMIC_ROWS_MAX: Final = 1_000  # ADR-50; more are refused with 10199
-
-TRANSIENT: Final = (
-    ConnectionClosed,
-    ConnectFailed,
-    RequestTimeout,
-    BatchIncomplete,
-    TooManyBatches,
-    TooManyRequests,
-    TemporarilyUnavailable,
-    # A cluster without a leader for the moment; subjects were checked before.
-    NoResponders,
-)
 
 _Result = TypeVar("_Result")
 

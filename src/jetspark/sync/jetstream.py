@@ -556,6 +556,11 @@ class StreamReplica:
         """The highest sequence that was seen."""
         return self._inner.seq
 
+    @property
+    def memory(self) -> int:
+        """What the replica takes, about."""
+        return self._inner.memory
+
     def __len__(self) -> int:
         return len(self._inner)
 
@@ -572,7 +577,8 @@ class StreamReplica:
     ) -> StreamMessage:
         """The newest message as of ``min_last_seq`` or later.
 
-        Waits half of ``timeout`` for the replica to get there, then asks the server.
+        Waits half of ``timeout`` for the replica to get there, then asks the server; at once for
+        a subject that is not copied.
         """
         return self._portal.call(self._inner.get_last_at(subject, min_last_seq, timeout=timeout))
 
@@ -803,8 +809,9 @@ class JetStream:
     ) -> StreamReplica:
         """The newest message of every subject of a stream in memory, kept current.
 
-        Returns when it is complete. Beyond ``max_bytes`` it gives up: reading then raises
-        BufferFull. For buckets: ``KeyValue.replica``.
+        Returns when it is complete; ``timeout`` bounds the wait for each part. Beyond
+        ``max_bytes`` it gives up: reading then raises BufferFull. For buckets:
+        ``KeyValue.replica``.
         """
         return StreamReplica(
             self._portal,

@@ -355,7 +355,8 @@ class KeyValueReplica:
     def get_at(self, key: str, min_last_revision: int, *, timeout: float | None = None) -> Entry:
         """The value as of ``min_last_revision`` or later.
 
-        Waits half of ``timeout`` for the replica to get there, then asks the server.
+        Waits half of ``timeout`` for the replica to get there, then asks the server; at once for
+        a key that is not copied.
         """
         return self._portal.call(self._inner.get_at(key, min_last_revision, timeout=timeout))
 
@@ -835,7 +836,8 @@ class KeyValue:
     ) -> KeyValueReplica:
         """A copy of the values in memory, kept current; returns when it is complete.
 
-        Beyond ``max_bytes`` it gives up: reading then raises BufferFull.
+        ``timeout`` bounds the wait for each part. Beyond ``max_bytes`` it gives up: reading then
+        raises BufferFull.
         """
         return KeyValueReplica(
             self._portal,

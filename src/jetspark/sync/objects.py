@@ -49,7 +49,7 @@ class ObjectReader:
         return self._portal.call(self._inner.read(size))
 
     def close(self) -> None:
-        """End it early."""
+        """End it early; reading on is then a ValueError."""
         self._portal.call(self._inner.close())
 
     def __enter__(self) -> Self:

@@ -275,14 +275,22 @@ class JetStream(BucketCalls, ObjectCalls, RestoreCalls):
     ) -> StreamReplica:
         """The newest message of every subject of a stream in memory, kept current.
 
-        Returns when it is complete. Beyond ``max_bytes`` it gives up: reading then raises
-        BufferFull. For buckets: ``KeyValue.replica``.
+        Returns when it is complete; ``timeout`` bounds the wait for each part. Beyond
+        ``max_bytes`` it gives up: reading then raises BufferFull. For buckets:
+        ``KeyValue.replica``.
         """
         found = await self.stream(stream, timeout=timeout)
-        plan = WatchPlan(filters=check_filters(subjects) or (">",), plain=True)
+        plan = WatchPlan(filters=check_filters(subjects) or (">",), plain=True, same_stream=True)
         follow = Follow(found.reader, "", plan, 0, self._high_water)
         ttl_ns = found.config.max_age
-        copy = LocalCopy(follow, f"stream {stream!r}", max_bytes=max_bytes, ttl_ns=ttl_ns)
+        copy = LocalCopy(
+            follow,
+            f"stream {stream!r}",
+            filters=plan.filters,
+            max_bytes=max_bytes,
+            ttl_ns=ttl_ns,
+            server_time_ns=found.cached_info.ts,
+        )
         await copy.start(self._api.seconds(timeout))
         return StreamReplica(self._api, found, copy)
 

@@ -281,8 +281,10 @@ def describe(request: MsgGetRequest) -> str:
 def behind(stream: str, wanted: int, reached: int | None = None) -> MinLastSequence:
     """Nobody who answered has got as far as ``wanted``."""
     where = "" if reached is None else f": its leader is at {reached}"
-    return MinLastSequence(
+    error = MinLastSequence(
         PRECONDITION_FAILED,
         ErrCode.MIN_LAST_SEQUENCE,
         f"stream {stream!r} did not reach sequence {wanted} in time{where}",
     )
+    error.add_note("if it was deleted and made anew, its sequences began again: open it again")
+    return error

@@ -7,15 +7,24 @@ class HighWater:
     def __init__(self, *, enabled: bool) -> None:
         self.enabled = enabled
         self._highest: dict[str, int] = {}
+        self._created: dict[str, int] = {}
+
+    def opened(self, stream: str, created: int) -> None:
+        """A handle was opened: a stream that was made anew since starts at 1 again."""
+        if self.enabled and self._created.setdefault(stream, created) != created:
+            self._created[stream] = created
+            self._highest.pop(stream, None)
 
     def note(self, stream: str, seq: int) -> None:
         """A sequence was written or seen."""
         if self.enabled and seq > self._highest.get(stream, 0):
             self._highest[stream] = seq
 
-    def wanted(self, stream: str) -> int:
-        """What a read must have reached; 0 when anything will do."""
-        return self._highest.get(stream, 0)
+    def wanted(self, stream: str, asked: int = 0) -> int:
+        """What a read must have reached: what was asked for, or what is known to be there."""
+        if asked < 0:
+            raise ValueError(f"a read as of sequence {asked}: expected one from 0 on")
+        return max(asked, self._highest.get(stream, 0))
 
     def forget(self, stream: str) -> None:
         """The stream was deleted: a new one of the same name starts at 1 again."""

@@ -16,14 +16,19 @@ from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
 from jetspark.client.jetstream.direct_get import StreamReader, behind, too_old
 from jetspark.client.jetstream.last_by_consumer import LastByConsumer
 from jetspark.client.jetstream.pages import Page
-from jetspark.client.jetstream.scan import NO_END, Copies, ScanChunk, check_filter, take
+from jetspark.client.jetstream.scan import (
+    NO_END,
+    Copies,
+    ScanChunk,
+    check_filter,
+    raise_failure,
+    take,
+)
 from jetspark.client.jetstream.stored import StreamMessage
 from jetspark.client.jetstream.stored_pages import to_chunk, to_messages
 from jetspark.errors import (
     MessageNotFound,
     NotSupported,
-    ProtocolViolation,
-    RequestTimeout,
     TooManyResults,
     status_error,
 )
@@ -232,15 +237,8 @@ class LastMany:
             await done
         finally:
             self._core.drop_request(page)
-        if isinstance(page.error, TimeoutError):
-            raise RequestTimeout(
-                f"stream {self._reader.stream!r}: no reply to a multi_last get within "
-                f"{self._timeout} s"
-            )
-        if isinstance(page.error, ValueError):
-            raise ProtocolViolation(str(page.error)) from page.error
-        if page.error is not None:
-            raise page.error
+        silence = f"stream {self._reader.stream!r}: no reply to a multi_last get"
+        raise_failure(page, silence, self._timeout)
         return page
 
     def _refusal(self, page: Page) -> Exception:

@@ -2,47 +2,67 @@
 
 States: filling (the initial data comes), current (every change is applied as it arrives), failed
 (the connection, the stream or the memory limit ended it; reading raises why).
+
+Only the loop changes a copy. Reads may come from other threads (``jetspark.sync``): an entry is
+replaced in one step, and what is read is one look at the dictionary.
 """
 
 import asyncio
 from contextlib import suppress
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from jetspark.client.jetstream.kv.backend import Stored, WatchSource
 from jetspark.client.jetstream.kv.entry import Operation
 from jetspark.clock import Clock, SystemClock
-from jetspark.errors import BufferFull, RequestTimeout
+from jetspark.errors import BufferFull, ConnectionClosed, RequestTimeout
 from jetspark.headers.block import find_value
 from jetspark.headers.names import TTL
+from jetspark.subjects.match import matches
 from jetspark.units import mib, parse_duration
 
 MEMORY_MAX: Final = mib(256)
 ENTRY_COST: Final = 400  # bytes of Python objects around a value, for the limit
+EXPIRY_PAUSE: Final = 1.0  # seconds between removals of what has expired
+STALE_MAX: Final = 1024  # deadlines of replaced entries that are kept beside the live ones
 
 
 class LocalCopy:
-    """The newest entry of every subject or key; deletions are remembered by their revision."""
+    """The newest entry of every subject or key; what is deleted or expired is not kept.
+
+    ``server_time_ns`` is the time at the server now, 0 if unknown: entries expire by its clock.
+    """
 
     def __init__(
         self,
         source: WatchSource,
         label: str,
         *,
+        filters: tuple[str, ...],
         max_bytes: int,
         ttl_ns: int,
+        server_time_ns: int = 0,
         clock: Clock | None = None,
     ) -> None:
+        if max_bytes < 1:
+            raise ValueError(f"max_bytes={max_bytes}: expected at least 1")
         self._source = source
         self._label = label
+        self._filters = [each.encode("utf-8", "surrogateescape") for each in filters]
         self._max_bytes = max_bytes
         self._ttl_ns = ttl_ns
         self._clock = clock or SystemClock()
+        self._ahead_ns = server_time_ns - self._clock.now_ns() if server_time_ns > 0 else 0
         self._entries: dict[str, Stored] = {}
         self._expires: dict[str, int] = {}
+        # A heap of deadline, revision and key; those of replaced entries are passed over.
+        self._deadlines: list[tuple[int, int, str]] = []
+        self._sweeping: asyncio.TimerHandle | None = None
         self._bytes = 0
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._failure: Exception | None = None
-        self._filled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._filled: asyncio.Future[None] = self._loop.create_future()
         self._task: asyncio.Task[None] | None = None
         self.revision = 0
 
@@ -52,23 +72,28 @@ class LocalCopy:
         return self._bytes
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._entries) if not self._expires else len(self.all())
 
     async def start(self, seconds: float) -> None:
-        """Begin, and wait until everything that is there now is here."""
-        await self._source.start(timeout=seconds)
-        self._task = asyncio.get_running_loop().create_task(
-            self._follow(), name=f"jetspark copy of {self._label}"
-        )
+        """Begin, and wait until everything that is there now is here.
+
+        ``seconds`` bounds the wait for each part: how much there is nobody can say before.
+        """
         try:
-            async with asyncio.timeout(seconds):
-                await asyncio.shield(self._filled)
-        except TimeoutError:
-            await self.close()
-            raise RequestTimeout(
-                f"the copy of {self._label} was not complete within {seconds} s "
-                f"({len(self._entries)} entries so far)"
-            ) from None
+            await self._source.start(timeout=seconds)
+            self._task = self._loop.create_task(
+                self._follow(), name=f"jetspark copy of {self._label}"
+            )
+            seen = -1
+            while not self._filled.done():
+                if seen == self.revision:
+                    raise RequestTimeout(
+                        f"the copy of {self._label} is not complete and nothing came within "
+                        f"{seconds} s ({len(self._entries)} entries so far)"
+                    )
+                seen = self.revision
+                await asyncio.wait([self._filled], timeout=seconds)
+            self._filled.result()
         except BaseException:
             await self.close()
             raise
@@ -84,13 +109,20 @@ class LocalCopy:
             return None
         return stored
 
+    def covers(self, key: str) -> bool:
+        """Whether the key is one of those that are copied."""
+        encoded = key.encode("utf-8", "surrogateescape")
+        return any(matches(encoded, each) for each in self._filters)
+
     def all(self) -> list[Stored]:
         """Every entry, as of one revision."""
         if self._failure is not None:
             raise self._failure
+        entries = list(self._entries.values())
         if not self._expires:
-            return list(self._entries.values())
-        return [stored for key, stored in self._entries.items() if not self._is_expired(key)]
+            return entries
+        now, expires = self._now(), self._expires
+        return [each for each in entries if not 0 < expires.get(each.key, 0) <= now]
 
     async def wait_for(self, revision: int, seconds: float) -> bool:
         """Wait until a revision at or beyond this one was seen; False when it did not come."""
@@ -98,60 +130,96 @@ class LocalCopy:
             raise self._failure
         if self.revision >= revision:
             return True
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append((revision, waiter))
+        entry = (revision, self._loop.create_future())
+        self._waiters.append(entry)
         try:
-            async with asyncio.timeout(seconds):
-                await waiter
-        except TimeoutError:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await entry[1]
+                    return True
             return False
         finally:
-            self._waiters = [each for each in self._waiters if each[1] is not waiter]
-        return True
+            if entry in self._waiters:
+                self._waiters.remove(entry)
 
     async def close(self) -> None:
         """Stop following; nothing can be read any more."""
+        self._fail(ConnectionClosed(f"the copy of {self._label} is closed"))
         task, self._task = self._task, None
         await self._source.stop()
         if task is not None:
             await asyncio.wait([task])
-        self._fail(BufferFull(f"the copy of {self._label} is closed"))
-        self._entries.clear()
 
     async def _follow(self) -> None:
+        source = self._source
         try:
             while True:
-                if self._source.initial_done and not self._filled.done():
+                if source.initial_done and not self._filled.done():
                     self._filled.set_result(None)
-                chunk = await self._source.next_chunk(256)
-                if not chunk and not (self._source.initial_done and not self._filled.done()):
-                    self._fail(BufferFull(f"the copy of {self._label} is closed"))
-                    return
-                for stored in chunk:
-                    self._apply(stored)
+                current = self._filled.done()
+                chunk = await source.next_chunk(256)
                 if chunk:
-                    self._seen(chunk[-1].revision)
+                    self._take(chunk)
+                elif current or not source.initial_done:
+                    self._fail(ConnectionClosed(f"the copy of {self._label} is closed"))
+                    return
         except Exception as error:  # noqa: BLE001 - of another backend: never silently out of date
             self._fail(error)
-            await self._source.stop()
+            await source.stop()
+
+    def _take(self, chunk: list[Stored]) -> None:
+        for stored in chunk:
+            self._apply(stored)
+            if self._bytes > self._max_bytes:
+                self._sweep()
+                if self._bytes > self._max_bytes:
+                    raise BufferFull(
+                        f"the copy of {self._label} takes more than max_bytes="
+                        f"{self._max_bytes}: raise it, or copy only a part (filters)"
+                    )
+        self._seen(chunk[-1].revision)
+        if self._deadlines and self._sweeping is None:
+            self._sweeping = self._loop.call_later(EXPIRY_PAUSE, self._sweep_again)
 
     def _apply(self, stored: Stored) -> None:
-        old = self._entries.pop(stored.key, None)
+        key = stored.key
+        expires = self._expiry(stored) if stored.operation is Operation.PUT else 0
+        if key in self._expires and not expires:
+            del self._expires[key]
+        if stored.operation is not Operation.PUT:
+            old = self._entries.pop(key, None)
+        else:
+            old = self._entries.get(key)
+            if expires:
+                self._expires[key] = expires
+                heappush(self._deadlines, (expires, stored.revision, key))
+            self._entries[key] = stored
+            self._bytes += self._cost(stored)
         if old is not None:
             self._bytes -= self._cost(old)
-            self._expires.pop(stored.key, None)
-        if stored.operation is not Operation.PUT:
-            return
-        self._entries[stored.key] = stored
-        self._bytes += self._cost(stored)
-        expires = self._expiry(stored)
-        if expires:
-            self._expires[stored.key] = expires
-        if self._bytes > self._max_bytes:
-            raise BufferFull(
-                f"the copy of {self._label} takes more than max_bytes={self._max_bytes}: raise "
-                "it, or copy only a part (filters)"
-            )
+
+    def _sweep_again(self) -> None:
+        self._sweeping = None
+        self._sweep()
+        if self._deadlines:
+            self._sweeping = self._loop.call_later(EXPIRY_PAUSE, self._sweep_again)
+
+    def _sweep(self) -> None:
+        """Forget what has expired: its server may not say so, and its memory is wanted."""
+        now, deadlines = self._now(), self._deadlines
+        while deadlines and deadlines[0][0] <= now:
+            _, revision, key = heappop(deadlines)
+            stored = self._entries.get(key)
+            if stored is not None and stored.revision == revision:
+                del self._entries[key]
+                del self._expires[key]
+                self._bytes -= self._cost(stored)
+        if len(deadlines) > 2 * len(self._expires) + STALE_MAX:
+            self._deadlines = [
+                (expires, self._entries[key].revision, key)
+                for key, expires in self._expires.items()
+            ]
+            heapify(self._deadlines)
 
     def _expiry(self, stored: Stored) -> int:
         text = find_value(stored.block, TTL) if stored.block else None
@@ -164,9 +232,11 @@ class LocalCopy:
                 return stored.time_ns + parse_duration(f"{ttl}s" if ttl.isdigit() else ttl)
         return stored.time_ns + self._ttl_ns if self._ttl_ns else 0
 
+    def _now(self) -> int:
+        return self._clock.now_ns() + self._ahead_ns
+
     def _is_expired(self, key: str) -> bool:
-        expires = self._expires.get(key)
-        return expires is not None and expires <= self._clock.now_ns()
+        return 0 < self._expires.get(key, 0) <= self._now()
 
     @staticmethod
     def _cost(stored: Stored) -> int:
@@ -184,12 +254,18 @@ class LocalCopy:
                 waiter.set_result(None)
 
     def _fail(self, error: Exception) -> None:
+        """End it: reads raise why, and the memory is free."""
         if self._failure is None:
             self._failure = error
         if not self._filled.done():
             self._filled.set_exception(self._failure)
             self._filled.exception()
-        for _, waiter in self._waiters:
+        waiters, self._waiters = self._waiters, []
+        for _, waiter in waiters:
             if not waiter.done():
                 waiter.set_exception(self._failure)
-        self._waiters.clear()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
+        self._entries, self._expires, self._deadlines = {}, {}, []
+        self._bytes = 0

@@ -1,6 +1,6 @@
-"""Moments as users give them: a datetime that knows its zone, or nanoseconds since 1970."""
+"""Moments as users see them: datetimes that know their zone, or nanoseconds since 1970."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 
 def to_nanoseconds(moment: datetime | int) -> int:
@@ -18,3 +18,9 @@ def to_nanoseconds(moment: datetime | int) -> int:
     # timestamp() is a float: its whole seconds are exact, its fraction is not.
     whole = int(moment.replace(microsecond=0).timestamp())
     return whole * 1_000_000_000 + moment.microsecond * 1000
+
+
+def from_nanoseconds(ns: int) -> datetime:
+    """Nanoseconds since 1970 as UTC, cut to microseconds."""
+    seconds, rest = divmod(ns, 1_000_000_000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)

@@ -279,7 +279,8 @@ class _First(SingleReply):
     @property
     def has_answer(self) -> bool:
         """Whether it was answered; also marks as seen that it was not."""
-        return self.future.done() and self.future.exception() is None
+        future = self.future
+        return future.done() and not future.cancelled() and future.exception() is None
 
     async def answer(self) -> Message:
         """Wait for it; RequestTimeout if none comes."""

@@ -32,6 +32,11 @@ class StreamReplica:
         """The highest sequence that was seen."""
         return self._copy.revision
 
+    @property
+    def memory(self) -> int:
+        """What the replica takes, about."""
+        return self._copy.memory
+
     def __len__(self) -> int:
         return len(self._copy)
 
@@ -55,10 +60,11 @@ class StreamReplica:
     ) -> StreamMessage:
         """The newest message as of ``min_last_seq`` or later.
 
-        Waits half of ``timeout`` for the replica to get there, then asks the server.
+        Waits half of ``timeout`` for the replica to get there, then asks the server; at once for
+        a subject that is not copied.
         """
         seconds = self._api.seconds(timeout) / 2
-        if await self._copy.wait_for(min_last_seq, seconds):
+        if self._copy.covers(subject) and await self._copy.wait_for(min_last_seq, seconds):
             return self.get_last(subject)
         request = make_request(last_by_subject=subject, min_last_seq=min_last_seq)
         return await self._stream.reader.get(request, seconds)

@@ -195,14 +195,9 @@ class RangeReader:
         await done
         self._pages.pop()
         self._core.drop_request(page)
-        if isinstance(page.error, TimeoutError):
-            raise RequestTimeout(
-                f"stream {self._reader.stream!r}: no reply to a batch get within {self._timeout} s"
-            )
-        if isinstance(page.error, ValueError):
-            raise ProtocolViolation(str(page.error)) from page.error
-        if page.error is not None:
-            raise page.error
+        raise_failure(
+            page, f"stream {self._reader.stream!r}: no reply to a batch get", self._timeout
+        )
         if page.unbatched:
             raise too_old(self._reader.api, "batched direct gets")
 
@@ -268,6 +263,16 @@ class RangeReader:
             request = MsgGetRequest(seq=found.seq + 1, next_by_subj=self._subject or ">")
         if chunk.sequences:
             yield chunk
+
+
+def raise_failure(page: Page, silence: str, seconds: float) -> None:
+    """Raise what a page failed with, if it did; ``silence`` says what did not come."""
+    if isinstance(page.error, TimeoutError):
+        raise RequestTimeout(f"{silence} within {seconds} s")
+    if isinstance(page.error, ValueError):
+        raise ProtocolViolation(str(page.error)) from page.error
+    if page.error is not None:
+        raise page.error
 
 
 def take(page: Page) -> ScanChunk:

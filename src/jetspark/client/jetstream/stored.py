@@ -1,10 +1,11 @@
 """A message as a stream holds it, and how to read one out of the two get APIs."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
 from jetspark.api.message import StoredMessage
+from jetspark.client.jetstream.moment import from_nanoseconds
 from jetspark.client.message import Message
 from jetspark.errors import ProtocolViolation
 from jetspark.headers.block import decode_headers, find_value
@@ -33,8 +34,7 @@ class StreamMessage(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def time(self) -> datetime:
         """``time_ns`` as a UTC datetime, which is cut to microseconds."""
-        seconds, rest = divmod(self.time_ns, 1_000_000_000)
-        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+        return from_nanoseconds(self.time_ns)
 
 
 def own_lines(block: bytes) -> bytes:

@@ -72,6 +72,7 @@ class Stream(BackupCalls):
         self._name = info.config.name
         self._high_water = high_water
         self._reader = StreamReader(api, self._name)
+        high_water.opened(self._name, info.created)
 
     @property
     def name(self) -> str:
@@ -200,7 +201,7 @@ class Stream(BackupCalls):
             last_by_subject=last_by_subject,
             next_by_subject=next_by_subject,
             start_time_ns=None if start_time is None else to_nanoseconds(start_time),
-            min_last_seq=max(min_last_seq, self._high_water.wanted(self._name)),
+            min_last_seq=self._high_water.wanted(self._name, min_last_seq),
         )
         message = await self._reader.get(request, self._api.seconds(timeout))
         self._high_water.note(self._name, message.seq)
@@ -231,7 +232,7 @@ class Stream(BackupCalls):
             check_filter(next_by_subject)
         check_copies(copies)
         check_page(batch, max_bytes)
-        proof = max(min_last_seq, self._high_water.wanted(self._name))
+        proof = self._high_water.wanted(self._name, min_last_seq)
         reader = RangeReader(
             self._reader,
             subject=next_by_subject,
@@ -270,7 +271,7 @@ class Stream(BackupCalls):
         """
         chosen = check_last_many(subjects, up_to_seq, up_to_time, batch, max_bytes)
         check_copies(copies)
-        proof = max(min_last_seq, self._high_water.wanted(self._name))
+        proof = self._high_water.wanted(self._name, min_last_seq)
         reader = LastMany(
             self._reader,
             up_to_seq=up_to_seq,

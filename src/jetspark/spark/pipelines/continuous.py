@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import AnalysisException, PySparkException
 
-from jetspark.spark.pipelines.errors import is_refusal, one_line
+from jetspark.spark.pipelines.errors import is_refusal, mistakes_named, one_line
 from jetspark.spark.pipelines.file_tables import full_name
 from jetspark.spark.pipelines.graph import FlowPlan, Graph, Kind, Target, read_graph
 from jetspark.spark.pipelines.progress import (
@@ -93,8 +93,9 @@ class ContinuousRun:
     def start(self) -> None:
         """Read the project, make its tables, start every flow; raises what is wrong with it."""
         use_database(self._spark, self._project)
-        graph = read_graph(self._spark, self._project)
-        _make_targets(self._spark, self._project, graph)
+        with mistakes_named(self._project.root):
+            graph = read_graph(self._spark, self._project)
+            _make_targets(self._spark, self._project, graph)
         for flow in graph.flows:
             target = graph.targets[flow.target]
             if target.kind in {Kind.VIEW, Kind.TEMPORARY}:
@@ -187,8 +188,9 @@ class ContinuousRun:
 
     def _restart(self, running: _Running) -> None:
         try:
-            self._start(running)
-        except PySparkException as error:
+            with mistakes_named(self._project.root):
+                self._start(running)
+        except (PySparkException, PipelineRefused) as error:
             self._failed(running, one_line(error), hopeless=False)
 
     def _failed(self, running: _Running, error: str, *, hopeless: bool) -> None:

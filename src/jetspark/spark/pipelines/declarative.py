@@ -13,6 +13,7 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from jetspark.spark.pipelines.errors import mistakes_named
 from jetspark.spark.pipelines.file_tables import FileTables, short_name
 from jetspark.spark.pipelines.project import Project, check_packages
 from jetspark.spark.pipelines.settings import prepare_workers
@@ -45,8 +46,8 @@ def run_declarative(
     prepare_workers(os.environ)
     from pyspark.pipelines import cli
 
-    emptied = {short_name(project, name) for name in full_refresh}
-    chosen = {short_name(project, name) for name in refresh} | emptied
+    emptied = {short_name(project, name).lower() for name in full_refresh}
+    chosen = {short_name(project, name).lower() for name in refresh} | emptied
 
     def goes_on(table: str) -> bool:
         left_out = bool(chosen) and table not in chosen
@@ -57,13 +58,14 @@ def run_declarative(
         _start_session(project, settings, master)
         started()
         # It stops the session, too, whatever happens.
-        cli.run(
-            spec_path=project.spec,
-            full_refresh=list(full_refresh),
-            full_refresh_all=full_refresh_all,
-            refresh=list(refresh),
-            dry=dry,
-        )
+        with mistakes_named(project.root):
+            cli.run(
+                spec_path=project.spec,
+                full_refresh=list(full_refresh),
+                full_refresh_all=full_refresh_all,
+                refresh=list(refresh),
+                dry=dry,
+            )
 
 
 @contextmanager

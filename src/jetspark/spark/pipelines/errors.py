@@ -1,8 +1,14 @@
-"""Errors of Spark in one line: what happened, without the two stacks it comes with."""
+"""Errors in one line: what happened and where, without the stacks they come with."""
 
 import re
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+
+from jetspark.errors import Error
+from jetspark.spark.pipelines.project import PipelineRefused
 
 LINE_MAX: Final = 600
 
@@ -23,6 +29,35 @@ _QUERY: Final = re.compile(
     r"|^An error occurred while calling \S+\.\s*\n: (?:\w+\.)+\w+: ",
     re.DOTALL,
 )
+
+
+@contextmanager
+def mistakes_named(root: Path) -> Iterator[None]:
+    """Turn what a file below ``root`` raised into a line with its place.
+
+    What Spark or we refuse has a line already; what was raised elsewhere is a mistake of ours.
+    """
+    try:
+        yield
+    except Error:
+        raise
+    except Exception as error:
+        place = _place_below(root, error)
+        if place is None or type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}:
+            raise
+        raise PipelineRefused(f"{place}: {type(error).__name__}: {error}") from error
+
+
+def _place_below(root: Path, error: Exception) -> str | None:
+    places = [
+        (frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    if isinstance(error, SyntaxError) and error.filename:
+        places.append((error.filename, error.lineno))
+    for name, line in reversed(places):
+        if Path(name).is_relative_to(root):
+            return f"{Path(name).relative_to(root)}:{line}"
+    return None
 
 
 def is_refusal(error: BaseException | None) -> bool:

@@ -182,6 +182,9 @@ def _mapping(path: Path) -> dict[str, Any]:
         raise _wrong(path, str(error)) from error
     except yaml.YAMLError as error:
         text = " ".join(str(error).split())
+        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+            mark = error.problem_mark
+            text = f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
         raise _wrong(path, f"is no YAML: {text}") from None
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise _wrong(path, "holds no names with values")

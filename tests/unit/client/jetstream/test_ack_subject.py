@@ -53,6 +53,12 @@ def test_the_short_reading_agrees(reply: str) -> None:
         V1.replace(".17.", ".-17."),
         V2.replace(".5.", ".five."),
         V1.replace(".17.", "."),
+        V1.replace(".17.", ".."),
+        V1.replace(".17.", ".1_7."),
+        V1.replace(".17.", ".+17."),
+        V1.replace(".17.", ".\N{ARABIC-INDIC DIGIT ONE}."),
+        V1.replace(".worker.2.", ".worker.x."),
+        V2.replace(".worker.2.", ".worker.-2."),
     ],
 )
 def test_anything_else_is_an_error(reply: str) -> None:

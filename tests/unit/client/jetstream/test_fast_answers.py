@@ -65,6 +65,19 @@ def test_nobody_on_the_subject_is_a_leader_to_wait_for(gap: Literal["fail", "ok"
     assert not batch.answers.quiet
 
 
+@pytest.mark.parametrize(
+    "ack",
+    [b'{"type":"ack","seq":10,"msgs":2}', b'{"seq":10,"messages":2}'],
+    ids=["reply", "headers"],
+)
+def test_the_flow_of_an_ack_is_the_one_in_force(ack: bytes) -> None:
+    """ADR-50: clients adjust to acks whose flow differs from the active one."""
+    batch = Batch("fail")
+    batch.hear(ack)
+
+    assert (batch.window.flow, batch.window.room(), batch.window.acked) == (2, 4, 10)
+
+
 def test_nobody_for_the_first_message_is_no_stream() -> None:
     batch = Batch("ok")
     batch.window.sent = 1

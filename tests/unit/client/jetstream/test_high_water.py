@@ -1,3 +1,5 @@
+import pytest
+
 from jetspark.client.jetstream.high_water import HighWater
 
 
@@ -16,6 +18,27 @@ def test_a_deleted_stream_starts_anew() -> None:
     marks.forget("A")
 
     assert marks.wanted("A") == 0
+
+
+def test_a_stream_that_was_made_anew_starts_anew_when_it_is_opened() -> None:
+    """By whomever: its old sequences would be waited for in vain."""
+    marks = HighWater(enabled=True)
+    marks.opened("A", 1000)
+    marks.note("A", 5)
+    marks.opened("A", 1000)
+    before = marks.wanted("A")
+    marks.opened("A", 2000)
+
+    assert (before, marks.wanted("A")) == (5, 0)
+
+
+def test_what_was_asked_for_counts_when_it_is_higher() -> None:
+    marks = HighWater(enabled=True)
+    marks.note("A", 5)
+
+    assert (marks.wanted("A", 3), marks.wanted("A", 7), marks.wanted("B", 1)) == (5, 7, 1)
+    with pytest.raises(ValueError, match="as of sequence -1: expected one from 0 on"):
+        marks.wanted("A", -1)
 
 
 def test_nothing_is_remembered_when_it_is_off() -> None:

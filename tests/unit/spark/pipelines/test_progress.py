@@ -1,11 +1,13 @@
 """Progress of flows and errors of Spark, as a continuous run tells them (issue 8, "Pipelines")."""
 
 import json
+from pathlib import Path
 
 import msgspec
+import pytest
 
 from jetspark.cli.pipeline_metrics import Metrics
-from jetspark.spark.pipelines.errors import LINE_MAX, is_refusal, one_line
+from jetspark.spark.pipelines.errors import LINE_MAX, is_refusal, mistakes_named, one_line
 from jetspark.spark.pipelines.progress import (
     FlowFailed,
     FlowProgress,
@@ -14,6 +16,7 @@ from jetspark.spark.pipelines.progress import (
     lag_of,
     progress_of,
 )
+from jetspark.spark.pipelines.project import PipelineRefused
 
 
 def offset(**streams: int) -> dict[str, object]:
@@ -143,3 +146,29 @@ def test_metrics_count_rows_failures_and_views() -> None:
     assert r'jetspark_pipeline_failures_total{flow="a\"b"} 1' in lines
     assert 'jetspark_pipeline_view_refreshes_total{flow="v"} 1' in lines
     assert "# TYPE jetspark_pipeline_rows_total counter" in lines
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1\nx = y", "a.py:2: NameError: name 'y' is not defined"),
+        ("import jetspark_none", "a.py:1: ModuleNotFoundError: No module named 'jetspark_none'"),
+        ("def f(:", "a.py:1: SyntaxError: invalid syntax"),
+        ("import json\n\njson.loads('')", "a.py:3: JSONDecodeError: Expecting value"),
+    ],
+)
+def test_a_mistake_in_a_transformation_is_told_with_its_place(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "a.py"
+    path.write_text(text)
+
+    with pytest.raises(PipelineRefused) as refused, mistakes_named(tmp_path):
+        exec(compile(text, path, "exec"), {})
+
+    assert str(refused.value).startswith(said)
+
+
+def test_a_mistake_of_ours_keeps_its_stack(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), mistakes_named(tmp_path):
+        raise KeyError("x")

@@ -5,11 +5,12 @@ Two shapes: 9 tokens, ``$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<co
 the eleventh are for routing.
 """
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
+from jetspark.client.jetstream.moment import from_nanoseconds
 from jetspark.errors import NotJetStreamMessage
 
 _V1_TOKENS: Final = 9
@@ -40,8 +41,7 @@ class MessageMetadata(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def time(self) -> datetime:
         """``time_ns``, when the stream took the message, as UTC, cut to microseconds."""
-        seconds, rest = divmod(self.time_ns, 1_000_000_000)
-        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+        return from_nanoseconds(self.time_ns)
 
 
 def parse_ack_subject(reply: str) -> MessageMetadata:
@@ -87,15 +87,11 @@ def parse_ack_subject(reply: str) -> MessageMetadata:
 def delivery_numbers(reply: str) -> DeliveryNumbers:
     """Stream sequence, consumer sequence, time in ns and pending: what readers need at once."""
     tokens = reply.split(".")
-    first = 5 if len(tokens) == _V1_TOKENS else 7
-    try:
-        stream_seq, consumer_seq = int(tokens[first]), int(tokens[first + 1])
-        time_ns, pending = int(tokens[first + 2]), int(tokens[first + 3])
-    except (ValueError, IndexError):
+    count = len(tokens)
+    numbers = tokens[4:] if count == _V1_TOKENS else tokens[6:_V2_TOKENS]
+    text = "".join(numbers)
+    known = text.isdecimal() and text.isascii() and count >= _V1_TOKENS and count != _V1_TOKENS + 1
+    if not known or "" in numbers or tokens[0] != "$JS" or tokens[1] != "ACK":
         parse_ack_subject(reply)  # raises, and says why
-        raise
-    if tokens[0] != "$JS" or tokens[1] != "ACK" or len(tokens) == _V1_TOKENS + 1:
-        parse_ack_subject(reply)  # raises
-    if stream_seq < 0 or consumer_seq < 0 or time_ns < 0 or pending < 0:
-        parse_ack_subject(reply)  # raises: a number has no sign
-    return stream_seq, consumer_seq, time_ns, pending
+    _, stream_seq, consumer_seq, time_ns, pending = numbers
+    return int(stream_seq), int(consumer_seq), int(time_ns), int(pending)

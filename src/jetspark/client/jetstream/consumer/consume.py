@@ -3,12 +3,11 @@
 # Every call has a timeout argument (design.md, "The client").
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-from jetspark.client.callback_tasks import callback_cancelled, is_calling, is_cancelled_here
+from jetspark.client.callback_tasks import call_back, is_calling
 from jetspark.client.core import ClientCore
 from jetspark.client.jetstream.consumer.endless import CHUNK_MAX, ChunkSource
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
@@ -112,16 +111,7 @@ class Consumption:
         for message in chunk:
             if self._stopping:
                 return
-            try:
-                result = callback(message)
-                if result is not None and inspect.isawaitable(result):
-                    await result
-            except asyncio.CancelledError as error:
-                if is_cancelled_here():
-                    raise
-                self._core.report(callback_cancelled(self._label, error))
-            except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
-                self._core.report(error)
+            await call_back(callback, message, self._label, self._core.report)
         # A callback that never awaits must not keep the loop from reading.
         await asyncio.sleep(0)
 

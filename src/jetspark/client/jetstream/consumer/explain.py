@@ -1,4 +1,4 @@
-"""Why a message is, or is not, delivered by a consumer. Pure; ``now`` is an argument.
+"""Why a message is, or is not, delivered by a consumer. Pure.
 
 users.md 23: the question behind most reports about consumers that "do not deliver". The answer
 is found in what CONSUMER.INFO, STREAM.INFO and the message itself say.

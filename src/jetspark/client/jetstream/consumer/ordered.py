@@ -8,6 +8,7 @@ starts behind the last message that was handed out.
 # Every call has a timeout argument (design.md, "The client").
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
@@ -83,6 +84,9 @@ class OrderedReader:
         # Whether a consumer made anew begins as the first one did (last messages, for example);
         # what was handed out is then passed over. Otherwise it begins behind the last message.
         self.begin_as_before = False
+        # Called when a consumer was made anew; what it raises ends the reader, or is tried again.
+        self.on_remade: Callable[[], Awaitable[None]] | None = None
+        self._unchecked = False
 
     @property
     def expected(self) -> int:
@@ -224,12 +228,16 @@ class OrderedReader:
             try:
                 if self._source is None:
                     await self.start()
+                    self._unchecked = self.restarts > 0
             except ConnectionClosed:
                 if self._stopped.is_set():
                     return []
                 raise
             assert self._source is not None
             try:
+                if self._unchecked and self.on_remade is not None:
+                    await self.on_remade()
+                self._unchecked = False
                 chunk = await self._source.next_chunk(count)
                 if self._broken is not None:
                     # A heartbeat told of messages that never came.

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import TypeVar
 
 from jetspark.client.core import ClientCore
 from jetspark.client.jetstream.consumer.ack_subject import delivery_numbers
@@ -11,6 +12,8 @@ from jetspark.client.jetstream.consumer.monitor import StatusMonitor
 from jetspark.client.message import Message
 from jetspark.client.subscription import Subscription
 from jetspark.errors import ConsumerGap, Error, HeartbeatMissed, NotJetStreamMessage
+
+E = TypeVar("E", bound=Error)
 
 
 class PushSource:
@@ -109,7 +112,7 @@ class PushSource:
             if self._check_gaps:
                 gap = self._monitor.on_message(numbers[1])
                 if gap is not None:
-                    self._on_gap(gap)
+                    self._on_gap(self._explained(gap))
             taken.append(
                 JetStreamMessage(
                     message.subject, message.data, message.reply, block, link, numbers
@@ -125,11 +128,11 @@ class PushSource:
                 effect.answer.encode("utf-8", "surrogateescape"), b"", b"", b""
             )
         if effect.gap is not None:
-            self._on_gap(effect.gap)
+            self._on_gap(self._explained(effect.gap))
         if effect.error is not None:
             raise self._explained(effect.error)
 
-    def _explained(self, error: Error) -> Error:
+    def _explained(self, error: E) -> E:
         error.add_note(f"on {self._label}")
         return error
 

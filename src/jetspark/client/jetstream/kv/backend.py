@@ -38,6 +38,8 @@ class WatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     min_last_revision: int = 0
     # Entries of a plain stream: nothing in their headers means a deletion.
     plain: bool = False
+    # Whether a stream that is deleted and made anew ends the watch: StreamNotFound.
+    same_stream: bool = False
 
 
 class WatchSource(Protocol):

@@ -47,13 +47,21 @@ class CoordinationCalls:
     ) -> KeyValueReplica:
         """A copy of the values in memory, kept current; returns when it is complete.
 
-        Beyond ``max_bytes`` it gives up: reading then raises BufferFull.
+        ``timeout`` bounds the wait for each part. Beyond ``max_bytes`` it gives up: reading then
+        raises BufferFull.
         """
-        plan = WatchPlan(filters=self._coding.filters(filters))
+        plan = WatchPlan(filters=self._coding.filters(filters), same_stream=True)
         status = await self._backend.status(timeout=timeout)
         source = self._backend.watch(plan)
         label = f"bucket {self._backend.bucket!r}"
-        copy = LocalCopy(source, label, max_bytes=max_bytes, ttl_ns=status.ttl)
+        copy = LocalCopy(
+            source,
+            label,
+            filters=plan.filters,
+            max_bytes=max_bytes,
+            ttl_ns=status.ttl,
+            server_time_ns=status.info.ts if status.info is not None else 0,
+        )
         await copy.start(self._backend.seconds(timeout))
         return KeyValueReplica(self._whole, self._coding, copy)
 

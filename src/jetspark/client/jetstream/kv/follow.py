@@ -9,11 +9,13 @@ that the leader named at the start has been delivered, or is gone.
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.api.enums import DeliverPolicy
 from jetspark.api.message import MsgGetRequest
+from jetspark.api.stream import STREAM_INFO
 from jetspark.client.jetstream.consumer.create import consumer_info
 from jetspark.client.jetstream.consumer.message import JetStreamMessage, numbers_of
 from jetspark.client.jetstream.consumer.ordered import OrderedReader
@@ -22,6 +24,7 @@ from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import Stored, WatchPlan
 from jetspark.client.jetstream.kv.entry import Operation, read_block
 from jetspark.errors import ConnectionClosed, Error, MessageNotFound, StreamNotFound
+from jetspark.errors.codes import ErrCode
 
 QUIET_SECONDS: Final = 0.5  # without a message before the consumer is asked about the end
 
@@ -43,7 +46,7 @@ class Follow:
         self._plan = plan
         self._subjects = tuple(prefix + each for each in plan.filters)
         self._high_water = high_water
-        self._min_last_seq = max(min_last_seq, high_water.wanted(stream.stream))
+        self._min_last_seq = high_water.wanted(stream.stream, min_last_seq)
         self._reader = self._ordered(ConsumerConfig())
         self._due = 0
         self._received = 0
@@ -52,6 +55,9 @@ class Follow:
         self._wanted_seq = 0
         self._waiting: asyncio.Task[list[JetStreamMessage]] | None = None
         self._initial_done = False
+        # When the stream was made, if one that is made anew under its name ends this.
+        self._created = 0
+        self._remembering: asyncio.Task[None] | None = None
 
     @property
     def initial_done(self) -> bool:
@@ -93,6 +99,8 @@ class Follow:
     async def next_chunk(self, count: int) -> list[Stored]:
         """Wait for entries; empty when the initial data has just ended, or at the end."""
         if self._initial_done:
+            if self._plan.same_stream and self._remembering is None:
+                self._remembering = self._api.core.loop.create_task(self._remember_stream())
             chunk = await self._next(count)
         else:
             chunk = await self._next_before_end(count)
@@ -101,8 +109,11 @@ class Follow:
     async def stop(self) -> None:
         """Delete the consumer."""
         await self._reader.stop()
-        if self._waiting is not None:
-            await asyncio.wait([self._waiting])
+        if self._remembering is not None:
+            self._remembering.cancel()
+        running = [task for task in (self._waiting, self._remembering) if task is not None]
+        if running:
+            await asyncio.wait(running)
 
     async def _next(self, count: int) -> list[JetStreamMessage]:
         if self._waiting is None:
@@ -120,7 +131,7 @@ class Follow:
                 async with asyncio.timeout(QUIET_SECONDS):
                     return await self._take_waiting(self._waiting)
             except TimeoutError:
-                if await self._nothing_left():
+                if not self._waiting.done() and await self._nothing_left():
                     self._end_initial()
                     return []
 
@@ -232,6 +243,25 @@ class Follow:
             self._wanted_seq = max(self._wanted_seq, found.seq)
         if self._wanted_seq < self._plan.resume_from:
             self._wanted_seq = 0
+
+    async def _remember_stream(self) -> None:
+        with suppress(Error):  # a user may be allowed to follow it, and not to look at it
+            self._created = await self._stream_created()
+            self._reader.on_remade = self._check_stream
+
+    async def _check_stream(self) -> None:
+        """Of a stream made anew, sequences would be taken for seen, what is gone for stored."""
+        if await self._stream_created() != self._created:
+            raise StreamNotFound(
+                404,
+                ErrCode.STREAM_NOT_FOUND,
+                f"stream {self._stream.stream!r} was deleted and made anew while it was followed: "
+                "start again",
+            )
+
+    async def _stream_created(self) -> int:
+        verb = f"STREAM.INFO.{self._stream.stream}"
+        return int((await self._api.call(verb, None, STREAM_INFO)).created)
 
     async def _is_stored(self, sequence: int) -> bool:
         try:

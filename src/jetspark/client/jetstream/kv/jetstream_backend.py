@@ -79,7 +79,7 @@ class JetStreamBackend:
         request = make_request(
             seq=revision,
             last_by_subject="" if revision else subject,
-            min_last_seq=max(min_last_revision, self._high_water.wanted(self._stream.name)),
+            min_last_seq=self._high_water.wanted(self._stream.name, min_last_revision),
         )
         try:
             message = await self._stream.reader.get(request, self._api.seconds(timeout))
@@ -319,8 +319,10 @@ class BucketFollow(Follow):
         """Wait for entries; BucketNotFound when the bucket was deleted."""
         try:
             return await super().next_chunk(count)
-        except StreamNotFound:
-            raise BucketNotFound(self._bucket) from None
+        except StreamNotFound as error:
+            gone = BucketNotFound(self._bucket)
+            gone.add_note(str(error))
+            raise gone from None
 
 
 def write_headers(operation: Operation, expected: int | None, ttl: TimeToLive) -> bytes:

@@ -61,10 +61,12 @@ class KeyValueReplica:
     ) -> Entry:
         """The value as of ``min_last_revision`` or later.
 
-        Waits half of ``timeout`` for the replica to get there, then asks the server.
+        Waits half of ``timeout`` for the replica to get there, then asks the server; at once for
+        a key that is not copied.
         """
         seconds = self._bucket.seconds(timeout) / 2
-        if await self._copy.wait_for(min_last_revision, seconds):
+        mine = self._copy.covers(self._coding.lookup(key))
+        if mine and await self._copy.wait_for(min_last_revision, seconds):
             return self.get(key)
         return await self._bucket.get(key, min_last_revision=min_last_revision, timeout=seconds)
 

@@ -1,7 +1,7 @@
 """Cutting what is put into chunks of one size, whatever pieces it comes in. Pure but for reads."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Sized
 from contextlib import aclosing
 from typing import Final, Protocol
 
@@ -17,7 +17,7 @@ class Readable(Protocol):
         """Up to ``size`` bytes; empty at the end."""
 
 
-ObjectData = bytes | Readable | Iterable[bytes] | AsyncIterable[bytes]
+ObjectData = bytes | bytearray | memoryview | Readable | Iterable[bytes] | AsyncIterable[bytes]
 
 
 async def pieces_of(data: ObjectData, size: int) -> AsyncGenerator[bytes, None]:
@@ -32,9 +32,15 @@ async def pieces_of(data: ObjectData, size: int) -> AsyncGenerator[bytes, None]:
         # Files block: they are read on another thread.
         while piece := await asyncio.to_thread(given.read, size * CHUNKS_PER_READ):
             yield _bytes_of(piece)
-    elif isinstance(given, Iterable) and not isinstance(given, str):
+    elif isinstance(given, list | tuple):
         for piece in given:
             yield _bytes_of(piece)
+    elif isinstance(given, Iterable) and not isinstance(given, str):
+        # So may generators, or use the blocking client, whose loop may be this one.
+        iterator = iter(given)
+        while pieces := await asyncio.to_thread(_take, iterator, size * CHUNKS_PER_READ):
+            for piece in pieces:
+                yield _bytes_of(piece)
     else:
         kind = type(given).__name__
         raise TypeError(f"an object is bytes, a binary file, or an iterable of bytes, not {kind}")
@@ -53,6 +59,17 @@ async def chunks_of(data: ObjectData, size: int) -> AsyncGenerator[bytes, None]:
                 yield view[at : at + size]
     if rest:
         yield bytes(rest)
+
+
+def _take(iterator: Iterator[object], size: int) -> list[object]:
+    """The next pieces, of ``size`` bytes or a little more in all; empty at the end."""
+    pieces: list[object] = []
+    for piece in iterator:
+        pieces.append(piece)
+        size -= max(len(piece) if isinstance(piece, Sized) else 0, 1)
+        if size <= 0:
+            break
+    return pieces
 
 
 def _bytes_of(piece: object) -> bytes:

@@ -8,10 +8,11 @@ from typing import Final
 
 import msgspec
 
-from jetspark.api.base import ZERO_TIME, ApiStruct, Timestamp, decoder, encode, shown
+from jetspark.api.base import ZERO_TIME, ApiStruct, Timestamp, encode, shown
 from jetspark.api.stream import StreamInfo
 from jetspark.client.jetstream.objects.config import ObjectStoreConfig
 from jetspark.errors import BadName, ProtocolViolation
+from jetspark.subjects.tokens import is_valid_literal
 
 CHUNK_SIZE: Final = 128 * 1024
 # A name is part of a subject, and servers end connections that send lines above 4,096 bytes.
@@ -81,7 +82,8 @@ class ObjectStoreStatus(msgspec.Struct, frozen=True, kw_only=True):
         return "JetStream"
 
 
-_decode: Final = decoder(ObjectInfo).decode
+# The time is the message's: what stands in it may be anything (nats-py: empty when deleted).
+_decode: Final = msgspec.json.Decoder(ObjectInfo, dec_hook=lambda _type, _value: ZERO_TIME).decode
 
 
 def encode_info(info: ObjectInfo) -> bytes:
@@ -95,6 +97,12 @@ def decode_info(data: bytes, seq: int, time_ns: int) -> ObjectInfo:
         found = _decode(data)
     except msgspec.MsgspecError as error:
         raise ProtocolViolation(f"the meta message {seq} cannot be read: {error}") from error
+    nuid = found.nuid
+    if found.size < 0 or ((nuid or found.size) and not is_valid_literal(nuid.encode())):
+        # As part of a subject it would lead to the chunks of other objects, and remove them.
+        raise ProtocolViolation(
+            f"the meta message {seq} cannot be read: {found.size} bytes in the chunks {nuid!r}"
+        )
     return msgspec.structs.replace(found, seq=seq, mtime=Timestamp(time_ns))
 
 

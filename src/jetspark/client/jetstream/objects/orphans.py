@@ -142,7 +142,7 @@ class OrphanHunt:
             while True:
                 current = follow.initial_done
                 stored = await follow.next_chunk(256)
-                if current and not stored:
+                if not stored and (current or not follow.initial_done):
                     return
                 for info in map(read_info, stored):
                     if not info.deleted:

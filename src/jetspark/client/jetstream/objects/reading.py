@@ -8,15 +8,26 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Final, Self
 
+from jetspark.client.jetstream.kv.backend import Stored
 from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.client.jetstream.objects.info import Digest, ObjectInfo
-from jetspark.errors import DigestMismatch, ObjectIncomplete, ObjectNotFound, RequestTimeout
+from jetspark.errors import (
+    DigestMismatch,
+    Error,
+    ObjectIncomplete,
+    ObjectNotFound,
+    RequestTimeout,
+)
 
 CHUNKS_AT_ONCE: Final = 16
 
 Progress = Callable[[int, int], None]
 # Finds what the store says about the object now.
 LookAgain = Callable[[], Awaitable[ObjectInfo | None]]
+# Makes what reads its chunks from a sequence on (0: all), or only their sizes.
+FollowChunks = Callable[[int, bool], Follow]
+# A range that begins behind so many bytes is looked for by the sizes of the chunks before it.
+SEEK_MIN: Final = 1024 * 1024
 
 
 class ObjectReader:
@@ -29,7 +40,7 @@ class ObjectReader:
     def __init__(
         self,
         info: ObjectInfo,
-        source: Follow | None,
+        follow: FollowChunks,
         *,
         start: int,
         end: int,
@@ -39,17 +50,19 @@ class ObjectReader:
     ) -> None:
         self._info = info
         self._look_again = look_again
-        self._source = source
+        self._follow = follow
+        self._source = follow(0, False) if start < end else None
         self._start, self._end = start, end
         self._timeout = timeout
         self._progress = progress
         self._whole = start == 0 and end == info.size
         self._digest = Digest()
         self._position = 0
-        self._chunks = 0
         self._given = 0
         self._pieces: deque[bytes] = deque()
         self._started = False
+        # Why there is nothing more to read before the end: it was closed, or has failed.
+        self._over: Exception | None = None
 
     @property
     def info(self) -> ObjectInfo:
@@ -86,11 +99,17 @@ class ObjectReader:
         return b"".join(parts)
 
     async def close(self) -> None:
-        """End it early."""
-        if self._source is not None and self._started:
-            await self._source.stop()
-        self._source = None
+        """End it early; reading on is then a ValueError."""
+        if self._over is None and (self._source is not None or self._pieces):
+            self._over = ValueError(f"the reader of object {self._info.name!r} is closed")
         self._pieces.clear()
+        await self._release()
+
+    async def _release(self) -> None:
+        """Stop the chunks; what has come can still be read."""
+        source, self._source = self._source, None
+        if source is not None and self._started:
+            await source.stop()
 
     async def __aenter__(self) -> Self:
         return self
@@ -104,33 +123,30 @@ class ObjectReader:
         await self.close()
 
     async def _next_piece(self) -> bytes:
+        if self._over is not None:
+            raise self._over
         while not self._pieces:
             if self._source is None or self._position >= self._end:
-                await self.close()
+                await self._release()
                 return b""
-            await self._fill(self._source)
+            try:
+                await self._fill(self._source)
+            except Error as error:
+                # Said again to whoever reads on: an end there would be taken for the object's.
+                self._over = error
+                await self._release()
+                raise
         return self._pieces.popleft()
 
     async def _fill(self, source: Follow) -> None:
-        try:
-            async with asyncio.timeout(self._timeout):
-                if not self._started:
-                    self._started = True
-                    await source.start(timeout=self._timeout)
-                # Behind the end of what is stored nothing comes any more.
-                ended = source.initial_done
-                stored = [] if ended else await source.next_chunk(CHUNKS_AT_ONCE)
-        except TimeoutError:
-            await self.close()
-            raise RequestTimeout(
-                f"object {self._info.name!r}: no chunk came within {self._timeout} s"
-            ) from None
+        if not self._started and self._start >= SEEK_MIN:
+            source = self._source = await self._seek()
+        begin, self._started = not self._started, True
+        stored = await self._next(source, begin=begin)
         if not stored:
-            await self.close()
             raise await self._missing()
         pieces = []
         for each in stored:
-            self._chunks += 1
             if self._whole:
                 self._digest.update(each.data)
             first = max(self._start - self._position, 0)
@@ -141,12 +157,41 @@ class ObjectReader:
         if self._whole and self._position >= self._info.size:
             fits = self._position == self._info.size and self._digest.fits(self._info.digest)
             if not fits:
-                await self.close()
                 raise DigestMismatch(self._info.bucket, self._info.name)
+        if self._position >= self._end:
+            # The last of it: whoever reads all need not close it.
+            await self._release()
         self._pieces.extend(pieces)
         self._given += sum(map(len, pieces))
         if self._progress is not None:
             self._progress(self._given, self._end - self._start)
+
+    async def _next(self, source: Follow, *, begin: bool) -> list[Stored]:
+        """The next chunks; empty at the end of what is stored."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                if begin:
+                    await source.start(timeout=self._timeout)
+                return [] if source.initial_done else await source.next_chunk(CHUNKS_AT_ONCE)
+        except TimeoutError:
+            raise RequestTimeout(
+                f"object {self._info.name!r}: no chunk came within {self._timeout} s"
+            ) from None
+
+    async def _seek(self) -> Follow:
+        """What reads from the chunk on that the range begins in."""
+        sizes = self._follow(0, True)
+        chunks = await self._next(sizes, begin=True)
+        try:
+            while chunks:
+                for each in chunks:
+                    if self._position + each.size > self._start:
+                        return self._follow(each.revision, False)
+                    self._position += each.size
+                chunks = await self._next(sizes, begin=False)
+        finally:
+            await sizes.stop()
+        raise await self._missing()
 
     async def _missing(self) -> ObjectNotFound | ObjectIncomplete:
         """Why there are fewer chunks than the store has said when the object was opened."""

@@ -354,18 +354,18 @@ class ObjectStore:
         timeout: float | None,
     ) -> ObjectReader:
         """What reads the bytes from ``start`` to ``end``; for other parts of the client."""
-        source: Follow | None = None
-        if info.size:
-            plan = WatchPlan(filters=(info.nuid,), start="all")
-            config = self._info.config
-            if config.num_replicas > 1 or config.mirror is not None:
-                # ADR-53: the meta message may be newer than the copy that serves the chunks.
-                min_last_seq = max(min_last_seq, info.seq)
-            prefix = f"{self._prefix}.C."
-            source = Follow(self._stream.reader, prefix, plan, min_last_seq, self._high_water)
+        config, prefix, marks = self._info.config, f"{self._prefix}.C.", self._high_water
+        if config.num_replicas > 1 or config.mirror is not None:
+            # ADR-53: the meta message may be newer than the copy that serves the chunks.
+            min_last_seq = max(min_last_seq, info.seq)
+
+        def follow(first: int, sizes: bool) -> Follow:
+            plan = WatchPlan(filters=(info.nuid,), start="all", resume_from=first, meta_only=sizes)
+            return Follow(self._stream.reader, prefix, plan, min_last_seq, marks)
+
         return ObjectReader(
             info,
-            source,
+            follow,
             start=start,
             end=end,
             timeout=self._api.seconds(timeout),

@@ -101,12 +101,13 @@ class PullSubscription:
             heartbeat=heartbeat,
             alarm=alarm,
         )
-        self._iterators.append(messages)
+        going_on = [each for each in self._iterators if not each.ended.is_set()]
+        self._iterators = [*going_on, messages]
         return messages
 
     async def unsubscribe(self, *, timeout: float | None = None) -> None:
         """Stop now; a consumer that the library made is deleted, and failing to is raised."""
-        if self._closed:
+        if self._closed or self._api.core.is_closed:
             return
         self._closed = True
         for messages in self._iterators:
@@ -119,7 +120,7 @@ class PullSubscription:
         Raises RequestTimeout when iterators still hold messages after ``timeout`` seconds. An
         error of the deletion goes to the error callback.
         """
-        if self._closed:
+        if self._closed or self._api.core.is_closed:
             return
         self._closed = True
         seconds = self._api.seconds(timeout)

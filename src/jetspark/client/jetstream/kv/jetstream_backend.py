@@ -133,7 +133,7 @@ class JetStreamBackend:
         )
         answer = await reader.one_answer([self._read_prefix + each for each in filters])
         if answer is None:
-            return await collect_newest(self, filters, wanted, seconds)
+            return await collect_newest(self._bucket, self.watch, filters, wanted, seconds)
         if answer:
             self._high_water.note(self._stream.name, answer[-1].seq)
         return [self._stored(message) for message in answer]

@@ -7,11 +7,12 @@ every key is there.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from jetspark.client.jetstream.kv.backend import Backend, Stored, WatchPlan, WatchSource
+from jetspark.client.jetstream.kv.backend import Stored, WatchPlan
 from jetspark.client.jetstream.kv.config import is_pattern
+from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.errors import RequestTimeout
 from jetspark.subjects.match import matches
 
@@ -19,14 +20,18 @@ CHUNK: Final = 256
 FILTERS_MAX: Final = 100  # of a consumer; servers compare each with each
 QUIET_SECONDS: Final = 0.5  # what was pending is gone when nothing comes for so long
 
+Watch = Callable[[WatchPlan], Follow]
+
 
 async def collect_newest(
-    backend: Backend, filters: Sequence[str], min_last_revision: int, seconds: float
+    bucket: str, watch: Watch, filters: Sequence[str], min_last_revision: int, seconds: float
 ) -> list[Stored]:
     """The last entry of each key that matches, when a watch of last values is up to date."""
     if len(filters) <= FILTERS_MAX:
-        return await _collect(backend, tuple(filters), min_last_revision, seconds)
-    found = await _collect(backend, (covering(filters),), min_last_revision, seconds)
+        plan = WatchPlan(filters=tuple(filters), min_last_revision=min_last_revision)
+        return await _collect(bucket, watch(plan), seconds)
+    plan = WatchPlan(filters=(covering(filters),), min_last_revision=min_last_revision)
+    found = await _collect(bucket, watch(plan), seconds)
     literal = {each for each in filters if not is_pattern(each)}
     patterns = [each.encode() for each in filters if is_pattern(each)]
     return [
@@ -49,20 +54,19 @@ def covering(filters: Sequence[str]) -> str:
     return ".".join([*shared, ">"])
 
 
-async def _collect(
-    backend: Backend, filters: tuple[str, ...], min_last_revision: int, seconds: float
-) -> list[Stored]:
-    source = backend.watch(WatchPlan(filters=filters, min_last_revision=min_last_revision))
+async def _collect(bucket: str, source: Follow, seconds: float) -> list[Stored]:
     await source.start(timeout=seconds)
     found: dict[str, Stored] = {}
     loop = asyncio.get_running_loop()
     pending = 0 if source.initial_done else 1
     deadline = loop.time() + seconds
     try:
-        while pending or not source.initial_done:
+        # nats-server says that nothing is pending too soon when values are overwritten while they
+        # are read, so every key must have been seen as well.
+        while pending or not source.initial_done or len(found) < source.due:
             if not source.initial_done:
                 deadline = loop.time() + seconds
-            chunk = await _next(source, backend.bucket, deadline)
+            chunk = await _next(source, bucket, deadline)
             if not chunk:
                 break
             for stored in chunk:
@@ -73,7 +77,7 @@ async def _collect(
     return sorted(found.values(), key=lambda stored: stored.revision)
 
 
-async def _next(source: WatchSource, bucket: str, deadline: float) -> list[Stored]:
+async def _next(source: Follow, bucket: str, deadline: float) -> list[Stored]:
     """The next entries; none when all that was pending is here or gone."""
     late = asyncio.get_running_loop().time() >= deadline
     until = deadline

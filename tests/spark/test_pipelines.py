@@ -42,7 +42,7 @@ settings = {
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "1",
     # On a busy machine a source that takes more than 10 s to start is a failure.
-    "spark.sql.pipelines.execution.maxFlowRetryAttempts": "10",
+    "spark.sql.pipelines.maxFlowRetryAttempts": "10",
 }
 confs = [part for pair in settings.items() for part in ("--conf", "=".join(pair))]
 

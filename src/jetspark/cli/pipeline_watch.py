@@ -3,12 +3,14 @@
 import logging
 import os
 import signal
+import subprocess
 import sys
 import threading
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import click
 import msgspec
@@ -29,6 +31,9 @@ from jetspark.spark.pipelines.project import (
 from jetspark.spark.pipelines.settings import prepare_workers, spark_settings
 from jetspark.spark.session import session
 from jetspark.units import parse_duration
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # How often Spark is asked for news; a micro-batch takes a tenth of a second or more.
 STEP_S: Final = 0.25
@@ -82,7 +87,7 @@ def run_continuous(
         show.say(f"Starting Spark {master}.")
         prepare_workers(os.environ)
         spark = session(project.name, master=master, config=settings, log_level=None)
-        stack.callback(spark.stop)
+        stack.enter_context(_stopped_at_the_end(spark))
         stop = _on_signals()
         # Imported here: it needs pyspark[pipelines], whose absence is said in one line.
         from jetspark.spark.pipelines.continuous import ContinuousOptions, ContinuousRun
@@ -100,6 +105,36 @@ def run_continuous(
             run.stop(patience_s=STOP_PATIENCE_S)
     if run.given_up:
         raise PipelineRefused(run.given_up)
+
+
+@contextmanager
+def _stopped_at_the_end(spark: "SparkSession") -> Iterator[None]:
+    """Stop Spark; that its JVM ended by itself is said, whatever error it was noticed by."""
+    try:
+        yield
+    except Exception as error:
+        if not _jvm_has_ended():
+            raise
+        raise PipelineRefused(
+            "Spark's JVM has ended: it was killed, or the machine had too little memory for it "
+            "(--conf spark.driver.memory=SIZE says how much it takes); the next run goes on from "
+            "the checkpoints"
+        ) from error
+    finally:
+        if not _jvm_has_ended():
+            spark.stop()
+
+
+def _jvm_has_ended() -> bool:
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
+    if process is None:
+        return False
+    # A moment may pass between its last word and its end.
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=0.2)
+    return process.poll() is not None
 
 
 class _JsonLines:

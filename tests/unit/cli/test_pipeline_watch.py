@@ -5,6 +5,8 @@ The flows are told here what to do, so that no Spark is needed; those of Spark a
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -132,6 +134,23 @@ def test_a_signal_while_spark_starts_is_one_line(
     assert done.exit_code == 128 + number
     assert done.stderr == f"jetspark: stopped by {name}; the next run goes on from here\n"
     assert (project / "storage" / LOCK_NAME).read_text() == ""
+
+
+def test_a_jvm_that_ended_is_one_line(
+    project: Path, flows: type[Flows], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+
+    def ask(_: Flows) -> None:
+        raise ConnectionRefusedError("nobody is there")
+
+    flows.on_step = ask
+    monkeypatch.setattr("pyspark.SparkContext._gateway", SimpleNamespace(proc=gone))
+    gone.wait()
+    done = run(project, "--continuous")
+
+    assert done.exit_code == 1
+    assert done.stderr.startswith("jetspark: Spark's JVM has ended: ")
 
 
 def test_a_second_run_of_the_project_is_refused(project: Path, flows: type[Flows]) -> None:

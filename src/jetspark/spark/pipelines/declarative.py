@@ -46,8 +46,8 @@ def run_declarative(
     prepare_workers(os.environ)
     from pyspark.pipelines import cli
 
-    emptied = {short_name(project, name) for name in full_refresh}
-    chosen = {short_name(project, name) for name in refresh} | emptied
+    emptied = {short_name(project, name).lower() for name in full_refresh}
+    chosen = {short_name(project, name).lower() for name in refresh} | emptied
 
     def goes_on(table: str) -> bool:
         left_out = bool(chosen) and table not in chosen

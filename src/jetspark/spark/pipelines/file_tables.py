@@ -50,14 +50,14 @@ class FileTables:
     def add_table(self, name: str, table_format: str | None) -> None:
         """A streaming table; None is the default format."""
         if (table_format or DEFAULT_FORMAT).lower() in FILE_FORMATS:
-            table = self._short(name)
+            table = self._key(name)
             self._tables.add(table)
             self._check(table)
 
     def add_flow(self, name: str, target: str) -> None:
         """A flow, into whatever it may be."""
-        table = self._short(target)
-        self._flows.setdefault(table, []).append(self._short(name))
+        table = self._key(target)
+        self._flows.setdefault(table, []).append(short_name(self._project, name))
         self._check(table)
 
     def add_sql(self, text: str) -> None:
@@ -90,7 +90,9 @@ class FileTables:
 
     def _check_log(self, table: str, flow: str) -> None:
         written = _newest(place_of(self._project, table) / _LOG)
-        checkpoints = self._project.checkpoints.joinpath(*full_name(self._project, table), flow)
+        checkpoints = self._project.checkpoints
+        for part in (*full_name(self._project, table), flow):
+            checkpoints = _child(checkpoints, part)
         planned = _newest(checkpoints / str(_newest(checkpoints) or 0) / "offsets")
         if written is not None and (planned is None or planned < written):
             raise PipelineRefused(
@@ -100,8 +102,9 @@ class FileTables:
                 f"jetspark pipeline run --full-refresh {table}, or give back the old name"
             )
 
-    def _short(self, name: str) -> str:
-        return short_name(self._project, name)
+    def _key(self, name: str) -> str:
+        # To Spark's catalogs a table is the same however it is spelled.
+        return short_name(self._project, name).lower()
 
 
 def short_name(project: Project, name: str) -> str:
@@ -121,10 +124,16 @@ def full_name(project: Project, name: str) -> list[str]:
 
 def place_of(project: Project, name: str) -> Path:
     """Return the folder in which Spark's own catalogs put a table."""
-    *_, database, table = full_name(project, name)
+    *_, database, table = (part.lower() for part in full_name(project, name))
     if database == "default":
         return project.warehouse / table
     return project.warehouse / f"{database}.db" / table
+
+
+def _child(folder: Path, name: str) -> Path:
+    """Return what is there by that name, however it is spelled."""
+    spelled = [path for path in folder.glob("*") if path.name.lower() == name.lower()]
+    return spelled[0] if spelled else folder / name
 
 
 def _newest(folder: Path) -> int | None:

@@ -94,3 +94,14 @@ def test_after_a_full_refresh_the_newest_checkpoint_counts(project: Project) -> 
     put(project.checkpoints / "spark_catalog/default/t/t/1/offsets", "0", "1", "2", "3")
 
     FileTables(project).add_sql("CREATE STREAMING TABLE t AS SELECT 1")
+
+
+def test_a_table_is_the_same_however_it_is_spelled(project: Project) -> None:
+    put(project.warehouse / "t/_spark_metadata", "3")
+    put(project.checkpoints / "spark_catalog/default/T/Copy/0/offsets", "3")
+
+    FileTables(project).add_sql("CREATE STREAMING TABLE T; CREATE FLOW copy AS INSERT INTO t FROM")
+
+    twice = "CREATE STREAMING TABLE u AS FROM x; CREATE FLOW f AS INSERT INTO U"
+    with pytest.raises(PipelineRefused, match="table 'u' has 2 flows"):
+        FileTables(project).add_sql(twice)

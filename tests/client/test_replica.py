@@ -27,6 +27,13 @@ async def made(js: JetStream, name: str, **changes: Any) -> KeyValue:
     return await js.create_key_value(KeyValueConfig(bucket=name, **changes))
 
 
+async def knows_its_stream(replica: Any) -> None:
+    """Wait until it can tell its stream from one that is made anew."""
+    async with asyncio.timeout(10):
+        while not replica._copy._source._created:
+            await asyncio.sleep(0.005)
+
+
 async def test_a_replica_has_what_the_bucket_has(client: Connect, name: str) -> None:
     async with client() as nc:
         kv = await made(nc.jetstream(), name, history=3)
@@ -145,7 +152,7 @@ async def test_a_bucket_that_was_deleted_is_no_copy_of_the_one_made_anew(
         js = other.jetstream()
         revision = await kv.put("a", b"older")
         await replica.wait_for(revision)
-        await asyncio.sleep(0.05)  # it learns whose copy it is
+        await knows_its_stream(replica)
         await js.delete_key_value(name)
         if again:
             anew = await made(js, name)
@@ -174,7 +181,7 @@ async def test_a_stream_that_was_made_anew_is_another_one(
         await js.create_stream(config)
         await js.publish(f"{name}.a", b"old")
         async with await nc.jetstream().replica(name) as replica:
-            await asyncio.sleep(0.05)  # it learns whose copy it is
+            await knows_its_stream(replica)
             await js.delete_stream(name)
             await js.create_stream(config)
             for _ in range(3):

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from tests.spark.conftest import Streams
 
 DATABASE = "steady"
-OPTIONS = ContinuousOptions(refresh_seconds=2.0, restarts=1)
+# Views are computed once in each run: who looks at one meanwhile may find its files gone.
+OPTIONS = ContinuousOptions(refresh_seconds=1000.0, restarts=1)
 SPEC = """
 name: steady
 storage: {storage}
@@ -164,8 +165,6 @@ def test_flows_are_started_again_interrupted_and_given_up(
     (project.root / "fails").unlink()
     first.until(lambda: first.rows("copies") == 15)
     first.until(lambda: seqs(spark, "parts") == Counter(range(5, 16)))
-    views = first.views()
-    first.until(lambda: first.views() >= views + 4)
 
     (failed,) = first.failures()
     started = [one for one in first.events if isinstance(one, FlowStarted)]
@@ -178,10 +177,7 @@ def test_flows_are_started_again_interrupted_and_given_up(
     assert seqs(spark, "copies") == Counter(range(1, 16))
     assert seqs(spark, "numbers") == Counter(range(1, 16))
     assert spark.table("numbers").where("nothing IS NULL").count() == 15
-    assert {row.n for row in spark.table("counted").collect()} == {3, 4}
-    assert [row.n for row in spark.table("whole").collect()] == [11]
     assert all(row.part == row.seq % 3 for row in spark.table("parts").collect())
-    assert (project.warehouse / "steady.db/counted/part=1").is_dir()
     told = {
         row.col_name: row.data_type for row in spark.sql("DESCRIBE EXTENDED numbers").collect()
     }
@@ -192,6 +188,7 @@ def test_flows_are_started_again_interrupted_and_given_up(
     (project.root / "waits").touch()
     publish(5)
     first.until((project.root / "begun").exists)
+    first.until(lambda: seqs(spark, "parts") == Counter(range(5, 21)))
     first.run.stop(patience_s=0.2)
     (project.root / "waits").unlink()
 
@@ -201,7 +198,11 @@ def test_flows_are_started_again_interrupted_and_given_up(
     # The next run goes on from there, until the function fails for good.
     second = Watched(spark, project)
     second.until(lambda: second.rows("copies") == 5)
+    second.until(lambda: second.views() == 2)
     assert seqs(spark, "copies") == Counter(range(1, 21))
+    assert {row.part: row.n for row in spark.table("counted").collect()} == {0: 5, 1: 5, 2: 6}
+    assert [row.n for row in spark.table("whole").collect()] == [16]
+    assert (project.warehouse / "steady.db/counted/part=1").is_dir()
     (project.root / "fails").touch()
     publish(1)
     second.until(lambda: bool(second.run.given_up))

@@ -52,22 +52,23 @@ PARTS = (
         arguments=("-n2",),
     ),
     Part("engine and store simulation", 80, ("tests/simulation",), arguments=("-n2",)),
+    # Most of the time these wait, for servers and for what must not happen: three on two cores.
     Part(
         "interop",
         80,
         ("tests/interop", "tests/integration"),
-        arguments=("-n2", "--dist", "loadfile"),
+        arguments=("-n3", "--dist", "loadfile"),
     ),
-    # Test by test, so that both workers end at the same time; who shares a cluster is in a group.
-    Part("client", 100, ("tests/client",), arguments=("-n2", "--dist", "loadgroup")),
+    # Test by test, so that all workers end at the same time; who shares a cluster is in a group.
+    Part("client", 100, ("tests/client",), arguments=("-n3", "--dist", "loadgroup")),
     # One JVM serves all tests that share a session, and which of its sessions is active depends
-    # on what ran before: in a fixed order a failure can be looked into. The other worker has the
-    # tests with processes of their own.
+    # on what ran before: in a fixed order a failure can be looked into. The other workers have
+    # the tests with processes of their own, which wait for each other as they start.
     Part(
         "spark",
         120,
         ("tests/spark",),
-        arguments=("-p", "no:randomly", "-n2", "--dist", "loadfile"),
+        arguments=("-p", "no:randomly", "-n3", "--dist", "loadfile"),
     ),
     Part("browser", 40, ("tests/browser",)),
     Part("docs", 20, ("tests/docs",)),

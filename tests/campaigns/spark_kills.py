@@ -35,7 +35,12 @@ WRITES: Final = {
     "MARKED": {"publishMode": "atomic", "ledgerSubject": "MARKED.ledger"},
 }
 CLUSTER: Final = "local-cluster[2,1,1024]"
-SETTINGS: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # A worker that comes late on a busy machine is no failure that this looks for.
+    "spark.python.authenticate.socketTimeout": "60s",
+}
 EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
 # A job that neither stores nor ends for so long is stuck, which is a failure as well.
 PATIENCE_S: Final = 240.0

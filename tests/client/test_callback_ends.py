@@ -64,7 +64,7 @@ async def test_a_push_callback_may_end_its_subscription(
             await getattr(subscription, how)()
 
         subscription = await js.subscribe(name, callback=callback)
-        while subscription.pending_msgs + len(seen) < 2:
+        while subscription._subscription.delivered < 3:
             await asyncio.sleep(0)
         ready.set()
         while [each async for each in stream.consumer_names()]:

@@ -712,6 +712,7 @@ async def test_silence_is_told_and_asked_again(client: Connect, name: str) -> No
         js = nc.jetstream()
         stream = await filled(js, name, 0)
         consumer = await made(stream)
+        asked = await nc.subscribe(f"$JS.API.CONSUMER.MSG.NEXT.{name}.{consumer.name}")
         # No heartbeats are asked for, so the server is silent.
         async with consumer.messages(heartbeat=0.0, alarm=0.2) as messages:
             waiting = asyncio.ensure_future(anext(messages))
@@ -719,7 +720,9 @@ async def test_silence_is_told_and_asked_again(client: Connect, name: str) -> No
             await js.publish(f"{name}.a", b"1")
 
             assert (await waiting).data == b"1"
+        await nc.flush()
         assert {type(error).__name__ for error in errors} == {"HeartbeatMissed"}
+        assert asked.pending_msgs > len(errors)  # the first request, and one for every alarm
 
 
 # The rest of the handle.

@@ -90,6 +90,26 @@ async def test_too_many_subjects_are_split(client: Connect, name: str) -> None:
         assert repeated == [b"7"]
 
 
+async def test_the_parts_of_a_split_request_show_one_point_in_time(
+    client: Connect, name: str
+) -> None:
+    """What is written while it is read belongs to a later moment, whichever part it is in."""
+    async with client() as nc:
+        js = nc.jetstream()
+        stream = await users(js, name)
+        for n in range(2500):
+            await js.publish_async(f"{name}.many.{n}", b"old")
+        await js.publish_async_complete()
+        found: list[bytes] = []
+        async for message in stream.get_last_many([f"{name}.many.>"]):
+            if not found:
+                for n in range(0, 2500, 100):
+                    await js.publish(f"{name}.many.{n}", b"new")
+            found.append(message.data)
+
+        assert found == [b"old"] * 2500
+
+
 async def test_a_stream_without_direct_get_is_read_from_its_leader(
     client: Connect, name: str
 ) -> None:

@@ -13,9 +13,8 @@ import pytest
 from tests.client.servers import ServerProcess
 
 from jetspark import sync
-from jetspark.client import Client, JetStream, ObjectStore, ObjectStoreConfig
+from jetspark.client import Client, JetStream, ObjectInfo, ObjectStore, ObjectStoreConfig
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.objects.cleaning import Cleaner
 from jetspark.client.jetstream.objects.info import encode_name
 from jetspark.client.jetstream.objects.meta import MetaMessages
 from jetspark.errors import (
@@ -25,6 +24,7 @@ from jetspark.errors import (
     ObjectNotFound,
     ProtocolViolation,
     RequestTimeout,
+    WrongLastSequence,
 )
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
@@ -333,15 +333,17 @@ async def test_chunks_that_could_not_be_removed_are_told_and_no_failure(
         assert (await store.purge_orphans(older_than=0)).objects == 2
 
 
-async def test_a_meta_message_that_comes_late_leaves_no_object_without_data(
-    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("before", [b"", b"before"], ids=["new", "replacing"])
+async def test_a_meta_message_that_comes_late_is_refused(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch, before: bytes
 ) -> None:
-    """The put has failed and its chunks are gone when the server gets the message after all."""
+    """The put has failed when the server gets its message after all; what was there stays."""
     async with client() as nc:
         js = nc.jetstream()
         store = await made(js, name)
+        kept = {(await store.put("a", before)).nuid} if before else set()
         held: list[Callable[[], Awaitable[Any]]] = []
-        write, remove = MetaMessages.write, Cleaner._remove_late
+        write = MetaMessages.write
 
         async def keep(self: MetaMessages, *args: Any, **options: Any) -> Any:
             if held:
@@ -349,18 +351,18 @@ async def test_a_meta_message_that_comes_late_leaves_no_object_without_data(
             held.append(lambda: write(self, *args, **options))
             raise RequestTimeout("no ack")
 
-        async def remove_then_deliver(self: Cleaner, *args: Any) -> None:
-            await remove(self, *args)
-            await held[0]()
-
         monkeypatch.setattr(MetaMessages, "write", keep)
-        monkeypatch.setattr(Cleaner, "_remove_late", remove_then_deliver)
         with pytest.raises(RequestTimeout):
             await store.put("a", LARGE)
+        with pytest.raises(WrongLastSequence):
+            await held[0]()
 
-        with pytest.raises(ObjectNotFound):
-            await store.get("a")
-        assert await chunk_ids(js, name) == set()
+        assert await chunk_ids(js, name) == kept
+        if before:
+            assert await store.get("a") == before
+        else:
+            with pytest.raises(ObjectNotFound):
+                await store.get("a")
 
 
 async def test_a_store_whose_batches_were_switched_off_is_still_written(
@@ -445,3 +447,29 @@ def test_a_generator_may_block_and_use_the_blocking_client(
 
         assert store.get("b") == LARGE * 2
         assert store.get("c") == LARGE
+
+
+async def test_changes_whose_answers_are_lost_are_whole(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deletion removes the chunks, and a rename does not end with two names for them."""
+    async with client() as nc:
+        js = nc.jetstream()
+        store = await made(js, name)
+        await store.put("a", LARGE)
+        kept = await store.put("b", LARGE)
+        write = MetaMessages.write
+
+        async def unheard(self: MetaMessages, info: ObjectInfo, **options: Any) -> ObjectInfo:
+            stored = await write(self, info, **options)
+            if info.deleted:
+                raise RequestTimeout("no ack")
+            return stored
+
+        monkeypatch.setattr(MetaMessages, "write", unheard)
+        await store.delete("a")
+        await store.update_meta("b", new_name="c")
+
+        assert [info.name async for info in store.list()] == ["c"]
+        assert await chunk_ids(js, name) == {kept.nuid}
+        assert await store.get("c") == LARGE

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from tests.client.servers import ServerProcess
 
+from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.stream import StreamConfig
 from jetspark.client import Client, Expect, JetStream, Message, Stream, connect
 from jetspark.errors import (
@@ -103,7 +104,7 @@ async def test_a_bad_name_is_refused_before_it_is_sent(client: Connect, bad: str
                 await call
 
 
-async def test_lists_follow_their_pages(client: Connect, name: str) -> None:
+async def test_streams_are_listed_by_subject(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream()
         mine = [f"{name}-{n}" for n in range(3)]
@@ -117,6 +118,48 @@ async def test_lists_follow_their_pages(client: Connect, name: str) -> None:
     assert set(mine) <= set(names)
     assert set(mine) <= set(infos)
     assert of_subject == [mine[1]]
+
+
+class SmallPages:
+    """Passes requests of the API on, and two entries of every list that is the answer."""
+
+    def __init__(self, nc: Client) -> None:
+        self._nc = nc
+        self.asked = 0
+
+    async def answer(self, message: Message) -> None:
+        self.asked += 1
+        verb = message.subject.partition(".")[2]
+        found = msgspec.json.decode((await self._nc.request(f"$JS.API.{verb}", message.data)).data)
+        for name in ("streams", "consumers"):
+            if name in found:
+                found[name] = found[name][:2]
+        if subjects := found.get("state", {}).get("subjects"):
+            found["state"]["subjects"] = dict(sorted(subjects.items())[:2])
+        message.respond(msgspec.json.encode(found))
+
+
+async def test_lists_follow_their_pages(client: Connect, name: str) -> None:
+    async with client() as nc:
+        plain = await filled(nc.jetstream(), name, 5)
+        others = [f"{name}-{n}" for n in range(4)]
+        for each in others:
+            await nc.jetstream().create_stream(config(each, subjects=(f"{name}-x.{each}",)))
+            await plain.create_consumer(ConsumerConfig(durable_name=each))
+        pages = SmallPages(nc)
+        await nc.subscribe(f"{name}-pages.>", callback=pages.answer)
+        js = nc.jetstream(prefix=f"{name}-pages")
+        stream = await js.stream(name)
+        pages.asked = 0
+
+        assert [each async for each in js.stream_names(subject=f"{name}-x.>")] == others
+        assert [i.config.name async for i in js.streams(subject=f"{name}-x.>")] == others
+        assert [each async for each in stream.consumer_names()] == others
+        assert [info.name async for info in stream.consumers()] == others
+        assert pages.asked == 8
+        subjects = (await stream.info(subjects_filter=">")).state.subjects
+        assert subjects == {f"{name}.{n}": 1 for n in range(1, 6)}
+        assert pages.asked == 11
 
 
 async def test_the_stream_of_a_subject(client: Connect, name: str) -> None:
@@ -261,6 +304,7 @@ async def test_a_publish_that_nobody_took_is_repeated(client: Connect, name: str
 async def test_a_publish_is_not_repeated_for_ever(client: Connect, name: str) -> None:
     async with client() as nc:
         js = nc.jetstream(publish_retries=1)
+        before = nc.stats.out_msgs
         window = await js.publish_async(name)
         with pytest.raises(NoResponders, match=name):
             await js.publish(name)
@@ -268,6 +312,8 @@ async def test_a_publish_is_not_repeated_for_ever(client: Connect, name: str) ->
             await window
         with pytest.raises(NoResponders, match=name):
             await js.publish(name, timeout=0.2)
+
+        assert nc.stats.out_msgs - before == 2 + 2 + 1  # the last has no time for another try
 
 
 async def test_acks_of_windowed_publishes_come_in_order(client: Connect, name: str) -> None:
@@ -365,17 +411,23 @@ async def test_a_full_window_times_out_when_no_ack_comes(client: Connect, name: 
             await acks[0]
 
 
+@pytest.mark.parametrize("offered", [False, True])
 async def test_a_waiting_publisher_that_gives_up_leaves_its_place_to_the_next(
-    client: Connect, name: str
+    client: Connect, name: str, offered: bool
 ) -> None:
+    """Before the place was offered to it, or after, when it has not taken it yet."""
     async with client() as nc:
         js = nc.jetstream(publish_async_max=1)
         await js.create_stream(config(name))
         first = await js.publish_async(f"{name}.a")
         waiting = [asyncio.ensure_future(js.publish_async(f"{name}.a")) for _ in range(3)]
         await asyncio.sleep(0)
-        waiting[0].cancel()
-        await first
+        if offered:
+            await first
+            waiting[0].cancel()
+        else:
+            waiting[0].cancel()
+            await first
         acks = await asyncio.gather(*waiting[1:])
 
         assert [(await ack).seq for ack in acks] == [2, 3]

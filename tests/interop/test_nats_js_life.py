@@ -60,10 +60,12 @@ async def flood_until_cut(script: Script, url: str, **options: Any) -> None:
 async def run_life(configure: Configure, certificates: Certificates) -> Results:
     restarted = jetspark.Server(jetstream=False)
     stopped = jetspark.Server(jetstream=False)
-    await restarted.start()
-    await stopped.start()
-    port = restarted.port
     async with Servers() as servers:
+        # Entered, so that a script that fails leaves no server behind: its tasks would be waited
+        # for without end. Closing what is closed is harmless.
+        await servers.enter_async_context(restarted)
+        await servers.enter_async_context(stopped)
+        port = restarted.port
         slow = await servers.url(config=configure("max_pending: 1MB"))
         block = f"max_pending: 1MB\n{certificates.tls_block()}"
         slow_tls = await servers.url(config=configure(block))

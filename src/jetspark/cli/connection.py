@@ -65,7 +65,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
             found["credentials"] = Path(self.creds)
         if self.nkey:
             found["nkey_seed"] = Path(self.nkey).read_text(encoding="utf-8").strip()
-        if self.tlsca or self.tlscert:
+        if self.tlsca or self.tlscert or self.tlskey:
             found["tls"] = sync.TlsFiles(
                 ca_file=self.tlsca or "",
                 certificate_file=self.tlscert or "",
@@ -76,27 +76,28 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
+_option = functools.partial(click.option, show_envvar=True)
 _OPTIONS: Final = (
-    click.option(
+    _option(
         "-s", "--server", envvar="NATS_URL", default=DEFAULT_URL, show_default=True,
         metavar="URL", help="Server, or several separated by commas.",
     ),
-    click.option("--user", envvar="NATS_USER", help="User; without a password: a token."),
-    click.option("--password", envvar="NATS_PASSWORD", help="Password of the user."),
-    click.option("--token", envvar="NATS_TOKEN", help="Token."),
-    click.option("--creds", envvar="NATS_CREDS", type=_FILE, help="Credentials file."),
-    click.option("--nkey", envvar="NATS_NKEY", type=_FILE, help="File with an nkey seed."),
-    click.option("--tlsca", envvar="NATS_CA", type=_FILE, help="Who vouches for the server."),
-    click.option("--tlscert", envvar="NATS_CERT", type=_FILE, help="Own certificate."),
-    click.option("--tlskey", envvar="NATS_KEY", type=_FILE, help="Its key."),
-    click.option("--inbox-prefix", envvar="NATS_INBOX_PREFIX", help="Begins reply subjects."),
-    click.option(
+    _option("--user", envvar="NATS_USER", help="User; without a password: a token."),
+    _option("--password", envvar="NATS_PASSWORD", help="Password of the user."),
+    _option("--token", envvar="NATS_TOKEN", help="Token."),
+    _option("--creds", envvar="NATS_CREDS", type=_FILE, help="Credentials file."),
+    _option("--nkey", envvar="NATS_NKEY", type=_FILE, help="File with an nkey seed."),
+    _option("--tlsca", envvar="NATS_CA", type=_FILE, help="Who vouches for the server."),
+    _option("--tlscert", envvar="NATS_CERT", type=_FILE, help="Own certificate."),
+    _option("--tlskey", envvar="NATS_KEY", type=_FILE, help="Its key."),
+    _option("--inbox-prefix", envvar="NATS_INBOX_PREFIX", help="Begins reply subjects."),
+    _option(
         "--timeout", envvar="NATS_TIMEOUT", default=5.0, show_default=True,
         type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
         help="How long to wait for each answer.",
     ),
-    click.option("--js-domain", help="JetStream domain."),
-    click.option("--js-api-prefix", help="Prefix of the JetStream API."),
+    _option("--js-domain", help="JetStream domain."),
+    _option("--js-api-prefix", help="Prefix of the JetStream API."),
 )  # fmt: skip
 
 

@@ -102,3 +102,9 @@ def test_a_folder_that_cannot_be_made_is_one_line(arguments: list[str], tmp_path
     assert result.exit_code == 1
     assert "Not a directory" in result.output
     assert len(result.output.splitlines()) == 1
+
+
+def test_help_names_the_variables_that_options_are_taken_from() -> None:
+    told = CliRunner().invoke(main, ["stream", "export", "--help"]).output
+
+    assert "[env var: NATS_URL; default: nats://127.0.0.1:4222]" in " ".join(told.split())

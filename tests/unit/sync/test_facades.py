@@ -44,11 +44,13 @@ INTERNAL = {
         "sink",
         "end",
         "next_chunk",
+        "callback",
         "callback_task",
         "is_draining",
         "deliveries_left",
     },
     "AckFuture": {"on_reply", "renew", "fail", "failed_unseen"},
+    "Consumption": {"finish", "is_calling_here"},
     "Consumer": {"label", "next_subject", "check_exists"},
     "AtomicBatch": {"add_block"},
     "KeyValue": {"seconds", "check_writable"},
@@ -117,5 +119,6 @@ def test_every_public_method_has_a_docstring(name: str) -> None:
 def test_both_packages_export_what_users_need() -> None:
     # A backend of buckets is written for asyncio; its entries and plans belong to it.
     backend = {"Backend", "Stored", "WatchPlan", "WatchSource"}
-    assert set(client.__all__) - set(sync.__all__) == {"Pager", *backend}
+    # Every callback of the twin has a thread of its own.
+    assert set(client.__all__) - set(sync.__all__) == {"Pager", "ThreadCallback", *backend}
     assert set(sync.__all__) <= set(client.__all__) | {"Server"}

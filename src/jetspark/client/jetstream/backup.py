@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final, TypeVar
 
 import msgspec
 
@@ -40,6 +40,7 @@ RESTORE_CHUNK_BYTES: Final = 512 * 1024
 RESTORE_PATIENCE: Final = 60.0  # seconds for the last answer: the server unpacks before it
 
 BackupProgress = Callable[[int], None]
+_Result = TypeVar("_Result")
 
 
 class StreamBackup(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,16 +82,12 @@ async def take_backup(
 ) -> StreamBackup:
     """Let the server send its archive, and write it into ``folder``."""
     place = Path(folder)
-    beginning = asyncio.ensure_future(asyncio.to_thread(_begin, place))
-    try:
-        file = await asyncio.shield(beginning)
-    except asyncio.CancelledError:
-        # The thread goes on, and what it opens is closed and removed.
-        beginning.add_done_callback(lambda _: _remove(place, beginning))
-        raise
+    files = _Files(place)
     inbox = api.new_inbox()
     subscription: Subscription | None = None
     try:
+        file = await files.do(_begin, place)
+        files.begun = file
         subscription = api.core.add_subscription(
             inbox,
             "",
@@ -104,18 +101,18 @@ async def take_backup(
             STREAM_SNAPSHOT,
             timeout=timeout,
         )
-        received = _Archive(api, stream, file, progress)
+        received = _Archive(api, stream, files, file, progress)
         await received.fill(subscription, api.seconds(timeout))
-        await asyncio.to_thread(_finish, file)
+        await files.do(_finish, file)
         done = StreamBackup(
             config=answer.config or StreamConfig(name=stream),
             state=answer.state or StreamState(),
             size=received.size,
             sha256=received.digest.hexdigest(),
         )
-        await asyncio.to_thread(_write_meta, place, done)
+        await files.do(_write_meta, place, done)
     except BaseException:
-        _remove(place, beginning)
+        await files.remove()
         raise
     finally:
         if subscription is not None:
@@ -124,14 +121,51 @@ async def take_backup(
     return done
 
 
+class _Files:
+    """The files of a backup, written in a thread, and removed when it comes to nothing."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._working: asyncio.Future[Any] | None = None
+        self.begun: BinaryIO | None = None
+
+    async def do(self, work: Callable[..., _Result], *arguments: object) -> _Result:
+        """Run work in a thread; one that is cancelled goes on there."""
+        working = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+        self._working = working
+        return await asyncio.shield(working)
+
+    async def remove(self) -> None:
+        """Leave nothing, when no thread writes any more; that happens even if nobody waits."""
+        if self._working is not None:
+            self._working.add_done_callback(self._remove)
+            await asyncio.wait({self._working})
+
+    def _remove(self, worked: asyncio.Future[Any]) -> None:
+        failed = worked.cancelled() or worked.exception() is not None
+        if self.begun is None and not failed:
+            self.begun = worked.result()
+        if self.begun is None:
+            return  # what is there is not ours
+        self.begun.close()
+        for name in (DATA_FILE, _DRAFT, META_FILE):
+            (self._place / name).unlink(missing_ok=True)
+
+
 class _Archive:
     """The archive of a backup on its way from the server into a file."""
 
     def __init__(
-        self, api: ApiClient, stream: str, file: BinaryIO, progress: BackupProgress | None
+        self,
+        api: ApiClient,
+        stream: str,
+        files: _Files,
+        file: BinaryIO,
+        progress: BackupProgress | None,
     ) -> None:
         self._api = api
         self._stream = stream
+        self._files = files
         self._file = file
         self._progress = progress
         self.size = 0
@@ -139,7 +173,8 @@ class _Archive:
 
     async def fill(self, subscription: Subscription, seconds: float) -> None:
         """Take chunks until the server says that it was the last; each is acknowledged."""
-        while True:
+        ended = False
+        while not ended:
             try:
                 async with asyncio.timeout(seconds):
                     arrived = await subscription.next_chunk(64)
@@ -151,13 +186,16 @@ class _Archive:
                 raise BackupFailed(
                     f"backup of stream {self._stream!r}: the subscription ended before the archive"
                 )
-            await asyncio.to_thread(self._write, [each.data for each in arrived])
+            before = self.size
+            await self._files.do(self._write, [each.data for each in arrived])
             for message in arrived:
-                if self._is_end(message):
-                    return
+                ended = self._is_end(message)
+                if ended:
+                    break
                 if message.reply:
                     self._api.core.send_message(message.reply.encode(), b"", b"", b"")
-            if self._progress is not None:
+            # Also of what came together with the end: a small archive is one chunk.
+            if self._progress is not None and self.size > before:
                 self._progress(self.size)
 
     def _write(self, pieces: list[bytes]) -> None:
@@ -236,15 +274,6 @@ def _begin(place: Path) -> BinaryIO:
     if (place / META_FILE).exists() or (place / DATA_FILE).exists():
         raise BackupFailed(f"{str(place)!r} holds a backup already: choose another folder")
     return (place / DATA_FILE).open("xb")
-
-
-def _remove(place: Path, begun: asyncio.Future[BinaryIO]) -> None:
-    """Leave nothing of a backup that failed."""
-    if begun.cancelled() or begun.exception() is not None:
-        return
-    begun.result().close()
-    (place / DATA_FILE).unlink(missing_ok=True)
-    (place / _DRAFT).unlink(missing_ok=True)
 
 
 def _finish(file: BinaryIO) -> None:

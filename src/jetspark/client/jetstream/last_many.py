@@ -94,6 +94,38 @@ class LastMany:
                 if fresh.sequences:
                     yield fresh
 
+    async def one_answer(self, filters: Sequence[str]) -> list[StreamMessage] | None:
+        """Everything in one answer, which is one moment even where there is no history.
+
+        None when it does not fit into one, or nobody answers who can prove it.
+        """
+        if len(filters) > SPLIT_SUBJECTS or self._reader.direct_refused:
+            return None
+        self._deadline = self._loop.time() + self._timeout
+        try:
+            page = await self._answer(tuple(dict.fromkeys(filters)), 0)
+        except (_NoDirect, _Unproven):
+            return None
+        if page.status == TOO_LARGE or (page.status == END_OF_BATCH and page.pending > 0):
+            return None
+        if page.status not in {END_OF_BATCH, NOT_FOUND}:
+            raise self._refusal(page)
+        return to_messages(self._reader.stream, take(page)) if page.sequences else []
+
+    async def _answer(self, filters: tuple[str, ...], cursor: int) -> Page:
+        """A page from a copy that is new enough."""
+        while True:
+            page = await self._ask(filters, cursor)
+            if page.status == NO_RESPONDERS:
+                self._reader.refuse_direct()
+                raise _NoDirect
+            if page.status == PRECONDITION_FAILED and page.status_text == b"Min Last Sequence":
+                await self._again()
+            elif self._is_proven(page, cursor):
+                return page
+            elif not await self._can_trust_one_copy(page):
+                raise _Unproven(cursor)
+
     async def _parts(self, filters: tuple[str, ...]) -> AsyncGenerator[ScanChunk, None]:
         waiting = [filters]
         if len(filters) > SPLIT_SUBJECTS:
@@ -122,17 +154,7 @@ class LastMany:
         cursor = 0
         self._deadline = self._loop.time() + self._timeout
         while True:
-            page = await self._ask(filters, cursor)
-            if page.status == NO_RESPONDERS:
-                self._reader.refuse_direct()
-                raise _NoDirect
-            if page.status == PRECONDITION_FAILED and page.status_text == b"Min Last Sequence":
-                await self._again()
-                continue
-            if not self._is_proven(page, cursor):
-                if await self._can_trust_one_copy(page):
-                    continue
-                raise _Unproven(cursor)
+            page = await self._answer(filters, cursor)
             if page.status == NOT_FOUND:
                 return
             if page.status == TOO_LARGE:

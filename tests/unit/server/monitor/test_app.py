@@ -60,6 +60,8 @@ async def test_the_root_links_to_every_endpoint() -> None:
     for path in [*PATHS, "/metrics", "/dashboard"]:
         if path != "/subscriptionsz":
             assert f'href="{path}"' in answer.text
+    # On the body alone, a browser in dark mode would show light links on a white page.
+    assert ":root{color-scheme:light dark}" in answer.text
 
 
 async def test_a_base_path_stands_before_everything() -> None:

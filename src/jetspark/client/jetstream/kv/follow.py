@@ -64,6 +64,11 @@ class Follow:
         """Whether everything that was there when the watch began has been handed out."""
         return self._initial_done
 
+    @property
+    def due(self) -> int:
+        """How many entries there were when it began."""
+        return self._due
+
     async def start(self, *, timeout: float | None = None) -> None:
         """Make the consumer and count what is due."""
         seconds = self._api.seconds(timeout)
@@ -192,7 +197,11 @@ class Follow:
             self._wanted_seq = 0
         # A consumer made anew may send values again that the first one had counted as one.
         counted = not self._reader.restarts and self._received >= self._due
-        if not self._wanted_seq and (not pending or counted):
+        # nats-server says that nothing is pending too soon when last values are overwritten while
+        # they are read. Those come again; if not, the end is found when nothing comes.
+        early = self._plan.start == "last" and not self._plan.resume_from
+        trusted = not early or bool(self._reader.restarts)
+        if not self._wanted_seq and (counted or (not pending and trusted)):
             self._end_initial()
 
     def _end_initial(self) -> None:

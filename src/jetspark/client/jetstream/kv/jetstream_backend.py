@@ -19,6 +19,8 @@ from jetspark.client.jetstream.kv.backend import Stored, TimeToLive, WatchPlan
 from jetspark.client.jetstream.kv.config import STREAM_PREFIX, from_stream_config
 from jetspark.client.jetstream.kv.entry import BucketStatus, Operation, read_operation, read_size
 from jetspark.client.jetstream.kv.follow import Follow
+from jetspark.client.jetstream.kv.newest import collect_newest
+from jetspark.client.jetstream.last_many import LastMany
 from jetspark.client.jetstream.publish import Expect, PublishWindow, publish_acked, publish_headers
 from jetspark.client.jetstream.publish_atomic import AtomicBatch
 from jetspark.client.jetstream.stored import StreamMessage
@@ -99,6 +101,9 @@ class JetStreamBackend:
         timeout: float | None,
     ) -> AsyncGenerator[list[Stored], None]:
         """The last message of every matching subject at one point in time (ADR-31)."""
+        if not at_revision and at_time_ns is None:
+            yield await self._newest(filters, min_last_revision, self._api.seconds(timeout))
+            return
         pager = self._stream.get_last_many(
             [self._read_prefix + each for each in filters],
             up_to_seq=at_revision,
@@ -111,6 +116,27 @@ class JetStreamBackend:
                 yield [self._stored(message) for message in page]
         except StreamNotFound:
             raise BucketNotFound(self._bucket) from None
+
+    async def _newest(
+        self, filters: Sequence[str], min_last_revision: int, seconds: float
+    ) -> list[Stored]:
+        wanted = max(min_last_revision, self._high_water.wanted(self._stream.name))
+        reader = LastMany(
+            self._stream.reader,
+            up_to_seq=0,
+            up_to_time=None,
+            batch=0,
+            max_bytes=0,
+            min_last_seq=wanted,
+            copies="stream" if wanted else "any",
+            timeout=seconds,
+        )
+        answer = await reader.one_answer([self._read_prefix + each for each in filters])
+        if answer is None:
+            return await collect_newest(self._bucket, self.watch, filters, wanted, seconds)
+        if answer:
+            self._high_water.note(self._stream.name, answer[-1].seq)
+        return [self._stored(message) for message in answer]
 
     async def put(
         self,

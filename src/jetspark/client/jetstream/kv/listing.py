@@ -46,11 +46,8 @@ async def key_pages(
     """The keys that have a value, each once."""
     seen: set[str] = set()  # a key that changes while it is listed comes twice
     async for page in initial_pages(backend, plan, timeout):
-        fresh = [
-            stored.key
-            for stored in page
-            if stored.operation is Operation.PUT and stored.key not in seen
-        ]
+        puts = (stored.key for stored in page if stored.operation is Operation.PUT)
+        fresh = [key for key in dict.fromkeys(puts) if key not in seen]
         seen.update(fresh)
         if fresh:
             yield [coding.decode_key(key) for key in fresh]

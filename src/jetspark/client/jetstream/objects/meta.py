@@ -7,8 +7,9 @@ object loses its data to a meta message of the past, and all chunks find somebod
 
 # Every call has a timeout argument (design.md, "The client").
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -30,10 +31,15 @@ from jetspark.errors import (
     MessageNotFound,
     ObjectNotFound,
     ProtocolViolation,
+    RequestTimeout,
     WrongLastSequence,
 )
 
 ROLLUP: Final = (("Nats-Rollup", "sub"),)
+RENAME_TRIES: Final = 10
+TRIES: Final = 3  # for what can be asked again
+
+T = TypeVar("T")
 
 Edit = Callable[[ObjectInfo], ObjectInfo]
 Make = Callable[[ObjectInfo | None], ObjectInfo]
@@ -89,6 +95,12 @@ class MetaMessages:
             error.add_note(f"object {name!r}: put it again, or delete it")
             raise
 
+    async def look(self, name: str, *, timeout: float | None) -> ObjectInfo | None:
+        """The same to clean up, asked up to three times: requests may be lost on the way."""
+        return await again(
+            lambda part: self.find(name, to_replace=True, timeout=part), self._api, timeout
+        )
+
     async def write(self, info: ObjectInfo, *, expected: int, timeout: float | None) -> ObjectInfo:
         """Write it over the one with the sequence ``expected``, 0 for none; WrongLastSequence."""
         subject = f"{self._prefix}.M.{encode_name(info.name)}"
@@ -127,13 +139,21 @@ class MetaMessages:
 
     async def mark_deleted(self, name: str, *, timeout: float | None) -> ObjectInfo:
         """Write a marker, which watchers see; returns what was there, or ObjectNotFound."""
+        last = ObjectInfo()
 
         def marker(found: ObjectInfo | None) -> ObjectInfo:
-            return deleted(self._existing(name, found))
+            nonlocal last
+            last = self._existing(name, found)
+            return deleted(last)
 
-        _, found = await self.change(name, marker, timeout=timeout)
-        assert found is not None  # there was something to delete
-        return found
+        try:
+            await self.change(name, marker, timeout=timeout)
+        except RequestTimeout:
+            # The answer may be lost, and not the marker.
+            now = await self.look(name, timeout=timeout)
+            if now is None or not now.deleted or now.nuid != last.nuid:
+                raise
+        return last
 
     async def edit(self, name: str, edit: Edit, *, timeout: float | None) -> ObjectInfo:
         """Change what is known about an object; ObjectNotFound when there is none."""
@@ -159,19 +179,28 @@ class MetaMessages:
             return edit(info)
 
         stored, _ = await self.change(target, free, timeout=timeout)
-        while True:
-            # Other clients remove the data of a name that they write over: not that of ours.
-            marker = msgspec.structs.replace(deleted(info), nuid=self._api.nuid.next())
+        # Other clients remove the data of a name that they write over: not that of ours.
+        own = self._api.nuid.next()
+        for tries_left in reversed(range(RENAME_TRIES)):
+            marker = msgspec.structs.replace(deleted(info), nuid=own)
             try:
                 await self.write(marker, expected=info.seq, timeout=timeout)
             except WrongLastSequence as error:
                 newer = await self.find(name, error.actual or 0, timeout=timeout)
+                if newer is not None and newer.nuid == own:
+                    return stored  # the answer to our marker was lost
                 if newer is None or newer.deleted:
-                    await self.write(deleted(stored), expected=stored.seq, timeout=timeout)
+                    with suppress(WrongLastSequence):  # somebody else has that name by now
+                        await self.write(deleted(stored), expected=stored.seq, timeout=timeout)
                 info = self._existing(name, newer)
                 stored = await self.write(edit(info), expected=stored.seq, timeout=timeout)
+            except RequestTimeout:
+                # Two names for the same data: whoever deletes one would take it from the other.
+                if not tries_left:
+                    raise
             else:
                 return stored
+        raise RequestTimeout(f"object {name!r} was changed by others all the time: try again")
 
     async def purge_chunks(self, nuid: str, *, below: int = 0, timeout: float | None) -> int:
         """Remove the data of an object, if asked for only below a sequence; how many chunks."""
@@ -198,6 +227,15 @@ class MetaMessages:
         if found is None or found.deleted:
             raise ObjectNotFound(self._stream.name.removeprefix("OBJ_"), name)
         return found
+
+
+async def again(call: Callable[[float], Awaitable[T]], api: ApiClient, timeout: float | None) -> T:
+    """Ask up to three times within ``timeout``; the last RequestTimeout is raised."""
+    part = api.seconds(timeout) / TRIES
+    for _ in range(TRIES - 1):
+        with suppress(RequestTimeout):
+            return await call(part)
+    return await call(part)
 
 
 def deleted(info: ObjectInfo) -> ObjectInfo:

@@ -8,12 +8,14 @@ import msgspec
 
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.objects.chunks import ObjectData
-from jetspark.client.jetstream.objects.cleaning import Cleaner, surely
+from jetspark.client.jetstream.objects.cleaning import Cleaner, Offer, surely
 from jetspark.client.jetstream.objects.info import ObjectInfo
 from jetspark.client.jetstream.objects.meta import MetaMessages
 from jetspark.client.jetstream.objects.reading import Progress
 from jetspark.client.jetstream.objects.writing import ChunkWriter
+from jetspark.errors import ApiError
 
+UNAVAILABLE: Final = 500  # errors from here on do not say that nothing was stored
 LONG_PUT: Final = 600.0  # seconds after which the chunks of a put are counted when it ends
 
 
@@ -35,8 +37,8 @@ class ObjectPut:
         self._writer = writer
         self._info = info
         self._timeout = timeout
-        # What the meta message was written over, if it was.
-        self._replaced: ObjectInfo | None = None
+        # What the meta message was sent to be written over, if it was.
+        self._offered: Offer | None = None
 
     async def run(
         self, data: ObjectData, chunk_size: int, progress: Progress | None
@@ -47,19 +49,22 @@ class ObjectPut:
         started = self._loop.time()
         try:
             await writer.write(data, chunk_size, progress)
-            stored, _ = await self._meta.change(name, self._complete, guess=guess, timeout=timeout)
+            stored, replaced = await self._meta.change(
+                name, self._complete, guess=guess, timeout=timeout
+            )
             if self._loop.time() - started > LONG_PUT:
-                await self._cleaner.check_data(stored, timeout)
-        except BaseException:
+                await self._cleaner.check_data(stored, Offer(replaced), timeout)
+        except BaseException as error:
             # Also when it is cancelled: what was stored is of no use to anybody.
-            nuid, replaced = self._info.nuid, self._replaced
-            await surely(self._cleaner.give_up(name, nuid, writer, replaced, timeout))
+            refused = isinstance(error, ApiError) and error.code < UNAVAILABLE
+            offered = None if refused else self._offered
+            await surely(self._cleaner.give_up(self._info, writer, offered, timeout))
             raise
-        await surely(self._cleaner.remove_data(self._replaced, timeout))
+        await surely(self._cleaner.remove_data(replaced, timeout))
         return stored
 
     def _complete(self, found: ObjectInfo | None) -> ObjectInfo:
-        self._replaced = found
+        self._offered = Offer(found)
         writer = self._writer
         return msgspec.structs.replace(
             self._info, size=writer.size, chunks=writer.chunks, digest=writer.digest.text()

@@ -1,0 +1,51 @@
+"""Settings with types in a bucket: changed with compare-and-set, watched by who uses them."""
+
+import asyncio
+import tempfile
+
+import msgspec
+
+import jetspark
+from jetspark.client import KeyValueConfig
+from jetspark.errors import WrongLastSequence
+
+
+class Limits(msgspec.Struct):
+    """What one tenant may do."""
+
+    requests: int
+    burst: int = 10
+
+
+async def main() -> list[int]:
+    """Change a setting while it is watched; returns what the watcher saw."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with (
+            jetspark.Server(store_dir=folder) as server,
+            await jetspark.connect(server.client_url) as client,
+        ):
+            js = client.jetstream()
+            bucket = await js.create_key_value(KeyValueConfig(bucket="settings", history=5))
+            limits = bucket.typed(Limits)
+            first = await limits.create("tenant-1", Limits(requests=100))
+
+            seen = []
+            async with await limits.watch("tenant-1") as watcher:
+                await limits.update("tenant-1", Limits(requests=200), first)
+                try:
+                    # Somebody who read the first revision, too, does not write over it.
+                    await limits.update("tenant-1", Limits(requests=50), first)
+                except WrongLastSequence as error:
+                    print("refused:", error)
+                async for entry in watcher:
+                    if entry is None or entry.value is None:
+                        continue  # everything that was there has been seen; or a deletion
+                    print(f"revision {entry.revision}: {entry.value}")
+                    seen.append(entry.value.requests)
+                    if entry.value.requests == 200:
+                        break
+            return seen
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,64 @@
+"""Jobs that survive the worker that dies with them.
+
+A work-queue stream keeps a job until a worker has acknowledged it. The first worker takes a job
+and dies; the server gives the job to the next one.
+"""
+
+import asyncio
+import tempfile
+
+import jetspark
+from jetspark.api.consumer import ConsumerConfig
+from jetspark.api.enums import AckPolicy, Retention
+from jetspark.api.stream import StreamConfig
+from jetspark.client import Client
+from jetspark.units import milliseconds
+
+
+async def work(client: Client, name: str, *, dies: bool = False) -> int:
+    """Do jobs until none is left; returns how many."""
+    jobs = await client.jetstream().stream("JOBS")
+    workers = await jobs.consumer("workers")
+    done = 0
+    while messages := await workers.fetch(1, timeout=1):
+        [message] = messages
+        if dies:
+            print(f"{name} dies with {message.data!r}")
+            return done
+        # Acknowledged when the work is done, and known to the server before the next one.
+        await message.ack_sync()
+        done += 1
+        print(f"{name} did {message.data!r}, delivery {message.metadata.num_delivered}")
+    return done
+
+
+async def main() -> int:
+    """Publish jobs and do them; returns how many were done."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with (
+            jetspark.Server(store_dir=folder) as server,
+            await jetspark.connect(server.client_url) as client,
+        ):
+            js = client.jetstream()
+            jobs = await js.create_stream(
+                StreamConfig(name="JOBS", subjects=("jobs.>",), retention=Retention.WORKQUEUE)
+            )
+            await jobs.create_consumer(
+                ConsumerConfig(
+                    durable_name="workers",
+                    ack_policy=AckPolicy.EXPLICIT,
+                    ack_wait=milliseconds(500),  # a job unacknowledged for so long is free
+                )
+            )
+            for n in range(5):
+                await js.publish("jobs.resize", b"picture %d" % n)
+
+            await work(client, "worker 1", dies=True)
+            done = await work(client, "worker 2")
+            left = (await jobs.info()).state.messages
+            print(f"{done} jobs done, {left} left")
+            return done
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,97 @@
+"""The latest entries of many keys, as of one moment that is now.
+
+One answer of the server shows one moment. What does not fit into one cannot be read page by page:
+a key that is written meanwhile would be missing from all pages, because a bucket without history
+has forgotten what it was. So it is followed until nothing is pending: that is a moment too, and
+every key is there.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from jetspark.client.jetstream.kv.backend import Stored, WatchPlan
+from jetspark.client.jetstream.kv.config import is_pattern
+from jetspark.client.jetstream.kv.follow import Follow
+from jetspark.errors import RequestTimeout
+from jetspark.subjects.match import matches
+
+CHUNK: Final = 256
+FILTERS_MAX: Final = 100  # of a consumer; servers compare each with each
+QUIET_SECONDS: Final = 0.5  # what was pending is gone when nothing comes for so long
+
+Watch = Callable[[WatchPlan], Follow]
+
+
+async def collect_newest(
+    bucket: str, watch: Watch, filters: Sequence[str], min_last_revision: int, seconds: float
+) -> list[Stored]:
+    """The last entry of each key that matches, when a watch of last values is up to date."""
+    if len(filters) <= FILTERS_MAX:
+        plan = WatchPlan(filters=tuple(filters), min_last_revision=min_last_revision)
+        return await _collect(bucket, watch(plan), seconds)
+    plan = WatchPlan(filters=(covering(filters),), min_last_revision=min_last_revision)
+    found = await _collect(bucket, watch(plan), seconds)
+    literal = {each for each in filters if not is_pattern(each)}
+    patterns = [each.encode() for each in filters if is_pattern(each)]
+    return [
+        stored
+        for stored in found
+        if stored.key in literal
+        or any(matches(stored.key.encode(), pattern) for pattern in patterns)
+    ]
+
+
+def covering(filters: Sequence[str]) -> str:
+    """One filter for all keys that others match: the tokens they begin with, and ``>``."""
+    split = [each.split(".") for each in filters]
+    shared: list[str] = []
+    # One token is left to the wildcard.
+    for tokens in zip(*(each[:-1] for each in split), strict=False):
+        if len(set(tokens)) > 1 or is_pattern(tokens[0]):
+            break
+        shared.append(tokens[0])
+    return ".".join([*shared, ">"])
+
+
+async def _collect(bucket: str, source: Follow, seconds: float) -> list[Stored]:
+    await source.start(timeout=seconds)
+    found: dict[str, Stored] = {}
+    loop = asyncio.get_running_loop()
+    pending = 0 if source.initial_done else 1
+    deadline = loop.time() + seconds
+    try:
+        # nats-server says that nothing is pending too soon when values are overwritten while they
+        # are read, so every key must have been seen as well.
+        while pending or not source.initial_done or len(found) < source.due:
+            if not source.initial_done:
+                deadline = loop.time() + seconds
+            chunk = await _next(source, bucket, deadline)
+            if not chunk:
+                break
+            for stored in chunk:
+                found[stored.key] = stored
+            pending = chunk[-1].delta
+    finally:
+        await source.stop()
+    return sorted(found.values(), key=lambda stored: stored.revision)
+
+
+async def _next(source: Follow, bucket: str, deadline: float) -> list[Stored]:
+    """The next entries; none when all that was pending is here or gone."""
+    late = asyncio.get_running_loop().time() >= deadline
+    until = deadline
+    if source.initial_done:
+        until = min(deadline, asyncio.get_running_loop().time() + QUIET_SECONDS)
+    try:
+        if late:
+            raise TimeoutError
+        async with asyncio.timeout_at(until):
+            return await source.next_chunk(CHUNK)
+    except TimeoutError:
+        if source.initial_done and not late:
+            return []
+        raise RequestTimeout(
+            f"bucket {bucket!r}: it was not read to its end in time; it may change faster than "
+            "it is read"
+        ) from None

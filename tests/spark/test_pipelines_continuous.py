@@ -64,7 +64,7 @@ def messages():
 def checked(seq):
     if (ROOT / "fails").exists():
         raise ValueError("the flag is up")
-    if (ROOT / "waits").exists():
+    if seq == 16 and (ROOT / "waits").exists():  # in one task: the others need the second core
         (ROOT / "begun").touch()
         while (ROOT / "waits").exists():
             time.sleep(0.05)

@@ -178,7 +178,11 @@ def copy(url: str, folder: Path, master: str, per_trigger: str) -> None:
         writer = rows.select(subject, "data").writeStream.format("jetstream")
         writer = writer.options(servers=url, stream=target, **options)
         writer = writer.option("checkpointLocation", str(folder / target))
-        queries.append(writer.trigger(availableNow=True).start())
+        query = writer.trigger(availableNow=True).start()
+        # Sources that start at the same moment can break each other (docs/spark.md).
+        while query.isActive and query.status["message"].startswith(("Init", "Getting offsets")):
+            time.sleep(0.02)
+        queries.append(query)
     for query in queries:
         query.awaitTermination()
     spark.stop()

@@ -23,7 +23,7 @@ def test_every_row_is_stored_once_although_an_executor_and_the_driver_are_killed
 
         kills.live(executor_at=0.05, driver_at=0.5)
         half = kills.stored()
-        code = kills.live(master="local[2]")
+        code = kills.live(master="local[2,4]")
 
         logs = "".join(log.read_text()[-3000:] for log in sorted(tmp_path.glob("life*.log")))
         assert code == 0, logs

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     from tests.spark.conftest import NatsServer
 
-# All commands in one process: each but the first finds the JVM running.
-COMMANDS = """
+COMMON = """
 import json, os, signal, sys, threading, time
 from pathlib import Path
 from jetspark import sync
@@ -60,13 +59,21 @@ def interrupt():
         time.sleep(0.05)
     os.kill(os.getpid(), signal.SIGTERM)
 
+"""
+
+# Ended with the process: Spark stops by itself, or is not waited for any longer.
+INTERRUPTED = """
 pipeline("dry-run", "--master", "local[2]")
 assert not (root / "storage").exists() and not (root / "warehouse").exists()
 
 (root / "waits").touch()
 threading.Thread(target=interrupt, daemon=True).start()
-run("--samples")
-(root / "waits").unlink()
+main(["pipeline", "run", "--project", str(root), "--json", "--server", server, "--samples",
+      "--master", "local[2]", *confs])
+"""
+
+# All commands in one process: each but the first finds the JVM running.
+GOING_ON = """
 run()
 pipeline("status", "--server", server)
 
@@ -144,6 +151,17 @@ def due(samples: list[bytes]) -> tuple[dict[int, dict[str, Any]], set[int]]:
     return orders, refused
 
 
+def in_process(commands: str, root: Path, url: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", commands, str(root), url],
+        capture_output=True,
+        text=True,
+        timeout=190,
+        check=False,
+        env=os.environ | {"PYTHONWARNINGS": "ignore"},
+    )
+
+
 @pytest.mark.timeout(400)
 def test_a_new_project_is_checked_interrupted_run_and_refreshed(
     tmp_path: Path, start_nats: "Callable[..., NatsServer]"
@@ -156,14 +174,11 @@ def test_a_new_project_is_checked_interrupted_run_and_refreshed(
         resources.read_text().replace("duplicate_window: 2m", "duplicate_window: 1h")
     )
     server = start_nats()
-    done = subprocess.run(
-        [sys.executable, "-c", COMMANDS, str(root), server.url],
-        capture_output=True,
-        text=True,
-        timeout=380,
-        check=False,
-        env=os.environ | {"PYTHONWARNINGS": "ignore"},
-    )
+    stopped = in_process(COMMON + INTERRUPTED, root, server.url)
+    assert stopped.returncode == 143, stopped.stdout + stopped.stderr
+    assert "jetspark: stopped by SIGTERM; the next run goes on from here" in stopped.stderr
+    (root / "waits").unlink()
+    done = in_process(COMMON + GOING_ON, root, server.url)
     assert done.returncode == 0, done.stdout + done.stderr
     with sync.connect(server.url) as client:
         js = client.jetstream()
@@ -172,9 +187,8 @@ def test_a_new_project_is_checked_interrupted_run_and_refreshed(
         bucket = js.key_value("TOTALS")
         totals = {key: json.loads(bucket.get(key).value) for key in bucket.keys()}  # noqa: SIM118
 
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [line["code"] for line in lines if line.get("event") == "ended"] == [0, 143, 0, 0, 0, 0]
-    assert "jetspark: stopped by SIGTERM; the next run goes on from here" in done.stderr
+    lines = [json.loads(line) for line in (stopped.stdout + done.stdout).splitlines()]
+    assert [line["code"] for line in lines if line.get("event") == "ended"] == [0] * 5
     orders, refused = due(samples)
     kept = rows_of(root / "warehouse/orders", "seq", "id", "region", "amount")
     by_region: dict[str, list[float]] = {}

@@ -1,5 +1,6 @@
 """SIGTERM and Ctrl-C in the middle of a run: everything is put away, and one line says so."""
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +11,8 @@ from typing import Any, Final, NoReturn
 import click
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+# Seconds that Spark may take to stop. It waits for what its tasks are doing, if need be for ever.
+_PATIENCE_S: Final = 20
 
 
 class Stopped(BaseException):
@@ -35,6 +38,7 @@ def ends_when_told() -> Iterator[Callable[[], None]]:
     except KeyboardInterrupt:
         _end(signal.SIGINT)
     finally:
+        signal.alarm(0)
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -44,6 +48,8 @@ def _take() -> None:
         # Putting away takes seconds; who is told twice ends at once.
         for one in _SIGNALS:
             signal.signal(one, signal.SIG_DFL)
+        signal.signal(signal.SIGALRM, lambda _number, _frame: _break_off(number))
+        signal.alarm(_PATIENCE_S)
         raise Stopped(number)
 
     for number in _SIGNALS:
@@ -51,6 +57,21 @@ def _take() -> None:
 
 
 def _end(number: int) -> NoReturn:
+    _say_why(number)
+    sys.exit(128 + number)
+
+
+def _break_off(number: int) -> NoReturn:
+    """End without waiting any longer: what was committed is on disk, the rest is done again."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway  # noqa: SLF001
+    if gateway is not None and hasattr(gateway, "proc"):
+        gateway.proc.kill()  # Spark's JVM, which would go on with its tasks
+    _say_why(number)
+    os._exit(128 + number)
+
+
+def _say_why(number: int) -> None:
     name = signal.Signals(number).name
     click.echo(f"jetspark: stopped by {name}; the next run goes on from here", err=True)
-    sys.exit(128 + number)

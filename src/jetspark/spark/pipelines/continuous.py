@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 RESTART_FIRST_S: Final = 1.0
 RESTART_LONGEST_S: Final = 60.0
+SOURCE_START_S: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ class ContinuousRun:
             raise PipelineRefused("no flow writes to a streaming table or a sink: nothing to do")
         for running in self._flows:
             self._start(running)
+            _wait_for_source(running.query)
 
     def step(self) -> None:
         """Pass on what happened, start again what failed, compute views when it is time."""
@@ -319,6 +321,20 @@ def _streaming(plan: FlowPlan) -> "DataFrame":
             f"flow {plan.name!r} is a batch query: read with spark.readStream, or STREAM in SQL"
         )
     return rows
+
+
+def _wait_for_source(query: "StreamingQuery | None") -> None:
+    """Wait until the source of a flow is running, before the next one is started.
+
+    Spark 4.3 puts settings for Python into a map that all sources of a format share, without a
+    lock. Two that start at the same moment can leave it damaged: then no task can be read any more
+    (java.io.OptionalDataException) until Spark is started again.
+    """
+    deadline = time.monotonic() + SOURCE_START_S
+    while query is not None and query.isActive and time.monotonic() < deadline:
+        if not query.status["message"].startswith(("Initializing", "Getting offsets")):
+            return
+        time.sleep(0.02)
 
 
 def _reports(query: "StreamingQuery", seen: str) -> list[dict[str, Any]]:

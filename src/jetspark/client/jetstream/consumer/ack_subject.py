@@ -5,6 +5,7 @@ Two shapes: 9 tokens, ``$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<co
 the eleventh are for routing.
 """
 
+import re
 from datetime import datetime
 from typing import Final
 
@@ -16,6 +17,10 @@ from jetspark.errors import NotJetStreamMessage
 _V1_TOKENS: Final = 9
 _V2_TOKENS: Final = 11
 _NO_DOMAIN: Final = "_"
+# The shape of 9 tokens, which servers send where nothing else was asked for.
+_USUAL: Final = re.compile(
+    r"\$JS\.ACK\.[^.]+\.[^.]+\.[0-9]+\.([0-9]+)\.([0-9]+)\.([0-9]+)\.([0-9]+)"
+).fullmatch
 
 DeliveryNumbers = tuple[int, int, int, int]
 
@@ -86,6 +91,10 @@ def parse_ack_subject(reply: str) -> MessageMetadata:
 
 def delivery_numbers(reply: str) -> DeliveryNumbers:
     """Stream sequence, consumer sequence, time in ns and pending: what readers need at once."""
+    usual = _USUAL(reply)
+    if usual is not None:
+        stream_seq, consumer_seq, time_ns, pending = usual.groups()
+        return int(stream_seq), int(consumer_seq), int(time_ns), int(pending)
     tokens = reply.split(".")
     count = len(tokens)
     numbers = tokens[4:] if count == _V1_TOKENS else tokens[6:_V2_TOKENS]

@@ -23,6 +23,7 @@ class Coding:
         self._bucket = bucket
         self._keys: KeyCodec = keys or PlainKeys()
         self._values: ValueCodec = values or PlainValues()
+        self._plain_keys = keys is None
         self._opens = values is not None
 
     def key(self, key: str) -> str:
@@ -81,9 +82,9 @@ class Coding:
         """The stored form of a value."""
         return self._values.encode(self._bucket, key, to_bytes(value))
 
-    def decode_key(self, stored: str) -> str:
-        """The key of a stored one."""
-        return self._keys.decode(stored)
+    def decode_keys(self, stored: list[str]) -> list[str]:
+        """The keys of stored ones."""
+        return stored if self._plain_keys else list(map(self._keys.decode, stored))
 
     def entry(self, stored: Stored) -> Entry:
         """What users see of a stored entry. Values that a watch left out stay empty."""

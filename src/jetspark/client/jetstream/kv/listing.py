@@ -50,7 +50,7 @@ async def key_pages(
         fresh = [key for key in dict.fromkeys(puts) if key not in seen]
         seen.update(fresh)
         if fresh:
-            yield [coding.decode_key(key) for key in fresh]
+            yield coding.decode_keys(fresh)
 
 
 async def value_pages(

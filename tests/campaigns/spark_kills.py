@@ -165,7 +165,7 @@ def copy(url: str, folder: Path, master: str, per_trigger: str) -> None:
     """The job: three queries from their checkpoints to the end of the stream."""
     from pyspark.sql import functions as f
 
-    from jetspark.spark import session
+    from jetspark.spark import session, wait_for_source
 
     spark = session("kills", master=master, config=SETTINGS)
     source = spark.readStream.format("jetstream").options(servers=url, stream="ORIGIN")
@@ -179,9 +179,7 @@ def copy(url: str, folder: Path, master: str, per_trigger: str) -> None:
         writer = writer.options(servers=url, stream=target, **options)
         writer = writer.option("checkpointLocation", str(folder / target))
         query = writer.trigger(availableNow=True).start()
-        # Sources that start at the same moment can break each other (docs/spark.md).
-        while query.isActive and query.status["message"].startswith(("Init", "Getting offsets")):
-            time.sleep(0.02)
+        wait_for_source(query)
         queries.append(query)
     for query in queries:
         query.awaitTermination()

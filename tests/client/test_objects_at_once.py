@@ -15,6 +15,7 @@ from tests.client.servers import ServerProcess
 from jetspark import sync
 from jetspark.client import Client, JetStream, ObjectInfo, ObjectStore, ObjectStoreConfig
 from jetspark.client.jetstream.api import ApiClient
+from jetspark.client.jetstream.objects import putting
 from jetspark.client.jetstream.objects.info import encode_name
 from jetspark.client.jetstream.objects.meta import MetaMessages
 from jetspark.errors import (
@@ -363,6 +364,28 @@ async def test_a_meta_message_that_comes_late_is_refused(
         else:
             with pytest.raises(ObjectNotFound):
                 await store.get("a")
+
+
+async def test_a_put_whose_chunks_were_removed_meanwhile_leaves_what_was_there(
+    client: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``purge_orphans`` does to a put that paused for longer than it was told to allow."""
+    async with client() as nc:
+        js = nc.jetstream()
+        store = await made(js, name)
+        before = await store.put("a", b"before")
+
+        async def removed(self: MetaMessages, nuid: str, *, timeout: float | None) -> int:
+            return 1 - await self.purge_chunks(nuid, timeout=timeout)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(putting, "LONG_PUT", -1.0)
+            patched.setattr(MetaMessages, "count_chunks", removed)
+            with pytest.raises(ObjectIncomplete):
+                await store.put("a", b"after")
+
+        assert await store.get("a") == b"before"
+        assert await chunk_ids(js, name) == {before.nuid}
 
 
 async def test_a_store_whose_batches_were_switched_off_is_still_written(

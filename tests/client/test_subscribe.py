@@ -104,11 +104,13 @@ async def test_a_call_that_is_cancelled_leaves_nothing(
         js = nc.jetstream()
         stream = await filled(js, name, 1)
         call = asyncio.ensure_future(getattr(js, kind)(f"{name}.a", stream=name))
-        await asyncio.sleep(0)  # the request to make the consumer is sent
+        await asyncio.sleep(0)  # the request to make the consumer is under way
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
         async with asyncio.timeout(2):  # by itself it would go after 5 s
+            while nc.stats.requests_pending:
+                await asyncio.sleep(0.001)  # its answer: it is there now
             while await names(stream):
                 pass
 

@@ -10,6 +10,8 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from jetspark.spark.session import jvm_process
+
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 # Seconds that Spark may take to stop. It waits for what its tasks are doing, if need be for ever.
 _PATIENCE_S: Final = 20
@@ -63,11 +65,9 @@ def _end(number: int) -> NoReturn:
 
 def _break_off(number: int) -> NoReturn:
     """End without waiting any longer: what was committed is on disk, the rest is done again."""
-    from pyspark import SparkContext
-
-    gateway = SparkContext._gateway  # noqa: SLF001
-    if gateway is not None and hasattr(gateway, "proc"):
-        gateway.proc.kill()  # Spark's JVM, which would go on with its tasks
+    jvm = jvm_process()
+    if jvm is not None:
+        jvm.kill()  # it would go on with its tasks
     _say_why(number)
     os._exit(128 + number)
 

@@ -29,7 +29,7 @@ from jetspark.spark.pipelines.project import (
     load_project,
 )
 from jetspark.spark.pipelines.settings import prepare_workers, spark_settings
-from jetspark.spark.session import session
+from jetspark.spark.session import jvm_process, session
 from jetspark.units import parse_duration
 
 if TYPE_CHECKING:
@@ -126,9 +126,7 @@ def _stopped_at_the_end(spark: "SparkSession") -> Iterator[None]:
 
 
 def _jvm_has_ended() -> bool:
-    from pyspark import SparkContext
-
-    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
+    process = jvm_process()
     if process is None:
         return False
     # A moment may pass between its last word and its end.

@@ -10,7 +10,6 @@ ConnectionClosed at once.
 
 import asyncio
 import contextlib
-import contextvars
 import threading
 from collections.abc import Callable
 from typing import Final, NoReturn, Self
@@ -28,7 +27,12 @@ from jetspark.client.receive import Receiver
 from jetspark.client.requests import Deadlines, SingleReply
 from jetspark.client.server_errors import denied_subject, error_of_line
 from jetspark.client.stats import ClientStats
-from jetspark.client.subscription import Callback, Subscription
+from jetspark.client.subscription import (
+    PENDING_BYTES_MAX,
+    PENDING_MSGS_MAX,
+    Callback,
+    Subscription,
+)
 from jetspark.client.timeouts import call_seconds
 from jetspark.errors import ConnectionClosed, NotSupported, PayloadTooLarge, RequestTimeout
 from jetspark.ids import Nuid, new_inbox
@@ -208,11 +212,11 @@ class ClientCore:
     def add_subscription(
         self,
         subject: str,
-        queue: str,
+        queue: str = "",
         *,
-        pending_msgs: int,
-        pending_bytes: int,
-        callback: Callback | None,
+        pending_msgs: int = PENDING_MSGS_MAX,
+        pending_bytes: int = PENDING_BYTES_MAX,
+        callback: Callback | None = None,
     ) -> Subscription:
         """Register a subscription and tell the server."""
         self._link.check_loop()
@@ -276,11 +280,8 @@ class ClientCore:
         if self._closed is not None:
             raise self._closed_error()
         if is_inside_callback():
-            # A callback cannot wait for its own end: everything follows when it is done, in a
-            # task that is not taken for that callback (its context is not inherited).
-            self._draining = self.loop.create_task(
-                drain_behind(self, seconds), context=contextvars.Context()
-            )
+            # A callback cannot wait for its own end: everything follows when it is done.
+            self._draining = drain_behind(self, seconds)
             return
         self.is_draining = True
         try:

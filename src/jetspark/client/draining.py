@@ -1,6 +1,7 @@
 """The drain of a client: everything that has arrived is processed before it closes."""
 
 import asyncio
+import contextvars
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -61,8 +62,14 @@ def _what(core: Drained, subscription: Subscription) -> str:
     return repr(subscription.subject)
 
 
-async def drain_behind(core: Drained, seconds: float) -> None:
-    """Drain for a caller that does not wait; unless it is closed first, a failure is reported."""
+def drain_behind(core: Drained, seconds: float) -> asyncio.Task[None]:
+    """Drain for a callback that does not wait, in a task that is not taken for that callback."""
+    loop = asyncio.get_running_loop()
+    return loop.create_task(_drain_behind(core, seconds), context=contextvars.Context())
+
+
+async def _drain_behind(core: Drained, seconds: float) -> None:
+    """Unless it is closed first, a failure is reported."""
     try:
         await core.drain(timeout=seconds)
     except RequestTimeout as error:

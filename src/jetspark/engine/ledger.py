@@ -6,6 +6,7 @@ message. A stream is *guarded* while a limit can refuse its messages: its accoun
 server is over its budget. All others never ask.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from jetspark.api.account import AccountLimits
@@ -39,6 +40,8 @@ class ServerLedger:
         self.limits = {Storage.MEMORY: max_memory, Storage.FILE: max_storage}
         self.used = dict.fromkeys(self.limits, 0)
         self.accounts: list[Ledger] = []
+        # Told of each step over a budget and back; the accounts hear of it by themselves.
+        self.on_change: Callable[[Storage], None] = lambda _storage: None
 
     def is_over(self, storage: Storage) -> bool:
         """Say whether more is stored than the budget allows: nothing more is taken then."""
@@ -60,6 +63,7 @@ class ServerLedger:
         if self.is_over(storage) != before:
             for account in self.accounts:
                 account.server_changed(storage)
+            self.on_change(storage)
 
 
 class AccountLedger:

@@ -49,7 +49,7 @@ class Announcer:
                 f"$SRV.{verb}.{SERVICE}.{self._id}",
             ):
                 self._bridge.add_subscription(
-                    subject, "", pending_msgs=1000, pending_bytes=1 << 20, callback=self._answer
+                    subject, pending_msgs=1000, pending_bytes=1 << 20, callback=self._answer
                 )
 
     def _answer(self, message: Message) -> None:

@@ -130,7 +130,7 @@ class Following:
     async def run(self) -> None:
         """Follow the leader until cancelled."""
         subscription = self._bridge.add_subscription(
-            ADVISORIES, "", pending_msgs=1000, pending_bytes=1 << 20, callback=self._on_advisory
+            ADVISORIES, pending_msgs=1000, pending_bytes=1 << 20, callback=self._on_advisory
         )
         loop = asyncio.get_running_loop()
         try:

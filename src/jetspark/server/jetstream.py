@@ -130,7 +130,7 @@ class JetStreamRuntime:
         if self.ledger.limits[Storage.FILE] == NO_LIMIT:
             used = self.ledger.used[Storage.FILE]
             self.ledger.limits[Storage.FILE] = budget(NO_LIMIT, storage_budget(self.folder, used))
-        self.ledger.accounts.append(BudgetLog(self.ledger, self._clock))
+        self.ledger.on_change = BudgetLog(self.ledger, self._clock).changed
         for driver in self._drivers.values():
             driver.follow_streams()
 
@@ -267,10 +267,7 @@ def budget(configured: int, machine: int) -> int:
 
 
 class BudgetLog:
-    """Says in the log that the server is over its budget: clients are told only a code, 10023.
-
-    Listens as an account does that promises nothing.
-    """
+    """Says in the log that the server is over its budget: clients are told only a code, 10023."""
 
     QUIET_NS: Final = seconds(60)
 
@@ -279,11 +276,7 @@ class BudgetLog:
         self._clock = clock
         self._told_at = -self.QUIET_NS
 
-    def promised(self, storage: Storage) -> int:  # noqa: ARG002 - what ledgers are asked
-        """Nothing: it has no streams."""
-        return 0
-
-    def server_changed(self, storage: Storage) -> None:
+    def changed(self, storage: Storage) -> None:
         """Tell it once a minute at most: at the limit it may come and go with every message."""
         now = self._clock.monotonic_ns()
         if not self._ledger.is_over(storage) or now < self._told_at + self.QUIET_NS:

@@ -11,6 +11,7 @@ from jetspark.spark.decode import decode_avro, decode_json, decode_msgpack
 from jetspark.spark.encode import encode_avro, encode_json, encode_msgpack
 from jetspark.spark.pipelines.connection import connection_options
 from jetspark.spark.session import configure, register, session
+from jetspark.spark.starting import wait_for_source
 
 __all__ = [
     "configure",
@@ -25,5 +26,6 @@ __all__ = [
     "parse_headers",
     "register",
     "session",
+    "wait_for_source",
     "with_msg_id",
 ]

@@ -16,6 +16,8 @@ from jetspark.spark.java import ensure_java
 from jetspark.spark.options import MIN_PARTITIONS_VARIABLE, PUSH_DOWN_VARIABLE
 
 if TYPE_CHECKING:
+    import subprocess
+
     from pyspark.sql import SparkSession
 
 # What a read can use of the machine: two partitions for each task slot (spark.md 6.2), so that a
@@ -170,6 +172,18 @@ def prepare_environment(
     if parallelism is not None and parallelism.isdecimal():
         slots = int(parallelism)
     environ[MIN_PARTITIONS_VARIABLE] = str(PARTITIONS_PER_SLOT * slots)
+
+
+def jvm_process() -> "subprocess.Popen[bytes] | None":
+    """Return the JVM that pyspark has started for this process; None when there is none."""
+    from pyspark import SparkContext
+
+    process: subprocess.Popen[bytes] | None = getattr(
+        SparkContext._gateway,  # noqa: SLF001 - nothing public tells
+        "proc",
+        None,
+    )
+    return process
 
 
 def task_slots(master: str) -> int | None:

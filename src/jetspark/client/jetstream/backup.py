@@ -28,7 +28,7 @@ from jetspark.api.stream import (
 )
 from jetspark.client.jetstream.api import ApiClient, read_answer
 from jetspark.client.message import Message
-from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX, Subscription
+from jetspark.client.subscription import Subscription
 from jetspark.errors import BackupFailed, ConnectionClosed, RequestTimeout, status_error
 from jetspark.headers.status import END_OF_BATCH, parse_status
 
@@ -88,13 +88,7 @@ async def take_backup(
     try:
         file = await files.do(_begin, place)
         files.begun = file
-        subscription = api.core.add_subscription(
-            inbox,
-            "",
-            pending_msgs=PENDING_MSGS_MAX,
-            pending_bytes=PENDING_BYTES_MAX,
-            callback=None,
-        )
+        subscription = api.core.add_subscription(inbox)
         answer = await api.call(
             f"STREAM.SNAPSHOT.{stream}",
             msgspec.structs.replace(request, deliver_subject=inbox),

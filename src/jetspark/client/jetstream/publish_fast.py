@@ -24,7 +24,7 @@ from jetspark.client.jetstream.fast_dialect import (
 )
 from jetspark.client.jetstream.fast_window import FastWindow
 from jetspark.client.jetstream.publish import Expect, publish_headers
-from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX, Subscription
+from jetspark.client.subscription import Subscription
 from jetspark.errors import BufferFull, ConnectionClosed, Error, RequestTimeout
 
 FLOW: Final = 500  # messages per ack that are asked for; released servers grant no more
@@ -281,10 +281,7 @@ class FastPublisher:
                     await self._hear()
 
     def _open(self) -> Subscription:
-        limits = (PENDING_MSGS_MAX, PENDING_BYTES_MAX)
-        self._subscription = self._core.add_subscription(
-            self._dialect.inbox, "", pending_msgs=limits[0], pending_bytes=limits[1], callback=None
-        )
+        self._subscription = self._core.add_subscription(self._dialect.inbox)
         self._core.up_listeners.add(self._on_up)
         return self._subscription
 

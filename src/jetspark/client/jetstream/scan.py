@@ -16,6 +16,7 @@ import msgspec
 
 from jetspark.api.base import Timestamp, encode_request
 from jetspark.api.message import MsgGetRequest
+from jetspark.client.frames import encode_subject
 from jetspark.client.jetstream.direct_get import StreamReader, behind, too_old
 from jetspark.client.jetstream.pages import Page
 from jetspark.errors import (
@@ -282,7 +283,7 @@ def take(page: Page) -> ScanChunk:
 
 def check_filter(text: str) -> bytes:
     """Refuse what is no subject, with or without wildcards: nothing would ever match it."""
-    subject = text.encode("utf-8", "surrogateescape")
+    subject = encode_subject(text)
     if not is_valid_subject(subject):
         raise BadSubject(text, "a filter is a subject; * and > are wildcards for whole tokens")
     return subject

@@ -2,13 +2,18 @@
 
 import msgspec
 
+from jetspark.api.base import ApiStruct, shown
 
-class RemoteState(msgspec.Struct, frozen=True, kw_only=True):
-    """One of ``jetspark.remotes``; it is connected to while something is copied from there."""
+
+class RemoteState(ApiStruct, frozen=True, kw_only=True):
+    """One of ``jetspark.remotes``; it is connected to while something is copied from there.
+
+    As it is in ``/varz``.
+    """
 
     name: str
-    connected: bool = False
-    copies: int = 0  # mirrors and sources of its streams
+    connected: bool = shown(False)
+    copies: int = shown(0)  # mirrors and sources of its streams
     error: str = ""  # why there is no connection
 
 

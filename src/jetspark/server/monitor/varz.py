@@ -61,15 +61,6 @@ class PerKind(ApiStruct, frozen=True, kw_only=True):
     leafs: int = shown(0)
 
 
-class RemoteVarz(ApiStruct, frozen=True, kw_only=True):
-    """A server that streams can be copied from."""
-
-    name: str
-    connected: bool = shown(False)
-    copies: int = shown(0)
-    error: str = ""
-
-
 class ReplicaVarz(ApiStruct, frozen=True, kw_only=True):
     """A read replica in short: its streams one by one are in ``/jsz`` and ``/metrics``."""
 
@@ -94,7 +85,7 @@ class JetsparkVarz(ApiStruct, frozen=True, kw_only=True):
     compiled: bool
     python: str
     durability: str = ""
-    remotes: tuple[RemoteVarz, ...] = ()
+    remotes: tuple[RemoteState, ...] = ()
     replica: ReplicaVarz | None = None
 
 
@@ -212,16 +203,10 @@ async def varz(view: MonitorView, requests: Mapping[str, int], usage: ProcessUsa
             compiled=identity.compiled,
             python=platform.python_version(),
             durability="" if jetstream is None else jetstream.echo.durability,
-            remotes=tuple(_remote(state) for state in view.remotes()),
+            remotes=tuple(view.remotes()),
             replica=_replica(view.replica()),
         ),
         **_echoed(echo),
-    )
-
-
-def _remote(state: RemoteState) -> RemoteVarz:
-    return RemoteVarz(
-        name=state.name, connected=state.connected, copies=state.copies, error=state.error
     )
 
 

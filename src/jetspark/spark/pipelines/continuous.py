@@ -11,13 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import AnalysisException, PySparkException
 
 from jetspark.spark.pipelines.errors import is_refusal, mistakes_named, one_line
-from jetspark.spark.pipelines.file_tables import full_name
+from jetspark.spark.pipelines.file_tables import full_name, newest_number
 from jetspark.spark.pipelines.graph import FlowPlan, Graph, Kind, Target, read_graph
 from jetspark.spark.pipelines.progress import (
     Event,
@@ -30,6 +29,7 @@ from jetspark.spark.pipelines.progress import (
 )
 from jetspark.spark.pipelines.project import PipelineRefused, Project
 from jetspark.spark.pipelines.tables import ensure_table, refresh, use_database
+from jetspark.spark.starting import wait_for_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 RESTART_FIRST_S: Final = 1.0
 RESTART_LONGEST_S: Final = 60.0
-SOURCE_START_S: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,8 @@ class ContinuousRun:
             raise PipelineRefused("no flow writes to a streaming table or a sink: nothing to do")
         for running in self._flows:
             self._start(running)
-            _wait_for_source(running.query)
+            if running.query is not None:
+                wait_for_source(running.query)
 
     def step(self) -> None:
         """Pass on what happened, start again what failed, compute views when it is time."""
@@ -263,13 +263,8 @@ def checkpoint_of(project: Project, target: Target, flow: str) -> str:
         place = place / target.name / flow
     else:
         place = place.joinpath(*full_name(project, target.name), flow.rpartition(".")[2])
-    return (place / str(newest_checkpoint(place))).as_uri()
-
-
-def newest_checkpoint(folder: Path) -> int:
-    """Return the number of the newest checkpoint in ``folder``; a full refresh makes another."""
-    numbers = [int(path.name) for path in folder.glob("*") if path.name.isdecimal()]
-    return max(numbers, default=0)
+    # A full refresh makes another one, with the next number.
+    return (place / str(newest_number(place) or 0)).as_uri()
 
 
 def _make_targets(spark: "SparkSession", project: Project, graph: Graph) -> None:
@@ -321,20 +316,6 @@ def _streaming(plan: FlowPlan) -> "DataFrame":
             f"flow {plan.name!r} is a batch query: read with spark.readStream, or STREAM in SQL"
         )
     return rows
-
-
-def _wait_for_source(query: "StreamingQuery | None") -> None:
-    """Wait until the source of a flow is running, before the next one is started.
-
-    Spark 4.3 puts settings for Python into a map that all sources of a format share, without a
-    lock. Two that start at the same moment can leave it damaged: then no task can be read any more
-    (java.io.OptionalDataException) until Spark is started again.
-    """
-    deadline = time.monotonic() + SOURCE_START_S
-    while query is not None and query.isActive and time.monotonic() < deadline:
-        if not query.status["message"].startswith(("Initializing", "Getting offsets")):
-            return
-        time.sleep(0.02)
 
 
 def _reports(query: "StreamingQuery", seen: str) -> list[dict[str, Any]]:

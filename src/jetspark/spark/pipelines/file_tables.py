@@ -89,11 +89,11 @@ class FileTables:
             self._check_log(table, flows[0])
 
     def _check_log(self, table: str, flow: str) -> None:
-        written = _newest(place_of(self._project, table) / _LOG)
+        written = newest_number(place_of(self._project, table) / _LOG)
         checkpoints = self._project.checkpoints
         for part in (*full_name(self._project, table), flow):
             checkpoints = _child(checkpoints, part)
-        planned = _newest(checkpoints / str(_newest(checkpoints) or 0) / "offsets")
+        planned = newest_number(checkpoints / str(newest_number(checkpoints) or 0) / "offsets")
         if written is not None and (planned is None or planned < written):
             raise PipelineRefused(
                 f"table {table!r} has rows that the checkpoint of its flow {flow!r} knows nothing "
@@ -136,7 +136,7 @@ def _child(folder: Path, name: str) -> Path:
     return spelled[0] if spelled else folder / name
 
 
-def _newest(folder: Path) -> int | None:
+def newest_number(folder: Path) -> int | None:
     """Return the highest number that a file or folder has there."""
     return max(_numbers(folder), default=None)
 

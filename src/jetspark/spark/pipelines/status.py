@@ -14,6 +14,7 @@ import msgspec
 from jetspark import sync
 from jetspark.errors import BucketNotFound, StreamNotFound
 from jetspark.spark.ledger import read_entry
+from jetspark.spark.pipelines.file_tables import newest_number
 from jetspark.spark.pipelines.progress import offsets_of
 from jetspark.spark.pipelines.project import Project
 from jetspark.spark.stream_view import StreamView, view_of
@@ -60,8 +61,7 @@ def flow_states(project: Project) -> list[FlowStatus]:
         folder = metadata.parent
         if not folder.name.isdecimal() or "state" in folder.relative_to(project.checkpoints).parts:
             continue
-        numbers = [int(path.name) for path in folder.parent.iterdir() if path.name.isdecimal()]
-        if int(folder.name) == max(numbers):
+        if int(folder.name) == newest_number(folder.parent):
             states.append(_flow_state(project, folder, json.loads(metadata.read_text())["id"]))
     return states
 
@@ -87,8 +87,8 @@ def with_server(
 
 def _flow_state(project: Project, folder: Path, query: str) -> FlowStatus:
     parts = folder.relative_to(project.checkpoints).parts
-    committed = _last_file(folder / "commits")
-    planned = _last_file(folder / "offsets")
+    committed = newest_number(folder / "commits")
+    planned = newest_number(folder / "offsets")
     sources: list[SourceStatus] = []
     known = committed if committed is not None else planned
     if known is not None:
@@ -109,11 +109,6 @@ def _flow_state(project: Project, folder: Path, query: str) -> FlowStatus:
         committed_epoch=committed,
         sources=tuple(sources),
     )
-
-
-def _last_file(folder: Path) -> int | None:
-    numbers = [int(path.name) for path in folder.glob("*") if path.name.isdecimal()]
-    return max(numbers, default=None)
 
 
 def _offsets(path: Path) -> Iterator[Any]:

@@ -95,12 +95,5 @@ def delivery_numbers(reply: str) -> DeliveryNumbers:
     if usual is not None:
         stream_seq, consumer_seq, time_ns, pending = usual.groups()
         return int(stream_seq), int(consumer_seq), int(time_ns), int(pending)
-    tokens = reply.split(".")
-    count = len(tokens)
-    numbers = tokens[4:] if count == _V1_TOKENS else tokens[6:_V2_TOKENS]
-    text = "".join(numbers)
-    known = text.isdecimal() and text.isascii() and count >= _V1_TOKENS and count != _V1_TOKENS + 1
-    if not known or "" in numbers or tokens[0] != "$JS" or tokens[1] != "ACK":
-        parse_ack_subject(reply)  # raises, and says why
-    _, stream_seq, consumer_seq, time_ns, pending = numbers
-    return int(stream_seq), int(consumer_seq), int(time_ns), int(pending)
+    whole = parse_ack_subject(reply)  # raises, and says why
+    return whole.stream_seq, whole.consumer_seq, whole.time_ns, whole.num_pending

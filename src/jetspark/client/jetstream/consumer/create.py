@@ -1,9 +1,9 @@
 """Making and listing consumers: the subject and body of a create request, and its answer."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -20,7 +20,7 @@ from jetspark.api.consumer import (
 from jetspark.api.enums import ConsumerAction
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.direct_get import StreamReader
-from jetspark.errors import BadName, ConnectionClosed, RequestTimeout
+from jetspark.errors import ApiError, BadName, ConnectionClosed, RequestTimeout
 from jetspark.subjects.tokens import consumer_name_problem, is_valid_subject
 
 # What an ordered consumer settles itself; a configuration that sets one of them is refused.
@@ -54,9 +54,13 @@ async def create_consumer(
     config: ConsumerConfig,
     action: ConsumerAction,
     *,
+    temporary: bool = False,
     timeout: float | None = None,
 ) -> ConsumerInfo:
     """Create or update a consumer; a name is made up when the configuration has none.
+
+    Such a one, and a ``temporary`` one, is deleted again when the caller is gone by the time that
+    it is there.
 
     A single filter stands in the subject, so that permissions can be given per filter
     (wire-facts.md 7). ``min_last_seq`` on a server that does not know it (decisions.md): the
@@ -80,13 +84,33 @@ async def create_consumer(
     if only and is_valid_subject(only.encode("utf-8", "surrogateescape")):
         verb = f"{verb}.{only}"
     request = ConsumerCreateRequest(stream_name=stream, config=config, action=action)
+    creating = api.call(verb, request, CONSUMER_CREATE, timeout=timeout)
+    if given and not temporary:
+        return await creating
+    return await _or_forget(api, stream, name, creating)
+
+
+async def _or_forget(
+    api: ApiClient, stream: str, name: str, creating: Coroutine[Any, Any, ConsumerInfo]
+) -> ConsumerInfo:
+    """Wait for a consumer that nobody will ever use if the caller does not."""
+    task = api.core.loop.create_task(creating)
+
+    def forget(done: "asyncio.Future[ConsumerInfo]") -> None:
+        # Behind the answer: nats-server may do a deletion before a creation that was sent first.
+        # Without an answer it may be there all the same.
+        if done.cancelled() or isinstance(done.exception(), ApiError):
+            return
+        with suppress(ConnectionClosed):
+            forget_consumer(api, stream, name)
+
     try:
-        return await api.call(verb, request, CONSUMER_CREATE, timeout=timeout)
-    except (RequestTimeout, asyncio.CancelledError):
-        if not given:
-            # It may be there all the same, and nobody will ever use it.
-            with suppress(ConnectionClosed):
-                forget_consumer(api, stream, name)
+        return await asyncio.shield(task)
+    except RequestTimeout:
+        forget(task)
+        raise
+    except asyncio.CancelledError:
+        task.add_done_callback(forget)
         raise
 
 

@@ -98,10 +98,8 @@ class EndlessPull:
         self.raise_alarm = False  # an ordered reader starts anew instead of asking again
         self._subscription: Subscription = self._core.add_subscription(
             f"{self._inbox}.*",
-            "",
             pending_msgs=max(prefetch, 1) + STATUS_ROOM,
             pending_bytes=max(PENDING_BYTES_MAX, 2 * max_bytes),
-            callback=None,
         )
         self._core.up_listeners.add(self._on_up)
 

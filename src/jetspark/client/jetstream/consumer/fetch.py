@@ -10,7 +10,6 @@ from jetspark.client.jetstream.consumer.endless import STATUS_ROOM
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage, is_status
 from jetspark.client.jetstream.consumer.pull import PullAnswer, PullStatus, read_pull_status
 from jetspark.client.message import Message
-from jetspark.client.subscription import PENDING_BYTES_MAX
 from jetspark.errors import Error, HeartbeatMissed, NoResponders
 
 # The server says when a request is over; it is waited for so much longer than the request lasts.
@@ -32,11 +31,7 @@ class Fetch:
         self._inbox = api.new_inbox()
         self.messages: list[JetStreamMessage] = []
         self._subscription = self._core.add_subscription(
-            self._inbox,
-            "",
-            pending_msgs=batch + STATUS_ROOM,
-            pending_bytes=PENDING_BYTES_MAX,
-            callback=None,
+            self._inbox, pending_msgs=batch + STATUS_ROOM
         )
 
     async def run(

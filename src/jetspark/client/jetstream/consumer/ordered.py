@@ -26,7 +26,6 @@ from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
 from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.consumer.push import PushSource
 from jetspark.client.jetstream.direct_get import StreamReader
-from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
 from jetspark.errors import (
     ApiError,
     ConnectionClosed,
@@ -171,13 +170,7 @@ class OrderedReader:
         config = self._configured(inbox)
         if self._push:
             # ADR-15: the subscription is there before the consumer.
-            subscription = self._api.core.add_subscription(
-                inbox,
-                "",
-                pending_msgs=PENDING_MSGS_MAX,
-                pending_bytes=PENDING_BYTES_MAX,
-                callback=None,
-            )
+            subscription = self._api.core.add_subscription(inbox)
             try:
                 info = await self._create(config, seconds)
             except BaseException:
@@ -314,28 +307,14 @@ class OrderedReader:
             self.info = None
 
     async def _create(self, config: ConsumerConfig, seconds: float) -> ConsumerInfo:
-        creating = self._api.core.loop.create_task(
-            create_consumer(
-                self._api, self._stream, config, ConsumerAction.CREATE, timeout=seconds
-            )
+        self.info = await create_consumer(
+            self._api,
+            self._stream,
+            config,
+            ConsumerAction.CREATE,
+            temporary=True,
+            timeout=seconds,
         )
-
-        def forget(done: "asyncio.Future[ConsumerInfo]") -> None:
-            # Behind the answer: nats-server may do a deletion before a creation that was sent
-            # first. Without an answer it may be there all the same.
-            if done.cancelled() or isinstance(done.exception(), ApiError):
-                return
-            with suppress(ConnectionClosed):
-                forget_consumer(self._api, self._stream, config.name)
-
-        try:
-            self.info = await asyncio.shield(creating)
-        except RequestTimeout:
-            forget(creating)
-            raise
-        except asyncio.CancelledError:
-            creating.add_done_callback(forget)
-            raise
         return self.info
 
     def _configured(self, inbox: str) -> ConsumerConfig:

@@ -120,7 +120,7 @@ class JetStreamBackend:
     async def _newest(
         self, filters: Sequence[str], min_last_revision: int, seconds: float
     ) -> list[Stored]:
-        wanted = max(min_last_revision, self._high_water.wanted(self._stream.name))
+        wanted = self._high_water.wanted(self._stream.name, min_last_revision)
         reader = LastMany(
             self._stream.reader,
             up_to_seq=0,

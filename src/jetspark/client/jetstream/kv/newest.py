@@ -8,17 +8,17 @@ every key is there.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from jetspark.client.jetstream.kv.backend import Stored, WatchPlan
 from jetspark.client.jetstream.kv.config import is_pattern
-from jetspark.client.jetstream.kv.follow import Follow
+from jetspark.client.jetstream.kv.follow import QUIET_SECONDS, Follow
 from jetspark.errors import RequestTimeout
 from jetspark.subjects.match import matches
 
 CHUNK: Final = 256
 FILTERS_MAX: Final = 100  # of a consumer; servers compare each with each
-QUIET_SECONDS: Final = 0.5  # what was pending is gone when nothing comes for so long
 
 Watch = Callable[[WatchPlan], Follow]
 
@@ -79,19 +79,15 @@ async def _collect(bucket: str, source: Follow, seconds: float) -> list[Stored]:
 
 async def _next(source: Follow, bucket: str, deadline: float) -> list[Stored]:
     """The next entries; none when all that was pending is here or gone."""
-    late = asyncio.get_running_loop().time() >= deadline
-    until = deadline
-    if source.initial_done:
-        until = min(deadline, asyncio.get_running_loop().time() + QUIET_SECONDS)
-    try:
-        if late:
-            raise TimeoutError
-        async with asyncio.timeout_at(until):
-            return await source.next_chunk(CHUNK)
-    except TimeoutError:
-        if source.initial_done and not late:
+    loop = asyncio.get_running_loop()
+    if loop.time() < deadline:
+        quiet = loop.time() + QUIET_SECONDS if source.initial_done else deadline
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(min(quiet, deadline)):
+                return await source.next_chunk(CHUNK)
+        if source.initial_done:
             return []
-        raise RequestTimeout(
-            f"bucket {bucket!r}: it was not read to its end in time; it may change faster than "
-            "it is read"
-        ) from None
+    raise RequestTimeout(
+        f"bucket {bucket!r}: it was not read to its end in time; it may change faster than it is "
+        "read"
+    )

@@ -124,11 +124,7 @@ class Workflow:
 
     def _subscribe(self, subject: str, queue: str) -> Subscription:
         return self._api.core.add_subscription(
-            subject,
-            queue,
-            pending_msgs=self._pending_msgs,
-            pending_bytes=self._pending_bytes,
-            callback=None,
+            subject, queue, pending_msgs=self._pending_msgs, pending_bytes=self._pending_bytes
         )
 
 

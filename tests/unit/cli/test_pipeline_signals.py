@@ -1,0 +1,60 @@
+"""A run that is told to end does so, whatever Spark's tasks do (docs/pipelines.md, "Stop")."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import os, signal, subprocess, time
+from jetspark.cli import pipeline_signals
+
+jvm = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+print(jvm.pid, flush=True)
+pipeline_signals.jvm_process = lambda: jvm
+pipeline_signals._PATIENCE_S = 1
+with pipeline_signals.ends_when_told():
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(30)
+    finally:
+        {stop}
+"""
+
+
+def run(stop: str) -> tuple["subprocess.CompletedProcess[str]", int]:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(stop=stop)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    return done, int(done.stdout)
+
+
+def is_running(pid: int) -> bool:
+    """Neither gone nor waiting for somebody to hear of its end."""
+    try:
+        stat = Path("/proc", str(pid), "stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+
+def test_a_spark_that_does_not_stop_is_not_waited_for() -> None:
+    done, jvm = run("time.sleep(30)")
+
+    assert done.returncode == 143
+    assert done.stderr == "jetspark: stopped by SIGTERM; the next run goes on from here\n"
+    assert not is_running(jvm)
+
+
+def test_a_spark_that_stops_in_time_is_left_alone() -> None:
+    done, jvm = run("pass")
+
+    assert done.returncode == 143
+    assert done.stderr == "jetspark: stopped by SIGTERM; the next run goes on from here\n"
+    assert is_running(jvm)
+    os.kill(jvm, signal.SIGKILL)

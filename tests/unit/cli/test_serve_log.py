@@ -1,0 +1,48 @@
+"""The log of `jetspark serve`: a file that cannot be written changes nothing (SIGUSR1)."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jetspark.cli.serve_log import open_log, reopen_log, set_up_log
+from jetspark.server.config import Settings, from_command_line
+
+
+@pytest.fixture(autouse=True)
+def same_log() -> Iterator[None]:
+    logger = logging.getLogger("jetspark")
+    handlers, level, propagate = list(logger.handlers), logger.level, logger.propagate
+    logger.handlers = []
+    yield
+    for handler in logger.handlers:
+        handler.close()
+    logger.handlers, logger.propagate = handlers, propagate
+    logger.setLevel(level)
+
+
+def settings(log: Path) -> Settings:
+    told = from_command_line(("-l", str(log)), {})
+    assert isinstance(told, Settings)
+    return told
+
+
+def test_a_log_that_was_moved_away_is_begun_anew(tmp_path: Path) -> None:
+    log, moved = tmp_path / "log", tmp_path / "log.1"
+    set_up_log(settings(log), open_log(settings(log)))
+    log.rename(moved)
+    reopen_log(settings(log))
+
+    assert "File log re-opened" in log.read_text()
+
+
+def test_a_log_that_cannot_be_begun_anew_goes_on_in_the_old_file(tmp_path: Path) -> None:
+    log, moved = tmp_path / "log", tmp_path / "log.1"
+    set_up_log(settings(log), open_log(settings(log)))
+    log.rename(moved)
+    log.mkdir()
+    reopen_log(settings(log))
+
+    told = moved.read_text()
+    assert f"The log goes on in the old file: cannot write the log {log}: Is a directory" in told

@@ -1,4 +1,4 @@
-"""Taking Spark's string options one by one; every mistake is noted and all are told at once."""
+"""Taking Spark's string options one by one; all mistakes are reported together."""
 
 import difflib
 import re
@@ -69,6 +69,11 @@ class OptionReader:
 
     def finish(self) -> None:
         """Raise ``InvalidOptions`` when something was wrong."""
+        if not self._options:
+            raise InvalidOptions(
+                f"format {self._format!r}: Spark passed no options. If this is a table made with "
+                f"CREATE TABLE: {_catalog_table_advice(self._format)}"
+            )
         if len(self.problems) == 1:
             raise InvalidOptions(f"format {self._format!r}: {self.problems[0]}")
         if self.problems:
@@ -87,6 +92,27 @@ class OptionReader:
         if near:
             return f"unknown option {name!r}: did you mean {self._known[near[0]]}?"
         return f"unknown option {name!r} (there are {', '.join(self._known.values())})"
+
+
+def refuse_catalog_table(format_name: str, options: Mapping[str, str]) -> None:
+    """Raise ``InvalidOptions`` when Spark asks on behalf of CREATE TABLE.
+
+    Spark keeps such a table in its catalog, but passes none of its options to a Python format
+    when the table is read or written. Here, and only here, they come with the table's properties.
+    """
+    names = {name.lower() for name in options}
+    if "provider" in names and "owner" in names:
+        raise InvalidOptions(
+            f"CREATE TABLE ... USING {format_name} cannot work: "
+            f"{_catalog_table_advice(format_name)}"
+        )
+
+
+def _catalog_table_advice(format_name: str) -> str:
+    return (
+        "Spark does not pass the OPTIONS of a table in its catalog to a format written in "
+        f"Python. Use CREATE TEMPORARY VIEW name USING {format_name} OPTIONS (servers '...', ...)"
+    )
 
 
 def text_of(text: str) -> str:

@@ -1,7 +1,7 @@
 """A Spark session that works on the first try: Java, Python workers, addresses, settings.
 
-spark.md section 3 lists what goes wrong for a first user without this; section 6.1 says what
-``configure`` is for.
+Without it, workers run whatever ``python3`` is on PATH, the Java from PyPI does not start, Spark
+binds the machine's outside address, and every start logs warnings that nobody can act on.
 """
 
 import os
@@ -13,24 +13,20 @@ from typing import TYPE_CHECKING, Final
 
 from jetspark.spark.cache import cache_directory, content_digest, write_cached
 from jetspark.spark.java import ensure_java
-from jetspark.spark.options import MIN_PARTITIONS_VARIABLE, PUSH_DOWN_VARIABLE
+from jetspark.spark.options import MIN_PARTITIONS_VARIABLE
 
 if TYPE_CHECKING:
     import subprocess
 
     from pyspark.sql import SparkSession
 
-# What a read can use of the machine: two partitions for each task slot (spark.md 6.2), so that a
-# slot whose partition was short has another one to take.
+# What a read can use of the machine: two partitions for each task slot, so that a slot whose
+# partition was short has another one to take.
 PARTITIONS_PER_SLOT: Final = 2
-
-_PUSH_DOWN_SETTING: Final = "spark.sql.python.filterPushdown.enabled"
 
 SPARK_SETTINGS: Final[Mapping[str, str]] = {
     # createDataFrame and toPandas go through Arrow, as the connector itself does.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # A source with push-down fails every read while this is off, and off is Spark's default.
-    _PUSH_DOWN_SETTING: "true",
 }
 
 LOG_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
@@ -127,7 +123,7 @@ def register(spark: "SparkSession") -> None:
     """Make the formats of jetspark known to ``spark``.
 
     Needed where Spark cannot find the modules ``pyspark_*`` by itself, as in zips passed
-    with ``--py-files`` (spark.md 1.3); harmless elsewhere. It also tells the source how many tasks
+    with ``--py-files``; harmless elsewhere. It also tells the source how many tasks
     run side by side, from which the default of ``minPartitions`` follows.
     """
     from jetspark.spark.kv_source import KvDataSource
@@ -140,9 +136,6 @@ def register(spark: "SparkSession") -> None:
         context.environment[MIN_PARTITIONS_VARIABLE] = str(
             PARTITIONS_PER_SLOT * context.defaultParallelism
         )
-        # The setting may have been changed since `configure`: what counts is what it is now.
-        enabled = spark.conf.get(_PUSH_DOWN_SETTING, "false")
-        context.environment[PUSH_DOWN_VARIABLE] = "1" if enabled == "true" else "0"
     for format_class in (JetStreamDataSource, KvDataSource, ObjectDataSource):
         spark.dataSource.register(format_class)
 

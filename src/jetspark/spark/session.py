@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from jetspark.spark.cache import cache_directory, content_digest, write_cached
 from jetspark.spark.java import ensure_java
-from jetspark.spark.options import MIN_PARTITIONS_VARIABLE, PUSH_DOWN_VARIABLE
+from jetspark.spark.options import MIN_PARTITIONS_VARIABLE
 
 if TYPE_CHECKING:
     import subprocess
@@ -24,13 +24,9 @@ if TYPE_CHECKING:
 # slot whose partition was short has another one to take.
 PARTITIONS_PER_SLOT: Final = 2
 
-_PUSH_DOWN_SETTING: Final = "spark.sql.python.filterPushdown.enabled"
-
 SPARK_SETTINGS: Final[Mapping[str, str]] = {
     # createDataFrame and toPandas go through Arrow, as the connector itself does.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # A source with push-down fails every read while this is off, and off is Spark's default.
-    _PUSH_DOWN_SETTING: "true",
 }
 
 LOG_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
@@ -140,9 +136,6 @@ def register(spark: "SparkSession") -> None:
         context.environment[MIN_PARTITIONS_VARIABLE] = str(
             PARTITIONS_PER_SLOT * context.defaultParallelism
         )
-        # The setting may have been changed since `configure`: what counts is what it is now.
-        enabled = spark.conf.get(_PUSH_DOWN_SETTING, "false")
-        context.environment[PUSH_DOWN_VARIABLE] = "1" if enabled == "true" else "0"
     for format_class in (JetStreamDataSource, KvDataSource, ObjectDataSource):
         spark.dataSource.register(format_class)
 

@@ -16,10 +16,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from jetspark.spark.batch_reader import JetStreamBatchReader, PushDownBatchReader
+from jetspark.spark.batch_reader import JetStreamBatchReader
 from jetspark.spark.options import (
     FORMAT_NAME,
-    PUSH_DOWN_VARIABLE,
     SourceOptions,
     default_min_partitions,
     header_mode,
@@ -50,8 +49,6 @@ class JetStreamDataSource(DataSource):
         """Return the reader for a batch query; wrong options and schemas are refused here."""
         options = self._source_options(streaming=False)
         check_schema(schema, options.headers)
-        if options.push_down:
-            return PushDownBatchReader(options, schema)
         return JetStreamBatchReader(options, schema)
 
     # The names and arguments below are Spark's.
@@ -83,6 +80,5 @@ class JetStreamDataSource(DataSource):
         return parse_source_options(
             self.options,
             default_min_partitions=default_min_partitions(os.environ),
-            default_push_down=os.environ.get(PUSH_DOWN_VARIABLE) == "1" and not streaming,
             streaming=streaming,
         )

@@ -203,7 +203,7 @@ def test_a_feed_of_a_bucket_made_anew_stops(url: str, jetstream: sync.JetStream)
     jetstream.delete_key_value("ANEW")
     _bucket(jetstream, "ANEW").put("a", b"2")
 
-    with pytest.raises(DataLoss, match="was made anew"):
+    with pytest.raises(DataLoss, match="was created again"):
         _next(reader, start)
 
 

@@ -1,13 +1,13 @@
-"""Push-down, ``onCommit`` and several filters, without a JVM (spark.md 6.2)."""
+"""Push-down refused, ``onCommit`` and several filters, without a JVM."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThanOrEqual
+from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from jetspark.api.consumer import ConsumerConfig
@@ -16,7 +16,6 @@ from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.errors import ConnectionClosed
 from jetspark.spark import range_reader
-from jetspark.spark.batch_reader import PushDownBatchReader
 from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.source import JetStreamDataSource
 from jetspark.spark.stream_view import PlanningFailed
@@ -34,38 +33,19 @@ def _read(reader: Any, parts: Any) -> list[int]:
     return [seq for batch in batches for seq in batch.column("seq").to_pylist()]
 
 
-def _pushed(streams: "Streams", stream: str, filters: list[Filter]) -> list[int]:
-    source = _source(streams, stream, pushDown="true")
-    reader = source.reader(source.schema())
-    assert isinstance(reader, PushDownBatchReader)
-    reader.pushFilters(filters)
-    return sorted(_read(reader, reader.partitions()))
+@pytest.mark.parametrize("streaming", [False, True])
+def test_push_down_is_refused_with_what_to_use_instead(streaming: bool) -> None:
+    """A filter that Spark pushed into a DataFrame stays in it and shortens later queries."""
+    wanted = JetStreamDataSource(options={"servers": "h:1", "stream": "S", "pushDown": "true"})
+    without = JetStreamDataSource(options={"servers": "h:1", "stream": "S", "pushDown": "false"})
+    make = "streamReader" if streaming else "reader"
 
+    with pytest.raises(InvalidOptions, match=r"pushDown is not offered.*startingOffsets"):
+        getattr(wanted, make)(wanted.schema())
+    reader = getattr(without, make)(without.schema())
 
-def test_pushed_filters_make_the_read_shorter(streams: "Streams") -> None:
-    stream = streams.fill("PUSHED", 60)
-    moment = stream.get_msg(seq=31).time
-
-    by_seq = _pushed(streams, "PUSHED", [GreaterThan(("seq",), 10), LessThanOrEqual(("seq",), 20)])
-    by_subject = _pushed(
-        streams, "PUSHED", [In(("subject",), cast("Any", ["PUSHED.0", "PUSHED.1"]))]
-    )
-    by_time = _pushed(streams, "PUSHED", [GreaterThan(("timestamp",), moment)])
-    by_both = _pushed(streams, "PUSHED", [EqualTo(("seq",), 7), EqualTo(("subject",), "PUSHED.1")])
-
-    assert by_seq == list(range(11, 21))
-    assert by_subject == [seq for seq in range(1, 61) if seq % 3 != 2]
-    assert set(range(32, 61)) - set(by_time) == set()
-    assert min(by_time) > 1
-    assert by_both == [7]
-
-
-def test_without_the_option_a_reader_takes_no_filters(streams: "Streams") -> None:
-    """spark.md 1.3: one that does fails every read where Spark's setting is off."""
-    streams.create("PLAIN")
-    source = _source(streams, "PLAIN")
-
-    assert not isinstance(source.reader(source.schema()), PushDownBatchReader)
+    overridden = getattr(type(reader), "pushFilters", None)
+    assert overridden is getattr(DataSourceReader, "pushFilters", None) or streaming
 
 
 def test_a_read_of_several_filters_goes_on_where_each_was(

@@ -128,13 +128,13 @@ def test_messages_removed_unread_stop_the_query(pipeline: Pipeline, streams: "St
     assert pipeline.sequences() == [*range(1, 101), *range(151, 201)]
 
 
-def test_a_stream_made_anew_stops_the_query(pipeline: Pipeline, streams: "Streams") -> None:
+def test_a_stream_created_again_stops_the_query(pipeline: Pipeline, streams: "Streams") -> None:
     streams.fill(pipeline.stream, 20)
     pipeline.catch_up()
     streams.jetstream.delete_stream(pipeline.stream)
     streams.fill(pipeline.stream, 5)
 
-    with pytest.raises(StreamingQueryException, match="was made anew"):
+    with pytest.raises(StreamingQueryException, match="was created again"):
         pipeline.catch_up()
     pipeline.catch_up(failOnDataLoss="false")
 

@@ -1,10 +1,10 @@
 """A batch read: the driver plans ranges of sequences, each task scans one of them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from jetspark import sync
@@ -13,13 +13,13 @@ from jetspark.spark.connections import jetstream_of
 from jetspark.spark.ledger import read_entry
 from jetspark.spark.options import FORMAT_NAME, ReadMode, SourceOptions
 from jetspark.spark.planner import SequenceRange, plan_partitions, plan_range
-from jetspark.spark.push_down import Pushed, push
 from jetspark.spark.range_reader import RangeReader, SequencePartition
 from jetspark.spark.splitting import SPAN_MIN, count_points, plan_by_count, probe_places
 from jetspark.spark.stream_view import (
     PlanningFailed,
     await_sequence,
     find_stream,
+    first_match,
     first_since,
     planning,
     view_of,
@@ -31,9 +31,7 @@ class JetStreamBatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
-        self._schema = schema
         self._ranges = RangeReader(options, schema)
-        self._pushed = Pushed()
 
     def partitions(self) -> list[InputPartition]:
         """Ask the server how far the stream reaches and split that. Runs on the driver.
@@ -46,7 +44,8 @@ class JetStreamBatchReader(DataSourceReader):
             stream = find_stream(client, options)
             whole = self._plan(client, stream)
             parts = self._split(stream, whole)
-        return [SequencePartition(stream.name, part.first, part.end) for part in parts]
+            created = view_of(stream.cached_info).created
+        return [SequencePartition(stream.name, part.first, part.end, created) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of ``partition`` as Arrow batches. Runs in a task."""
@@ -65,13 +64,11 @@ class JetStreamBatchReader(DataSourceReader):
         if options.committed_by:
             end = self._committed(client) + 1
             options = msgspec.structs.replace(options, ending_seq=end)
-        whole = self._pushed.clamp(plan_range(options, view.bounds))
-        if self._pushed.since_ns is not None:
-            start = first_since(stream, self._pushed.since_ns, view.bounds)
-            whole = Pushed(first=start).clamp(whole)
-        if self._pushed.until_ns is not None:
-            end = first_since(stream, self._pushed.until_ns, view.bounds)
-            whole = Pushed(end=end).clamp(whole)
+        whole = plan_range(options, view.bounds)
+        if options.subjects:
+            # A read that begins with a message to read: if that is gone later, it is a loss.
+            first = first_match(stream, options.subjects, whole)
+            whole = SequenceRange(whole.end if first is None else first, whole.end)
         if whole.first == whole.end:
             return whole
         # One message is read here, so that a missing permission to read is found out now.
@@ -79,7 +76,7 @@ class JetStreamBatchReader(DataSourceReader):
         return whole
 
     def _split(self, stream: sync.Stream, whole: SequenceRange) -> list[SequenceRange]:
-        """Split by sequences, or by counts where those would be uneven (spark.md 6.2)."""
+        """Split by sequences, or by counts where those would be uneven."""
         options = self._options
         least, most = options.min_partitions, options.max_records_per_partition
         equal = plan_partitions(whole, min_partitions=least, max_records=most)
@@ -94,7 +91,7 @@ class JetStreamBatchReader(DataSourceReader):
         return plan_by_count(points, min_partitions=least, max_records=most)
 
     def _committed(self, client: sync.Client) -> int:
-        """Return how far the stream had got when the query committed (spark.md 6.4)."""
+        """Return how far the stream had got when the query committed."""
         options = self._options
         jetstream = jetstream_of(client, options.connection)
         try:
@@ -110,21 +107,3 @@ class JetStreamBatchReader(DataSourceReader):
                 f"into the ledger {options.ledger_bucket!r} yet"
             )
         return found.entry.last_seq
-
-
-class PushDownBatchReader(JetStreamBatchReader):
-    """A batch read that takes filters.
-
-    A class of its own: where Spark's setting is off, a reader that has ``pushFilters`` fails every
-    read (spark.md 1.3).
-    """
-
-    # The name is Spark's.
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Take what makes the read shorter; return what Spark still has to apply."""
-        self._pushed, left = push(filters, with_subjects=not self._options.subjects)
-        if self._pushed.subjects:
-            self._options = msgspec.structs.replace(self._options, subjects=self._pushed.subjects)
-            self._ranges = RangeReader(self._options, self._schema)
-        return left

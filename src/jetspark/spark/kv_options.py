@@ -20,6 +20,7 @@ from jetspark.spark.options import (
     HeaderMode,
     SourceOptions,
     parse_header_mode,
+    parse_on_recreate,
     parse_sequence,
     parse_time,
     parse_trigger,
@@ -93,6 +94,7 @@ _FEED_ONLY: Final = (
     "maxTriggerDelay",
     "maxRecordsPerPartition",
     "failOnDataLoss",
+    "onRecreate",
 )
 _WRITE: Final = (
     *CONNECTION_OPTIONS,
@@ -140,6 +142,7 @@ def parse_kv_feed_options(
         min_partitions=snapshot.min_partitions,
         max_records_per_partition=snapshot.keys_per_partition,
         fail_on_data_loss=reader.take("failOnDataLoss", boolean, default=True),
+        on_recreate=reader.take("onRecreate", parse_on_recreate, None),
         headers=snapshot.headers,
         trigger=parse_trigger(reader),
     )

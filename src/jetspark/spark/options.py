@@ -1,7 +1,7 @@
 """Spark's string options turned into one typed struct; every mistake is reported at once.
 
 Spark hands options over as case-insensitive strings. An option that this version does not honour
-is refused, never ignored (spark.md 6.2 has the table).
+is refused, never ignored.
 """
 
 import json
@@ -28,8 +28,13 @@ FORMAT_NAME: Final = "jetstream"
 # `configure` put the default of minPartitions into this variable of its process.
 MIN_PARTITIONS_VARIABLE: Final = "JETSPARK_MIN_PARTITIONS"
 
-# Set by them as well where Spark's setting for push-down is on.
-PUSH_DOWN_VARIABLE: Final = "JETSPARK_PUSH_DOWN"
+# Spark 4.3 keeps one read of a DataFrame or view for all its queries. A filter that is pushed into
+# it stays there, and later queries without that filter get the filtered rows, with no error.
+_NO_PUSH_DOWN: Final = (
+    "is not offered: Spark keeps a filter that was pushed into a DataFrame or view and later "
+    "queries on it would return too few rows. Use the options subject, startingOffsets, "
+    "endingOffsets, startingTimestamp and endingTimestamp to read less"
+)
 
 MAX_RECORDS_PER_PARTITION: Final = 250_000  # spark.md 6.2
 BATCH_SIZE: Final = 5_000  # spark.md 6.2; 4.1: batches of 5 to 10 thousand rows are right
@@ -54,6 +59,14 @@ class ReadMode(StrEnum):
     AUTO = "auto"
     DIRECT = "direct"
     CONSUMER = "consumer"
+
+
+class OnRecreate(StrEnum):
+    """What a streaming read does when its stream was deleted and created again."""
+
+    FAIL = "fail"
+    EARLIEST = "earliest"
+    CONTINUE = "continue"
 
 
 class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,16 +95,23 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     min_partitions: int = 1
     max_records_per_partition: int = MAX_RECORDS_PER_PARTITION
     fail_on_data_loss: bool = True
+    on_recreate: OnRecreate | None = None
+    """None: as ``fail_on_data_loss`` says, see ``when_recreated``."""
     headers: HeaderMode = HeaderMode.NONE
     batch_size: int = BATCH_SIZE
     max_batch_bytes: int = MAX_BATCH_BYTES
-    push_down: bool = False
-    """Whether a batch read takes filters of Spark; fails where Spark's setting is off."""
     on_commit: str = ""
     """What happens to committed messages: ``purge``, ``ack:<durable>``, or nothing."""
     read_mode: ReadMode = ReadMode.AUTO
     trigger: "TriggerLimits | None" = None
     """How much a micro-batch takes; None in a batch read."""
+
+    @property
+    def when_recreated(self) -> OnRecreate:
+        """What to do about a stream that was created again."""
+        if self.on_recreate is not None:
+            return self.on_recreate
+        return OnRecreate.FAIL if self.fail_on_data_loss else OnRecreate.EARLIEST
 
 
 class TriggerLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,13 +140,14 @@ _COMMON: Final = (
     "minLastSeq",
     "readMode",
 )
-_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "ledgerBucket", "pushDown")
+_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "ledgerBucket")
 _STREAMING_ONLY: Final = (
     "maxOffsetsPerTrigger",
     "maxBytesPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
     "onCommit",
+    "onRecreate",
 )
 
 
@@ -134,7 +155,6 @@ def parse_source_options(
     options: Mapping[str, str],
     *,
     default_min_partitions: int = 1,
-    default_push_down: bool = False,
     streaming: bool = False,
 ) -> SourceOptions:
     """Turn the options of a read into a struct, or raise ``InvalidOptions`` with all errors.
@@ -146,7 +166,9 @@ def parse_source_options(
         if streaming
         else (_BATCH_ONLY, dict.fromkeys(_STREAMING_ONLY, "is for readStream"))
     )
-    reader = OptionReader(FORMAT_NAME, options, (*_COMMON, *own), others)
+    known = (*_COMMON, *own, "pushDown")
+    reader = OptionReader(FORMAT_NAME, options, known, others)
+    reader.take("pushDown", _push_down, None)
     stream = reader.take("stream", stream_name, "", required=not reader.has("subject"))
     start = reader.take(
         "startingOffsets",
@@ -180,8 +202,8 @@ def parse_source_options(
         headers=reader.take("includeHeaders", parse_header_mode, HeaderMode.NONE),
         batch_size=reader.take("batchSize", positive, BATCH_SIZE),
         max_batch_bytes=reader.take("maxBatchBytes", positive, MAX_BATCH_BYTES),
-        push_down=reader.take("pushDown", boolean, default=default_push_down),
         on_commit=reader.take("onCommit", _on_commit, ""),
+        on_recreate=reader.take("onRecreate", parse_on_recreate, None),
         read_mode=reader.take("readMode", _read_mode, ReadMode.AUTO),
         trigger=parse_trigger(reader) if streaming else None,
     )
@@ -287,6 +309,20 @@ def _on_commit(text: str) -> str:
     if colon or word.lower() not in {"none", "purge"}:
         raise ValueError(f"{text!r} is none of none, purge, ack:<durable>")
     return "" if word.lower() == "none" else "purge"
+
+
+def parse_on_recreate(text: str) -> OnRecreate:
+    """Read what to do about a stream that was created again."""
+    try:
+        return OnRecreate(text.lower())
+    except ValueError:
+        raise ValueError(f"{text!r} is none of {', '.join(OnRecreate)}") from None
+
+
+def _push_down(text: str) -> None:
+    """Accept only false, which programs written for 0.1.0 may set."""
+    if boolean(text):
+        raise ValueError(_NO_PUSH_DOWN)
 
 
 def _read_mode(text: str) -> ReadMode:

@@ -26,6 +26,7 @@ from jetspark.spark.option_reader import refuse_catalog_table
 from jetspark.spark.options import default_min_partitions, header_mode
 from jetspark.spark.refused_reader import reader_or_refusal
 from jetspark.spark.sink_writer import JetStreamBatchWriter, JetStreamStreamWriter
+from jetspark.spark.times import session_zone
 
 
 class KvDataSource(DataSource):
@@ -44,7 +45,9 @@ class KvDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a snapshot; wrong options and schemas are refused here."""
         options = parse_kv_options(
-            self.options, default_min_partitions=default_min_partitions(os.environ)
+            self.options,
+            default_min_partitions=default_min_partitions(os.environ),
+            zone=session_zone(os.environ),
         )
         check_kv_schema(schema, options.headers)
         return KvSnapshotReader(options, schema)

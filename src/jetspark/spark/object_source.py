@@ -84,4 +84,3 @@ class ObjectDataSource(DataSource):
         check_object_sink_schema(schema)
         plan_object_write(options, overwrite=overwrite)
         return ObjectRowWriter(options, schema)
-

@@ -11,6 +11,9 @@ _Value = TypeVar("_Value")
 
 DIGITS: Final = re.compile(r"[0-9]+")
 
+# How much of a wrong value an error message shows.
+QUOTED_MAX: Final = 60
+
 
 # What Spark itself keeps among the options of a streaming write: the place of its checkpoint, and
 # the name of the query, which every flow of a declarative pipeline has.
@@ -122,15 +125,30 @@ def text_of(text: str) -> str:
     return text
 
 
+def shortened(text: str) -> str:
+    """Quote ``text`` for an error message, cut off where it is very long."""
+    return repr(text) if len(text) <= QUOTED_MAX else f"{text[:QUOTED_MAX]!r}..."
+
+
+def whole_number(text: str, least: int, most: int) -> int | None:
+    """Return a decimal number without a sign that lies within the bounds; None for other text."""
+    # Counted before it is read: Python refuses to read thousands of digits.
+    if not DIGITS.fullmatch(text) or len(text.lstrip("0")) > len(str(most)):
+        return None
+    number = int(text.lstrip("0") or "0")
+    return number if least <= number <= most else None
+
+
 def positive(text: str) -> int:
     """Read a whole number from 1 on that Spark can hold in an int."""
-    if not DIGITS.fullmatch(text) or not 1 <= int(text) <= 2**31 - 1:
-        raise ValueError(f"{text!r} is not a whole number from 1 to {2**31 - 1}")
-    return int(text)
+    number = whole_number(text, 1, 2**31 - 1)
+    if number is None:
+        raise ValueError(f"{shortened(text)} is not a whole number from 1 to {2**31 - 1}")
+    return number
 
 
 def boolean(text: str) -> bool:
     """Read true or false."""
     if text.lower() not in {"true", "false"}:
-        raise ValueError(f"{text!r} is neither true nor false")
+        raise ValueError(f"{shortened(text)} is neither true nor false")
     return text.lower() == "true"

@@ -26,8 +26,7 @@ class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Raise the reason."""
         raise self.reason
 
-    # Spark's own class declares the older form without arguments and accepts both.
-    def latestOffset(  # type: ignore[override]  # noqa: N802
+    def latestOffset(  # noqa: N802
         self,
         start: dict[str, Any],  # noqa: ARG002
         limit: ReadLimit,  # noqa: ARG002

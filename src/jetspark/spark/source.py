@@ -32,6 +32,7 @@ from jetspark.spark.sink_plan import plan_write
 from jetspark.spark.sink_rows import check_sink_schema
 from jetspark.spark.sink_writer import JetStreamBatchWriter, JetStreamStreamWriter, RowWriter
 from jetspark.spark.stream_reader import JetStreamStreamReader
+from jetspark.spark.times import session_zone
 
 
 class JetStreamDataSource(DataSource):
@@ -86,5 +87,6 @@ class JetStreamDataSource(DataSource):
         return parse_source_options(
             self.options,
             default_min_partitions=default_min_partitions(os.environ),
+            zone=session_zone(os.environ),
             streaming=streaming,
         )

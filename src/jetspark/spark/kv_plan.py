@@ -40,19 +40,26 @@ class RevisionPartition(SequencePartition):
         patterns: Sequence[str],
         revision: int,
         expected: int | None,
+        *,
+        leads: bool,
     ) -> None:
         super().__init__(stream, revisions.first, revisions.end)
         self.patterns = patterns
         self.revision = revision
         self.expected = expected
         """How many there were when the read was planned; None: no matter."""
+        self.leads = leads
+        """Whether it is the first of a read, whose task reads all in a streaming query."""
 
 
 class KeyPartition(InputPartition):
     """Some keys of a bucket as of a revision, with how many values of each there are now."""
 
-    def __init__(self, subjects: Sequence[str], counts: Sequence[int], revision: int) -> None:
+    def __init__(
+        self, subjects: Sequence[str], counts: Sequence[int], revision: int, *, leads: bool
+    ) -> None:
         super().__init__(revision)
+        self.leads = leads
         self.subjects = subjects
         self.counts = counts
         self.revision = revision
@@ -65,15 +72,6 @@ class WholePartition(InputPartition):
         super().__init__(revision)
         self.patterns = patterns
         self.revision = revision
-
-
-class NumberedPartition(InputPartition):
-    """A part of a snapshot with its place among the parts."""
-
-    def __init__(self, number: int, part: InputPartition) -> None:
-        super().__init__(number)
-        self.number = number
-        self.part = part
 
 
 def key_patterns(info: StreamInfo, keys: Sequence[str]) -> list[str]:
@@ -159,7 +157,12 @@ class SnapshotPlanner:
             if not self._strict or _same(state, info.state):
                 return [
                     RevisionPartition(
-                        stream.name, part, patterns, at, expected[number] if expected else None
+                        stream.name,
+                        part,
+                        patterns,
+                        at,
+                        expected[number] if expected else None,
+                        leads=number == 0,
                     )
                     for number, part in enumerate(parts)
                 ]
@@ -198,6 +201,7 @@ class SnapshotPlanner:
                 subjects[part.first : part.end],
                 [found[subject] for subject in subjects[part.first : part.end]],
                 at,
+                leads=part is parts[0],
             )
             for part in parts
         ]

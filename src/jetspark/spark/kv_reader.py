@@ -27,7 +27,6 @@ from jetspark.spark.connections import jetstream_of
 from jetspark.spark.kv_options import KV_FORMAT, Consistency, KvOptions
 from jetspark.spark.kv_plan import (
     KeyPartition,
-    NumberedPartition,
     RevisionPartition,
     SnapshotPlanner,
     WholePartition,
@@ -82,8 +81,7 @@ class KvSnapshotReader(DataSourceReader):
             missing=f"format {KV_FORMAT!r}: there is no bucket {options.bucket!r}",
         ) as client:
             stream = jetstream_of(client, options.connection).stream(options.stream)
-            parts = self.plan(stream, None)
-        return [NumberedPartition(number, part) for number, part in enumerate(parts)]
+            return self.plan(stream, None)
 
     def plan(self, stream: sync.Stream, revision: int | None) -> list[InputPartition]:
         """Split the bucket as of ``revision`` (None: as the options say)."""
@@ -98,10 +96,10 @@ class KvSnapshotReader(DataSourceReader):
         # by number or time does not pass.
         pinned = options.version_as_of is not None or options.timestamp_as_of_ns is not None
         if not (self._skip_missing or pinned) and in_micro_batch():
-            first = not isinstance(partition, NumberedPartition) or partition.number == 0
-            return self._encoded(self._now() if first else iter(()))
-        if isinstance(partition, NumberedPartition):
-            partition = partition.part
+            # A bucket that was empty when planned, or is read whole, has one partition only.
+            if isinstance(partition, RevisionPartition | KeyPartition) and not partition.leads:
+                return iter(())
+            return self._encoded(self._now())
         match partition:
             case RevisionPartition():
                 return self._encoded(self._revisions(partition))

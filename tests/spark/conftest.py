@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.spark.spark_home import make_spark_home
+from tests.spark.spark_home import find_spark_home
 from xdist.scheduler import LoadScopeScheduling
 
 from jetspark import sync
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the home of Spark before a test's time runs, in one process for all workers."""
+    if find_spec("pyspark") is not None and not hasattr(config, "workerinput"):
+        find_spark_home(train=not config.option.collectonly)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -137,12 +143,15 @@ def streams(start_nats: Callable[..., NatsServer]) -> Iterator[Streams]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def quick_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def quick_spark() -> Iterator[None]:
     """Whatever starts Spark does so from a home that is quick to start."""
     with pytest.MonkeyPatch.context() as patch:
-        if find_spec("pyspark") is not None:
-            home = make_spark_home(tmp_path_factory.mktemp("home") / "spark")
-            patch.setenv("SPARK_HOME", str(home))
+        home = None if find_spec("pyspark") is None else find_spark_home(train=False)
+        if home is not None:
+            patch.setenv("SPARK_HOME", str(home.spark))
+            patch.setenv("JAVA_HOME", str(home.java))
+            # The launcher of Java in that home has an archive of its own.
+            patch.setenv("JETSPARK_CLASS_ARCHIVE", "off")
         yield
 
 

@@ -15,6 +15,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from jetspark.api.enums import Storage
+
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams
 
@@ -129,10 +131,10 @@ def test_messages_removed_unread_stop_the_query(pipeline: Pipeline, streams: "St
 
 
 def test_a_stream_created_again_stops_the_query(pipeline: Pipeline, streams: "Streams") -> None:
-    streams.fill(pipeline.stream, 20)
+    streams.fill(pipeline.stream, 20, storage=Storage.MEMORY)
     pipeline.catch_up()
     streams.jetstream.delete_stream(pipeline.stream)
-    streams.fill(pipeline.stream, 5)
+    streams.fill(pipeline.stream, 5, storage=Storage.MEMORY)
 
     with pytest.raises(StreamingQueryException, match="was created again"):
         pipeline.catch_up()

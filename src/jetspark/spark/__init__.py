@@ -1,4 +1,4 @@
-"""Spark tables over JetStream, in pure Python (spark.md).
+"""Spark tables over JetStream, in pure Python.
 
 ``spark = jetspark.spark.session()`` starts Spark with everything set up; then
 ``spark.read.format("jetstream").option("servers", ...).option("stream", ...).load()``.
@@ -10,6 +10,7 @@ from jetspark.spark.columns import encode_headers, parse_headers, with_msg_id
 from jetspark.spark.decode import decode_avro, decode_json, decode_msgpack
 from jetspark.spark.encode import encode_avro, encode_json, encode_msgpack
 from jetspark.spark.pipelines.connection import connection_options
+from jetspark.spark.refreshing import refresh
 from jetspark.spark.session import configure, register, session
 from jetspark.spark.starting import wait_for_source
 
@@ -24,6 +25,7 @@ __all__ = [
     "encode_json",
     "encode_msgpack",
     "parse_headers",
+    "refresh",
     "register",
     "session",
     "wait_for_source",

@@ -13,7 +13,7 @@ from jetspark.spark.connections import jetstream_of
 from jetspark.spark.ledger import read_entry
 from jetspark.spark.options import FORMAT_NAME, ReadMode, SourceOptions
 from jetspark.spark.planner import SequenceRange, plan_partitions, plan_range
-from jetspark.spark.range_reader import RangeReader, SequencePartition
+from jetspark.spark.range_reader import RangeReader, SequencePartition, with_retries
 from jetspark.spark.splitting import SPAN_MIN, count_points, plan_by_count, probe_places
 from jetspark.spark.stream_view import (
     PlanningFailed,
@@ -24,6 +24,17 @@ from jetspark.spark.stream_view import (
     planning,
     view_of,
 )
+
+
+class OpenPartition(InputPartition):
+    """A range of a read with ``endingOffsets`` open; its task decides what that is."""
+
+    def __init__(self, stream: str, first: int, end: int | None) -> None:
+        super().__init__(first)
+        self.stream = stream
+        self.first = first
+        self.end = end
+        """The first sequence not to read; None: the one after the latest."""
 
 
 class JetStreamBatchReader(DataSourceReader):
@@ -45,11 +56,43 @@ class JetStreamBatchReader(DataSourceReader):
             whole = self._plan(client, stream)
             parts = self._split(stream, whole)
             created = view_of(stream.cached_info).created
+        if options.open_ended:
+            return self._open_partitions(stream.name, parts or [whole])
         return [SequencePartition(stream.name, part.first, part.end, created) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of ``partition`` as Arrow batches. Runs in a task."""
+        if isinstance(partition, OpenPartition):
+            partition = self._closed(partition)
         return self._ranges.read(partition)
+
+    def _open_partitions(self, stream: str, parts: list[SequenceRange]) -> list[InputPartition]:
+        """Let the last partition grow with the stream, and the first lose what the stream does."""
+        options = self._options
+        from_first = options.starting_seq is None and options.starting_time_ns is None
+        return [
+            OpenPartition(
+                stream,
+                1 if from_first and number == 0 else part.first,
+                None if number == len(parts) - 1 else part.end,
+            )
+            for number, part in enumerate(parts)
+        ]
+
+    def _closed(self, partition: OpenPartition) -> SequencePartition:
+        """Return what ``partition`` is at this moment."""
+        connection = self._options.connection
+
+        def look(client: sync.Client) -> SequencePartition:
+            stream = jetstream_of(client, connection).stream(partition.stream)
+            view = view_of(stream.cached_info)
+            end = view.bounds.last_seq + 1
+            if partition.end is not None:
+                end = min(end, partition.end)
+            first = min(max(partition.first, view.bounds.first_seq, 1), end)
+            return SequencePartition(partition.stream, first, end, view.created)
+
+        return with_retries(connection, look)
 
     def _plan(self, client: sync.Client, stream: sync.Stream) -> SequenceRange:
         options = self._options

@@ -1,9 +1,9 @@
-"""How a snapshot of a bucket is split, decided on the driver (spark.md 6.5).
+"""How a snapshot of a bucket is split, decided on the driver.
 
 Three ways. Where every key has one value, each message up to the revision is one: ranges of
 revisions, with how many rows each must have. Where keys have a history, the keys are listed and
 asked for by name. Where direct gets are off, or several copies answer and do not prove that they
-are up to date (decisions.md, "ADR-53 on servers that do not have it"), one task reads everything.
+are up to date, as those of nats-server, one task reads everything.
 """
 
 import itertools
@@ -67,6 +67,22 @@ class WholePartition(InputPartition):
         self.revision = revision
 
 
+class NumberedPartition(InputPartition):
+    """A part of a snapshot with its place among the parts."""
+
+    def __init__(self, number: int, part: InputPartition) -> None:
+        super().__init__(number)
+        self.number = number
+        self.part = part
+
+
+def key_patterns(info: StreamInfo, keys: Sequence[str]) -> list[str]:
+    """Return the subjects of ``keys`` in the stream of a bucket; empty text: all of them."""
+    prefix = prefixes(info, "$JS.API")[0]
+    # Without a filter a scan costs the server less.
+    return [prefix + key for key in keys] or [""]
+
+
 class SnapshotPlanner:
     """Plans snapshots of one bucket."""
 
@@ -80,9 +96,7 @@ class SnapshotPlanner:
         at = self._revision(stream, info) if revision is None else revision
         if not info.state.messages or not at:
             return []
-        prefix = prefixes(info, "$JS.API")[0]
-        # Without a filter a scan costs the server less.
-        patterns = [prefix + key for key in self._options.keys] or [""]
+        patterns = key_patterns(info, self._options.keys)
         if not info.config.allow_direct:
             return [WholePartition(patterns, at)]
         _, proven = count_points(stream, [1], patterns[:1], min_last_seq=info.state.last_seq)
@@ -208,7 +222,7 @@ class SnapshotPlanner:
         wanted = options.version_as_of
         if options.timestamp_as_of_ns is not None:
             bounds = StreamBounds(state.first_seq, state.last_seq)
-            # Inclusive, as up_to_time is (decisions.md).
+            # Inclusive, as up_to_time is.
             wanted = first_since(stream, options.timestamp_as_of_ns + 1, bounds) - 1
         if wanted is None:
             return state.last_seq
@@ -232,7 +246,8 @@ def bucket_loss(bucket: str, oldest: StreamMessage, revision: int, history: int)
     return DataLoss(
         f"bucket {bucket!r} has no value of key {key_of(oldest.subject)!r} as of revision "
         f"{revision}: it keeps {history} per key and the oldest is {oldest.seq}. Raise history, "
-        'or set option("consistency", "best-effort") to get the newer one'
+        'or set option("consistency", "best-effort") to get the newer one. If the DataFrame was '
+        "loaded some time ago, load it again or call jetspark.spark.refresh on it"
     )
 
 

@@ -1,10 +1,14 @@
-"""A snapshot of a bucket: the last value of every key as of one revision (spark.md 6.5).
+"""A snapshot of a bucket: the last value of every key as of one revision.
 
 How it is read depends on what the bucket holds (``kv_plan``): ranges of revisions where every key
 has one value, keys asked for by name where there are several, all of it in one task where the
 copies that answer cannot be told to be up to date. A bucket keeps only so many values of a key:
 one that was overwritten too often since is missing, and is reported or replaced, never silently
 left out.
+
+In a streaming query, where Spark plans a read once for all micro-batches (the static side of a
+join), the plan is soon out of date. There the first task reads the bucket as it is at that moment,
+and the others nothing, so that each micro-batch has one snapshot and no key is missing or double.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,21 +27,30 @@ from jetspark.spark.connections import jetstream_of
 from jetspark.spark.kv_options import KV_FORMAT, Consistency, KvOptions
 from jetspark.spark.kv_plan import (
     KeyPartition,
+    NumberedPartition,
     RevisionPartition,
     SnapshotPlanner,
     WholePartition,
     bucket_loss,
+    key_patterns,
 )
 from jetspark.spark.kv_rows import KvEncoder, key_of, picked_rows
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.planner import DataLoss
 from jetspark.spark.range_reader import RangeReader, with_retries
 from jetspark.spark.stream_view import lend_for_planning
+from jetspark.spark.task import in_micro_batch, local_property
+from jetspark.spark.times import ZONE_SETTING, check_zone
 from jetspark.sync.bulk import last_columns
 
-# Keys that are asked for together; each request has up to 1,000 of them (spark.md 6.5: the server
-# answers for at most 1,024), and a batch of some thousand rows is right for Spark (spark.md 4.1).
+# Keys that are asked for together; each request has up to 1,000 of them (the server answers for at
+# most 1,024), and a batch of some thousand rows is right for Spark.
 KEYS_AT_ONCE: Final = 5_000
+
+# A bucket that changes while it is read is read on from there; so many times, each shorter than
+# the one before. One that changes faster still is taken as it is: each key has a value of the last
+# look or a newer one.
+LOOKS_MAX: Final = 20
 
 _Result = TypeVar("_Result")
 
@@ -69,7 +82,8 @@ class KvSnapshotReader(DataSourceReader):
             missing=f"format {KV_FORMAT!r}: there is no bucket {options.bucket!r}",
         ) as client:
             stream = jetstream_of(client, options.connection).stream(options.stream)
-            return self.plan(stream, None)
+            parts = self.plan(stream, None)
+        return [NumberedPartition(number, part) for number, part in enumerate(parts)]
 
     def plan(self, stream: sync.Stream, revision: int | None) -> list[InputPartition]:
         """Split the bucket as of ``revision`` (None: as the options say)."""
@@ -77,6 +91,17 @@ class KvSnapshotReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the entries of ``partition`` as Arrow batches. Runs in a task."""
+        options = self._options
+        if options.assumed_zone is not None:
+            check_zone(options.assumed_zone, local_property(ZONE_SETTING))
+        # A feed plans its own snapshot for its first micro-batch, and a moment that was asked for
+        # by number or time does not pass.
+        pinned = options.version_as_of is not None or options.timestamp_as_of_ns is not None
+        if not (self._skip_missing or pinned) and in_micro_batch():
+            first = not isinstance(partition, NumberedPartition) or partition.number == 0
+            return self._encoded(self._now() if first else iter(()))
+        if isinstance(partition, NumberedPartition):
+            partition = partition.part
         match partition:
             case RevisionPartition():
                 return self._encoded(self._revisions(partition))
@@ -105,9 +130,30 @@ class KvSnapshotReader(DataSourceReader):
             raise DataLoss(
                 f"{partition.expected - count} of {partition.expected} values of bucket "
                 f"{self._options.bucket!r} as of revision {partition.revision} were replaced or "
-                "removed while it was read, and it keeps one per key: read it again, raise "
-                'history, or set option("consistency", "best-effort")'
+                "removed since the read was planned, and it keeps one per key: load it again, "
+                "call jetspark.spark.refresh on the DataFrame, raise history, or set "
+                'option("consistency", "best-effort")'
             )
+
+    def _now(self) -> Iterator[ScanChunk]:
+        """Read the bucket as it is at this moment, which is the last look that found no change."""
+
+        def read(stream: sync.Stream) -> ScanChunk:
+            last = ScanChunk([], [], [], [], [])
+            places: dict[str, int] = {}
+            position = 1
+            for _ in range(LOOKS_MAX):
+                info = stream.info()
+                if info.state.last_seq < position:
+                    break
+                for pattern in key_patterns(info, self._options.keys):
+                    filters = (pattern,) if pattern else ()
+                    for chunk in self._ranges.scan(stream, position, info.state.last_seq, filters):
+                        _keep_last(last, places, chunk)
+                position = info.state.last_seq + 1
+            return last
+
+        return _pieces(self._with_retries(read))
 
     def _keys(self, partition: KeyPartition) -> Iterator[ScanChunk]:
         """Ask for the keys by name; what is missing is skipped, or dealt with."""
@@ -148,9 +194,7 @@ class KvSnapshotReader(DataSourceReader):
             _append(last, self._missing(stream, missing, counts, partition.revision))
             return last
 
-        found = self._with_retries(read)
-        for at in range(0, len(found), KEYS_AT_ONCE):
-            yield picked_rows(found, range(at, min(at + KEYS_AT_ONCE, len(found))))
+        yield from _pieces(self._with_retries(read))
 
     def _with_retries(self, attempt: Callable[[sync.Stream], _Result]) -> _Result:
         options = self._options
@@ -223,6 +267,11 @@ def _keep_last(last: ScanChunk, places: dict[str, int], chunk: ScanChunk) -> Non
             last.times[place] = chunk.times[at]
             last.payloads[place] = chunk.payloads[at]
             last.headers[place] = chunk.headers[at]
+
+
+def _pieces(found: ScanChunk) -> Iterator[ScanChunk]:
+    for at in range(0, len(found), KEYS_AT_ONCE):
+        yield picked_rows(found, range(at, min(at + KEYS_AT_ONCE, len(found))))
 
 
 def _append(chunk: ScanChunk, messages: Sequence[StreamMessage]) -> None:

@@ -12,7 +12,15 @@ from typing import Final
 import msgspec
 
 from jetspark.spark.connection_settings import CONNECTION_OPTIONS, Connection, parse_connection
-from jetspark.spark.option_reader import DIGITS, OptionReader, boolean, positive, text_of
+from jetspark.spark.option_reader import (
+    OptionReader,
+    boolean,
+    positive,
+    shortened,
+    text_of,
+    whole_number,
+)
+from jetspark.spark.times import SessionZone, TimeOptions
 from jetspark.subjects.match import overlaps
 from jetspark.subjects.tokens import (
     consumer_name_problem,
@@ -20,7 +28,7 @@ from jetspark.subjects.tokens import (
     key_problem,
     stream_name_problem,
 )
-from jetspark.units import parse_duration, parse_rfc3339
+from jetspark.units import parse_duration
 
 FORMAT_NAME: Final = "jetstream"
 
@@ -90,6 +98,10 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     ledger_bucket: str = ""
     ending_time_ns: int | None = None
     """Read up to the last message stored before this time."""
+    open_ended: bool = False
+    """Read what the stream holds whenever a task runs, not what it held when planned."""
+    assumed_zone: SessionZone | None = None
+    """The session's time zone, if one of the times named none; tasks check that it holds."""
     min_last_seq: int = 0
     """Do not begin before the stream has reached this sequence (ADR-53)."""
     min_partitions: int = 1
@@ -155,12 +167,15 @@ def parse_source_options(
     options: Mapping[str, str],
     *,
     default_min_partitions: int = 1,
+    zone: SessionZone | None = None,
     streaming: bool = False,
 ) -> SourceOptions:
     """Turn the options of a read into a struct, or raise ``InvalidOptions`` with all errors.
 
-    ``default_min_partitions`` stands in when the user gave no ``minPartitions``.
+    ``default_min_partitions`` stands in when the user gave no ``minPartitions``; ``zone`` is that
+    of times without one.
     """
+    times = TimeOptions(zone)
     own, others = (
         (_STREAMING_ONLY, dict.fromkeys(_BATCH_ONLY, "is for batch reads: a stream has no end"))
         if streaming
@@ -182,23 +197,31 @@ def parse_source_options(
     committed = reader.take("endingOffsets", _committed, "")
     if bool(committed) != reader.has("ledgerBucket"):
         reader.problems.append("endingOffsets committed:<queryId> and ledgerBucket go together")
+    open_ended = reader.take("endingOffsets", lambda text: _is_open(text, stream), default=False)
+    fail_on_loss = reader.take("failOnDataLoss", boolean, default=not open_ended)
+    if open_ended and fail_on_loss:
+        reader.problems.append(
+            "endingOffsets open reads what exists when a task runs and cannot detect what was "
+            "removed: drop failOnDataLoss true"
+        )
     parsed = SourceOptions(
         committed_by=committed,
+        open_ended=open_ended,
         ledger_bucket=reader.take("ledgerBucket", text_of, ""),
         connection=parse_connection(reader),
         stream=stream,
         subjects=reader.take("subject", _subjects, ()),
         starting_seq=start if start > 0 else None,
-        starting_time_ns=reader.take("startingTimestamp", parse_time, None),
+        starting_time_ns=reader.take("startingTimestamp", times.parse, None),
         from_latest=start == _LATEST and not reader.has("startingTimestamp"),
         ending_seq=reader.take("endingOffsets", lambda text: _ending(text, stream), None),
-        ending_time_ns=reader.take("endingTimestamp", parse_time, None),
+        ending_time_ns=reader.take("endingTimestamp", times.parse, None),
         min_last_seq=reader.take("minLastSeq", parse_sequence, 0),
         min_partitions=reader.take("minPartitions", positive, default_min_partitions),
         max_records_per_partition=reader.take(
             "maxRecordsPerPartition", positive, MAX_RECORDS_PER_PARTITION
         ),
-        fail_on_data_loss=reader.take("failOnDataLoss", boolean, default=True),
+        fail_on_data_loss=fail_on_loss,
         headers=reader.take("includeHeaders", parse_header_mode, HeaderMode.NONE),
         batch_size=reader.take("batchSize", positive, BATCH_SIZE),
         max_batch_bytes=reader.take("maxBatchBytes", positive, MAX_BATCH_BYTES),
@@ -206,6 +229,8 @@ def parse_source_options(
         on_recreate=reader.take("onRecreate", parse_on_recreate, None),
         read_mode=reader.take("readMode", _read_mode, ReadMode.AUTO),
         trigger=parse_trigger(reader) if streaming else None,
+        # After the times have been read.
+        assumed_zone=times.assumed,
     )
     first, end = parsed.starting_seq, parsed.ending_seq
     if first is not None and end is not None and first > end:
@@ -241,7 +266,7 @@ def header_mode(options: Mapping[str, str]) -> HeaderMode:
 def default_min_partitions(environ: Mapping[str, str]) -> int:
     """Return the default of ``minPartitions`` that the driver left for this process."""
     text = environ.get(MIN_PARTITIONS_VARIABLE, "")
-    return max(1, int(text)) if DIGITS.fullmatch(text) else 1
+    return whole_number(text, 1, 2**31 - 1) or 1
 
 
 def stream_name(text: str) -> str:
@@ -268,6 +293,8 @@ def _subjects(text: str) -> tuple[str, ...]:
 # Words for where a read begins, beside sequences.
 _EARLIEST: Final = 0
 _LATEST: Final = -1
+# The word for a read that ends at whatever is last when it runs.
+_OPEN: Final = "open"
 
 
 def _starting(text: str, stream: str, streaming: bool) -> int:
@@ -283,11 +310,15 @@ def _starting(text: str, stream: str, streaming: bool) -> int:
 
 def _ending(text: str, stream: str) -> int | None:
     offset = _of_stream(text, stream)
-    if offset.lower() == "latest" or offset.startswith("committed:"):
+    if offset.lower() in {"latest", _OPEN} or offset.startswith("committed:"):
         return None
     if offset.lower() == "earliest":
         raise ValueError("'earliest' would read nothing: give latest or a sequence")
-    return _sequence_or(offset, "latest")
+    return _sequence_or(offset, "latest, open")
+
+
+def _is_open(text: str, stream: str) -> bool:
+    return _of_stream(text, stream).lower() == _OPEN
 
 
 def _committed(text: str) -> str:
@@ -346,28 +377,18 @@ def _of_stream(text: str, stream: str) -> str:
 
 
 def _sequence_or(text: str, words: str) -> int:
-    if not DIGITS.fullmatch(text) or not 1 <= int(text) <= SEQ_MAX:
-        raise ValueError(f"{text!r} is neither {words} nor a sequence (1 to {SEQ_MAX})")
-    return int(text)
+    number = whole_number(text, 1, SEQ_MAX)
+    if number is None:
+        raise ValueError(f"{shortened(text)} is neither {words} nor a sequence (1 to {SEQ_MAX})")
+    return number
 
 
 def parse_sequence(text: str) -> int:
     """Read a sequence."""
-    if not DIGITS.fullmatch(text) or not 1 <= int(text) <= SEQ_MAX:
-        raise ValueError(f"{text!r} is not a whole number from 1 to {SEQ_MAX}")
-    return int(text)
-
-
-def parse_time(text: str) -> int:
-    """Read a time: RFC 3339, or milliseconds since 1970 as in Spark's Kafka source."""
-    if DIGITS.fullmatch(text):
-        return int(text) * 1_000_000
-    try:
-        return parse_rfc3339(text)
-    except ValueError:
-        raise ValueError(
-            f"{text!r} is neither a time like 2026-11-15T12:00:00Z nor milliseconds since 1970"
-        ) from None
+    number = whole_number(text, 1, SEQ_MAX)
+    if number is None:
+        raise ValueError(f"{shortened(text)} is not a whole number from 1 to {SEQ_MAX}")
+    return number
 
 
 def _seconds(text: str) -> float:

@@ -23,6 +23,8 @@ from jetspark.spark.options import ReadMode, SourceOptions
 from jetspark.spark.planner import DataLoss, SequenceRange, StreamRecreated, first_missing
 from jetspark.spark.schema import BatchEncoder, columns_to_read
 from jetspark.spark.stream_view import TRANSIENT, PlanningFailed, view_of
+from jetspark.spark.task import local_property
+from jetspark.spark.times import ZONE_SETTING, check_zone
 
 # A scan that loses its server continues where it was: this many tries without a message in
 # between, then the task fails and Spark decides.
@@ -69,6 +71,8 @@ class RangeReader:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of ``partition`` as Arrow batches."""
+        if self._options.assumed_zone is not None:
+            check_zone(self._options.assumed_zone, local_property(ZONE_SETTING))
         if not isinstance(partition, SequencePartition):
             # Spark's stand-in when there are no partitions: InputPartition(None).
             return iter(())
@@ -177,7 +181,10 @@ class RangeReader:
             raise DataLoss(
                 f"stream {stream.name!r} begins at {head} by now, and message {missing} was not "
                 "among those read: it may have been removed since the query was planned. "
-                'To go on without such messages, set option("failOnDataLoss", "false")'
+                'To go on without such messages, set option("failOnDataLoss", "false"). If the '
+                "DataFrame was loaded some time ago, or is the static side of a streaming join: "
+                "load it again, call jetspark.spark.refresh on it, or read it with "
+                'option("endingOffsets", "open")'
             )
 
     def _check_passed(self, stream: sync.Stream, chunk: ScanChunk, position: int) -> None:

@@ -1,7 +1,7 @@
 """A Spark session that works on the first try: Java, Python workers, addresses, settings.
 
-spark.md section 3 lists what goes wrong for a first user without this; section 6.1 says what
-``configure`` is for.
+Without it, workers run whatever ``python3`` is on PATH, the Java from PyPI does not start, Spark
+binds the machine's outside address, and every start logs warnings that nobody can act on.
 """
 
 import os
@@ -9,19 +9,20 @@ import re
 import sys
 from collections.abc import Mapping, MutableMapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from jetspark.spark.cache import cache_directory, content_digest, write_cached
 from jetspark.spark.java import ensure_java
 from jetspark.spark.options import MIN_PARTITIONS_VARIABLE
+from jetspark.spark.times import ZONE_SETTING, ZONE_VARIABLE, SessionZone
 
 if TYPE_CHECKING:
     import subprocess
 
     from pyspark.sql import SparkSession
 
-# What a read can use of the machine: two partitions for each task slot (spark.md 6.2), so that a
-# slot whose partition was short has another one to take.
+# What a read can use of the machine: two partitions for each task slot, so that a slot whose
+# partition was short has another one to take.
 PARTITIONS_PER_SLOT: Final = 2
 
 SPARK_SETTINGS: Final[Mapping[str, str]] = {
@@ -123,8 +124,9 @@ def register(spark: "SparkSession") -> None:
     """Make the formats of jetspark known to ``spark``.
 
     Needed where Spark cannot find the modules ``pyspark_*`` by itself, as in zips passed
-    with ``--py-files`` (spark.md 1.3); harmless elsewhere. It also tells the source how many tasks
-    run side by side, from which the default of ``minPartitions`` follows.
+    with ``--py-files``; harmless elsewhere. It also passes on how many tasks run
+    side by side, from which the default of ``minPartitions`` follows, and the session's time zone:
+    call it again after changing that.
     """
     from jetspark.spark.kv_source import KvDataSource
     from jetspark.spark.object_source import ObjectDataSource
@@ -133,6 +135,11 @@ def register(spark: "SparkSession") -> None:
     # A client of Spark Connect has no context: what it would tell is set where the server runs.
     if not type(spark).__module__.startswith("pyspark.sql.connect"):
         context = spark.sparkContext
+        jvm = cast("Any", context)._jvm  # noqa: SLF001 - nothing public tells the JVM's zone
+        zone = SessionZone(
+            spark.conf.get(ZONE_SETTING) or "", jvm.java.util.TimeZone.getDefault().getID()
+        )
+        context.environment[ZONE_VARIABLE] = zone.text()
         context.environment[MIN_PARTITIONS_VARIABLE] = str(
             PARTITIONS_PER_SLOT * context.defaultParallelism
         )

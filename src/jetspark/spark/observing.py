@@ -40,14 +40,16 @@ def described(spark: "SparkSession", text: str) -> Iterator[None]:
 
     Spark shows a Python source as ``(Python)``, without its stream or filter:
     ``with described(spark, "ORDERS, orders.eu.>"): rows.count()``. Streaming queries are described
-    by Spark with their ``queryName``. A Connect client cannot describe jobs; there the text becomes
-    a tag of the operations, in which commas become semicolons.
+    by Spark with their ``queryName``. A Connect client cannot describe jobs; there the text
+    becomes a tag of the operations, in which commas become semicolons.
     """
     if not text:
         raise ValueError("described: the text is empty; expected what the jobs read or write")
     from pyspark.sql import SparkSession as ClassicSession
 
-    if isinstance(spark, ClassicSession):
+    # To a type checker the session of Connect is the classic one.
+    given: object = spark
+    if isinstance(given, ClassicSession):
         context = spark.sparkContext
         before = context.getLocalProperty(_DESCRIPTION)
         context.setJobDescription(text)

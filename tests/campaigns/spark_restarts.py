@@ -1,0 +1,567 @@
+"""Streaming queries are killed inside an epoch and start again with something changed.
+
+Between two lives of a query a user may change cores, executors, options and the layout of its rows;
+the source may lose rows, be made again or move to another server; the checkpoint may come from an
+older version. ``CASES`` has one row for each: the queries end with exactly the rows that were
+published, or they refuse to start before a row is written, and what the error advises leads on.
+
+A case begins with a copy of a server and of checkpoints whose driver was killed inside the second
+of three epochs (``BEGINNINGS``), so that one such life serves many cases.
+
+``tests/spark/test_restarts.py`` is the short form, ``make torture`` the long one;
+``python -m tests.campaigns.spark_restarts --case NAME`` runs one case, ``--list`` names them. Cases
+that need another version of jetspark or Spark take its Python from ``--old-python`` (with jetspark
+0.1.0) and ``--spark42-python`` (with pyspark 4.2, without jetspark), and are left out without it.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.campaigns.processes import command_of, descendants, kill_all
+from tests.campaigns.spark_restart_world import (
+    BY_NAME,
+    ORIGIN,
+    PER_EPOCH,
+    QUERIES,
+    ROWS,
+    Query,
+    World,
+    text_of,
+)
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
+SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # A worker that starts late on a busy machine is not a failure that this looks for.
+    "spark.python.authenticate.socketTimeout": "60s",
+}
+PATIENCE_S: Final = 600.0
+# Nothing more is stored for so long: all tasks but the held ones have written.
+SETTLED_S: Final = 1.5
+HELD_EPOCH: Final = 1
+
+EVERY: Final = tuple(BY_NAME)
+OF_STREAM: Final = tuple(query.name for query in QUERIES if query.format == "jetstream")
+MARKED: Final = ("CHUNKS", "PARTS", "EPOCHS")
+STREAM_SINKS: Final = tuple(q.name for q in QUERIES if q.kind == "stream")
+"""Those whose exactly-once is the sink's own, without ids of the user."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """How the job is started once."""
+
+    master: str = "local[3]"
+    source: dict[str, str] = field(default_factory=dict)
+    """Options of the reads of the stream, besides those that say where it is."""
+    layout: dict[str, int] = field(default_factory=dict)
+    config: dict[str, str] = field(default_factory=dict)
+    python: str = "this"
+    killed: bool = False
+    """Killed inside an epoch: partition ``hold`` of it never ends."""
+    hold: int = 1
+    kill_executor: bool = False
+
+
+Change = Callable[[World], str | None]
+"""Something that happens between two lives; returns the address of the source if it moved."""
+
+
+class Step(NamedTuple):
+    """A life, what happens before it, and how it must end."""
+
+    life: Life
+    change: Change | None = None
+    refused: str = ""
+    """A part of the error of every query; empty: they end with the exact rows."""
+    refused_for: tuple[str, ...] = ()
+    """The queries that refuse; empty: all of the case."""
+
+
+class Case(NamedTuple):
+    """One row of the table."""
+
+    name: str
+    steps: tuple[Step, ...]
+    queries: tuple[str, ...] = EVERY
+    beginning: str = "base"
+    due: Callable[[int], bool] | None = None
+    """Which rows of the stream must arrive; None: all that are not lost."""
+
+
+class Beginning(NamedTuple):
+    """A first life that is killed, and the queries in it."""
+
+    life: Life
+    queries: tuple[str, ...]
+
+
+FEW: Final = ("DEFAULT", "LEDGERED", "CHUNKS")
+LIMIT: Final = {"maxOffsetsPerTrigger": str(PER_EPOCH)}
+# Each query holds one slot, and the last one needs two more. To Spark these are four cores, so that
+# rows are spread as on such a machine.
+SLOTS: Final = f"local[{len(QUERIES) + 2}]"
+FOUR_CORES: Final = {"spark.default.parallelism": "4"}
+BEGINNINGS: Final = {
+    "base": Beginning(Life(SLOTS, LIMIT, config=FOUR_CORES, killed=True), EVERY),
+    "executors": Beginning(
+        Life("local-cluster[2,2,1024]", LIMIT, killed=True, kill_executor=True), FEW
+    ),
+    "0.1.0": Beginning(Life(SLOTS, LIMIT, config=FOUR_CORES, python="old", killed=True), EVERY),
+    "spark 4.2": Beginning(
+        Life(SLOTS, LIMIT, config=FOUR_CORES, python="spark42", killed=True), EVERY
+    ),
+}
+
+
+def reading(master: str = "local[3]", **options: str) -> Life:
+    """Return a life whose reads have these options besides the limit of an epoch."""
+    return Life(master, LIMIT | options)
+
+
+def made_again_with_other_rows(world: World) -> None:
+    """Put another stream of the same name in place of the first."""
+    world.make_again(range(10_001, 10_001 + PER_EPOCH * 2))
+
+
+def forget(world: World) -> None:
+    """Let the duplicate window pass."""
+    world.forget_ids()
+
+
+GONE: Final = 'set option("failOnDataLoss", "false")'
+PLAIN: Final = reading()
+LOSSY: Final = reading(failOnDataLoss="false")
+
+CASES: Final = (
+    # What a user changes.
+    Case("fewer cores", (Step(PLAIN),)),
+    Case("more cores", (Step(reading("local[7]")),)),
+    Case("executors instead of threads", (Step(reading("local-cluster[2,1,1024]")),)),
+    Case("an executor killed, then the driver", (Step(PLAIN),), FEW, "executors"),
+    Case("other partitions", (Step(reading(minPartitions="5", maxRecordsPerPartition="77")),)),
+    Case("smaller epochs", (Step(Life("local[3]", {"maxOffsetsPerTrigger": "100"})),)),
+    Case("no limit of an epoch", (Step(Life("local[3]")),)),
+    Case(
+        "reads by consumers, in small requests, with headers",
+        (Step(reading(readMode="consumer", batchSize="50", includeHeaders="map")),),
+        OF_STREAM,
+    ),
+    Case("repartition(3)", (Step(Life("local[3]", LIMIT, {"repartition": 3})),)),
+    Case("coalesce(1)", (Step(Life("local[3]", LIMIT, {"coalesce": 1})),)),
+    Case(
+        "another filter",
+        (Step(reading(subject=f"{ORIGIN}.1")),),
+        OF_STREAM,
+        due=lambda row: row <= (HELD_EPOCH + 1) * PER_EPOCH or row % 3 == 1,
+    ),
+    Case(
+        "killed in the same epoch again, and once more",
+        (
+            Step(Life(SLOTS, LIMIT, {"repartition": 5}, killed=True, hold=0)),
+            Step(Life(SLOTS, LIMIT, {"repartition": 4}, killed=True, hold=3)),
+            Step(PLAIN),
+        ),
+        tuple(name for name in EVERY if name != "FILED"),
+    ),
+    Case(
+        "the last commit was not noted",
+        (Step(PLAIN), Step(reading("local[2]"), lambda world: world.lose_commits())),
+    ),
+    # What time does.
+    Case(
+        "later than the duplicate window",
+        (Step(PLAIN, forget),),
+        # Ids of the user's own are remembered for the duplicate window only.
+        tuple(name for name in EVERY if name != "IDS"),
+    ),
+    # What happens to the source.
+    Case("rows expired, accepted", (Step(LOSSY, lambda world: world.expire()),), OF_STREAM),
+    Case("rows purged, accepted", (Step(LOSSY, lambda world: world.purge()),), OF_STREAM),
+    Case(
+        "rows purged",
+        (Step(PLAIN, lambda world: world.purge(), refused="failOnDataLoss"), Step(LOSSY)),
+        OF_STREAM,
+    ),
+    Case(
+        "single rows deleted, accepted",
+        (Step(LOSSY, lambda world: world.delete_some()),),
+        OF_STREAM,
+    ),
+    Case(
+        "made again with other rows",
+        (
+            Step(PLAIN, made_again_with_other_rows, refused="onRecreate"),
+            Step(reading(onRecreate="earliest")),
+        ),
+        OF_STREAM,
+    ),
+    Case("made again with other rows, accepted", (Step(LOSSY, made_again_with_other_rows),), OF_STREAM),
+    Case(
+        "made again, empty",
+        (
+            Step(PLAIN, lambda world: world.make_again(), refused="onRecreate"),
+            Step(reading(onRecreate="earliest")),
+        ),
+        OF_STREAM,
+    ),
+    # Where the source lives.
+    *(
+        Case(
+            f"imported into {kind}",
+            (
+                Step(PLAIN, lambda world, kind=kind: world.import_elsewhere(kind), "onRecreate"),
+                Step(reading(onRecreate="continue")),
+            ),
+            OF_STREAM,
+        )
+        for kind in ("jetspark", "nats-server", "cluster")
+    ),
+    Case(
+        "restored from a backup on another server",
+        (Step(reading(onRecreate="continue"), lambda world: world.restore_elsewhere()),),
+        OF_STREAM,
+    ),
+    # Which version wrote the checkpoint.
+    Case("from 0.1.0", (Step(reading("local[4]")),), beginning="0.1.0"),
+    Case(
+        "from 0.1.0, fewer cores",
+        (Step(PLAIN),),
+        tuple(name for name in EVERY if name not in {"CHUNKS", "PARTS"}),
+        "0.1.0",
+    ),
+    Case(
+        "from 0.1.0 with markers, fewer cores",
+        (Step(PLAIN, refused="partitions"), Step(reading("local[4]"))),
+        ("CHUNKS", "PARTS"),
+        "0.1.0",
+    ),
+    Case("from Spark 4.2", (Step(PLAIN),), beginning="spark 4.2"),
+    Case(
+        "Spark 4.2, fewer cores",
+        (Step(Life("local[3]", LIMIT, python="spark42")),),
+        beginning="spark 4.2",
+    ),
+)
+
+
+@dataclass
+class Figures:
+    """What was done."""
+
+    cases: int = 0
+    lives: int = 0
+    kills: int = 0
+    restarts: int = 0
+    compared: int = 0
+    wrong: int = 0
+    refusals: int = 0
+    problems: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        text = (
+            f"{self.cases} cases, {self.lives} lives, {self.kills} kills, {self.restarts} "
+            f"restarts, {self.refusals} refusals, {self.compared} rows compared, "
+            f"{self.wrong} wrong"
+        )
+        return f"{text}; left out: {', '.join(self.left_out)}" if self.left_out else text
+
+
+class Restarts:
+    """Runs cases, each from a copy of its beginning."""
+
+    def __init__(self, folder: Path, kind: str, pythons: dict[str, str]) -> None:
+        self.figures = Figures()
+        self._folder = folder
+        self._kind = kind
+        self._pythons = pythons
+        self._worlds: dict[str, World] = {}
+        self._held: dict[str, dict[str, Counter[str]]] = {}
+
+    def run(self, case: Case) -> list[str]:
+        """Run one case; what was wrong, in lines."""
+        beginning = BEGINNINGS[case.beginning]
+        pythons = {beginning.life.python, *(step.life.python for step in case.steps)}
+        if not pythons <= set(self._pythons):
+            self.figures.left_out.append(case.name)
+            return []
+        world = self._begin(case.beginning)
+        world.load("begun")
+        self.figures.cases += 1
+        problems: list[str] = []
+        url = ""
+        queries = [BY_NAME[name] for name in case.queries]
+        held = self._held[case.beginning]
+        for step in case.steps:
+            if step.change is not None:
+                url = step.change(world) or url
+            before = {query.name: world.contents(query) for query in queries}
+            self.figures.restarts += 1
+            errors = self.live(world, step.life, queries, url)
+            if step.life.killed:
+                held = {query.name: world.contents(query) for query in queries}
+                continue
+            for query in queries:
+                error = errors.get(query.name, "the job did not say how it ended")
+                refusing = step.refused and query.name in (step.refused_for or case.queries)
+                if refusing:
+                    problems += self._refused(world, query, step.refused, error, before)
+                elif error is not None:
+                    problems.append(f"{query.name} failed: {_last_lines(error)}")
+                else:
+                    problems += self._exact(world, case, query, held)
+            if problems:
+                break
+        problems = [f"{case.name}: {problem}" for problem in problems]
+        self.figures.problems += problems
+        return problems
+
+    def close(self) -> None:
+        """Stop the servers."""
+        for world in self._worlds.values():
+            world.close()
+
+    def live(
+        self, world: World, life: Life, queries: Iterable[Query], url: str = ""
+    ) -> dict[str, str | None]:
+        """Run the job once: the errors of its queries, or nothing when it was killed."""
+        self.figures.lives += 1
+        folder = self._folder / f"life{self.figures.lives}"
+        folder.mkdir()
+        spec = folder / "spec.json"
+        flows = [_flow(world, life, query, url) for query in queries]
+        config = SETTINGS | life.config
+        spec.write_text(
+            json.dumps({"master": life.master, "config": config, "flows": flows}, indent=1)
+        )
+        command = [self._pythons[life.python], "-m", "tests.campaigns.spark_restart_job", str(spec)]
+        with (folder / "log").open("wb") as log:
+            job = subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd=ROOT,
+                env=self._environment(life.python),
+            )
+        try:
+            self._watch(job, folder, life, world, list(queries))
+        finally:
+            kill_all(job.pid)
+            job.wait()
+        results = folder / "results.json"
+        if results.exists():
+            found: dict[str, str | None] = json.loads(results.read_text())
+            return found
+        assert life.killed, (folder / "log").read_text()[-3000:]
+        return {}
+
+    def _environment(self, python: str) -> dict[str, str]:
+        """Return the variables of a job: which jetspark and Spark it and its workers use."""
+        path = [str(ROOT)]
+        if python != "old":
+            # Executors run in folders of their own, where a relative path leads nowhere.
+            path += [str(Path(one).resolve()) for one in sys.path if one and "-packages" not in one]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
+        home = self._folder / f"spark-home-{python}"
+        if not home.exists():
+            make = "import sys, pathlib; from tests.spark.spark_home import make_spark_home; "
+            make += "make_spark_home(pathlib.Path(sys.argv[1]))"
+            command = [self._pythons[python], "-c", make, str(home)]
+            subprocess.run(command, check=True, cwd=ROOT, env=environment)
+        return environment | {"SPARK_HOME": str(home)}
+
+    def _begin(self, name: str) -> World:
+        """Return the world of a killed first life, made once."""
+        if name in self._worlds:
+            return self._worlds[name]
+        folder = self._folder / name.replace(" ", "-")
+        world = self._worlds[name] = World(folder, self._kind)
+        world.fill()
+        beginning = BEGINNINGS[name]
+        queries = [BY_NAME[each] for each in beginning.queries]
+        self.live(world, beginning.life, queries)
+        self._held[name] = {query.name: world.contents(query) for query in queries}
+        for query in queries:
+            assert not (world.checkpoint(query) / "commits" / str(HELD_EPOCH)).exists(), (
+                f"the epoch of {query.name} was committed before the kill"
+            )
+        world.save("begun")
+        return world
+
+    def _watch(
+        self,
+        job: "subprocess.Popen[bytes]",
+        folder: Path,
+        life: Life,
+        world: World,
+        queries: list[Query],
+    ) -> None:
+        """Wait for the end of a life, or bring it about."""
+        deadline = time.monotonic() + PATIENCE_S
+        while job.poll() is None and not (folder / "all-held").exists():
+            assert time.monotonic() < deadline, (folder / "log").read_text()[-3000:]
+            time.sleep(0.1)
+        if not life.killed:
+            return
+        assert job.poll() is None, (folder / "log").read_text()[-3000:]
+        _wait_until_settled(world, queries)
+        if life.kill_executor:
+            kill_all(next(pid for pid in descendants(job.pid) if EXECUTOR in command_of(pid)))
+            self.figures.kills += 1
+            _wait_until_settled(world, queries)
+        kill_all(job.pid)
+        self.figures.kills += 1
+
+    def _refused(
+        self,
+        world: World,
+        query: Query,
+        text: str,
+        error: str | None,
+        before: dict[str, Counter[str]],
+    ) -> list[str]:
+        """Check that a query said no before it wrote."""
+        self.figures.refusals += 1
+        if error is None:
+            return [f"{query.name} was not refused"]
+        problems = []
+        if text not in error:
+            problems.append(f"{query.name} was refused without {text!r}: {_last_lines(error)}")
+        now = world.contents(query)
+        self.figures.compared += now.total()
+        if now != before[query.name]:
+            wrong = (now - before[query.name]).total()
+            self.figures.wrong += wrong
+            problems.append(f"{query.name} wrote {wrong} rows before it was refused")
+        return problems
+
+    def _exact(
+        self, world: World, case: Case, query: Query, held: dict[str, Counter[str]]
+    ) -> list[str]:
+        """Compare a target with what was published."""
+        due = world.due(query, held[query.name])
+        if case.due is not None:
+            due = Counter(text_of(row) for row in range(1, ROWS + 1) if case.due(row))
+            due = Counter(set(due)) if query.kind == "kv" else due
+        found = world.contents(query)
+        self.figures.compared += max(due.total(), found.total())
+        missing, extra = due - found, found - due
+        if not missing and not extra:
+            return []
+        self.figures.wrong += missing.total() + extra.total()
+        return [
+            f"{query.name}: {missing.total()} of {due.total()} rows missing "
+            f"{sorted(missing)[:3]}, {extra.total()} too many {sorted(extra)[:3]}"
+        ]
+
+
+def _flow(world: World, life: Life, query: Query, url: str) -> dict[str, object]:
+    """Describe one query for the job."""
+    source = world.source_options(query, url if query.format == "jetstream" else "")
+    if query.format == "jetstream":
+        source |= life.source
+    elif query.format == "nats_kv":
+        limits = ("maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition")
+        source |= {name: life.source[name] for name in limits if name in life.source}
+    return {
+        "name": query.name,
+        "kind": query.kind,
+        "format": query.format,
+        "source": source,
+        "sink": world.sink_options(query),
+        "layout": life.layout,
+        "checkpoint": str(world.checkpoint(query)),
+        "hold": [life.hold] if life.killed else [],
+        "hold_epoch": HELD_EPOCH,
+    }
+
+
+def _wait_until_settled(world: World, queries: list[Query]) -> None:
+    """Wait until the targets do not grow any more."""
+    stored, since = -1, time.monotonic()
+    while time.monotonic() - since < SETTLED_S:
+        now = sum(world.size(query) for query in queries)
+        if now != stored:
+            stored, since = now, time.monotonic()
+        time.sleep(0.1)
+
+
+def _last_lines(error: str) -> str:
+    """Return the part of Spark's error that says what is wrong."""
+    lines = [line for line in error.splitlines() if line.strip() and not line.startswith("\tat ")]
+    told = [line for line in lines if "jetspark" in line or "Error" in line]
+    return " / ".join((told or lines)[-3:])[:1000]
+
+
+def campaign(
+    folder: Path,
+    *,
+    names: Iterable[str] = (),
+    kind: str = "jetspark",
+    pythons: dict[str, str] | None = None,
+    say: Callable[[str], object] = lambda _line: None,
+) -> Figures:
+    """Run the named cases, or all."""
+    wanted = set(names)
+    unknown = wanted - {case.name for case in CASES}
+    assert not unknown, f"no such case: {', '.join(sorted(unknown))}"
+    restarts = Restarts(folder, kind, {"this": sys.executable, **(pythons or {})})
+    try:
+        for case in CASES:
+            if wanted and case.name not in wanted:
+                continue
+            begun = time.monotonic()
+            problems = restarts.run(case)
+            outcome = "left out" if case.name in restarts.figures.left_out else "exact"
+            say(f"{case.name}: {outcome if not problems else 'WRONG'}, {time.monotonic() - begun:.0f} s")
+            for problem in problems:
+                say(f"  {problem}")
+    finally:
+        restarts.close()
+    return restarts.figures
+
+
+def main() -> None:
+    """Run cases on servers of their own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", action="append", default=[], help="several times; or all")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--server", choices=("jetspark", "nats-server"), default="jetspark")
+    parser.add_argument("--old-python", default=os.environ.get("JETSPARK_OLD_PYTHON", ""))
+    parser.add_argument("--spark42-python", default=os.environ.get("JETSPARK_SPARK42_PYTHON", ""))
+    parser.add_argument("--keep", default="", help="a folder for logs and stores that stays")
+    given = parser.parse_args()
+    if given.list:
+        sys.stdout.write("".join(f"{case.name}\n" for case in CASES))
+        return
+    pythons = {"old": given.old_python, "spark42": given.spark42_python}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(given.keep or name)
+        folder.mkdir(parents=True, exist_ok=True)
+        figures = campaign(
+            folder,
+            names=[each for each in given.case if each != "all"],
+            kind=given.server,
+            pythons={key: value for key, value in pythons.items() if value},
+            say=lambda line: (sys.stdout.write(f"{line}\n"), sys.stdout.flush()),
+        )
+    sys.stdout.write(f"{figures}\n")
+    sys.exit(1 if figures.problems else 0)
+
+
+if __name__ == "__main__":
+    main()

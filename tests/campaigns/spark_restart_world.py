@@ -1,7 +1,7 @@
 """What the queries of ``spark_restarts`` read and write, and what may happen to it between lives.
 
-The source has rows of which every third, outside of a stretch, equals the others: exactly once must
-count them. What a target must hold follows from what was published, never from what Spark read.
+Every third row of the source, except in a stretch, equals the others: exactly once must count
+them. What a target must hold follows from what was published, never from what Spark read.
 """
 
 import contextlib
@@ -9,8 +9,9 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -44,7 +45,7 @@ class Query(NamedTuple):
     name: str
     kind: str = "stream"
     format: str = "jetstream"
-    options: dict[str, str] = {}
+    options: Mapping[str, str] = MappingProxyType({})
 
 
 QUERIES: Final = (
@@ -214,7 +215,7 @@ class World:
                     found[_checked(row["subject"], query, row["data"])] += 1
         elif query.kind == "kv":
             bucket = self.js.key_value(query.name)
-            for key in bucket.keys():
+            for key in bucket.keys():  # noqa: SIM118 - a bucket is no dict
                 value = bucket.get(key).value.decode()
                 found[value if key == value else f"{key} holds {value}"] += 1
         else:

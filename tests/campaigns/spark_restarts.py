@@ -11,7 +11,8 @@ of three epochs (``BEGINNINGS``), so that one such life serves many cases.
 ``tests/spark/test_restarts.py`` is the short form, ``make torture`` the long one;
 ``python -m tests.campaigns.spark_restarts --case NAME`` runs one case, ``--list`` names them.
 Cases that need another version of jetspark or Spark take its Python from ``--old-python`` (with
-jetspark 0.1.0) and ``--spark42-python`` (with pyspark 4.2); without it they are left out.
+jetspark 0.1.0) and ``--spark42-python`` (with pyspark 4.2), or from the variables
+``JETSPARK_OLD_PYTHON`` and ``JETSPARK_SPARK42_PYTHON``; without it they are left out.
 """
 
 import argparse
@@ -532,16 +533,18 @@ def campaign(
     kind: str = "jetspark",
     pythons: dict[str, str] | None = None,
     say: Callable[[str], object] = lambda _line: None,
+    go_on: Callable[[], bool] = lambda: True,
 ) -> Figures:
-    """Run the named cases, or all."""
-    wanted = set(names)
-    unknown = wanted - {case.name for case in CASES}
+    """Run the named cases in this order, or all: one, and more while ``go_on`` says so."""
+    by_name = {case.name: case for case in CASES}
+    wanted = list(names) or list(by_name)
+    unknown = set(wanted) - set(by_name)
     assert not unknown, f"no such case: {', '.join(sorted(unknown))}"
     restarts = Restarts(folder, kind, {"this": sys.executable, **(pythons or {})})
     try:
-        for case in CASES:
-            if wanted and case.name not in wanted:
-                continue
+        for case in map(by_name.__getitem__, wanted):
+            if restarts.figures.cases and not go_on():
+                break
             begun = time.monotonic()
             problems = restarts.run(case)
             outcome = "left out" if case.name in restarts.figures.left_out else "as expected"
@@ -554,20 +557,28 @@ def campaign(
     return restarts.figures
 
 
+def other_pythons(old: str = "", spark42: str = "") -> dict[str, str]:
+    """Return the Pythons with other versions: those given, or those of two variables."""
+    found = {
+        "old": old or os.environ.get("JETSPARK_OLD_PYTHON", ""),
+        "spark42": spark42 or os.environ.get("JETSPARK_SPARK42_PYTHON", ""),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
 def main() -> None:
     """Run cases on servers of their own."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", action="append", default=[], help="several times; or all")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--server", choices=("jetspark", "nats-server"), default="jetspark")
-    parser.add_argument("--old-python", default=os.environ.get("JETSPARK_OLD_PYTHON", ""))
-    parser.add_argument("--spark42-python", default=os.environ.get("JETSPARK_SPARK42_PYTHON", ""))
+    parser.add_argument("--old-python", default="")
+    parser.add_argument("--spark42-python", default="")
     parser.add_argument("--keep", default="", help="a folder for logs and stores that stays")
     given = parser.parse_args()
     if given.list:
         sys.stdout.write("".join(f"{case.name}\n" for case in CASES))
         return
-    pythons = {"old": given.old_python, "spark42": given.spark42_python}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(given.keep or name)
         folder.mkdir(parents=True, exist_ok=True)
@@ -575,7 +586,7 @@ def main() -> None:
             folder,
             names=[each for each in given.case if each != "all"],
             kind=given.server,
-            pythons={key: value for key, value in pythons.items() if value},
+            pythons=other_pythons(given.old_python, given.spark42_python),
             say=lambda line: (sys.stdout.write(f"{line}\n"), sys.stdout.flush()),
         )
     sys.stdout.write(f"{figures}\n")

@@ -138,7 +138,9 @@ class World:
     def save(self, name: str) -> None:
         """Keep a copy of server, files and checkpoints."""
         self.close()
-        shutil.copytree(self.live, self.folder / "saved" / name)
+        saved = self.folder / "saved" / name
+        shutil.rmtree(saved, ignore_errors=True)
+        shutil.copytree(self.live, saved)
         self.open()
 
     def load(self, name: str) -> None:
@@ -299,10 +301,11 @@ class World:
                 (commits / str(last)).unlink()
                 (commits / f".{last}.crc").unlink(missing_ok=True)
 
-    def older_checkpoints(self, name: str) -> None:
-        """Bring back the checkpoints of an earlier moment, and nothing else."""
+    def load_checkpoints(self, name: str) -> None:
+        """Bring back the checkpoints of a saved copy, and nothing else."""
+        saved = self.folder / "saved" / name / "checkpoints"
         shutil.rmtree(self.live / "checkpoints")
-        shutil.copytree(self.folder / "saved" / name / "checkpoints", self.live / "checkpoints")
+        shutil.copytree(saved, self.live / "checkpoints")
 
     def import_elsewhere(self, kind: str) -> str:
         """Export the stream and import it on a server of another kind; its address."""

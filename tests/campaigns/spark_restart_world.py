@@ -23,6 +23,7 @@ from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.cli.main import main as jetspark_cli
 from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.units import Nanoseconds
 
 ROWS: Final = 1_800
 PER_EPOCH: Final = 600
@@ -151,8 +152,8 @@ class World:
         self.lost, self.added = set(), []
         self.open()
 
-    def fill(self) -> None:
-        """Make the sources and the empty targets."""
+    def fill(self, *, apart_s: float = 4.0) -> None:
+        """Make the sources and the empty targets; ``expire`` needs its rows that far apart."""
         self.make_origin(range(1, LOST_BELOW))
         self.js.create_key_value(KeyValueConfig(bucket=FEED, history=1))
         self.js.create_key_value(KeyValueConfig(bucket=LEDGER))
@@ -168,8 +169,7 @@ class World:
         for part in range(FILES):
             chosen = range(1 + part, ROWS + 1, FILES)
             (files / f"{part}.txt").write_text("".join(f"{text_of(row)}\n" for row in chosen))
-        # So that age tells the rows that may expire from the others.
-        time.sleep(max(0.0, self.published_at + 4.0 - time.time()))
+        time.sleep(max(0.0, self.published_at + apart_s - time.time()))
         self.publish(range(LOST_BELOW, ROWS + 1))
 
     def make_origin(self, rows: Iterable[int]) -> None:
@@ -353,7 +353,7 @@ def _stream(name: str, window_ns: int = WINDOW_NS) -> StreamConfig:
         allow_direct=True,
         allow_batched=True,
         allow_atomic=True,
-        duplicate_window=window_ns,
+        duplicate_window=Nanoseconds(window_ns),
     )
 
 

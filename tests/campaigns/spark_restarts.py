@@ -139,6 +139,11 @@ def made_again_with_other_rows(world: World) -> None:
     world.make_again(range(10_001, 10_001 + PER_EPOCH * 2))
 
 
+def imported(kind: str) -> Change:
+    """Return the move of the source to a server of another kind, by export and import."""
+    return lambda world: world.import_elsewhere(kind)
+
+
 def older_checkpoints(world: World) -> None:
     """Bring back checkpoints as of the kill, which the targets are ahead of by now."""
     world.save("done")
@@ -256,7 +261,7 @@ CASES: Final = (
         Case(
             f"imported into {kind}",
             (
-                Step(PLAIN, lambda world, kind=kind: world.import_elsewhere(kind), "onRecreate"),
+                Step(PLAIN, imported(kind), "onRecreate"),
                 Step(reading(onRecreate="continue")),
             ),
             MAIN_OF_STREAM,

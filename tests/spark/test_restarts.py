@@ -67,7 +67,7 @@ def stopped(
     before = spark.sparkContext.environment.get(MIN_PARTITIONS_VARIABLE, "")
     queries = StoppedQueries(spark, tmp_path_factory.mktemp("restarts"))
     try:
-        queries.world.fill()
+        queries.world.fill(apart_s=0.0)
         yield queries
     finally:
         queries.world.close()
@@ -88,8 +88,8 @@ def test_a_query_that_died_inside_an_epoch_ends_exact_on_other_cores_and_partiti
     assert stopped.differences(query) == (0, 0)
 
 
-# A checkpoint of jetspark 0.1.0 whose second of three epochs (20 rows each) was under way, and what
-# its target and ledger held then.
+# Checkpoints of jetspark 0.1.0 whose second of three epochs (20 rows each) was under way, and
+# what their targets and the ledger held then.
 OLD = Path(__file__).parent / "data" / "checkpoints-0.1.0"
 OLD_ROWS = [str(row) if row % 3 else "same" for row in range(1, 61)]
 

@@ -99,7 +99,6 @@ class World:
         """Texts that are gone from the source: a target has them only if it had them before."""
         self.added: list[str] = []
         """Texts of rows that a source has got since."""
-        self.published_at: float = 0.0
         self._others = contextlib.ExitStack()
         self._server: ServerProcess | None = None
         self.open()
@@ -108,6 +107,11 @@ class World:
     def live(self) -> Path:
         """The folder of everything that ``save`` saves."""
         return self.folder / "live"
+
+    @property
+    def published_at(self) -> float:
+        """When the first rows of the stream were published, which ``expire`` removes."""
+        return float((self.live / "published-at").read_text())
 
     @property
     def url(self) -> str:
@@ -144,6 +148,10 @@ class World:
         shutil.copytree(self.live, saved)
         self.open()
 
+    def has(self, name: str) -> bool:
+        """Say whether there is such a copy."""
+        return (self.folder / "saved" / name).exists()
+
     def load(self, name: str) -> None:
         """Go on with a copy, as someone does who restores a machine; on another port."""
         self.close()
@@ -176,7 +184,7 @@ class World:
         """Make the stream that is read, with these rows."""
         self.js.create_stream(_stream(ORIGIN, window_ns=SECOND_NS))
         self.publish(rows)
-        self.published_at = time.time()
+        (self.live / "published-at").write_text(str(time.time()))
 
     def publish(self, rows: Iterable[int], js: sync.JetStream | None = None) -> None:
         """Append rows to the stream that is read."""

@@ -18,6 +18,7 @@ jetspark 0.1.0) and ``--spark42-python`` (with pyspark 4.2), or from the variabl
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -369,6 +370,7 @@ class Restarts:
         """Run the job once: the errors of its queries, or nothing when it was killed."""
         self.figures.lives += 1
         folder = self._folder / f"life{self.figures.lives}"
+        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         spec = folder / "spec.json"
         flows = [flow_of(world, life, query, url) for query in queries]
@@ -426,16 +428,21 @@ class Restarts:
             return self._worlds[name]
         folder = self._folder / name.replace(" ", "-")
         world = self._worlds[name] = World(folder, self._kind)
-        world.fill()
         beginning = BEGINNINGS[name]
         queries = [BY_NAME[each] for each in beginning.queries]
-        self.live(world, beginning.life, queries)
+        if world.has("begun"):
+            # Kept by an earlier campaign (``--keep``).
+            world.load("begun")
+        else:
+            world.fill()
+            self.live(world, beginning.life, queries)
         self._held[name] = {query.name: world.contents(query) for query in queries}
         for query in queries:
             assert not (world.checkpoint(query) / "commits" / str(HELD_EPOCH)).exists(), (
                 f"the epoch of {query.name} was committed before the kill"
             )
-        world.save("begun")
+        if not world.has("begun"):
+            world.save("begun")
         return world
 
     def _watch(
@@ -589,7 +596,11 @@ def main() -> None:
     parser.add_argument("--server", choices=("jetspark", "nats-server"), default="jetspark")
     parser.add_argument("--old-python", default="")
     parser.add_argument("--spark42-python", default="")
-    parser.add_argument("--keep", default="", help="a folder for logs and stores that stays")
+    parser.add_argument(
+        "--keep",
+        default="",
+        help="a folder that stays: logs, and beginnings that the next campaign uses",
+    )
     given = parser.parse_args()
     if given.list:
         sys.stdout.write("".join(f"{case.name}\n" for case in CASES))

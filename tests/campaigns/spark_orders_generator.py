@@ -422,9 +422,7 @@ class Generator:
                 return f"{name} {dice.choice(('>=', '<', '='))} @micros({stream},{at})"
             case "map":
                 header = dice.choice(HEADERS)
-                return dice.choice(
-                    (f"size({name}) = 0", f"map_contains_key({name}, '{header}')")
-                )
+                return dice.choice((f"size({name}) = 0", f"map_contains_key({name}, '{header}')"))
             case _:
                 return f"{name} IS {dice.choice(('', 'NOT '))}NULL"
 
@@ -570,12 +568,8 @@ class Generator:
         if not numbers:
             return
         number = f"coalesce(CAST({dice.choice(numbers)} AS STRING), 'none')"
-        content = f"coalesce(hex(CAST({dice.choice(list(columns))} AS BINARY)), '')"
         plain = [name for name, kind in columns.items() if kind in {"binary", "string"}]
-        if plain:
-            content = f"coalesce(hex({dice.choice(plain)}), '')"
-        else:
-            content = number
+        content = f"coalesce(hex({dice.choice(plain)}), '')" if plain else number
         if dice.random() < 0.7:
             options = {}
             if dice.random() < 0.4:

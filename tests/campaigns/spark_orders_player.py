@@ -16,8 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-
-import jetspark.spark
 from tests.campaigns.spark_orders_steps import (
     Act,
     AnyStep,
@@ -48,6 +46,8 @@ from tests.campaigns.spark_orders_world import (
     World,
     columns_of,
 )
+
+import jetspark.spark
 
 FLOW_S: Final = 240
 # Errors with which a read refuses what it cannot return any more.
@@ -255,9 +255,7 @@ class Player:
         views: list[str] = []
         if step.style == "view":
             views = [self._view(name) for name in step.inputs]
-        ours = transform(
-            self._spark, operation, [one.ours for one in inputs], step.style, views
-        )
+        ours = transform(self._spark, operation, [one.ours for one in inputs], step.style, views)
         relations = frozenset[str]().union(*(one.relations for one in inputs))
         copies = [one.copy for one in inputs]
         self._frames[step.frame] = Frame(
@@ -412,9 +410,7 @@ class Player:
                 if expected and any(word in str(error) for word in REFUSALS):
                     self._counts.refused += 1
                     continue
-                raise Wrong(
-                    f"{action} failed: {_brief(error)}\n{self._explain(frame)}"
-                ) from error
+                raise Wrong(f"{action} failed: {_brief(error)}\n{self._explain(frame)}") from error
             self._judge(frame, action, got, due)
 
     def _world_refuses(self, frame: Frame) -> bool:
@@ -498,9 +494,7 @@ class Player:
             if others:
                 raise Wrong(f"write changed other objects: {sorted(others)}")
         else:
-            got = Counter(
-                _written(step, message) for message in self._world.absorb(step.target)
-            )
+            got = Counter(_written(step, message) for message in self._world.absorb(step.target))
         self._judge(frame, f"write to {step.format}", got, Counter(_as_stored(due)))
 
     # Streaming queries.
@@ -510,9 +504,7 @@ class Player:
             return
         if step.sink == "jetstream":
             self._before_change(TARGET)
-        load = Load(
-            frame=step.flow, format=step.format, source=step.source, options=step.options
-        )
+        load = Load(frame=step.flow, format=step.format, source=step.source, options=step.options)
         after = self._world.flow_start(load)
         query = Query(step, load, after, self._world.logs[step.source].generation)
         self._queries[step.flow] = query
@@ -529,7 +521,7 @@ class Player:
     def _run_query(self, query: Query, options: Mapping[str, str]) -> None:
         step, world = query.step, self._world
         log = world.logs[step.source]
-        static = self._frames[step.static] if step.static in self._frames else None
+        static = self._frames.get(step.static, None)
         if static is not None and (self._expect(static) or self._world_refuses(static)):
             del self._queries[step.flow]
             return
@@ -756,9 +748,7 @@ def _as_sql(operation: Operation) -> str:
             return f"SELECT {left} FROM {{0}} {word} ALL SELECT {right} FROM {{1}}"
         case "join":
             how, condition, *outputs = text
-            return (
-                f"SELECT {', '.join(outputs)} FROM {{0}} l {_JOINS[how]} {{1}} r ON {condition}"
-            )
+            return f"SELECT {', '.join(outputs)} FROM {{0}} l {_JOINS[how]} {{1}} r ON {condition}"
         case "query":
             return text[0]
         case _:

@@ -1,7 +1,7 @@
 """The house rules that no linter checks.
 
-There is no limit on the length of files: a class is one thing in one file, and a limit would be met
-by tearing it apart.
+There is no limit on the length of files: a class is one thing in one file, and a limit would be
+met by tearing it apart.
 """
 
 import ast

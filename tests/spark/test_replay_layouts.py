@@ -21,8 +21,8 @@ from pyspark.sql.types import StructType
 
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
-from jetspark.spark import ledger, markers, sink_writer
-from jetspark.spark.ledger import Superseded
+from jetspark.spark import epoch_ledger, markers, sink_writer
+from jetspark.spark.epoch_ledger import Superseded
 from jetspark.spark.sending import Sender
 from jetspark.spark.sink_writer import RowWriter, SinkCommit
 from jetspark.spark.source import JetStreamDataSource
@@ -125,7 +125,7 @@ def short_chunks(monkeypatch: pytest.MonkeyPatch, strength: str) -> None:
     monkeypatch.setattr(sink_writer, "CHUNK_ROWS", 40)
     if strength == "chunk":
         monkeypatch.setattr(markers, "ROWS_PER_BATCH", 25)
-    monkeypatch.setattr(ledger, "CHECK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(epoch_ledger, "CHECK_INTERVAL_S", 0.0)
 
 
 class Fuse:

@@ -18,14 +18,8 @@ from jetspark import sync
 from jetspark.api.stream import StreamInfo
 from jetspark.errors import MessageNotFound, WrongLastSequence
 from jetspark.headers.block import append_lines, find_value, remove_header
-from jetspark.spark.ledger import (
-    HOW_TO_GO_ON,
-    EpochLedger,
-    Found,
-    LedgerEntry,
-    SubjectEntries,
-    Totals,
-)
+from jetspark.spark.epoch_ledger import HOW_TO_GO_ON, EpochLedger, Totals
+from jetspark.spark.ledger import Found, LedgerEntry, SubjectEntries
 from jetspark.spark.message_ids import WriteTask, row_digests, strong_digest
 from jetspark.spark.range_reader import retry_delay
 from jetspark.spark.replay import ReplayRefused

@@ -15,14 +15,8 @@ from jetspark import sync
 from jetspark.api.stream import StreamInfo
 from jetspark.errors import Error, MessageNotFound
 from jetspark.headers.block import find_value
-from jetspark.spark.ledger import (
-    HOW_TO_GO_ON,
-    BucketEntries,
-    EpochLedger,
-    Found,
-    LedgerEntry,
-    entry_name,
-)
+from jetspark.spark.epoch_ledger import HOW_TO_GO_ON, EpochLedger
+from jetspark.spark.ledger import BucketEntries, Found, LedgerEntry, entry_name
 from jetspark.spark.message_ids import WriteTask, digest_in
 from jetspark.spark.row_counts import DIGEST_SIZE, RowCounts
 from jetspark.spark.sending import ids_between

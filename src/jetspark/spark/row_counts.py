@@ -107,9 +107,15 @@ def _counted(digests: bytes | bytearray, counts: "array[int]") -> RowCounts:
 def digest_sum(digests: Sequence[bytes], so_far: int = 0) -> int:
     """Return a checksum of rows that does not depend on their order or on how they are split.
 
-    The remainder of the concatenation is the sum of the digests modulo 2^128 - 1, in one step.
+    The sum of the digests modulo 2^128 - 1. The concatenation, read as one number, has the same
+    remainder, and so has the sum of its halves: a few operations for thousands of rows.
     """
-    return (so_far + int.from_bytes(b"".join(digests))) % _SUM_MODULUS
+    number = int.from_bytes(b"".join(digests))
+    bits = 8 * DIGEST_SIZE << len(digests).bit_length()
+    while bits > 8 * DIGEST_SIZE:
+        bits //= 2
+        number = (number >> bits) + (number & ((1 << bits) - 1))
+    return (so_far + number) % _SUM_MODULUS
 
 
 def sum_of_sums(sums: Iterable[int]) -> int:

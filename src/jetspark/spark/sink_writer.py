@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from jetspark.headers.block import append_lines
-from jetspark.spark.ledger import Totals
+from jetspark.spark.epoch_ledger import Totals
 from jetspark.spark.markers import (
     COMMIT_PART,
     EpochWriter,

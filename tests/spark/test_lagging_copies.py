@@ -26,7 +26,7 @@ from jetspark.api.stream import StreamConfig, StreamSource
 from jetspark.client import JetStream, connect
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.spark.connections import CONNECTIONS
-from jetspark.spark.kv_plan import NumberedPartition, WholePartition
+from jetspark.spark.kv_plan import WholePartition
 from jetspark.spark.kv_source import KvDataSource
 from jetspark.spark.source import JetStreamDataSource
 from jetspark.sync.bulk import count_from
@@ -122,7 +122,7 @@ def _snapshot(planner: str, worker: str, bucket: str) -> dict[str, int]:
         for url in (planner, worker)
     ]
     parts = sources[0].reader(sources[0].schema()).partitions()
-    kinds = {type(part.part) for part in parts if isinstance(part, NumberedPartition)}
+    kinds = {type(part) for part in parts}
     assert kinds == {WholePartition}, "nobody proves anything here"
     reader: Any = sources[1].reader(sources[1].schema())
     rows = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]

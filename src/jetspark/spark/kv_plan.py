@@ -41,22 +41,33 @@ class RevisionPartition(SequencePartition):
         revision: int,
         expected: int | None,
         created: str,
+        *,
+        leads: bool,
     ) -> None:
         super().__init__(stream, revisions.first, revisions.end, created)
         self.patterns = patterns
         self.revision = revision
         self.expected = expected
         """How many there were when the read was planned; None: no matter."""
+        self.leads = leads
+        """Whether it is the first of a read, whose task reads all in a streaming query."""
 
 
 class KeyPartition(InputPartition):
     """Some keys of a bucket as of a revision, with how many values of each there are now."""
 
     def __init__(
-        self, subjects: Sequence[str], counts: Sequence[int], revision: int, created: str
+        self,
+        subjects: Sequence[str],
+        counts: Sequence[int],
+        revision: int,
+        created: str,
+        *,
+        leads: bool,
     ) -> None:
         super().__init__(revision)
         self.created = created
+        self.leads = leads
         self.subjects = subjects
         self.counts = counts
         self.revision = revision
@@ -70,15 +81,6 @@ class WholePartition(InputPartition):
         self.created = created
         self.patterns = patterns
         self.revision = revision
-
-
-class NumberedPartition(InputPartition):
-    """A part of a snapshot with its place among the parts."""
-
-    def __init__(self, number: int, part: InputPartition) -> None:
-        super().__init__(number)
-        self.number = number
-        self.part = part
 
 
 def key_patterns(info: StreamInfo, keys: Sequence[str]) -> list[str]:
@@ -170,6 +172,7 @@ class SnapshotPlanner:
                         at,
                         expected[number] if expected else None,
                         view_of(info).created,
+                        leads=number == 0,
                     )
                     for number, part in enumerate(parts)
                 ]
@@ -210,6 +213,7 @@ class SnapshotPlanner:
                 [found[subject] for subject in subjects[part.first : part.end]],
                 at,
                 created,
+                leads=part is parts[0],
             )
             for part in parts
         ]

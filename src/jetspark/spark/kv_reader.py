@@ -11,7 +11,8 @@ join), the plan is soon out of date. There the first task reads the bucket as it
 and the others nothing, so that each micro-batch has one snapshot and no key is missing or double.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -27,7 +28,6 @@ from jetspark.spark.connections import jetstream_of
 from jetspark.spark.kv_options import KV_FORMAT, Consistency, KvOptions
 from jetspark.spark.kv_plan import (
     KeyPartition,
-    NumberedPartition,
     RevisionPartition,
     SnapshotPlanner,
     WholePartition,
@@ -48,8 +48,8 @@ from jetspark.sync.bulk import last_columns
 KEYS_AT_ONCE: Final = 5_000
 
 # A bucket that changes while it is read is read on from there; so many times, each shorter than
-# the one before. One that changes faster still is taken as it is: each key has a value of the last
-# look or a newer one.
+# the one before. Where values are replaced faster than they can be read, and the bucket keeps too
+# few of each key, every key then has a value that it had during the read, of no common moment.
 LOOKS_MAX: Final = 20
 
 _Result = TypeVar("_Result")
@@ -80,8 +80,7 @@ class KvSnapshotReader(DataSourceReader):
             missing=f"format {KV_FORMAT!r}: there is no bucket {options.bucket!r}",
         ) as client:
             stream = jetstream_of(client, options.connection).stream(options.stream)
-            parts = self.plan(stream, None)
-        return [NumberedPartition(number, part) for number, part in enumerate(parts)]
+            return self.plan(stream, None)
 
     def plan(self, stream: sync.Stream, revision: int | None) -> list[InputPartition]:
         """Split the bucket as of ``revision`` (None: as the options say)."""
@@ -96,10 +95,10 @@ class KvSnapshotReader(DataSourceReader):
         # by number or time does not pass.
         pinned = options.version_as_of is not None or options.timestamp_as_of_ns is not None
         if not (self._skip_missing or pinned) and in_micro_batch():
-            first = not isinstance(partition, NumberedPartition) or partition.number == 0
-            return self._encoded(self._now() if first else iter(()))
-        if isinstance(partition, NumberedPartition):
-            partition = partition.part
+            # A bucket that was empty when planned, or is read whole, has one partition only.
+            if isinstance(partition, RevisionPartition | KeyPartition) and not partition.leads:
+                return iter(())
+            return self._encoded(self._now())
         match partition:
             case RevisionPartition():
                 return self._encoded(self._revisions(partition))
@@ -149,9 +148,21 @@ class KvSnapshotReader(DataSourceReader):
                     for chunk in self._ranges.scan(stream, position, info.state.last_seq, filters):
                         _keep_last(last, places, chunk)
                 position = info.state.last_seq + 1
+            else:
+                _append(last, self._never_read(stream, places))
             return last
 
         return _pieces(self._with_retries(read))
+
+    def _never_read(
+        self, stream: sync.Stream, places: Mapping[str, int]
+    ) -> Iterator[StreamMessage]:
+        """Yield the values of keys that were replaced whenever their turn came."""
+        for pattern in key_patterns(stream.cached_info, self._options.keys):
+            state = stream.info(subjects_filter=pattern or ">").state
+            for subject in (state.subjects or {}).keys() - places.keys():
+                with contextlib.suppress(MessageNotFound):  # removed at this moment
+                    yield stream.get_msg(last_by_subject=subject, min_last_seq=state.last_seq)
 
     def _keys(self, partition: KeyPartition) -> Iterator[ScanChunk]:
         """Ask for the keys by name; what is missing is skipped, or dealt with."""
@@ -291,7 +302,7 @@ def _pieces(found: ScanChunk) -> Iterator[ScanChunk]:
         yield picked_rows(found, range(at, min(at + KEYS_AT_ONCE, len(found))))
 
 
-def _append(chunk: ScanChunk, messages: Sequence[StreamMessage]) -> None:
+def _append(chunk: ScanChunk, messages: Iterable[StreamMessage]) -> None:
     for message in messages:
         chunk.sequences.append(message.seq)
         chunk.times.append(message.time_ns)

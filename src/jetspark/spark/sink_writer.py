@@ -25,6 +25,7 @@ from jetspark.headers.block import append_lines
 from jetspark.spark.ledger import begin_epoch, commit_epoch, stored_before
 from jetspark.spark.markers import MarkedWriter, check_size
 from jetspark.spark.message_ids import IdMaker, WriteTask
+from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.sending import Sender
 from jetspark.spark.sink_options import AtomicScope
 from jetspark.spark.sink_plan import SinkPlan, WriteRefused
@@ -137,6 +138,10 @@ class JetStreamBatchWriter(DataSourceArrowWriter):
     def __init__(self, rows: RowWriter) -> None:
         self._rows = rows
 
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Publish the rows of one task."""
         return self._rows.write(iterator)
@@ -155,6 +160,10 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, rows: RowWriter) -> None:
         self._rows = rows
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
 
     # The names of the arguments are Spark's.
 

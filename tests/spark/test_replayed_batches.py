@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from jetspark import sync
 from jetspark.api.enums import Storage
 from jetspark.client.jetstream.kv.config import KeyValueConfig
-from jetspark.spark import stream_reader
+from jetspark.spark import lag, stream_reader
 from jetspark.spark.kv_source import KvDataSource
 from jetspark.spark.offsets import OffsetRefused
 from jetspark.spark.planner import DataLoss
@@ -488,6 +488,32 @@ def test_messages_that_no_filter_takes_give_no_micro_batch(streams: "Streams", n
 
     assert sorted(_flat(query.step())) == [104, 106]
     assert not query.plan()
+
+
+@pytest.mark.usefixtures("filled")
+def test_messages_that_no_filter_takes_are_no_lag(streams: "Streams", name: str) -> None:
+    query = _query(streams, name, subject=f"{name}.a", maxOffsetsPerTrigger="1")
+
+    def behind() -> int | None:
+        """Return what Spark's progress shows after the offset was asked for."""
+        latest = query.reader.reportLatestOffset()
+        (found,) = lag({"sources": [{"latestOffset": latest, "endOffset": query.ends[-1]}]})
+        return found.behind
+
+    _publish(streams, name, "a", "a", "other")
+    assert _flat(query.step()) == [101]
+    assert behind() == 2
+    assert _flat(query.step()) == [102]
+    assert not query.plan()
+    assert behind() == 0
+    _publish(streams, name, *["other"] * 5)
+    assert not query.plan()
+    assert behind() == 0
+
+    _publish(streams, name, "a", "a")
+
+    assert _flat(query.step()) == [109]
+    assert behind() == 1
 
 
 @pytest.mark.usefixtures("filled")

@@ -38,6 +38,7 @@ from jetspark.spark.kv_rows import KvEncoder, key_of, picked_rows
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.planner import DataLoss, StreamRecreated
 from jetspark.spark.range_reader import RangeReader, with_retries
+from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.stream_view import lend_for_planning, view_of
 from jetspark.spark.task import in_micro_batch, local_property
 from jetspark.spark.times import ZONE_SETTING, check_zone
@@ -70,6 +71,10 @@ class KvSnapshotReader(DataSourceReader):
         self._planner = SnapshotPlanner(options, skip_missing=skip_missing)
         source = SourceOptions(connection=options.connection, stream=options.stream)
         self._ranges = _RevisionReader(source, schema)
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
 
     def partitions(self) -> list[InputPartition]:
         """Fix the revision and split the bucket. Runs on the driver."""

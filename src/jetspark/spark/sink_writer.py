@@ -34,6 +34,7 @@ from jetspark.spark.markers import (
 from jetspark.spark.message_ids import IdMaker, WriteTask, row_digests, strong_digest
 from jetspark.spark.replay import ReplayLedger
 from jetspark.spark.row_counts import RowCounts, digest_sum, sum_of_sums
+from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.sending import Sender
 from jetspark.spark.sink_options import AtomicScope, IdSource
 from jetspark.spark.sink_plan import SinkPlan, WriteRefused
@@ -258,6 +259,10 @@ class JetStreamBatchWriter(DataSourceArrowWriter):
     def __init__(self, rows: RowWriter) -> None:
         self._rows = rows
 
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Publish the rows of one task."""
         return self._rows.write(iterator)
@@ -276,6 +281,10 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, rows: RowWriter) -> None:
         self._rows = rows
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
 
     # The names of the arguments are Spark's.
 

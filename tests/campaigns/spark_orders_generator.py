@@ -246,6 +246,8 @@ class Generator:
             options["endingOffsets"] = str(dice.randrange(beyond // 2, beyond) + 1)
         elif dice.random() < 0.1:
             options["endingTimestamp"] = self._time(stream)
+        elif dice.random() < 0.1:
+            options["endingOffsets"] = "open"
         if dice.random() < 0.2:
             # Now and then nothing at all.
             options["startingOffsets"] = str(dice.randrange(1, beyond // 2 + 2))
@@ -489,14 +491,14 @@ class Generator:
         one, two = dice.choice(narrow)
         if pick < 0.5:
             words = dice.choice(("IN", "NOT IN"))
-            text = (
+            asked = (
                 f"SELECT * FROM {{0}} WHERE {one} {words} "
                 f"(SELECT {two} FROM {{1}} WHERE {two} IS NOT NULL)"
             )
-            return Operation(kind="query", text=(text,)), dict(left.columns)
+            return Operation(kind="query", text=(asked,)), dict(left.columns)
         if pick < 0.6 and left.columns[one] == "long":
-            text = f"SELECT * FROM {{0}} WHERE {one} > (SELECT avg({two}) FROM {{1}})"
-            return Operation(kind="query", text=(text,)), dict(left.columns)
+            asked = f"SELECT * FROM {{0}} WHERE {one} > (SELECT avg({two}) FROM {{1}})"
+            return Operation(kind="query", text=(asked,)), dict(left.columns)
         how = dice.choice(("inner", "inner", "left", "full", "left_semi", "left_anti"))
         condition = f"l.{one} = r.{two}"
         # Few values match many rows: joined twice they would be thousands.
@@ -558,7 +560,10 @@ class Generator:
         name = self._name("frame")
         self._steps.append(Refresh(frame=name, origin=origin))
         self._steps.append(Act(frames=(name,), actions=("count",)))
-        self._keep(name, self._frames[origin])
+        known = self._frames[origin]
+        # What else was made of the same reads keeps the plan it was used with, or not.
+        self._frames = {n: k for n, k in self._frames.items() if not k.sources & known.sources}
+        self._keep(name, known)
 
     def _write(self) -> None:
         dice = self._dice
@@ -654,11 +659,7 @@ class Generator:
         pick = dice.random()
         ending, sink, static = "append", dice.choice(("parquet", "foreach")), ""
         keys: tuple[str, ...] = ()
-        frozen = [
-            one
-            for one, known in self._frames.items()
-            if "long" in known.columns.values() and not known.sources & set(BUCKETS)
-        ]
+        frozen = [one for one, known in self._frames.items() if "long" in known.columns.values()]
         if pick < 0.15:
             ending, keys = "distinct", (text,)
         elif pick < 0.35:

@@ -275,7 +275,7 @@ class World:
         log, options = self.logs[load.source], load.options
         earliest, beyond = max(log.first, 1), log.last + 1
         start, end = _number(options, "startingOffsets"), _number(options, "endingOffsets")
-        if options.get("failOnDataLoss") != "false":
+        if options.get("failOnDataLoss") != "false" and not is_open(load):
             if start is not None and start < earliest and start != end:
                 raise Refused(f"startingOffsets {start} is below {earliest}")
             for seq in (start, end):
@@ -287,16 +287,24 @@ class World:
             end = self._first_since(load.source, options["endingTimestamp"])
         first = earliest if start is None else max(start, earliest)
         end = beyond if end is None else end
-        filters = options.get("subject", ">").split(",")
-        rows = [
+        rows = self._chosen(load, first, end)
+        return Planned(log.generation, log.changes, first, tuple(rows))
+
+    def _chosen(self, load: Load, first: int, end: int) -> list[Message]:
+        """The messages of a range that are stored now and match the filter."""
+        filters = load.options.get("subject", ">").split(",")
+        return [
             one
-            for one in log.left()
+            for one in self.logs[load.source].left()
             if first <= one.seq < end and any(_matches(one.subject, f) for f in filters)
         ]
-        return Planned(log.generation, log.changes, first, tuple(rows))
 
     def _due_stream(self, load: Load, planned: Planned) -> Due:
         log = self.logs[load.source]
+        if is_open(load):
+            numbered = {"startingOffsets", "startingTimestamp"} & set(load.options)
+            found = self._chosen(load, planned.first if numbered else 1, log.last + 1)
+            return Due([_stream_row(load, message) for message in found])
         fails = load.options.get("failOnDataLoss") != "false"
         if planned.generation != log.generation:
             return Due([], may_refuse=True, must_refuse=fails and bool(planned.rows))
@@ -402,6 +410,11 @@ def make_messages(
         ]
         made.append((subject, data, headers))
     return made
+
+
+def is_open(load: Load) -> bool:
+    """Whether a read has no end of its own: it returns what there is whenever it runs."""
+    return load.options.get("endingOffsets") == "open"
 
 
 def _number(options: Mapping[str, str], name: str) -> int | None:

@@ -15,6 +15,7 @@ pytest.importorskip("pyspark")
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from jetspark.api.enums import Storage
 from jetspark.errors import AuthorizationFailed
 from jetspark.spark import stream_view
 from jetspark.spark.batch_reader import JetStreamBatchReader
@@ -205,7 +206,7 @@ def test_a_stream_created_again_never_mixes_with_the_planned_one(
     streams: "Streams", mode: ReadMode, when: str
 ) -> None:
     name = f"AGAIN_{mode}_{when}"
-    streams.fill(name, 100)
+    streams.fill(name, 100, storage=Storage.MEMORY)
     options = _options(streams.url, name, batch_size=10, read_mode=mode)
     strict = JetStreamBatchReader(options, SCHEMA)
     lenient = JetStreamBatchReader(
@@ -216,7 +217,7 @@ def test_a_stream_created_again_never_mixes_with_the_planned_one(
     begun = [next(batches) for batches in reads if when == "during"]
 
     streams.jetstream.delete_stream(name)
-    streams.fill(name, 100)
+    streams.fill(name, 100, storage=Storage.MEMORY)
 
     assert len(begun) == (2 if when == "during" else 0)
     with pytest.raises(StreamRecreated, match="created again"):

@@ -12,12 +12,13 @@ pytest.importorskip("pyspark")
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from jetspark import sync
+from jetspark.api.enums import Storage
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.spark import kv_reader
 from jetspark.spark.kv_plan import KeyPartition, RevisionPartition
 from jetspark.spark.kv_source import KvDataSource
-from jetspark.spark.planner import DataLoss
+from jetspark.spark.planner import DataLoss, StreamRecreated
 from jetspark.spark.range_reader import SequencePartition
 from jetspark.spark.source import JetStreamDataSource
 
@@ -29,8 +30,8 @@ def _bucket(jetstream: sync.JetStream, name: str, history: int = 1) -> sync.KeyV
 def _planned(url: str, bucket: str, **options: str) -> tuple[Any, list[InputPartition]]:
     source = KvDataSource(options={"servers": url, "bucket": bucket, **options})
     reader: DataSourceReader = source.reader(source.schema())
-    parts = reader.partitions()
-    return pickle.loads(pickle.dumps(reader)), pickle.loads(pickle.dumps(list(parts)))
+    parts = list(reader.partitions())
+    return pickle.loads(pickle.dumps(reader)), pickle.loads(pickle.dumps(parts))
 
 
 def _rows(reader: Any, parts: list[InputPartition]) -> list[tuple[str, bytes | None, int]]:
@@ -169,6 +170,24 @@ def test_a_value_that_was_purged_since_fails_a_strict_read_of_the_past(
 
     with pytest.raises(DataLoss, match="no value of key 'a' as of revision 2"):
         _rows(*_planned(url, "ERASED", versionAsOf="2"))
+
+
+@pytest.mark.parametrize("history", [1, 3])
+def test_a_bucket_created_again_after_the_planning_fails_the_read(
+    url: str, jetstream: sync.JetStream, history: int
+) -> None:
+    name = f"AGAIN{history}"
+    config = KeyValueConfig(bucket=name, history=history, storage=Storage.MEMORY)
+    values = {f"k.{number}": b"x" for number in range(10)}
+    for _ in range(history):
+        jetstream.create_key_value(config).put_many(values)
+    reader, parts = _planned(url, name)
+
+    jetstream.delete_key_value(name)
+    jetstream.create_key_value(config).put_many(values)
+
+    with pytest.raises(StreamRecreated, match="created again"):
+        _rows(reader, parts)
 
 
 @pytest.mark.parametrize("history", [1, 64])

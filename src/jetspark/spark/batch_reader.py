@@ -14,6 +14,7 @@ from jetspark.spark.ledger import read_entry
 from jetspark.spark.options import FORMAT_NAME, ReadMode, SourceOptions
 from jetspark.spark.planner import SequenceRange, plan_partitions, plan_range
 from jetspark.spark.range_reader import RangeReader, SequencePartition, with_retries
+from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.splitting import SPAN_MIN, count_points, plan_by_count, probe_places
 from jetspark.spark.stream_view import (
     PlanningFailed,
@@ -43,6 +44,10 @@ class JetStreamBatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._ranges = RangeReader(options, schema)
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
 
     def partitions(self) -> list[InputPartition]:
         """Ask the server how far the stream reaches and split that. Runs on the driver.
@@ -139,6 +144,10 @@ class JetStreamBatchReader(DataSourceReader):
         jetstream = jetstream_of(client, options.connection)
         try:
             found = read_entry(jetstream, options.ledger_bucket, options.committed_by)
+            if found is None and options.stream:
+                # In the ledger that sinks create by themselves a query has an entry per stream.
+                name = f"{options.committed_by}.{options.stream}"
+                found = read_entry(jetstream, options.ledger_bucket, name)
         except BucketNotFound:
             raise PlanningFailed(
                 f"format {FORMAT_NAME!r}: there is no bucket {options.ledger_bucket!r}, which "

@@ -36,9 +36,10 @@ from jetspark.spark.kv_plan import (
 )
 from jetspark.spark.kv_rows import KvEncoder, key_of, picked_rows
 from jetspark.spark.options import SourceOptions
-from jetspark.spark.planner import DataLoss
+from jetspark.spark.planner import DataLoss, StreamRecreated
 from jetspark.spark.range_reader import RangeReader, with_retries
-from jetspark.spark.stream_view import lend_for_planning
+from jetspark.spark.same_version import Sealed, reduced
+from jetspark.spark.stream_view import lend_for_planning, view_of
 from jetspark.spark.task import in_micro_batch, local_property
 from jetspark.spark.times import ZONE_SETTING, check_zone
 from jetspark.sync.bulk import last_columns
@@ -68,10 +69,12 @@ class KvSnapshotReader(DataSourceReader):
         self._skip_missing = skip_missing
         self._encoder = KvEncoder(schema, bucket=options.bucket, headers=options.headers)
         self._planner = SnapshotPlanner(options, skip_missing=skip_missing)
-        source = SourceOptions(
-            connection=options.connection, stream=options.stream, fail_on_data_loss=False
-        )
+        source = SourceOptions(connection=options.connection, stream=options.stream)
         self._ranges = _RevisionReader(source, schema)
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
 
     def partitions(self) -> list[InputPartition]:
         """Fix the revision and split the bucket. Runs on the driver."""
@@ -181,7 +184,7 @@ class KvSnapshotReader(DataSourceReader):
                     _append(found, self._missing(stream, missing, counts, revision))
                 return found
 
-            yield self._with_retries(read)
+            yield self._with_retries(read, partition.created)
 
     def _whole(self, partition: WholePartition) -> Iterator[ScanChunk]:
         """Read everything up to the revision and keep the last value of each key.
@@ -205,16 +208,35 @@ class KvSnapshotReader(DataSourceReader):
             _append(last, self._missing(stream, missing, counts, partition.revision))
             return last
 
-        yield from _pieces(self._with_retries(read))
+        yield from _pieces(self._with_retries(read, partition.created))
 
-    def _with_retries(self, attempt: Callable[[sync.Stream], _Result]) -> _Result:
+    def _with_retries(
+        self, attempt: Callable[[sync.Stream], _Result], created: str = ""
+    ) -> _Result:
+        """Return what ``attempt`` returns, from the bucket that was ``created`` then.
+
+        Empty: from whichever there is, but from one of them.
+        """
         options = self._options
-        return with_retries(
-            options.connection,
-            lambda client: attempt(
-                jetstream_of(client, options.connection).stream(options.stream)
-            ),
-        )
+
+        def read(client: sync.Client) -> _Result:
+            stream = jetstream_of(client, options.connection).stream(options.stream)
+            planned = created or view_of(stream.cached_info).created
+            self._check_created(stream, planned)
+            found = attempt(stream)
+            stream.info()
+            self._check_created(stream, planned)
+            return found
+
+        return with_retries(options.connection, read)
+
+    def _check_created(self, stream: sync.Stream, planned: str) -> None:
+        created = view_of(stream.cached_info).created
+        if created != planned:
+            raise StreamRecreated(
+                f"bucket {self._options.bucket!r} was deleted and created again at {created}, "
+                f"after the read of the one of {planned} was planned: load it again"
+            )
 
     def _missing(
         self,

@@ -25,6 +25,7 @@ from jetspark.spark.connections import jetstream_of
 from jetspark.spark.object_options import OBJECT_FORMAT, ObjectOptions
 from jetspark.spark.planner import DataLoss
 from jetspark.spark.range_reader import with_retries
+from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.schema import InvalidSchema, microseconds, texts
 from jetspark.spark.stream_view import PlanningFailed, lend_for_planning
 from jetspark.spark.task import in_micro_batch
@@ -110,6 +111,10 @@ class ObjectReader(DataSourceReader):
         self._options = options
         self._schema = schema
         self._content = "content" in {name.lower() for name in schema.fieldNames()}
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
 
     def partitions(self) -> list[InputPartition]:
         """List the objects and split them. Runs on the driver."""

@@ -26,13 +26,7 @@ from pyspark.sql.types import StructType
 from jetspark import sync
 from jetspark.spark.connections import CONNECTIONS
 from jetspark.spark.consumer_scan import acknowledge_up_to
-from jetspark.spark.offsets import (
-    BatchPlan,
-    Offset,
-    OffsetRefused,
-    decode_offset,
-    encode_offset,
-)
+from jetspark.spark.offsets import BatchPlan, Offset, OffsetRefused, decode_offset, encode_offset
 from jetspark.spark.options import SourceOptions, TriggerLimits
 from jetspark.spark.planner import (
     DataLoss,
@@ -45,6 +39,7 @@ from jetspark.spark.planner import (
     planned_ranges,
 )
 from jetspark.spark.range_reader import RangeReader, SequencePartition, retry_delay
+from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.stream_view import (
     PlanningFailed,
     ServerUnreachable,
@@ -67,10 +62,8 @@ OUTAGE_PAUSE_MAX_S: Final = 2.0
 POLL_S: Final = 0.05
 
 # How often the offset of a read with filters passes messages that no filter takes. Each time is an
-# empty micro-batch; too seldom, and after a restart messages that expired meanwhile count as
-# unread.
+# empty micro-batch; too seldom, and after a restart what expired meanwhile counts as unread.
 PASS_S: Final = 60.0
-
 
 _Result = TypeVar("_Result")
 
@@ -98,10 +91,16 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._target: Place | None = None
         # Up to here no filter takes anything that was not read.
         self._searched = Place("", 0)
+        # Where the query stands while no filter takes anything from there to the stream's end.
+        self._caught_up: Offset | None = None
         self._moved_at: float | None = None
         # Since when messages are held back for minOffsetsPerTrigger.
         self._held_since: float | None = None
         self._released = False
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
 
     # The names and arguments below are Spark's.
 
@@ -131,6 +130,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         text of offsets, and a difference is a micro-batch.
         """
         time.sleep(max(0.0, self._idle_until - time.monotonic()))
+        self._caught_up = None
         if not self._released and self._options.on_commit:
             # Spark calls no commit for the last batch of an AvailableNow run: what lies before
             # the start is committed.
@@ -149,19 +149,27 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 return self._moved(view, Offset(admitted, view.created, plan))
         elif self._is_time_to_pass(view, checkpointed.next, end):
             return self._moved(view, Offset(end, view.created))
+        elif end > view.bounds.last_seq:
+            self._caught_up = Offset(checkpointed.next, checkpointed.created)
         if self._target is None:
             self._idle_until = time.monotonic() + POLL_S
         if (first, view.created) != (place.next, place.created):
             # The position changed without a message: a loss was accepted, the stream replaced.
+            self._caught_up = None
             return self._moved(view, Offset(first, view.created))
         return start
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Return the end of the stream: what lies before it and was not read yet is the lag."""
+        """Return the end of the stream: what lies before it and was not read yet is the lag.
+
+        Messages that no filter takes are no lag, so where only such are left it is the position of
+        the query, which passes them later.
+        """
         view = self._view
         if view is None:
             return None
-        return encode_offset(view.name, Offset(view.bounds.last_seq + 1, view.created))
+        end = Offset(view.bounds.last_seq + 1, view.created)
+        return encode_offset(view.name, self._caught_up or end)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end of the query: what comes from now on is not read."""

@@ -95,7 +95,7 @@ def _decimal_array(values: list[Any], kind: pa.Decimal128Type, required: bool) -
     short for that, and has no exponent, is left to Arrow.
     """
     try:
-        given = list(map(bytes, values))
+        given: list[bytes | None] = [*map(bytes, values)]
     except TypeError:
         # No field of that name, or no payload.
         given = [None if value is None else bytes(value) for value in values]

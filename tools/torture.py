@@ -257,6 +257,24 @@ def spark_archive(_deadline: float, _seed: int) -> str:
     return "; ".join(found)
 
 
+def spark_orders(deadline: float, seed: int) -> str:
+    """Any order of actions over the same objects of Spark, compared with Parquet, on each master.
+
+    One process for each: a process has one JVM, and a client of Spark Connect has none.
+    """
+    masters = ("local[3]", "local[1]", "local-cluster[2,1,1024]", "standalone", "connect")
+    results = []
+    for number, master in enumerate(masters):
+        left = max(0.0, deadline - time.monotonic()) / (len(masters) - number)
+        command = [sys.executable, "-m", "tests.campaigns.spark_orders", "--master", master]
+        command += ["--seconds", str(left), "--seed", str(seed)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise AssertionError(done.stderr[-10_000:])
+        results.append(done.stdout.strip().splitlines()[-1])
+    return "; ".join(results)
+
+
 def spark_standalone(_deadline: float, _seed: int) -> str:
     """A Connect server on a standalone master and worker, once: it takes what it takes."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
@@ -286,6 +304,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     spark_kills,
     spark_restarts,
     spark_archive,
+    spark_orders,
     spark_standalone,
 )
 

@@ -19,6 +19,12 @@ ZERO_TIME_TEXT: Final = "0001-01-01T00:00:00Z"
 ZERO_TIME_NS: Final = -62_135_596_800_000_000_000
 """The same as nanoseconds since 1970. It does not fit 64 bits."""
 
+LONGEST: Final = 2**61
+"""The longest wait that is computed with, 73 years: the time of day plus this fits 64 bits."""
+
+LATEST: Final = 2**63 - 1
+"""The last time that 64 bits of nanoseconds can say, in the year 2262."""
+
 _SECOND: Final = 1_000_000_000
 _MINUTE: Final = 60 * _SECOND
 _HOUR: Final = 60 * _MINUTE
@@ -84,6 +90,14 @@ def mib(value: int) -> ByteCount:
 def gib(value: int) -> ByteCount:
     """Return ``value`` times 1024 ** 3 bytes."""
     return ByteCount(value << 30)
+
+
+def bounded(duration: int) -> int:
+    """Return a duration, or the longest one whose sum with a time of today fits 64 bits.
+
+    Configurations keep what the user wrote; whoever adds it to a time asks here first.
+    """
+    return max(-LONGEST, min(duration, LONGEST))
 
 
 @lru_cache(maxsize=8)
@@ -182,6 +196,19 @@ def format_duration(ns: int) -> str:
     if hour:
         return f"{sign}{hour}h{minute}m{text}"
     return f"{sign}{minute}m{text}" if minute else sign + text
+
+
+def parse_int64(text: str) -> int | None:
+    """Return a decimal number that fits 64 signed bits; None for anything else, however long."""
+    digits = text[1:] if text[:1] in {"+", "-"} else text
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    # Python converts no more than some thousand digits at once, and counts leading zeros.
+    digits = digits.lstrip("0") or "0"
+    number = int(digits) if len(digits) <= 19 else LATEST + 2
+    if text.startswith("-"):
+        number = -number
+    return number if -LATEST - 1 <= number <= LATEST else None
 
 
 def parse_size(text: str) -> ByteCount:

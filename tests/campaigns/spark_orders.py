@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from jetspark import sync
 from tests.campaigns.spark_orders_generator import Generator
 from tests.campaigns.spark_orders_steps import (
     AnyStep,
@@ -34,6 +33,8 @@ from tests.campaigns.spark_orders_steps import (
     print_steps,
     read_steps,
 )
+
+from jetspark import sync
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -148,9 +149,10 @@ def related(steps: Sequence[AnyStep]) -> list[AnyStep]:
 @contextlib.contextmanager
 def started(master: str, folder: Path) -> Iterator["SparkSession"]:
     """Start Spark on a master, or a client of a Connect server."""
-    from jetspark.spark import session
     from tests.campaigns.spark_connect import connect_server, standalone
     from tests.spark.spark_home import make_spark_home
+
+    from jetspark.spark import session
 
     os.environ["SPARK_HOME"] = str(make_spark_home(folder / "home"))
     with contextlib.ExitStack() as stack:
@@ -172,7 +174,7 @@ def campaign(
     master: str,
     seed: int,
     deadline: float,
-    report: Callable[[str], None] | None = None,
+    report: Callable[[str], object] | None = None,
 ) -> str:
     """Play sequences until the deadline, at least one; what was done, in one line."""
     with started(master, folder) as spark:
@@ -218,7 +220,7 @@ def main() -> None:
             master=given.master,
             seed=given.seed,
             deadline=deadline,
-            report=lambda line: print(line, file=sys.stderr, flush=True),
+            report=lambda line: sys.stderr.write(f"{line}\n"),
         )
         sys.stdout.write(f"seed {given.seed}: {said}\n")
 

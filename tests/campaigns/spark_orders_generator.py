@@ -51,7 +51,15 @@ _KINDS: Final = {
     "value": "binary",
     "content": "binary",
 }
-_ACTIONS: Final = ("collect", "count", "count", "local", "arrow", "take:3", "empty", "parquet")
+_ACTIONS: Final = (
+    *("collect",) * 4,
+    *("count",) * 4,
+    "local",
+    "arrow",
+    "take:3",
+    "empty",
+    "parquet",
+)
 
 
 @dataclass(frozen=True)
@@ -116,11 +124,13 @@ class Generator:
         self._take(load)
         while len(self._steps) < self._length // 2:
             pick = dice.random()
-            if pick < 0.55:
-                self._derive()
-            elif pick < 0.9:
+            if pick < 0.6:
+                self._derive(load.frame if dice.random() < 0.7 else "")
+                self._steps.append(Act(frames=(self._any(),), actions=(dice.choice(_ACTIONS),)))
+            elif pick < 0.96:
                 self._act()
             else:
+                # Later: what is cached is not read again.
                 self._persist()
         return self._steps
 
@@ -236,6 +246,8 @@ class Generator:
             options["endingOffsets"] = str(dice.randrange(beyond // 2, beyond) + 1)
         elif dice.random() < 0.1:
             options["endingTimestamp"] = self._time(stream)
+        elif dice.random() < 0.1:
+            options["endingOffsets"] = "open"
         if dice.random() < 0.2:
             # Now and then nothing at all.
             options["startingOffsets"] = str(dice.randrange(1, beyond // 2 + 2))
@@ -315,9 +327,9 @@ class Generator:
             sql=dice.random() < 0.2,
         )
 
-    def _derive(self) -> None:
+    def _derive(self, origin: str = "") -> None:
         dice = self._dice
-        origin = self._any()
+        origin = origin or self._any()
         known = self._frames[origin]
         if known.depth >= DEPTH_MAX:
             self._act()
@@ -327,9 +339,9 @@ class Generator:
         pick = dice.random()
         columns = dict(known.columns)
         sources = known.sources
-        if pick < 0.40:
+        if pick < 0.45:
             operation = self._where(columns)
-        elif pick < 0.52:
+        elif pick < 0.55:
             operation, columns = self._select(columns)
         elif pick < 0.64:
             operation, columns = self._group(columns)
@@ -374,7 +386,7 @@ class Generator:
         # Conditions on what names and orders messages are what a source could take over.
         likely = [one for one in columns if one in {"seq", "subject", "timestamp", "key"}]
         name = dice.choice(likely if likely and dice.random() < 0.6 else list(columns))
-        number = dice.randrange(0, 80)
+        number = dice.randrange(0, 40)
         match columns[name]:
             case "long" | "int":
                 return dice.choice(
@@ -389,11 +401,12 @@ class Generator:
                     )
                 )
             case "string":
-                stream = dice.choice(STREAMS)
+                stream = STREAMS[0] if self._narrow else dice.choice(STREAMS)
+                if name == "key":
+                    return f"{name} {dice.choice(('=', '<>', '>'))} '{dice.choice(KEYS)}'"
                 return dice.choice(
                     (
                         f"{name} = '{stream}.{dice.randrange(3)}'",
-                        f"{name} = '{dice.choice(KEYS)}'",
                         f"{name} IN ('{stream}.0', '{stream}.1.x', 'a', 'PUT')",
                         f"{name} LIKE '%.x'",
                         f"startswith({name}, '{stream}.')",
@@ -406,14 +419,12 @@ class Generator:
                     (f"length({name}) = 0", f"length({name}) > 2", f"{name} = X'73616D65'")
                 )
             case "time":
-                stream = dice.choice(STREAMS)
+                stream = STREAMS[0] if self._narrow else dice.choice(STREAMS)
                 at = dice.randrange(1, self._last[stream] + 2)
                 return f"{name} {dice.choice(('>=', '<', '='))} @micros({stream},{at})"
             case "map":
                 header = dice.choice(HEADERS)
-                return dice.choice(
-                    (f"size({name}) = 0", f"map_contains_key({name}, '{header}')")
-                )
+                return dice.choice((f"size({name}) = 0", f"map_contains_key({name}, '{header}')"))
             case _:
                 return f"{name} IS {dice.choice(('', 'NOT '))}NULL"
 
@@ -480,14 +491,14 @@ class Generator:
         one, two = dice.choice(narrow)
         if pick < 0.5:
             words = dice.choice(("IN", "NOT IN"))
-            text = (
+            asked = (
                 f"SELECT * FROM {{0}} WHERE {one} {words} "
                 f"(SELECT {two} FROM {{1}} WHERE {two} IS NOT NULL)"
             )
-            return Operation(kind="query", text=(text,)), dict(left.columns)
+            return Operation(kind="query", text=(asked,)), dict(left.columns)
         if pick < 0.6 and left.columns[one] == "long":
-            text = f"SELECT * FROM {{0}} WHERE {one} > (SELECT avg({two}) FROM {{1}})"
-            return Operation(kind="query", text=(text,)), dict(left.columns)
+            asked = f"SELECT * FROM {{0}} WHERE {one} > (SELECT avg({two}) FROM {{1}})"
+            return Operation(kind="query", text=(asked,)), dict(left.columns)
         how = dice.choice(("inner", "inner", "left", "full", "left_semi", "left_anti"))
         condition = f"l.{one} = r.{two}"
         # Few values match many rows: joined twice they would be thousands.
@@ -549,7 +560,10 @@ class Generator:
         name = self._name("frame")
         self._steps.append(Refresh(frame=name, origin=origin))
         self._steps.append(Act(frames=(name,), actions=("count",)))
-        self._keep(name, self._frames[origin])
+        known = self._frames[origin]
+        # What else was made of the same reads keeps the plan it was used with, or not.
+        self._frames = {n: k for n, k in self._frames.items() if not k.sources & known.sources}
+        self._keep(name, known)
 
     def _write(self) -> None:
         dice = self._dice
@@ -559,12 +573,8 @@ class Generator:
         if not numbers:
             return
         number = f"coalesce(CAST({dice.choice(numbers)} AS STRING), 'none')"
-        content = f"coalesce(hex(CAST({dice.choice(list(columns))} AS BINARY)), '')"
         plain = [name for name, kind in columns.items() if kind in {"binary", "string"}]
-        if plain:
-            content = f"coalesce(hex({dice.choice(plain)}), '')"
-        else:
-            content = number
+        content = f"coalesce(hex({dice.choice(plain)}), '')" if plain else number
         if dice.random() < 0.7:
             options = {}
             if dice.random() < 0.4:
@@ -649,11 +659,7 @@ class Generator:
         pick = dice.random()
         ending, sink, static = "append", dice.choice(("parquet", "foreach")), ""
         keys: tuple[str, ...] = ()
-        frozen = [
-            one
-            for one, known in self._frames.items()
-            if "long" in known.columns.values() and not known.sources & set(BUCKETS)
-        ]
+        frozen = [one for one, known in self._frames.items() if "long" in known.columns.values()]
         if pick < 0.15:
             ending, keys = "distinct", (text,)
         elif pick < 0.35:

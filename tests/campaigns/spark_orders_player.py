@@ -16,8 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-
-import jetspark.spark
 from tests.campaigns.spark_orders_steps import (
     Act,
     AnyStep,
@@ -47,7 +45,10 @@ from tests.campaigns.spark_orders_world import (
     Row,
     World,
     columns_of,
+    is_open,
 )
+
+import jetspark.spark
 
 FLOW_S: Final = 240
 # Errors with which a read refuses what it cannot return any more.
@@ -145,6 +146,8 @@ class Player:
         self._views: set[str] = set()
         self._queries: dict[str, Query] = {}
         self._files = 0
+        self._static = False
+        """A static side is copied: buckets and stores are read as they are in each micro-batch."""
 
     def play(self, steps: Sequence[AnyStep]) -> None:
         """Play all steps; raises ``Wrong`` at the first result that differs."""
@@ -227,9 +230,11 @@ class Player:
             reader = self._spark.read.format(step.format).options(**options)
             ours = (reader.schema(schema) if schema else reader).load()
         self._relations[step.frame] = Relation(step, ours)
-        self._frames[step.frame] = Frame(
-            ours, frozenset({step.frame}), lambda: self._copy_of(step.frame)
-        )
+        self._frames[step.frame] = self._read(step.frame)
+
+    def _read(self, relation: str) -> Frame:
+        ours = self._relations[relation].ours
+        return Frame(ours, frozenset({relation}), lambda: self._copy_of(relation))
 
     def _copy_of(self, relation: str) -> DataFrame:
         return self._parquet(self._relations[relation].load, self._due(relation).rows)
@@ -255,9 +260,7 @@ class Player:
         views: list[str] = []
         if step.style == "view":
             views = [self._view(name) for name in step.inputs]
-        ours = transform(
-            self._spark, operation, [one.ours for one in inputs], step.style, views
-        )
+        ours = transform(self._spark, operation, [one.ours for one in inputs], step.style, views)
         relations = frozenset[str]().union(*(one.relations for one in inputs))
         copies = [one.copy for one in inputs]
         self._frames[step.frame] = Frame(
@@ -317,13 +320,20 @@ class Player:
         refresh = getattr(jetspark.spark, "refresh", None)
         if origin is None or refresh is None or self._connect:
             return
-        if any(self._relations[name].cached for name in origin.relations):
+        if not origin.relations or any(self._relations[n].cached for n in origin.relations):
             return
+        ours = refresh(origin.ours)
+        # What else was made of these reads keeps the plan it was collected with, or not.
+        self._frames = {
+            name: frame
+            for name, frame in self._frames.items()
+            if not frame.relations & origin.relations
+        }
         for name in origin.relations:
             self._relations[name].planned = None
             self._relations[name].unsettled = False
         self._frames[step.frame] = Frame(
-            refresh(origin.ours), origin.relations, origin.copy, partial=origin.partial
+            ours, origin.relations, origin.copy, partial=origin.partial
         )
 
     # Comparisons.
@@ -333,11 +343,11 @@ class Player:
         for name, relation in list(self._relations.items()):
             if relation.load.source != source:
                 continue
-            if self._connect or (shrinks and relation.cached):
-                # What a cache holds of rows that are gone is Spark's business, not ours.
+            if self._connect or (relation.cached and (shrinks or is_open(relation.load))):
+                # What a cache holds of rows that have changed is Spark's business, not ours.
                 self._forget(name)
             elif relation.unsettled:
-                self._compare(self._frames[name], ("count",))
+                self._compare(self._read(name), ("count",))
                 relation.unsettled = False
 
     def _forget(self, relation: str) -> None:
@@ -351,7 +361,10 @@ class Player:
         if known.planned is None:
             known.planned = self._world.plan(known.load)
         known.unsettled = True
-        return self._world.due(known.load, known.planned)
+        planned = known.planned
+        if self._static and known.load.format != "jetstream":
+            planned = self._world.plan(known.load)
+        return self._world.due(known.load, planned)
 
     def _expect(self, frame: Frame) -> str | None:
         """Return None when the rows are due; else whether a refusal "may" or "must" come."""
@@ -412,9 +425,7 @@ class Player:
                 if expected and any(word in str(error) for word in REFUSALS):
                     self._counts.refused += 1
                     continue
-                raise Wrong(
-                    f"{action} failed: {_brief(error)}\n{self._explain(frame)}"
-                ) from error
+                raise Wrong(f"{action} failed: {_brief(error)}\n{self._explain(frame)}") from error
             self._judge(frame, action, got, due)
 
     def _world_refuses(self, frame: Frame) -> bool:
@@ -498,9 +509,7 @@ class Player:
             if others:
                 raise Wrong(f"write changed other objects: {sorted(others)}")
         else:
-            got = Counter(
-                _written(step, message) for message in self._world.absorb(step.target)
-            )
+            got = Counter(_written(step, message) for message in self._world.absorb(step.target))
         self._judge(frame, f"write to {step.format}", got, Counter(_as_stored(due)))
 
     # Streaming queries.
@@ -510,9 +519,7 @@ class Player:
             return
         if step.sink == "jetstream":
             self._before_change(TARGET)
-        load = Load(
-            frame=step.flow, format=step.format, source=step.source, options=step.options
-        )
+        load = Load(frame=step.flow, format=step.format, source=step.source, options=step.options)
         after = self._world.flow_start(load)
         query = Query(step, load, after, self._world.logs[step.source].generation)
         self._queries[step.flow] = query
@@ -529,8 +536,8 @@ class Player:
     def _run_query(self, query: Query, options: Mapping[str, str]) -> None:
         step, world = query.step, self._world
         log = world.logs[step.source]
-        static = self._frames[step.static] if step.static in self._frames else None
-        if static is not None and (self._expect(static) or self._world_refuses(static)):
+        static = self._frames.get(step.static, None)
+        if static is not None and not self._ready(static):
             del self._queries[step.flow]
             return
         # What is missing between the last run and the oldest message that is left.
@@ -559,7 +566,8 @@ class Player:
         query.after = last
         query.runs += 1
         copied = self._parquet(query.load, [world.row(query.load, m) for m in query.rows])
-        truth = self._finished(query, copied, static.copy() if static else None, batch=True)
+        beside = self._copy_static(static) if static else None
+        truth = self._finished(query, copied, beside, batch=True)
         got, due = self._result(query, frame), _counted(truth.collect())
         if step.sink == "jetstream":
             due = Counter((str(subject), _bytes(data)) for subject, data in due.elements())
@@ -569,6 +577,23 @@ class Player:
             raise Wrong(
                 f"run {query.runs} of a streaming query: {_difference(got, due)}\n  {step}"
             )
+
+    def _ready(self, static: Frame) -> bool:
+        """Whether the rows of a static side are defined: none is gone, none is cached."""
+        self._static = True
+        try:
+            if self._expect(static) or self._world_refuses(static):
+                return False
+        finally:
+            self._static = False
+        return not any(self._relations[name].cached for name in static.relations)
+
+    def _copy_static(self, static: Frame) -> DataFrame:
+        self._static = True
+        try:
+            return static.copy()
+        finally:
+            self._static = False
 
     def _stream(
         self, query: Query, options: Mapping[str, str], static: DataFrame | None
@@ -686,7 +711,8 @@ def transform(
         return spark.sql(text.format(*views))
     names = ("left_side", "right_side")[: len(frames)]
     asked = text.format(*("{" + name + "}" for name in names))
-    return spark.sql(asked, **dict(zip(names, frames, strict=True)))
+    given: dict[str, Any] = dict(zip(names, frames, strict=True))
+    return spark.sql(asked, **given)
 
 
 def _by_api(operation: Operation, frames: Sequence[DataFrame]) -> DataFrame | None:
@@ -756,9 +782,7 @@ def _as_sql(operation: Operation) -> str:
             return f"SELECT {left} FROM {{0}} {word} ALL SELECT {right} FROM {{1}}"
         case "join":
             how, condition, *outputs = text
-            return (
-                f"SELECT {', '.join(outputs)} FROM {{0}} l {_JOINS[how]} {{1}} r ON {condition}"
-            )
+            return f"SELECT {', '.join(outputs)} FROM {{0}} l {_JOINS[how]} {{1}} r ON {condition}"
         case "query":
             return text[0]
         case _:

@@ -5,12 +5,15 @@ with the scans of the Spark formats. From that record the rows of a read follow:
 options choose at the moment it is planned, and which of them still exist when it runs.
 """
 
+import contextlib
 import fnmatch
 import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
+
+from tests.campaigns.spark_orders_steps import Load
 
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
@@ -19,7 +22,6 @@ from jetspark.errors import BucketNotFound, MessageNotFound, StreamNotFound
 from jetspark.headers.block import decode_headers
 from jetspark.subjects.match import overlaps
 from jetspark.units import format_rfc3339
-from tests.campaigns.spark_orders_steps import Load
 
 STREAMS: Final = ("ORDA", "ORDB")
 TARGET: Final = "ORDT"
@@ -108,16 +110,12 @@ class World:
             self._create_stream(name)
             self.logs[name] = Log()
         for bucket, history in BUCKETS.items():
-            try:
+            with contextlib.suppress(BucketNotFound, StreamNotFound):
                 self._js.delete_key_value(bucket)
-            except (BucketNotFound, StreamNotFound):
-                pass
             self._js.create_key_value(KeyValueConfig(bucket=bucket, history=history))
             self.logs[bucket] = Log()
-        try:
+        with contextlib.suppress(BucketNotFound, StreamNotFound):
             self._js.delete_object_store(STORE)
-        except (BucketNotFound, StreamNotFound):
-            pass
         self._js.create_object_store(ObjectStoreConfig(bucket=STORE))
         self.objects = {}
 
@@ -253,7 +251,9 @@ class World:
                 return self._plan_bucket(load)
             case _:
                 glob = load.options.get("pathGlobFilter", "*")
-                kept = [one for one in self.objects.values() if fnmatch.fnmatchcase(one.path, glob)]
+                kept = [
+                    one for one in self.objects.values() if fnmatch.fnmatchcase(one.path, glob)
+                ]
                 return Planned(0, self.object_changes, 0, tuple(kept))
 
     def due(self, load: Load, planned: Planned) -> Due:
@@ -275,7 +275,7 @@ class World:
         log, options = self.logs[load.source], load.options
         earliest, beyond = max(log.first, 1), log.last + 1
         start, end = _number(options, "startingOffsets"), _number(options, "endingOffsets")
-        if options.get("failOnDataLoss") != "false":
+        if options.get("failOnDataLoss") != "false" and not is_open(load):
             if start is not None and start < earliest and start != end:
                 raise Refused(f"startingOffsets {start} is below {earliest}")
             for seq in (start, end):
@@ -287,16 +287,24 @@ class World:
             end = self._first_since(load.source, options["endingTimestamp"])
         first = earliest if start is None else max(start, earliest)
         end = beyond if end is None else end
-        filters = options.get("subject", ">").split(",")
-        rows = [
+        rows = self._chosen(load, first, end)
+        return Planned(log.generation, log.changes, first, tuple(rows))
+
+    def _chosen(self, load: Load, first: int, end: int) -> list[Message]:
+        """The messages of a range that are stored now and match the filter."""
+        filters = load.options.get("subject", ">").split(",")
+        return [
             one
-            for one in log.left()
+            for one in self.logs[load.source].left()
             if first <= one.seq < end and any(_matches(one.subject, f) for f in filters)
         ]
-        return Planned(log.generation, log.changes, first, tuple(rows))
 
     def _due_stream(self, load: Load, planned: Planned) -> Due:
         log = self.logs[load.source]
+        if is_open(load):
+            numbered = {"startingOffsets", "startingTimestamp"} & set(load.options)
+            found = self._chosen(load, planned.first if numbered else 1, log.last + 1)
+            return Due([_stream_row(load, message) for message in found])
         fails = load.options.get("failOnDataLoss") != "false"
         if planned.generation != log.generation:
             return Due([], may_refuse=True, must_refuse=fails and bool(planned.rows))
@@ -304,9 +312,7 @@ class World:
         rows = [_stream_row(load, message) for message in kept]
         head = log.first
         lost = any(m.seq < head and m.seq not in log.stored for m in planned.rows)
-        return Due(
-            rows, may_refuse=fails and head > planned.first, must_refuse=fails and lost
-        )
+        return Due(rows, may_refuse=fails and head > planned.first, must_refuse=fails and lost)
 
     def _plan_bucket(self, load: Load) -> Planned:
         log, options = self.logs[load.source], load.options
@@ -316,9 +322,7 @@ class World:
             at = self._resolved_ns(load.source, options["timestampAsOf"])
             revision = max((m.seq for m in log.messages.values() if m.time_ns <= at), default=0)
         revision = log.last if revision is None else revision
-        patterns = [
-            f"$KV.{load.source}.{key}" for key in options.get("keys", ">").split(",")
-        ]
+        patterns = [f"$KV.{load.source}.{key}" for key in options.get("keys", ">").split(",")]
         latest: dict[str, Message] = {}
         for seq in sorted(log.messages):
             message = log.messages[seq]
@@ -382,14 +386,10 @@ class World:
         return self.time_ns(name, int(found[2]))
 
     def _create_stream(self, name: str) -> None:
-        try:
+        with contextlib.suppress(StreamNotFound):
             self._js.delete_stream(name)
-        except StreamNotFound:
-            pass
         self._js.create_stream(
-            StreamConfig(
-                name=name, subjects=(f"{name}.>",), allow_direct=True, allow_batched=True
-            )
+            StreamConfig(name=name, subjects=(f"{name}.>",), allow_direct=True, allow_batched=True)
         )
 
 
@@ -410,6 +410,11 @@ def make_messages(
         ]
         made.append((subject, data, headers))
     return made
+
+
+def is_open(load: Load) -> bool:
+    """Whether a read has no end of its own: it returns what there is whenever it runs."""
+    return load.options.get("endingOffsets") == "open"
 
 
 def _number(options: Mapping[str, str], name: str) -> int | None:

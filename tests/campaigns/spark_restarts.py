@@ -313,11 +313,14 @@ class Figures:
 class Restarts:
     """Runs cases, each from a copy of its beginning."""
 
-    def __init__(self, folder: Path, kind: str, pythons: dict[str, str]) -> None:
+    def __init__(
+        self, folder: Path, kind: str, pythons: dict[str, str], queries: Iterable[str] = EVERY
+    ) -> None:
         self.figures = Figures()
         self._folder = folder
         self._kind = kind
         self._pythons = pythons
+        self._queries = frozenset(queries)
         self._worlds: dict[str, World] = {}
         self._held: dict[str, dict[str, Counter[str]]] = {}
 
@@ -325,7 +328,7 @@ class Restarts:
         """Run one case; what was wrong, in lines."""
         beginning = BEGINNINGS[case.beginning]
         pythons = {beginning.life.python, *(step.life.python for step in case.steps)}
-        if not pythons <= set(self._pythons):
+        if not pythons <= set(self._pythons) or not self._chosen(case.queries):
             self.figures.left_out.append(case.name)
             return []
         world = self._begin(case.beginning)
@@ -333,7 +336,7 @@ class Restarts:
         self.figures.cases += 1
         problems: list[str] = []
         url = ""
-        queries = [BY_NAME[name] for name in case.queries]
+        queries = self._chosen(case.queries)
         held = self._held[case.beginning]
         for step in case.steps:
             if step.change is not None:
@@ -405,6 +408,9 @@ class Restarts:
         assert life.killed, (folder / "log").read_text()[-3000:]
         return {}
 
+    def _chosen(self, names: Iterable[str]) -> list[Query]:
+        return [BY_NAME[name] for name in names if name in self._queries]
+
     def _environment(self, python: str) -> dict[str, str]:
         """Return the variables of a job: which jetspark and Spark it and its workers use."""
         path = [str(ROOT)]
@@ -429,7 +435,7 @@ class Restarts:
         folder = self._folder / name.replace(" ", "-")
         world = self._worlds[name] = World(folder, self._kind)
         beginning = BEGINNINGS[name]
-        queries = [BY_NAME[each] for each in beginning.queries]
+        queries = self._chosen(beginning.queries)
         if world.has("begun"):
             # Kept by an earlier campaign (``--keep``).
             world.load("begun")
@@ -556,13 +562,14 @@ def campaign(
     pythons: dict[str, str] | None = None,
     say: Callable[[str], object] = lambda _line: None,
     go_on: Callable[[], bool] = lambda: True,
+    queries: Iterable[str] = EVERY,
 ) -> Figures:
     """Run the named cases in this order, or all: one, and more while ``go_on`` says so."""
     by_name = {case.name: case for case in CASES}
     wanted = list(names) or list(by_name)
     unknown = set(wanted) - set(by_name)
     assert not unknown, f"no such case: {', '.join(sorted(unknown))}"
-    restarts = Restarts(folder, kind, {"this": sys.executable, **(pythons or {})})
+    restarts = Restarts(folder, kind, {"this": sys.executable, **(pythons or {})}, queries)
     try:
         for case in map(by_name.__getitem__, wanted):
             if restarts.figures.cases and not go_on():
@@ -601,6 +608,7 @@ def main() -> None:
         default="",
         help="a folder that stays: logs, and beginnings that the next campaign uses",
     )
+    parser.add_argument("--query", action="append", help="only this one; several times")
     given = parser.parse_args()
     if given.list:
         sys.stdout.write("".join(f"{case.name}\n" for case in CASES))
@@ -613,6 +621,7 @@ def main() -> None:
             names=[each for each in given.case if each != "all"],
             kind=given.server,
             pythons=other_pythons(given.old_python, given.spark42_python),
+            queries=given.query or EVERY,
             say=lambda line: (sys.stdout.write(f"{line}\n"), sys.stdout.flush()),
         )
     sys.stdout.write(f"{figures}\n")

@@ -54,7 +54,7 @@ async def test_a_stream_says_what_an_acknowledgement_means(
         answer = await made(client, persist_mode=mode)
         ack = await client.request("s.a", b"x", timeout=5)
 
-        assert answer["config"]["metadata"]["_jetspark.durability"] == level
+        assert answer["jetspark"]["durability"] == level
         assert answer["config"].get("persist_mode", "default") == mode
         assert json.loads(ack.data)["seq"] == 1
         await client.close()
@@ -72,7 +72,7 @@ async def test_the_level_stays_after_a_restart_and_is_no_part_of_the_configurati
         client = await nats.connect(server.client_url)
         again = await made(client, persist_mode="async")
 
-        assert again["config"]["metadata"]["_jetspark.durability"] == "async"
+        assert again["jetspark"]["durability"] == "async"
         await client.close()
 
 
@@ -89,7 +89,7 @@ async def test_a_stream_in_memory_says_so_and_is_gone_after_a_restart(tmp_path: 
         names = await client.request("$JS.API.STREAM.NAMES", b"", timeout=5)
         await client.close()
 
-    assert answer["config"]["metadata"]["_jetspark.durability"] == "memory"
+    assert answer["jetspark"]["durability"] == "memory"
     assert read.data == b"x"
     assert json.loads(names.data)["streams"] is None
 

@@ -660,11 +660,6 @@ def test_a_bucket_created_again_is_read_as_the_option_says(streams: "Streams", n
     assert _flat(query.step()) == [1]
 
 
-def test_an_unknown_answer_to_a_stream_created_again_is_refused(streams: "Streams") -> None:
-    with pytest.raises(ValueError, match="onRecreate 'maybe' is none of fail, earliest, continue"):
-        _query(streams, "S", onRecreate="maybe")
-
-
 @pytest.mark.usefixtures("filled")
 def test_too_many_partitions_are_refused_before_they_are_planned(
     streams: "Streams", name: str, monkeypatch: pytest.MonkeyPatch

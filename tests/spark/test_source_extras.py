@@ -16,7 +16,9 @@ from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.errors import ConnectionClosed
 from jetspark.spark import range_reader
+from jetspark.spark.batch_reader import JetStreamBatchReader
 from jetspark.spark.option_reader import InvalidOptions
+from jetspark.spark.options import parse_source_options
 from jetspark.spark.source import JetStreamDataSource
 from jetspark.spark.stream_view import PlanningFailed
 
@@ -36,16 +38,22 @@ def _read(reader: Any, parts: Any) -> list[int]:
 @pytest.mark.parametrize("streaming", [False, True])
 def test_push_down_is_refused_with_what_to_use_instead(streaming: bool) -> None:
     """A filter that Spark pushed into a DataFrame stays in it and shortens later queries."""
-    wanted = JetStreamDataSource(options={"servers": "h:1", "stream": "S", "pushDown": "true"})
-    without = JetStreamDataSource(options={"servers": "h:1", "stream": "S", "pushDown": "false"})
-    make = "streamReader" if streaming else "reader"
+    given = {"servers": "h:1", "stream": "S"}
 
     with pytest.raises(InvalidOptions, match=r"pushDown is not offered.*startingOffsets"):
-        getattr(wanted, make)(wanted.schema())
-    reader = getattr(without, make)(without.schema())
+        parse_source_options({**given, "pushDown": "true"}, streaming=streaming)
 
-    overridden = getattr(type(reader), "pushFilters", None)
-    assert overridden is getattr(DataSourceReader, "pushFilters", None) or streaming
+    without = parse_source_options({**given, "pushDown": "false"}, streaming=streaming)
+    assert without == parse_source_options(given, streaming=streaming)
+    # One that has this method fails every read where Spark's setting for push-down is off.
+    assert JetStreamBatchReader.pushFilters is DataSourceReader.pushFilters
+
+
+def test_an_unknown_answer_to_a_stream_created_again_is_refused() -> None:
+    given = {"servers": "h:1", "stream": "S", "onRecreate": "maybe"}
+
+    with pytest.raises(InvalidOptions, match="onRecreate 'maybe' is none of fail, earliest"):
+        parse_source_options(given, streaming=True)
 
 
 def test_a_read_of_several_filters_goes_on_where_each_was(
@@ -146,4 +154,4 @@ def test_read_modes(streams: "Streams") -> None:
     for name, value in (("onCommit", "burn"), ("onCommit", "ack:"), ("readMode", "quick")):
         wrong = _source(streams, "MODES", **{name: value})
         with pytest.raises(InvalidOptions, match=f"{name} '{value}' is none of"):
-            wrong.streamReader(wrong.schema())
+            wrong.streamReader(wrong.schema()).initialOffset()

@@ -253,7 +253,6 @@ class BatchAbandoned(Event, frozen=True, kw_only=True):
     """A batch was dropped before its commit (ADR-50's type, released subject: decisions.md)."""
 
     type: str = shown(f"{_ADVISORY}.batch_abandoned")
-    account: str = ""
     stream: str = shown("")
     domain: str = ""
     batch: str = shown("")

@@ -19,7 +19,6 @@ from jetspark.api.base import (
     Response,
     Success,
     Timestamp,
-    decoder,
     shown,
 )
 from jetspark.api.enums import (
@@ -31,6 +30,7 @@ from jetspark.api.enums import (
     ReplayPolicy,
 )
 from jetspark.api.stream import ClusterInfo
+from jetspark.api.tolerant import Tolerant
 from jetspark.units import Nanoseconds
 
 __all__ = [
@@ -283,12 +283,11 @@ CONSUMER_UNPIN: Final = Response("consumer_unpin", UnpinResponse)
 CONSUMER_EXPLAIN: Final = Response("consumer_explain", ExplainResponse)
 CONSUMER_LEADER_STEPDOWN: Final = Response("consumer_leader_stepdown", Success)
 
-# Read without strictness: contracts.md section 3, and CONSUMER.RESET and CONSUMER.UNPIN as
-# observed.
-decode_nak_options: Final = decoder(NakOptions).decode
-decode_reset: Final = decoder(ResetRequest).decode
-decode_unpin: Final = decoder(UnpinRequest).decode
-_decode_pull: Final = decoder(PullRequest).decode
+# As nats-server was observed to read them.
+decode_nak_options: Final = Tolerant(NakOptions).decode
+decode_reset: Final = Tolerant(ResetRequest).decode
+decode_unpin: Final = Tolerant(UnpinRequest).decode
+_decode_pull: Final = Tolerant(PullRequest).decode
 
 
 def decode_pull_request(body: bytes) -> PullRequest:

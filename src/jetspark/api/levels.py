@@ -1,8 +1,8 @@
 """API levels, and the metadata in which servers write them down.
 
 A stream or consumer says in ``_nats.req.level`` which API level a server needs to run it; answers
-add the level and the version of the server that gives them. ``_jetspark.*`` is our own, under the
-same rules (decisions.md, "Our additions").
+add the level and the version of the server that gives them. ``_jetspark.*`` is reserved for our
+own marks; nothing of it is in answers, where tools would show it as the user's.
 """
 
 from collections.abc import Mapping
@@ -95,11 +95,6 @@ def stored_metadata(metadata: Mapping[str, str], level: int) -> dict[str, str]:
     return dict(sorted({**own_metadata(metadata), _REQUIRED: str(level)}.items()))
 
 
-def answered_metadata(stored: Mapping[str, str], **additions: str) -> dict[str, str]:
-    """Return what an answer shows: the stored part, this server's level and version, additions.
-
-    ``additions`` are written as ``_jetspark.<name>``, for example ``durability="durable"``.
-    """
-    ours = {f"_jetspark.{name}": value for name, value in additions.items()}
-    shown = {**stored, _LEVEL: str(API_LEVEL), _VERSION: API_VERSION, **ours}
-    return dict(sorted(shown.items()))
+def answered_metadata(stored: Mapping[str, str]) -> dict[str, str]:
+    """Return what an answer shows: the stored part, this server's level and version."""
+    return dict(sorted({**stored, _LEVEL: str(API_LEVEL), _VERSION: API_VERSION}.items()))

@@ -18,6 +18,7 @@ from jetspark.api.base import (
     decoder,
     shown,
 )
+from jetspark.api.tolerant import Tolerant
 
 __all__ = [
     "MSG_DELETE",
@@ -118,5 +119,4 @@ MSG_DELETE: Final = Response("stream_msg_delete", Success)
 decode_pub_ack: Final = decoder(PubAck).decode
 # The error too, because a 404 without ``min_last_seq`` does not prove that the message is missing.
 decode_msg_get_response: Final = decoder(MsgGetResponse).decode
-# DIRECT.GET bodies are read without strictness (contracts.md section 3).
-decode_msg_get: Final = decoder(MsgGetRequest).decode
+decode_msg_get: Final = Tolerant(MsgGetRequest).decode

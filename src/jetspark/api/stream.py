@@ -45,6 +45,7 @@ __all__ = [
     "ClusterInfo",
     "ConsumerLimits",
     "ExternalStream",
+    "JetsparkStreamInfo",
     "LostData",
     "PeerInfo",
     "Placement",
@@ -251,6 +252,12 @@ class StreamAlternate(ApiStruct, frozen=True, kw_only=True):
     cluster: str = shown("")
 
 
+class JetsparkStreamInfo(ApiStruct, frozen=True, kw_only=True):
+    """What only jetspark says of a stream: what an acknowledgement of it means."""
+
+    durability: str = ""
+
+
 class StreamInfo(ApiStruct, frozen=True, kw_only=True):
     """Everything about a stream.
 
@@ -269,6 +276,7 @@ class StreamInfo(ApiStruct, frozen=True, kw_only=True):
     sources: tuple[StreamSourceInfo, ...] = ()
     alternates: tuple[StreamAlternate, ...] = ()
     ts: Timestamp = shown(ZERO_TIME)
+    jetspark: JetsparkStreamInfo | None = None
 
 
 class StreamCreateResponse(StreamInfo, frozen=True, kw_only=True):

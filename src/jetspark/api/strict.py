@@ -23,6 +23,7 @@ from msgspec import inspect
 from jetspark.api.base import ApiStruct, timestamp_hook
 from jetspark.api.enums import DeliverPolicy, Discard, PersistMode
 from jetspark.api.stream import StreamConfig, StreamCreateRequest, StreamSource
+from jetspark.api.unicode import unicode_text
 
 __all__ = ["DEPTH_MAX", "SIZE_MAX", "InvalidRequest", "decode"]
 
@@ -50,11 +51,6 @@ _SPELLINGS: Final[dict[tuple[type, str], str]] = {
 }
 
 _TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
-_ESCAPES: Final = re.compile(
-    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    r"|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
-    re.DOTALL,
-)
 
 _M = TypeVar("_M", bound=ApiStruct)
 
@@ -115,13 +111,8 @@ _PARSER: Final = json.JSONDecoder(object_pairs_hook=_Pairs, parse_constant=_not_
 
 
 def _parse(body: bytes) -> Any:
-    # The released server reads what is not Unicode (stray bytes, half of a surrogate pair) as
-    # U+FFFD. So do we: such text could not be written to an answer.
-    text = body.decode("utf-8", "replace").strip(" \t\r\n")
-    if "\\ud" in text or "\\uD" in text:
-        text = _ESCAPES.sub(lambda escape: r"\ufffd" if escape["lone"] else escape[0], text)
     try:
-        return _PARSER.decode(text)
+        return _PARSER.decode(unicode_text(body).strip(" \t\r\n"))
     except json.JSONDecodeError as error:
         raise InvalidRequest(f"{error.msg} at offset {error.pos}") from None
     except InvalidRequest:

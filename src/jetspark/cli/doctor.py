@@ -13,6 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from jetspark.cli.doctor_export import find_stream, write_messages
 from jetspark.cli.doctor_report import as_json, show
 from jetspark.clock import SystemClock
+from jetspark.engine.replicate.adoption import adoption_problems
 from jetspark.errors.storage import StorageFault, StoreLocked
 from jetspark.store.files import OsFiles
 from jetspark.store.overlay import OverlayFiles
@@ -76,6 +77,7 @@ def check(folder: Path, *, wants_json: bool) -> None:
     """
     with _survey(folder, mend=False) as survey:
         findings = _examine(survey, quiet=wants_json)
+        _try_to_serve(survey, findings)
     _tell(folder, findings, wants_json=wants_json, mend=False)
     if any(found.error for found in findings):
         sys.exit(UNREADABLE)
@@ -169,6 +171,17 @@ def _examine(survey: Survey, *, quiet: bool) -> list[StreamFinding]:
     ) as progress:  # fmt: skip
         task = progress.add_task("reading", total=total)
         return list(survey.examine(lambda count: progress.advance(task, count)))
+
+
+def _try_to_serve(survey: Survey, findings: list[StreamFinding]) -> None:
+    """Add what a server could not serve although it can be read."""
+    by_folder = {found.folder: found for found in findings}
+    now = SystemClock().now_ns()
+    for log in survey.logs:
+        found = by_folder[str(log.folder)]
+        problems = adoption_problems(survey.store, log, now)
+        if problems and not found.error:
+            found.error = "; ".join(problems)
 
 
 def _tell(folder: Path, findings: list[StreamFinding], *, wants_json: bool, mend: bool) -> None:

@@ -51,12 +51,11 @@ class Advisories:
         if entry is not None and not stream.hold_message(entry):
             self._publish([entry], now, outbox)
 
-    def of_batches(self, account: str, stream: str) -> Callable[[bytes, str, int, Outbox], None]:
+    def of_batches(self, stream: str) -> Callable[[bytes, str, int, Outbox], None]:
         """Whoever tells that a batch of a stream was abandoned."""
 
         def advise(batch_id: bytes, reason: str, now: int, outbox: Outbox) -> None:
             event = BatchAbandoned(
-                account=account,
                 stream=stream,
                 batch=batch_id.decode(errors="replace"),
                 reason=AbandonReason(reason),

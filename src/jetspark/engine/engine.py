@@ -20,6 +20,8 @@ from jetspark.engine.batch.limits import BatchLimits
 from jetspark.engine.consumer.consumers import Consumers
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gate import HeldReads
+from jetspark.engine.failures import TEXT as FAILED
+from jetspark.engine.failures import Failures
 from jetspark.engine.ledger import AccountLedger
 from jetspark.engine.outbox import Entry, Outbox
 from jetspark.engine.purges import Purges
@@ -40,6 +42,7 @@ from jetspark.store.log import Group, StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.store import FileStore
 from jetspark.subjects.sublist import Sublist
+from jetspark.units import bounded
 
 API_PREFIX = b"$JS.API."
 TRANSFER_PREFIX = b"$JS.SNAPSHOT."
@@ -63,7 +66,10 @@ class Engine(Consumers):
         ledger: AccountLedger | None = None,
         batch_limits: BatchLimits | None = None,
         upstreams: Upstreams | None = None,
+        failures: Failures | None = None,
     ) -> None:
+        self.failures = failures or Failures()
+        self.account = account
         self.settings = settings or EngineSettings()
         self.next_id = next_id or Nuid().next
         super().__init__(
@@ -113,10 +119,29 @@ class Engine(Consumers):
         stream = Stream(config, log.identity.created_ns, log, self._batch_limits)
         if config.max_age > 0 and not config.allow_msg_ttl:
             # With TTLs some may be there for ever: those streams are read first (expiry.py).
-            log.expire_before(now - config.max_age + 1)
-        self._add(stream)
-        self.adopt_consumers(stream, now)
+            log.expire_before(now - bounded(config.max_age) + 1)
+        try:
+            self._add(stream)
+            self.adopt_consumers(stream, now)
+        except Exception:
+            self._forget(stream)
+            raise
         return True
+
+    def _forget(self, stream: Stream) -> None:
+        """Let go of a stream that was taken over in part; its files stay as they are."""
+        name = stream.config.name
+        for subject in stream.config.subjects:
+            self._subjects.remove(subject.encode(), b"", stream)
+        if self.streams.pop(name, None) is not None:
+            self.ledger.remove(stream)
+        self._targets.pop(name, None)
+        stream.dropped = True
+        self.drop_consumers(stream)
+        self.copies.dropped(stream)
+        self.sweeps.pop(stream, None)
+        self.dirty = [other for other in self.dirty if other is not stream]
+        self.generation += 1
 
     def create_stream(self, config: StreamConfig, now: int) -> Stream:
         """Make a stream, durably, from a prepared configuration."""
@@ -224,7 +249,7 @@ class Engine(Consumers):
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1
         self._deadlines.note(stream)
-        stream.advise = self.advisories.of_batches(self._account, stream.config.name)
+        stream.advise = self.advisories.of_batches(stream.config.name)
         self.copies.added(stream)
 
     # Messages ----------------------------------------------------------------------------------
@@ -275,11 +300,16 @@ class Engine(Consumers):
             if stream.deadline_moved:
                 stream.deadline_moved = False
                 self._deadlines.note(stream)
-            self.save_consumers(stream)
             try:
+                self.save_consumers(stream)
                 group = stream.take_group()
             except OSError as error:
                 groups.append((stream, error))
+                continue
+            except Exception as error:  # noqa: BLE001 - one stream, not all
+                # What this stream staged cannot be written: it is refused, as if the disk had.
+                self.failures.note(f"writing stream {stream.config.name!r}", error)
+                groups.append((stream, OSError(errno.EIO, FAILED)))
                 continue
             if group is not None:
                 groups.append((stream, group))
@@ -373,18 +403,24 @@ class Engine(Consumers):
         self.transfers.expire(now, outbox)
         due = self._deadlines.due(now)
         for stream in due:
-            if 0 < stream.tend_at <= now:
-                tending.tend(stream, self._store, now)
-            if stream.expire(now, outbox):
-                # What is on its way is still there to be seen: asked again when it is durable.
-                self.mark_dirty(stream)
-            else:
-                self._deadlines.note(stream)
-                self.ledger.note(stream)
-            self.note_removals(stream, now)
+            try:
+                self._expire(stream, now, outbox)
+            except Exception as error:  # noqa: BLE001 - one stream, not all
+                self.failures.note(f"deadlines of stream {stream.config.name!r}", error)
         self.expire_consumers(now, outbox)
         self.copies.expire(now)
         return due
+
+    def _expire(self, stream: Stream, now: int, outbox: Outbox) -> None:
+        if 0 < stream.tend_at <= now:
+            tending.tend(stream, self._store, now)
+        if stream.expire(now, outbox):
+            # What is on its way is still there to be seen: asked again when it is durable.
+            self.mark_dirty(stream)
+        else:
+            self._deadlines.note(stream)
+            self.ledger.note(stream)
+        self.note_removals(stream, now)
 
     def advance(self, now: int = 0, outbox: Outbox | None = None) -> bool:
         """Go on with reads, deliveries and copies, within one turn's budget; True: some remain."""

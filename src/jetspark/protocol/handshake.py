@@ -35,8 +35,8 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     server_name: str = field(default_factory=str)
     version: str = field(default_factory=str)
     proto: int = field(default_factory=int)
-    git_commit: str = ""
-    go: str = ""
+    git_commit: str = field(default_factory=str)
+    go: str = field(default_factory=str)
     host: str = field(default_factory=str)
     port: int = field(default_factory=int)
     headers: bool = field(default_factory=bool)

@@ -110,13 +110,19 @@ class ClientHandler(ServerOps):
         if router.relayed:
             router.relay.on_pub(self, subject, data, se, rs, re, hs, ps, pe)
             return
-        if data[ss] == _DOLLAR and self.on_consumer(data, ss, se, rs, re, hs, ps, pe):
-            return
-        route = router.route(subject)
-        delivered = False
-        if not route.is_empty():
-            delivered = router.forward(route, receiver, data, ss, se, rs, re, hs, ps, pe)
-        self.to_engine(route.target, delivered, subject, data, rs, re, hs, ps, pe)
+        target: Target | None = None
+        try:
+            if data[ss] == _DOLLAR and self.on_consumer(data, ss, se, rs, re, hs, ps, pe):
+                return
+            route = router.route(subject)
+            target = route.target
+            delivered = False
+            if not route.is_empty():
+                delivered = router.forward(route, receiver, data, ss, se, rs, re, hs, ps, pe)
+            self.to_engine(target, delivered, subject, data, rs, re, hs, ps, pe)
+        except Exception as error:  # noqa: BLE001 - one request
+            # A mistake of ours ends this request, not the connection or what else is in the chunk.
+            self.session.on_failure(subject, target, data[rs:re], error)
 
     def to_engine(
         self,

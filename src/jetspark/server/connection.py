@@ -175,6 +175,11 @@ class Connection(asyncio.BufferedProtocol):
         session = self.session
         session.last_read_ns = self.client.router.now = self._server.clock.now_ns()
         data = self._buffer[:nbytes]
+        if nbytes == len(self._buffer):
+            # There is more to read. The loop would read up to 32 buffers of this client before it
+            # looks at the next one: others have their turn after each.
+            self.hold_back()
+            asyncio.get_running_loop().call_soon(self.go_on)
         if nbytes <= CHUNK and self._tls is None and self._tracer is None:
             self.client.parser.feed(bytes(data))
             if self._server.flush(self.client.router):

@@ -20,6 +20,7 @@ FLOW_PREFIX: Final = b"$JS.FC."
 _DOT: Final[i64] = 0x2E
 _ZERO: Final[i64] = 0x30
 _NINE: Final[i64] = 0x39
+_DIGITS_MAX: Final[i64] = 18  # any number of so many digits fits 64 signed bits
 
 
 class ConsumerDesk:
@@ -49,18 +50,24 @@ class ConsumerDesk:
             return False
         at = token_end(data, end + 1, se) + 1
         seq: i64 = 0
+        start = at
         while at < se and data[at] != _DOT:
             if data[at] < _ZERO or data[at] > _NINE:
                 return False
             seq = seq * 10 + data[at] - _ZERO
             at += 1
+        if at - start > _DIGITS_MAX:
+            seq = -1  # it does not fit 64 bits, and must not be taken for another one
         number: i64 = 0
         at += 1
+        start = at
         while at < se and data[at] != _DOT:
             if data[at] < _ZERO or data[at] > _NINE:
                 return False
             number = number * 10 + data[at] - _ZERO
             at += 1
+        if at - start > _DIGITS_MAX:
+            seq = -1
         # Two tokens are left: the time and what was pending.
         at = token_end(data, at + 1, se)
         if at >= se or token_end(data, at + 1, se) != se:

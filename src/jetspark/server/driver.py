@@ -164,8 +164,13 @@ class EngineDriver:
         self._router.now = self._clock.now_ns()
         if self.engine.dirty and not self._waits():
             self._commit()
-        more = self.engine.transfers.advance(self._router.now, self._outbox)
-        if self.engine.advance(int(self._router.now), self._outbox) or more or self._may_commit():
+        try:
+            more = self.engine.transfers.advance(self._router.now, self._outbox)
+            if self.engine.advance(int(self._router.now), self._outbox) or more:
+                self._schedule_turn()
+        except Exception as error:  # noqa: BLE001 - the loop goes on
+            self.engine.failures.note(f"a turn of account {self.engine.account!r}", error)
+        if self._may_commit():
             self._schedule_turn()
         self._flush(self._router)
         if (self.engine.stalled or self.engine.stalled_runs) and self.engine.unstall():
@@ -216,7 +221,11 @@ class EngineDriver:
         self._in_flight -= 1
         error = error or stream.log.sync_error
         if error is None:
-            self.engine.committed(stream, self._outbox, self._clock.now_ns())
+            try:
+                self.engine.committed(stream, self._outbox, self._clock.now_ns())
+            except Exception as failure:  # noqa: BLE001 - the loop goes on
+                what = f"after a commit of stream {stream.config.name!r}"
+                self.engine.failures.note(what, failure)
             self._keep_house(stream)
             self._follow_if_needed()
         else:
@@ -308,8 +317,11 @@ class EngineDriver:
         self._timer = None
         self._timer_at = None
         self._router.now = self._clock.now_ns()
-        for stream in self.engine.expire(self._router.now, self._outbox):
-            self._keep_house(stream)
+        try:
+            for stream in self.engine.expire(self._router.now, self._outbox):
+                self._keep_house(stream)
+        except Exception as error:  # noqa: BLE001 - the loop goes on
+            self.engine.failures.note(f"deadlines of account {self.engine.account!r}", error)
         self._follow_if_needed()
         if self._has_work():
             self._schedule_turn()

@@ -1,8 +1,9 @@
-"""INFO: what a server says about itself to a client (wire-facts.md 3)."""
+"""INFO: what a server says about itself to a client."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import platform
+from typing import TYPE_CHECKING, Final
 
 from jetspark.engine.stream.config import API_LEVEL
 from jetspark.protocol.handshake import JetsparkInfo, ServerInfo
@@ -10,6 +11,9 @@ from jetspark.version import NATS_VERSION, VERSION
 
 if TYPE_CHECKING:
     from jetspark.server.server import Server
+
+# nats-server names the Go that built it here; this one runs on Python, and says so.
+GO: Final = f"python{platform.python_version()}"
 
 
 def greeting(server: Server, client_id: int, client_ip: str, account: str) -> ServerInfo:
@@ -20,6 +24,9 @@ def greeting(server: Server, client_id: int, client_ip: str, account: str) -> Se
         server_name=server.server_name,
         version=NATS_VERSION,
         proto=1,
+        # Clients of today do not connect to a server that leaves these out.
+        git_commit=VERSION,
+        go=GO,
         host=settings.client_advertise.rpartition(":")[0] or settings.host,
         port=int(settings.client_advertise.rpartition(":")[2] or server.port),
         headers=server.headers,

@@ -15,6 +15,7 @@ from jetspark.clock import Clock
 from jetspark.engine.batch.limits import STAGED_BYTES, BatchLimits
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.engine import Engine
+from jetspark.engine.failures import Failures, where
 from jetspark.engine.ledger import NO_LIMIT, AccountLedger, ServerLedger
 from jetspark.engine.replicate.adoption import copies_first
 from jetspark.engine.replicate.upstream import Upstreams
@@ -31,10 +32,11 @@ from jetspark.server.start_errors import cannot_open_store
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Housekeeper, ThreadCommitter
 from jetspark.store.files import OsFiles
+from jetspark.store.log import StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.recovery import Recovery
 from jetspark.store.store import FileStore
-from jetspark.units import format_bytes, seconds
+from jetspark.units import Nanoseconds, bounded, format_bytes, seconds
 
 log = logging.getLogger("jetspark.server")
 
@@ -51,8 +53,10 @@ class JetStreamRuntime:
         clock: Clock,
         leader: str = "",
         upstreams: Upstreams | None = None,
+        failures: Failures | None = None,
     ) -> None:
         self._upstreams = upstreams
+        self._failures = failures or Failures()
         folder = settings.jetstream.store_dir
         self._leader = leader
         self._private = not folder
@@ -70,12 +74,14 @@ class JetStreamRuntime:
             self._files,
             self.folder,
             durability=settings.jetstream.durability.value,
-            sync_period_ns=settings.jetstream.sync_interval,
+            sync_period_ns=bounded(settings.jetstream.sync_interval),
         )
         self._commit_delay = settings.jetspark.commit_delay
         self._drivers: dict[str, EngineDriver] = {}
         # Folders of streams that could not be opened, and why.
         self.unopened: list[tuple[Path, str]] = []
+        # Account, stream and name of consumers that could not be taken over, and why.
+        self.unadopted: list[tuple[str, str, str, str]] = []
         self.counts = CommitCounts()
         self._committer = ThreadCommitter(
             self._files,
@@ -122,17 +128,34 @@ class JetStreamRuntime:
                     stream_log.identity.account,
                 )
                 stream_log.close()
-            elif not owner.engine.adopt(stream_log, self._clock.now_ns()):
-                log.warning(
-                    "Stream %r was being restored when the server ended: removed, restore again",
-                    stream_log.identity.name,
-                )
+            else:
+                self._adopt(owner.engine, stream_log)
         if self.ledger.limits[Storage.FILE] == NO_LIMIT:
             used = self.ledger.used[Storage.FILE]
             self.ledger.limits[Storage.FILE] = budget(NO_LIMIT, storage_budget(self.folder, used))
         self.ledger.on_change = BudgetLog(self.ledger, self._clock).changed
         for driver in self._drivers.values():
             driver.follow_streams()
+
+    def _adopt(self, engine: Engine, stream_log: StreamLog) -> None:
+        """Have an account serve a stream; one that it cannot serve stays on disk, reported."""
+        name = stream_log.identity.name
+        try:
+            if not engine.adopt(stream_log, self._clock.now_ns()):
+                text = "Stream %r was being restored when the server ended: removed, restore again"
+                log.warning(text, name)
+        except Exception as error:  # noqa: BLE001 - one stream, not the start
+            # Whatever it is, it concerns this stream: the others must not pay for it.
+            log.error(  # noqa: TRY400 - one line, not a traceback
+                "Stream %r cannot be served, the others are; it stays in %s: %s",
+                name,
+                stream_log.folder,
+                where(error),
+            )
+            self.unopened.append((stream_log.folder, f"cannot be served: {where(error)}"))
+            stream_log.close()
+        for consumer, problem in engine.take_unadopted():
+            self.unadopted.append((engine.account, name, consumer, problem))
 
     def keep_house(self) -> None:
         """Look after every stream; once there are clients, as it would only hold up a start."""
@@ -163,6 +186,7 @@ class JetStreamRuntime:
             held_reads=self._held_reads,
             ledger=AccountLedger(account_limits(granted), self.ledger),
             upstreams=self._upstreams,
+            failures=self._failures,
         )
         driver = EngineDriver(
             engine,
@@ -204,6 +228,11 @@ class JetStreamRuntime:
         assert isinstance(stream, Stream)
         driver.report(stream, error)
 
+    def end_requests(self) -> None:
+        """Tell pull requests that wait that the server ends."""
+        for driver in self._drivers.values():
+            driver.engine.end_requests()
+
     async def settle(self) -> None:
         """Put everything staged on disk and acknowledge it."""
         for driver in self._drivers.values():
@@ -231,7 +260,7 @@ def batch_limits(settings: Settings) -> BatchLimits:
         atomic_per_server=atomic.per_server,
         fast_per_stream=fast.per_stream,
         fast_per_server=fast.per_server,
-        idle_ns=atomic.timeout,
+        idle_ns=bounded(atomic.timeout),
         staged_bytes=settings.jetspark.memory.batches or STAGED_BYTES,
     )
 
@@ -240,7 +269,7 @@ def engine_settings(settings: Settings) -> EngineSettings:
     """What the engines must know of the configuration."""
     limits = settings.jetstream.limits
     return EngineSettings(
-        min_last_seq_wait=settings.jetspark.min_last_seq_wait,
+        min_last_seq_wait=Nanoseconds(bounded(settings.jetspark.min_last_seq_wait)),
         duplicate_window_max=limits.duplicate_window,
         max_ack_pending=max(limits.max_ack_pending, 0),
         max_request_batch=max(limits.max_request_batch, 0),

@@ -24,7 +24,7 @@ from jetspark.server.monitor.closed import ClosedConnection, ClosedConnections
 from jetspark.server.monitor.connection_view import ConnectionDetails, TlsDetails
 from jetspark.server.monitor.copies_view import RemoteState, ReplicaState
 from jetspark.server.monitor.echo import account_details, jetstream_echo, server_echo
-from jetspark.server.monitor.jetstream_view import LostStream
+from jetspark.server.monitor.jetstream_view import LostConsumer, LostStream
 from jetspark.server.monitor.settings_echo import JetStreamEcho, ServerEcho
 from jetspark.server.monitor.store_view import CommitStats, StreamStore
 from jetspark.server.monitor.view import Counters, Identity, Readiness
@@ -211,6 +211,7 @@ class ObservedJetStream:
         self._accounts = accounts
         self._counts = runtime.counts
         self._unopened = runtime.unopened
+        self._unadopted = runtime.unadopted
         self.echo: JetStreamEcho = jetstream_echo(
             settings,
             store_dir=str(runtime.folder),
@@ -229,6 +230,10 @@ class ObservedJetStream:
             LostStream(account=folder.parent.name, stream=folder.name, reason=reason)
             for folder, reason in self._unopened
         ]
+
+    def lost_consumers(self) -> Sequence[LostConsumer]:
+        """Those whose records cannot be used: their streams are served without them."""
+        return [LostConsumer(*found) for found in self._unadopted]
 
     def commits(self) -> CommitStats | None:
         """What the committer did since the start."""
@@ -293,6 +298,7 @@ class ObservedServer:
             slow_consumers=server.slow_consumers,
             stale_connections=server.keepalive.stale,
             stalled_clients=server.stalls,
+            internal_errors=server.failures.count,
         )
 
     def readiness(self) -> Readiness:

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from jetspark.clock import SystemClock
+from jetspark.engine.failures import Failures
 from jetspark.ids import Nuid
 from jetspark.protocol.handshake import ServerInfo
 from jetspark.server.accounts import Account
@@ -31,6 +32,7 @@ from jetspark.server.greeting import greeting
 from jetspark.server.jetstream import JetStreamRuntime
 from jetspark.server.keepalive import Keepalive
 from jetspark.server.linger import Linger
+from jetspark.server.no_jetstream import NoJetStream
 from jetspark.server.receiver import Pending, Receiver
 from jetspark.server.remotes import Remotes, UpstreamFactory
 from jetspark.server.router import Router
@@ -91,6 +93,7 @@ class Server:
         self.read_buffer = memoryview(bytearray(READ_BUFFER))
         self.slow_consumers = 0
         self.stalls = 0
+        self.failures = Failures()
         self.config_loaded_ns = self.clock.now_ns()
         self.http_port = self.https_port = 0
         self.total_connections = 0
@@ -158,8 +161,13 @@ class Server:
             granted = self._granted()
             accounts = [(self.accounts[name], granted[name]) for name in granted]
             name = self.server_name
-            self.runtime = JetStreamRuntime(self.settings, self.clock, name, self.remotes)
+            self.runtime = JetStreamRuntime(
+                self.settings, self.clock, name, self.remotes, self.failures
+            )
             self.runtime.open(accounts, self.flush)
+            for account in self.accounts.values():
+                if account.name not in granted:
+                    NoJetStream(account.router)
         try:
             await self.before_listening()
             await self._listen()
@@ -223,6 +231,8 @@ class Server:
         self.keepalive.stop()
         await self.remotes.close()
         if self.runtime is not None:
+            self.runtime.end_requests()
+            self.flush()
             await self.runtime.settle()
         if self._monitor is not None:
             await self._monitor.stop()

@@ -9,6 +9,8 @@ import msgspec
 from jetspark.api.advisory import ClientInfo
 from jetspark.api.base import Timestamp
 from jetspark.engine.advisories import Asker
+from jetspark.engine.failures import failure_answer
+from jetspark.engine.target import Target
 from jetspark.protocol.encoder import OK, PING, encode_err, encode_info
 from jetspark.protocol.handshake import ConnectOptions, ServerInfo, decode_connect
 from jetspark.server.auth.admission import Admission, Stage
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("jetspark.server")
 
 PROTOCOL_MAX = 1
+# What a line of the log shows of a subject.
+SUBJECT_LOGGED = 128
 
 
 class Session(Asker):
@@ -215,6 +219,17 @@ class Session(Asker):
             kind="Client",
             client_type="nats",
         )
+
+    # Failures ---------------------------------------------------------------------------------
+
+    def on_failure(
+        self, subject: bytes, target: Target | None, reply: bytes, error: Exception
+    ) -> None:
+        """Handling a message raised what nobody expected: its sender hears 500, others nothing."""
+        text = subject[:SUBJECT_LOGGED].decode(errors="replace")
+        self._server.failures.note(f"{self}, subject {text!r}", error)
+        if reply:
+            failure_answer(reply, target, error, self._client.router.outbox)
 
     # Denials -----------------------------------------------------------------------------------
 

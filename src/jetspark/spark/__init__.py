@@ -9,6 +9,7 @@ Importing this package does not import pyspark: that happens on first use.
 from jetspark.spark.columns import encode_headers, parse_headers, with_msg_id
 from jetspark.spark.decode import decode_avro, decode_json, decode_msgpack
 from jetspark.spark.encode import encode_avro, encode_json, encode_msgpack
+from jetspark.spark.foreach_batch import foreach_batch_writer
 from jetspark.spark.observing import described, observed
 from jetspark.spark.pipelines.connection import connection_options
 from jetspark.spark.progress import SourceLag, lag, progress_report, watch
@@ -28,6 +29,7 @@ __all__ = [
     "encode_headers",
     "encode_json",
     "encode_msgpack",
+    "foreach_batch_writer",
     "lag",
     "observed",
     "parse_headers",

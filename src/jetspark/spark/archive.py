@@ -7,7 +7,8 @@ and with the jars on the class path, and ignores one that does not fit.
 
 The JVM ends after this process, so nobody is left to rename a finished file: it is written under a
 name of its own, and the next start takes it over when it is whole. Java writes the first bytes
-last, so a file that begins with the magic number is whole.
+last, so a file that begins with the magic number is whole. Its size becomes a part of its name:
+a JVM does not start with an archive that was cut off later.
 """
 
 import contextlib
@@ -48,16 +49,15 @@ def archive_options(environ: Mapping[str, str], java: Java, spark_home: Path) ->
         place, key = _names(environ, java, spark_home)
         if key is None or not _is_plain(folder):
             return []
-        archive = folder / f"{place}-{key}.jsa"
-        if not archive.exists():
-            _take_over(archive, place)
-        if archive.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{place}-{key}"
+        archive = _finished(folder, name) or _take_over(folder, name, place)
+        if archive is not None:
             os.utime(archive)
             return [f"-XX:SharedArchiveFile={archive}", *QUIET]
-        folder.mkdir(parents=True, exist_ok=True)
         if shutil.disk_usage(folder).free < _FREE_MIN:
             return []
-        written = archive.with_suffix(f".{secrets.token_hex(4)}.part")
+        written = folder / f"{name}.{secrets.token_hex(4)}.part"
     except (OSError, CacheUnavailable):
         return []
     return [f"-XX:ArchiveClassesAtExit={written}", *QUIET]
@@ -81,26 +81,32 @@ def _names(environ: Mapping[str, str], java: Java, spark_home: Path) -> tuple[st
     return place, _digest("\n".join(state))
 
 
-def _take_over(archive: Path, place: str) -> None:
-    """Make a finished file ``archive``, and remove what it replaces."""
-    for part in sorted(archive.parent.glob(f"{archive.stem}.*.part")):
-        if _is_whole(part):
-            part.replace(archive)
-            break
-    else:
-        return
+def _finished(folder: Path, name: str) -> Path | None:
+    """Return the archive of a name; one that is not as it was written is removed."""
+    for archive in sorted(folder.glob(f"{name}.*.jsa")):
+        size = archive.name.split(".")[-2]
+        if str(archive.stat().st_size) == size and _is_whole(archive):
+            return archive
+        archive.unlink(missing_ok=True)
+    return None
+
+
+def _take_over(folder: Path, name: str, place: str) -> Path | None:
+    """Make a finished file the archive of a name, and remove what is of no use any more."""
+    parts = [part for part in sorted(folder.glob(f"{name}.*.part")) if _is_whole(part)]
+    if not parts:
+        return None
+    archive = folder / f"{name}.{parts[0].stat().st_size}.jsa"
+    parts[0].replace(archive)
     now = time.time()
-    for other in archive.parent.iterdir():
+    for other in folder.iterdir():
+        # Another program may remove the same file at this moment.
         with contextlib.suppress(OSError):
             age = now - other.stat().st_mtime
-            replaced = other.name.startswith(f"{place}-") and other.suffix == ".jsa"
-            if other != archive and (
-                (replaced and age > _DAY_S)
-                or (other.suffix == ".part" and age > _DAY_S)
-                or (other.name.startswith(f"{archive.stem}.") and _is_whole(other))
-                or age > _UNUSED_DAYS * _DAY_S
-            ):
+            outdated = age > _DAY_S and (other.suffix == ".part" or other.name.startswith(place))
+            if other != archive and (other in parts or outdated or age > _UNUSED_DAYS * _DAY_S):
                 other.unlink()
+    return archive
 
 
 def _is_whole(file: Path) -> bool:

@@ -144,6 +144,10 @@ class JetStreamBatchReader(DataSourceReader):
         jetstream = jetstream_of(client, options.connection)
         try:
             found = read_entry(jetstream, options.ledger_bucket, options.committed_by)
+            if found is None and options.stream:
+                # In the ledger that sinks create by themselves a query has an entry per stream.
+                name = f"{options.committed_by}.{options.stream}"
+                found = read_entry(jetstream, options.ledger_bucket, name)
         except BucketNotFound:
             raise PlanningFailed(
                 f"format {FORMAT_NAME!r}: there is no bucket {options.ledger_bucket!r}, which "

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -18,11 +19,12 @@ from jetspark.spark.option_reader import (
 )
 from jetspark.spark.options import (
     HeaderMode,
+    OnRecreate,
     SourceOptions,
     parse_header_mode,
-    parse_on_recreate,
     parse_sequence,
     parse_trigger,
+    word_of,
 )
 from jetspark.spark.sink_options import ACK_TIMEOUT_MS, RETRIES, SinkOptions, parse_count
 from jetspark.spark.times import SessionZone, TimeOptions
@@ -149,7 +151,7 @@ def parse_kv_feed_options(
         min_partitions=snapshot.min_partitions,
         max_records_per_partition=snapshot.keys_per_partition,
         fail_on_data_loss=reader.take("failOnDataLoss", boolean, default=True),
-        on_recreate=reader.take("onRecreate", parse_on_recreate, None),
+        on_recreate=reader.take("onRecreate", partial(word_of, OnRecreate), None),
         headers=snapshot.headers,
         trigger=parse_trigger(reader),
     )

@@ -22,7 +22,7 @@ from jetspark.spark.kv_rows import key_of
 from jetspark.spark.planner import DataLoss, SequenceRange, StreamBounds, plan_partitions
 from jetspark.spark.range_reader import SequencePartition
 from jetspark.spark.splitting import count_points, plan_by_count, probe_places
-from jetspark.spark.stream_view import PlanningFailed, first_since
+from jetspark.spark.stream_view import PlanningFailed, first_since, view_of
 
 # How often a bucket that is being written to is counted before its keys are listed instead.
 COUNT_TRIES: Final = 3
@@ -40,19 +40,34 @@ class RevisionPartition(SequencePartition):
         patterns: Sequence[str],
         revision: int,
         expected: int | None,
+        created: str,
+        *,
+        leads: bool,
     ) -> None:
-        super().__init__(stream, revisions.first, revisions.end)
+        super().__init__(stream, revisions.first, revisions.end, created)
         self.patterns = patterns
         self.revision = revision
         self.expected = expected
         """How many there were when the read was planned; None: no matter."""
+        self.leads = leads
+        """Whether it is the first of a read, whose task reads all in a streaming query."""
 
 
 class KeyPartition(InputPartition):
     """Some keys of a bucket as of a revision, with how many values of each there are now."""
 
-    def __init__(self, subjects: Sequence[str], counts: Sequence[int], revision: int) -> None:
+    def __init__(
+        self,
+        subjects: Sequence[str],
+        counts: Sequence[int],
+        revision: int,
+        created: str,
+        *,
+        leads: bool,
+    ) -> None:
         super().__init__(revision)
+        self.created = created
+        self.leads = leads
         self.subjects = subjects
         self.counts = counts
         self.revision = revision
@@ -61,19 +76,11 @@ class KeyPartition(InputPartition):
 class WholePartition(InputPartition):
     """All of a bucket, in one piece."""
 
-    def __init__(self, patterns: Sequence[str], revision: int) -> None:
+    def __init__(self, patterns: Sequence[str], revision: int, created: str) -> None:
         super().__init__(revision)
+        self.created = created
         self.patterns = patterns
         self.revision = revision
-
-
-class NumberedPartition(InputPartition):
-    """A part of a snapshot with its place among the parts."""
-
-    def __init__(self, number: int, part: InputPartition) -> None:
-        super().__init__(number)
-        self.number = number
-        self.part = part
 
 
 def key_patterns(info: StreamInfo, keys: Sequence[str]) -> list[str]:
@@ -98,10 +105,10 @@ class SnapshotPlanner:
             return []
         patterns = key_patterns(info, self._options.keys)
         if not info.config.allow_direct:
-            return [WholePartition(patterns, at)]
+            return [WholePartition(patterns, at, view_of(info).created)]
         _, proven = count_points(stream, [1], patterns[:1], min_last_seq=info.state.last_seq)
         if not proven and info.config.num_replicas > 1:
-            return [WholePartition(patterns, at)]
+            return [WholePartition(patterns, at, view_of(info).created)]
         if info.config.max_msgs_per_subject == 1 and at < info.state.last_seq:
             self._check_unchanged_since(stream, patterns, at, info.state.last_seq)
         by_revision = self._by_revision(stream, info, patterns, at, fixed=revision is not None)
@@ -159,7 +166,13 @@ class SnapshotPlanner:
             if not self._strict or _same(state, info.state):
                 return [
                     RevisionPartition(
-                        stream.name, part, patterns, at, expected[number] if expected else None
+                        stream.name,
+                        part,
+                        patterns,
+                        at,
+                        expected[number] if expected else None,
+                        view_of(info).created,
+                        leads=number == 0,
                     )
                     for number, part in enumerate(parts)
                 ]
@@ -188,6 +201,7 @@ class SnapshotPlanner:
         # After the keys: whatever is listed was there at this revision, or is known to be newer.
         at = stream.info().state.last_seq if revision is None else revision
         subjects = sorted(found)
+        created = view_of(stream.cached_info).created
         parts = plan_partitions(
             SequenceRange(0, len(subjects)),
             min_partitions=self._options.min_partitions,
@@ -198,6 +212,8 @@ class SnapshotPlanner:
                 subjects[part.first : part.end],
                 [found[subject] for subject in subjects[part.first : part.end]],
                 at,
+                created,
+                leads=part is parts[0],
             )
             for part in parts
         ]

@@ -11,7 +11,8 @@ join), the plan is soon out of date. There the first task reads the bucket as it
 and the others nothing, so that each micro-batch has one snapshot and no key is missing or double.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -27,7 +28,6 @@ from jetspark.spark.connections import jetstream_of
 from jetspark.spark.kv_options import KV_FORMAT, Consistency, KvOptions
 from jetspark.spark.kv_plan import (
     KeyPartition,
-    NumberedPartition,
     RevisionPartition,
     SnapshotPlanner,
     WholePartition,
@@ -36,10 +36,10 @@ from jetspark.spark.kv_plan import (
 )
 from jetspark.spark.kv_rows import KvEncoder, key_of, picked_rows
 from jetspark.spark.options import SourceOptions
-from jetspark.spark.planner import DataLoss
+from jetspark.spark.planner import DataLoss, StreamRecreated
 from jetspark.spark.range_reader import RangeReader, with_retries
 from jetspark.spark.same_version import Sealed, reduced
-from jetspark.spark.stream_view import lend_for_planning
+from jetspark.spark.stream_view import lend_for_planning, view_of
 from jetspark.spark.task import in_micro_batch, local_property
 from jetspark.spark.times import ZONE_SETTING, check_zone
 from jetspark.sync.bulk import last_columns
@@ -49,8 +49,8 @@ from jetspark.sync.bulk import last_columns
 KEYS_AT_ONCE: Final = 5_000
 
 # A bucket that changes while it is read is read on from there; so many times, each shorter than
-# the one before. One that changes faster still is taken as it is: each key has a value of the last
-# look or a newer one.
+# the one before. Where values are replaced faster than they can be read, and the bucket keeps too
+# few of each key, every key then has a value that it had during the read, of no common moment.
 LOOKS_MAX: Final = 20
 
 _Result = TypeVar("_Result")
@@ -69,9 +69,7 @@ class KvSnapshotReader(DataSourceReader):
         self._skip_missing = skip_missing
         self._encoder = KvEncoder(schema, bucket=options.bucket, headers=options.headers)
         self._planner = SnapshotPlanner(options, skip_missing=skip_missing)
-        source = SourceOptions(
-            connection=options.connection, stream=options.stream, fail_on_data_loss=False
-        )
+        source = SourceOptions(connection=options.connection, stream=options.stream)
         self._ranges = _RevisionReader(source, schema)
 
     def __reduce__(self) -> Sealed:
@@ -87,8 +85,7 @@ class KvSnapshotReader(DataSourceReader):
             missing=f"format {KV_FORMAT!r}: there is no bucket {options.bucket!r}",
         ) as client:
             stream = jetstream_of(client, options.connection).stream(options.stream)
-            parts = self.plan(stream, None)
-        return [NumberedPartition(number, part) for number, part in enumerate(parts)]
+            return self.plan(stream, None)
 
     def plan(self, stream: sync.Stream, revision: int | None) -> list[InputPartition]:
         """Split the bucket as of ``revision`` (None: as the options say)."""
@@ -103,10 +100,10 @@ class KvSnapshotReader(DataSourceReader):
         # by number or time does not pass.
         pinned = options.version_as_of is not None or options.timestamp_as_of_ns is not None
         if not (self._skip_missing or pinned) and in_micro_batch():
-            first = not isinstance(partition, NumberedPartition) or partition.number == 0
-            return self._encoded(self._now() if first else iter(()))
-        if isinstance(partition, NumberedPartition):
-            partition = partition.part
+            # A bucket that was empty when planned, or is read whole, has one partition only.
+            if isinstance(partition, RevisionPartition | KeyPartition) and not partition.leads:
+                return iter(())
+            return self._encoded(self._now())
         match partition:
             case RevisionPartition():
                 return self._encoded(self._revisions(partition))
@@ -156,9 +153,21 @@ class KvSnapshotReader(DataSourceReader):
                     for chunk in self._ranges.scan(stream, position, info.state.last_seq, filters):
                         _keep_last(last, places, chunk)
                 position = info.state.last_seq + 1
+            else:
+                _append(last, self._never_read(stream, places))
             return last
 
         return _pieces(self._with_retries(read))
+
+    def _never_read(
+        self, stream: sync.Stream, places: Mapping[str, int]
+    ) -> Iterator[StreamMessage]:
+        """Yield the values of keys that were replaced whenever their turn came."""
+        for pattern in key_patterns(stream.cached_info, self._options.keys):
+            state = stream.info(subjects_filter=pattern or ">").state
+            for subject in (state.subjects or {}).keys() - places.keys():
+                with contextlib.suppress(MessageNotFound):  # removed at this moment
+                    yield stream.get_msg(last_by_subject=subject, min_last_seq=state.last_seq)
 
     def _keys(self, partition: KeyPartition) -> Iterator[ScanChunk]:
         """Ask for the keys by name; what is missing is skipped, or dealt with."""
@@ -175,7 +184,7 @@ class KvSnapshotReader(DataSourceReader):
                     _append(found, self._missing(stream, missing, counts, revision))
                 return found
 
-            yield self._with_retries(read)
+            yield self._with_retries(read, partition.created)
 
     def _whole(self, partition: WholePartition) -> Iterator[ScanChunk]:
         """Read everything up to the revision and keep the last value of each key.
@@ -199,16 +208,35 @@ class KvSnapshotReader(DataSourceReader):
             _append(last, self._missing(stream, missing, counts, partition.revision))
             return last
 
-        yield from _pieces(self._with_retries(read))
+        yield from _pieces(self._with_retries(read, partition.created))
 
-    def _with_retries(self, attempt: Callable[[sync.Stream], _Result]) -> _Result:
+    def _with_retries(
+        self, attempt: Callable[[sync.Stream], _Result], created: str = ""
+    ) -> _Result:
+        """Return what ``attempt`` returns, from the bucket that was ``created`` then.
+
+        Empty: from whichever there is, but from one of them.
+        """
         options = self._options
-        return with_retries(
-            options.connection,
-            lambda client: attempt(
-                jetstream_of(client, options.connection).stream(options.stream)
-            ),
-        )
+
+        def read(client: sync.Client) -> _Result:
+            stream = jetstream_of(client, options.connection).stream(options.stream)
+            planned = created or view_of(stream.cached_info).created
+            self._check_created(stream, planned)
+            found = attempt(stream)
+            stream.info()
+            self._check_created(stream, planned)
+            return found
+
+        return with_retries(options.connection, read)
+
+    def _check_created(self, stream: sync.Stream, planned: str) -> None:
+        created = view_of(stream.cached_info).created
+        if created != planned:
+            raise StreamRecreated(
+                f"bucket {self._options.bucket!r} was deleted and created again at {created}, "
+                f"after the read of the one of {planned} was planned: load it again"
+            )
 
     def _missing(
         self,
@@ -279,7 +307,7 @@ def _pieces(found: ScanChunk) -> Iterator[ScanChunk]:
         yield picked_rows(found, range(at, min(at + KEYS_AT_ONCE, len(found))))
 
 
-def _append(chunk: ScanChunk, messages: Sequence[StreamMessage]) -> None:
+def _append(chunk: ScanChunk, messages: Iterable[StreamMessage]) -> None:
     for message in messages:
         chunk.sequences.append(message.seq)
         chunk.times.append(message.time_ns)

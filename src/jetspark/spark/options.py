@@ -7,7 +7,8 @@ is refused, never ignored.
 import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -31,22 +32,22 @@ from jetspark.subjects.tokens import (
 from jetspark.units import parse_duration
 
 FORMAT_NAME: Final = "jetstream"
+_Word = TypeVar("_Word", bound=StrEnum)
 
 # The planner of a source has no SparkContext and cannot count cores (spark.md 6.2): `register` and
 # `configure` put the default of minPartitions into this variable of its process.
 MIN_PARTITIONS_VARIABLE: Final = "JETSPARK_MIN_PARTITIONS"
 
-# Spark 4.3 keeps one read of a DataFrame or view for all its queries. A filter that is pushed into
-# it stays there, and later queries without that filter get the filtered rows, with no error.
+# Spark 4.3 keeps one read of a DataFrame or view, with its filters, for all queries on it.
 _NO_PUSH_DOWN: Final = (
     "is not offered: Spark keeps a filter that was pushed into a DataFrame or view and later "
     "queries on it would return too few rows. Use the options subject, startingOffsets, "
     "endingOffsets, startingTimestamp and endingTimestamp to read less"
 )
 
-MAX_RECORDS_PER_PARTITION: Final = 250_000  # spark.md 6.2
-BATCH_SIZE: Final = 5_000  # spark.md 6.2; 4.1: batches of 5 to 10 thousand rows are right
-MAX_BATCH_BYTES: Final = 8 * 1024 * 1024  # spark.md 6.2
+MAX_RECORDS_PER_PARTITION: Final = 250_000
+BATCH_SIZE: Final = 5_000  # batches of 5 to 10 thousand rows are right for Spark
+MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
 SEQ_MAX: Final = 2**63 - 1  # Spark's long; a stream's own numbers go further and never get there
 
 # As in Spark's Kafka source: how long minOffsetsPerTrigger may hold messages back.
@@ -172,8 +173,7 @@ def parse_source_options(
 ) -> SourceOptions:
     """Turn the options of a read into a struct, or raise ``InvalidOptions`` with all errors.
 
-    ``default_min_partitions`` stands in when the user gave no ``minPartitions``; ``zone`` is that
-    of times without one.
+    The default is for reads without ``minPartitions``, ``zone`` for times without a zone.
     """
     times = TimeOptions(zone)
     own, others = (
@@ -181,8 +181,7 @@ def parse_source_options(
         if streaming
         else (_BATCH_ONLY, dict.fromkeys(_STREAMING_ONLY, "is for readStream"))
     )
-    known = (*_COMMON, *own, "pushDown")
-    reader = OptionReader(FORMAT_NAME, options, known, others)
+    reader = OptionReader(FORMAT_NAME, options, (*_COMMON, *own, "pushDown"), others)
     reader.take("pushDown", _push_down, None)
     stream = reader.take("stream", stream_name, "", required=not reader.has("subject"))
     start = reader.take(
@@ -190,10 +189,9 @@ def parse_source_options(
         lambda text: _starting(text, stream, streaming),
         _LATEST if streaming else _EARLIEST,
     )
-    if reader.has("startingOffsets") and reader.has("startingTimestamp"):
-        reader.problems.append("startingOffsets and startingTimestamp exclude each other")
-    if reader.has("endingOffsets") and reader.has("endingTimestamp"):
-        reader.problems.append("endingOffsets and endingTimestamp exclude each other")
+    for edge in ("starting", "ending"):
+        if reader.has(f"{edge}Offsets") and reader.has(f"{edge}Timestamp"):
+            reader.problems.append(f"{edge}Offsets and {edge}Timestamp exclude each other")
     committed = reader.take("endingOffsets", _committed, "")
     if bool(committed) != reader.has("ledgerBucket"):
         reader.problems.append("endingOffsets committed:<queryId> and ledgerBucket go together")
@@ -226,17 +224,20 @@ def parse_source_options(
         batch_size=reader.take("batchSize", positive, BATCH_SIZE),
         max_batch_bytes=reader.take("maxBatchBytes", positive, MAX_BATCH_BYTES),
         on_commit=reader.take("onCommit", _on_commit, ""),
-        on_recreate=reader.take("onRecreate", parse_on_recreate, None),
-        read_mode=reader.take("readMode", _read_mode, ReadMode.AUTO),
+        on_recreate=reader.take("onRecreate", partial(word_of, OnRecreate), None),
+        read_mode=reader.take("readMode", partial(word_of, ReadMode), ReadMode.AUTO),
         trigger=parse_trigger(reader) if streaming else None,
         # After the times have been read.
         assumed_zone=times.assumed,
     )
-    first, end = parsed.starting_seq, parsed.ending_seq
-    if first is not None and end is not None and first > end:
-        reader.problems.append(f"startingOffsets {first} lies after endingOffsets {end}")
+    _check_order(reader, parsed.starting_seq, parsed.ending_seq)
     reader.finish()
     return parsed
+
+
+def _check_order(reader: OptionReader, first: int | None, end: int | None) -> None:
+    if first is not None and end is not None and first > end:
+        reader.problems.append(f"startingOffsets {first} lies after endingOffsets {end}")
 
 
 def parse_trigger(reader: OptionReader) -> TriggerLimits:
@@ -342,25 +343,18 @@ def _on_commit(text: str) -> str:
     return "" if word.lower() == "none" else "purge"
 
 
-def parse_on_recreate(text: str) -> OnRecreate:
-    """Read what to do about a stream that was created again."""
+def word_of(words: type[_Word], text: str) -> _Word:
+    """Read one of the words of an enumeration."""
     try:
-        return OnRecreate(text.lower())
+        return words(text.lower())
     except ValueError:
-        raise ValueError(f"{text!r} is none of {', '.join(OnRecreate)}") from None
+        raise ValueError(f"{text!r} is none of {', '.join(words)}") from None
 
 
 def _push_down(text: str) -> None:
     """Accept only false, which programs written for 0.1.0 may set."""
     if boolean(text):
         raise ValueError(_NO_PUSH_DOWN)
-
-
-def _read_mode(text: str) -> ReadMode:
-    try:
-        return ReadMode(text.lower())
-    except ValueError:
-        raise ValueError(f"{text!r} is none of {', '.join(ReadMode)}") from None
 
 
 def _of_stream(text: str, stream: str) -> str:
@@ -403,7 +397,4 @@ def _seconds(text: str) -> float:
 
 def parse_header_mode(text: str) -> HeaderMode:
     """Read what the column ``headers`` shall hold."""
-    try:
-        return HeaderMode(text.lower())
-    except ValueError:
-        raise ValueError(f"{text!r} is none of false, map, raw") from None
+    return word_of(HeaderMode, text)

@@ -26,13 +26,7 @@ from pyspark.sql.types import StructType
 from jetspark import sync
 from jetspark.spark.connections import CONNECTIONS
 from jetspark.spark.consumer_scan import acknowledge_up_to
-from jetspark.spark.offsets import (
-    BatchPlan,
-    Offset,
-    OffsetRefused,
-    decode_offset,
-    encode_offset,
-)
+from jetspark.spark.offsets import BatchPlan, Offset, OffsetRefused, decode_offset, encode_offset
 from jetspark.spark.options import SourceOptions, TriggerLimits
 from jetspark.spark.planner import (
     DataLoss,
@@ -68,10 +62,8 @@ OUTAGE_PAUSE_MAX_S: Final = 2.0
 POLL_S: Final = 0.05
 
 # How often the offset of a read with filters passes messages that no filter takes. Each time is an
-# empty micro-batch; too seldom, and after a restart messages that expired meanwhile count as
-# unread.
+# empty micro-batch; too seldom, and after a restart what expired meanwhile counts as unread.
 PASS_S: Final = 60.0
-
 
 _Result = TypeVar("_Result")
 

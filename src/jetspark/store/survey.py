@@ -61,7 +61,7 @@ class Survey:
         self._folder = folder
         self._mend = mend
         self._now = now
-        self._store = FileStore(files, folder)
+        self._store = self.store = FileStore(files, folder)
         self._recoveries: dict[int, Recovery] = {}
         self._unopened: list[StreamFinding] = []
         self.logs: list[StreamLog] = []

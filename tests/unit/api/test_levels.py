@@ -78,14 +78,7 @@ def test_the_servers_metadata_wins_over_the_users() -> None:
     assert stored_metadata(given, 0) == {"_nats.req.level": "0", "mine": "1"}
 
 
-def test_our_additions_have_our_prefix() -> None:
-    """decisions.md, "Our additions to answers"."""
-    shown = answered_metadata({}, durability="durable")
-
-    assert shown["_jetspark.durability"] == "durable"
-
-
 def test_comparing_ignores_what_servers_add() -> None:
-    answered = answered_metadata(stored_metadata({"mine": "1"}, 3), durability="durable")
+    answered = answered_metadata(stored_metadata({"mine": "1"}, 3))
 
     assert own_metadata(answered) == {"mine": "1"}

@@ -51,6 +51,8 @@ def test_info_always_has_the_fields_clients_read() -> None:
         "server_name": "",
         "version": "",
         "proto": 0,
+        "git_commit": "",
+        "go": "",
         "host": "",
         "port": 0,
         "headers": False,

@@ -11,7 +11,7 @@ from jetspark.engine.stream.values import DESCRIPTION_MAX, METADATA_MAX, invalid
 from jetspark.errors.codes import ErrCode
 from jetspark.subjects.match import is_subset
 from jetspark.subjects.tokens import is_literal, is_valid_subject
-from jetspark.units import Nanoseconds, format_duration
+from jetspark.units import Nanoseconds, format_duration, parse_int64
 
 HEARTBEAT_LEAST: Final = Nanoseconds(100_000_000)  # wire-facts.md 15
 EXPIRES_LEAST: Final = Nanoseconds(1_000_000)
@@ -27,7 +27,6 @@ _POLICIES: Final = {
 }
 # Go's words for a number that is none.
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_INT64_MAX: Final = 2**63 - 1
 
 
 def check_config(
@@ -187,9 +186,9 @@ def _check_sampling(text: str) -> None:
     number = text.removesuffix("%")
     if _NUMBER.fullmatch(number) is None:
         problem = "invalid syntax"
-    elif not -_INT64_MAX - 1 <= int(number) <= _INT64_MAX:
+    elif (value := parse_int64(number)) is None:
         problem = "value out of range"
-    elif int(number) < 0:
+    elif value < 0:
         raise Refusal(ErrCode.CONSUMER_INVALID_SAMPLING, err="<nil>")
     else:
         return

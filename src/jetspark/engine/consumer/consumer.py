@@ -18,7 +18,7 @@ from jetspark.engine.consumer.push import FLOW_WINDOW_FIRST, Pace, Push
 from jetspark.engine.consumer.start import begin, place
 from jetspark.engine.consumer.statuses import heartbeat_block
 from jetspark.engine.consumer.verdicts import Verdicts, sampling
-from jetspark.units import Nanoseconds
+from jetspark.units import Nanoseconds, bounded
 
 if TYPE_CHECKING:
     from jetspark.engine.consumer.hub import Hub
@@ -87,8 +87,8 @@ class Consumer(Verdicts):
             delivery.cursor.set_filters(filters)
             delivery.cursor.recount()
         delivery.policy = _POLICIES[config.ack_policy]
-        delivery.ack_wait = config.ack_wait
-        delivery.backoff = [int(wait) for wait in config.backoff]
+        delivery.ack_wait = bounded(config.ack_wait)
+        delivery.backoff = [bounded(wait) for wait in config.backoff]
         delivery.max_ack_pending = max(config.max_ack_pending, 0)
         if delivery.policy == ACK_NONE:
             delivery.max_ack_pending = 0
@@ -176,7 +176,7 @@ class Consumer(Verdicts):
         self.delivery.alarm = min((at for at in due if at > 0), default=0)
 
     def _inactive_at(self) -> int:
-        threshold = self.config.inactive_threshold
+        threshold = bounded(self.config.inactive_threshold)
         if self.config.deliver_subject:
             return self.push.unbound_ns + threshold if self.push.unbound_ns else 0
         last = max(self.requests.last_ns, int(self.delivery.delivered_ns), self.idle_since)

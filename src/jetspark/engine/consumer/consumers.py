@@ -14,6 +14,8 @@ from jetspark.engine.consumer.agenda import Readers
 from jetspark.engine.consumer.consumer import Consumer
 from jetspark.engine.consumer.purging import on_purge
 from jetspark.engine.consumer.retention import Retention
+from jetspark.engine.consumer.turns import named
+from jetspark.engine.failures import where
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import StoreReadOnly
@@ -178,23 +180,33 @@ class Consumers(Retention):
     def _adopt(self, stream: Stream, number: int, records: ConsumerRecords, now: int) -> None:
         name = stream.config.name
         document = records.document
+        consumer: Consumer | None = None
         try:
-            consumer = self.recorded_consumer(
-                stream, number, document, records.state, records.changes
-            )
-        except (msgspec.MsgspecError, ValueError) as problem:
             try:
+                consumer = self.recorded_consumer(
+                    stream, number, document, records.state, records.changes
+                )
+            except (msgspec.MsgspecError, ValueError) as problem:
                 consumer = self.recorded_consumer(stream, number, document, b"", [])
-            except msgspec.MsgspecError:
-                text = "Stream %r: the record of consumer number %d cannot be read: %s"
-                log.error(text, name, number, problem)  # noqa: TRY400 - no traceback
-                return
-            text = "Stream %r: the state of consumer %r cannot be read, it starts again: %s"
-            log.error(text, name, consumer.name, problem)  # noqa: TRY400 - no traceback
-            consumer.begin()
-        # Clients had no way to show that they are there while the server was not.
-        consumer.idle_since = max(consumer.idle_since, now)
-        self._attach(consumer, consumer.idle_since)
+                text = "Stream %r: the state of consumer %r cannot be read, it starts again: %s"
+                log.error(text, name, consumer.name, problem)  # noqa: TRY400 - no traceback
+                consumer.begin()
+            # Clients had no way to show that they are there while the server was not.
+            consumer.idle_since = max(consumer.idle_since, now)
+            self._attach(consumer, consumer.idle_since)
+        except Exception as problem:  # noqa: BLE001 - one consumer, not the start
+            # Its records stay in the log, and everybody else is served.
+            label = f"number {number}" if consumer is None else consumer.name
+            text = "Stream %r: consumer %s cannot be served, it stays on disk: %s"
+            log.error(text, name, label, where(problem))  # noqa: TRY400 - no traceback
+            self._unadopted.append((label, where(problem)))
+            if consumer is not None:
+                self._detach(consumer)
+
+    def take_unadopted(self) -> list[tuple[str, str]]:
+        """The consumers that could not be taken over since this was asked last, and why."""
+        taken, self._unadopted = self._unadopted, []
+        return taken
 
     def recorded_consumer(
         self, stream: Stream, number: int, document: bytes, state: bytes, changes: list[bytes]
@@ -308,6 +320,12 @@ class Consumers(Retention):
         whole, body = consumer.journal.next_record(consumer.requests.last_ns)
         consumer.stream.log.stage_consumer_state(consumer.number, whole, body)
 
+    def end_requests(self) -> None:
+        """The server ends: pull requests that wait are told."""
+        for delivery in list(self.deliveries.values()):
+            if delivery.waiting:
+                delivery.owner.requests.end_for_shutdown()
+
     def save_all(self) -> None:
         """Have the journal of every consumer written with the next groups."""
         self.hub.agenda.save_at = 0
@@ -329,8 +347,11 @@ class Consumers(Retention):
         if 0 < self.hub.agenda.save_at <= now:
             self.save_all()
         for delivery in self.timed.due(now):
-            delivery.expire(now, outbox)
-            self.timed.note(delivery)
+            try:
+                delivery.expire(now, outbox)
+                self.timed.note(delivery)
+            except Exception as error:  # noqa: BLE001 - one consumer, not all
+                self.failures.note(f"deadlines of consumer {named(delivery)}", error)
         inactive, self.hub.inactive = self.hub.inactive, []
         for consumer in inactive:
             if consumer.stream.log.read_only and not consumer.in_memory:

@@ -22,6 +22,7 @@ from jetspark.headers.status import (
     WRONG_PIN_ID_TEXT,
     status_block,
 )
+from jetspark.units import bounded
 
 if TYPE_CHECKING:
     from jetspark.engine.consumer.agenda import Waiting
@@ -171,7 +172,7 @@ class Groups:
 
     def prolong(self, now: int) -> None:
         """The pinned client is there."""
-        self.pinned_until = now + self._consumer.config.priority_timeout
+        self.pinned_until = now + bounded(self._consumer.config.priority_timeout)
         self._consumer.rearm()
 
     def unpin(self, reason: str) -> None:

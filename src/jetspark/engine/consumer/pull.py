@@ -13,7 +13,7 @@ import msgspec
 from jetspark.api.consumer import PullRequest, decode_pull_request
 from jetspark.engine.consumer.agenda import Waiting
 from jetspark.engine.consumer.groups import group_problem
-from jetspark.engine.consumer.statuses import rest
+from jetspark.engine.consumer.statuses import rest, rest_lines
 from jetspark.headers.status import (
     BAD_REQUEST,
     BAD_REQUEST_PREFIX,
@@ -30,10 +30,11 @@ from jetspark.headers.status import (
     NOT_FOUND,
     REQUEST_TIMEOUT_TEXT,
     REQUESTS_PENDING_TEXT,
+    SERVER_SHUTDOWN_TEXT,
     TIMEOUT,
     status_block,
 )
-from jetspark.units import format_duration
+from jetspark.units import bounded, format_duration
 
 if TYPE_CHECKING:
     from jetspark.engine.consumer.consumer import Consumer
@@ -86,6 +87,12 @@ class Requests:
     def _add(self, request: PullRequest, reply: bytes, now: int, outbox: Outbox) -> None:
         delivery = self._delivery
         config = self._consumer.config
+        if request.expires < 0:
+            # Over before it began, and none of what it asked for was delivered.
+            lines = rest_lines(max(request.batch, 0), max(request.max_bytes, 0))
+            block = status_block(TIMEOUT, REQUEST_TIMEOUT_TEXT, lines)
+            outbox.reply_status(reply, block)
+            return
         if len(delivery.waiting) >= config.max_waiting:
             self.drop_gone(now)
         self.last_ns = now
@@ -105,10 +112,10 @@ class Requests:
         waiting = Waiting(reply, outlet, max(request.batch, 1), max(request.max_bytes, 0))
         waiting.no_wait = request.no_wait
         if request.expires:
-            waiting.expires = now + request.expires
+            waiting.expires = now + bounded(request.expires)
         if request.idle_heartbeat > 0:
-            waiting.heartbeat = request.idle_heartbeat
-            waiting.heartbeat_at = now + request.idle_heartbeat
+            waiting.heartbeat = bounded(request.idle_heartbeat)
+            waiting.heartbeat_at = now + waiting.heartbeat
         self._consumer.groups.admit(waiting, request)
         due = waiting.heartbeat_at or waiting.expires
         if due and (delivery.waiting_due == 0 or due < delivery.waiting_due):
@@ -166,6 +173,11 @@ class Requests:
         for request in list(self._delivery.waiting):
             self.end(request, status_block(CONFLICT, CONSUMER_DELETED_TEXT))
 
+    def end_for_shutdown(self) -> None:
+        """The server ends: whoever waits may ask another one, or this one when it is back."""
+        for request in list(self._delivery.waiting):
+            self.end(request, status_block(CONFLICT, SERVER_SHUTDOWN_TEXT, rest(request)))
+
     def drop_gone(self, now: int) -> None:
         """Forget requests whose time is over or for whose answer nobody listens."""
         for request in list(self._delivery.waiting):
@@ -179,7 +191,11 @@ class Requests:
         delivery = self._delivery
         self.drop_gone(now)
         due = 0
-        for request in delivery.waiting:
+        for request in list(delivery.waiting):
+            if 0 < request.heartbeat_at <= now and request.no_wait and request.delivered > 0:
+                # It has what could be had at once: something, max_ack_pending, keeps the rest.
+                self.end(request, status_block(NOT_FOUND, NO_MESSAGES_TEXT))
+                continue
             if 0 < request.heartbeat_at <= now:
                 request.outlet.write(request.reply, b"", self._consumer.heartbeat(), b"")
                 request.heartbeat_at = now + request.heartbeat

@@ -30,6 +30,8 @@ def on_purge(consumer: Consumer, pattern: bytes, now: int) -> None:
         start = int(index.next_seq(1, index.mask_for(pattern)))
     if start == 0:
         start = int(index.last_seq) + 1
+    if delivery.number > 0:
+        delivery.acked_ns = now
     _let_go(consumer, start)
     delivery.cursor.next = max(delivery.cursor.next, start)
     if delivery.pending.count == 0:

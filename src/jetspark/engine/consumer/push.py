@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from jetspark.headers.names import CONSUMER_STALLED
 from jetspark.headers.status import CONTROL, FLOW_CONTROL_TEXT, status_block
+from jetspark.units import bounded
 
 if TYPE_CHECKING:
     from jetspark.engine.consumer.consumer import Consumer
@@ -73,7 +74,7 @@ class Push:
     def _begin(self, now: int) -> None:
         consumer = self._consumer
         if consumer.config.idle_heartbeat > 0:
-            self.heartbeat_at = now + consumer.config.idle_heartbeat
+            self.heartbeat_at = now + bounded(consumer.config.idle_heartbeat)
         consumer.rearm()
 
     def stop(self) -> None:
@@ -87,7 +88,7 @@ class Push:
         delivery = self._consumer.delivery
         if not 0 < self.heartbeat_at <= now or delivery.outlet is None:
             return
-        interval = self._consumer.config.idle_heartbeat
+        interval = bounded(self._consumer.config.idle_heartbeat)
         last = int(delivery.delivered_ns)
         if last + interval > now:
             self.heartbeat_at = last + interval

@@ -7,12 +7,12 @@ from jetspark.headers.status import CONTROL, IDLE_HEARTBEAT_TEXT, status_block
 
 def rest(request: Waiting) -> bytes:
     """The header lines that say what a request did not get."""
-    return b"%b: %d\r\n%b: %d\r\n" % (
-        PENDING_MESSAGES,
-        request.left,
-        PENDING_BYTES,
-        request.bytes_left,
-    )
+    return rest_lines(int(request.left), int(request.bytes_left))
+
+
+def rest_lines(messages: int, size: int) -> bytes:
+    """The same, by its numbers."""
+    return b"%b: %d\r\n%b: %d\r\n" % (PENDING_MESSAGES, messages, PENDING_BYTES, size)
 
 
 def heartbeat_block(number: int, seq: int, more: bytes = b"") -> bytes:

@@ -13,6 +13,7 @@ from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.direct.gets import Gets
 from jetspark.engine.direct.request import LEVEL_TOO_LOW, needs_newer
+from jetspark.engine.failures import failure_answer
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
 from jetspark.engine.outbox import Budget, Outbox, Outlet
 from jetspark.errors.storage import CorruptRecord
@@ -20,6 +21,7 @@ from jetspark.errors.storage import CorruptRecord
 if TYPE_CHECKING:
     from jetspark.engine.advisories import Advisories
     from jetspark.engine.consumer.consumer import Consumer
+    from jetspark.engine.failures import Failures
     from jetspark.engine.stream.stream import Stream
 
 
@@ -28,6 +30,7 @@ class Turns(Gets):
 
     advisories: Advisories
     mark_dirty: Callable[[Stream], None]
+    failures: Failures
 
     def __init__(
         self,
@@ -50,6 +53,8 @@ class Turns(Gets):
         self.push_outlet_for: Callable[[bytes, bytes], Outlet | None] = lambda _s, _g: None
         # Those whose receivers have enough waiting.
         self.stalled: list[Reader] = []
+        # Consumers that could not be taken over, and why.
+        self._unadopted: list[tuple[str, str]] = []
         self._pulled: list[tuple[Reader, bytes, bytes, int]] = []
         self.timed: Deadlines[Reader] = Deadlines()
         # Streams whose interest changed, and from where on they are looked through.
@@ -122,7 +127,11 @@ class Turns(Gets):
         self.advance_reads(budget)
         if outbox is not None:
             for delivery, body, reply, asked in self._take_pulled():
-                delivery.owner.pull(body, reply, asked, outbox)
+                try:
+                    delivery.owner.pull(body, reply, asked, outbox)
+                except Exception as error:  # noqa: BLE001 - one request
+                    self.failures.note(f"a request of consumer {named(delivery)}", error)
+                    failure_answer(reply, None, error, outbox)
             self._deliver(budget, now)
             self.tell(now, outbox)
         return self.sweep() or bool(self.work or self.hub.agenda.ready)
@@ -146,8 +155,13 @@ class Turns(Gets):
                 agenda.ready = turn[done:] + agenda.ready
                 break
             delivery.listed = False
-            if not delivery.dropped:
+            if delivery.dropped:
+                continue
+            try:
                 self._step(delivery, budget, now)
+            except Exception as error:  # noqa: BLE001 - one consumer, not all
+                # Tried again when there is something new for it; the others go on.
+                self.failures.note(f"deliveries of consumer {named(delivery)}", error)
         for delivery in agenda.noted:
             self.timed.note(delivery)
         agenda.noted = []
@@ -206,6 +220,12 @@ class Turns(Gets):
         events, self.hub.events = self.hub.events, []
         for event in events:
             self.advisories.send(event, now, outbox)
+
+
+def named(delivery: Reader) -> str:
+    """A consumer, for a line in the log."""
+    consumer: Consumer = delivery.owner
+    return f"{consumer.stream.config.name} > {consumer.name}"
 
 
 def is_full(delivery: Reader) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 
 from jetspark.api.advisory import AckMetric, MaxDeliveries, MessageNaked, MessageTerminated
 from jetspark.api.consumer import decode_nak_options
-from jetspark.units import parse_duration
+from jetspark.units import bounded, parse_duration
 
 if TYPE_CHECKING:
     from jetspark.engine.consumer.delivery import Delivery
@@ -75,7 +75,7 @@ class Verdicts:
         if delay is None:
             delivery.pending.requeue(row)
         else:
-            delivery.pending.put_off(row, now + delay)
+            delivery.pending.put_off(row, now + bounded(max(delay, 0)))
         self.hub.agenda.add(delivery)
 
     def _terminated(self, seq: int, number: int, deliveries: int, reason: str) -> None:
@@ -108,6 +108,7 @@ class Verdicts:
         number = int(delivery.pending.numbers[row])
         deliveries = int(delivery.pending.deliveries(row))
         delivery.let_go(row)
+        delivery.acked_ns = now
         self.hub.agenda.save(delivery, now)
         self.hub.agenda.add(delivery)
         self._terminated(seq, number, deliveries, DELETED_REASON)
@@ -169,7 +170,9 @@ class Verdicts:
 def sampling(frequency: str) -> int:
     """How many of a hundred acknowledgements are reported."""
     text = frequency.strip().removesuffix("%")
-    return min(int(text), 100) if text.isdigit() else 0
+    if not (text.isascii() and text.isdigit()):
+        return 0
+    return 100 if len(text) > 18 else min(int(text), 100)
 
 
 def nak_delay(argument: bytes) -> int | None:

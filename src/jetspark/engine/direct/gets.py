@@ -24,6 +24,7 @@ from jetspark.headers.status import (
     SERVER_ERROR,
     status_block,
 )
+from jetspark.units import LATEST
 
 
 class Gets:
@@ -112,7 +113,7 @@ class Gets:
         up_to = request.up_to_seq
         if request.up_to_time is not None:
             # Inclusive (ADR-31, decisions.md): up to the last one that is not newer.
-            up_to = stream.log.first_at(request.up_to_time + 1) - 1
+            up_to = stream.log.first_at(min(request.up_to_time + 1, LATEST)) - 1
             if up_to < max(stream.log.index.first_seq, 1):
                 outbox.reply_status(reply, status_block(NOT_FOUND, NO_RESULTS_TEXT, proof))
                 return

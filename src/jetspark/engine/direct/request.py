@@ -4,7 +4,6 @@ from typing import Final
 
 import msgspec
 
-from jetspark.api.base import timestamp_hook
 from jetspark.api.levels import API_LEVEL
 from jetspark.api.message import MsgGetRequest, decode_msg_get
 from jetspark.headers.block import find_value
@@ -18,6 +17,7 @@ from jetspark.headers.status import (
     TIMEOUT,
     status_block,
 )
+from jetspark.units import parse_int64
 
 EMPTY: Final = status_block(TIMEOUT, EMPTY_REQUEST_TEXT)
 MALFORMED: Final = status_block(TIMEOUT, MALFORMED_REQUEST_TEXT)
@@ -35,9 +35,8 @@ def needs_newer(headers: bytes) -> bool:
     wanted = find_value(headers, REQUIRED_API_LEVEL)
     if not wanted:
         return False
-    text = wanted.decode("ascii", "replace")
-    digits = text[1:] if text[0] in "+-" else text
-    return not digits.isdecimal() or int(text) > API_LEVEL
+    level = parse_int64(wanted.decode("ascii", "replace"))
+    return level is None or level > API_LEVEL
 
 
 def parse_request(body: bytes, appended: str) -> MsgGetRequest | bytes:
@@ -62,21 +61,8 @@ def parse_request(body: bytes, appended: str) -> MsgGetRequest | bytes:
 
 def _decoded(body: bytes) -> MsgGetRequest | None:
     try:
-        request = decode_msg_get(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        request = None
-    if request is not None and _selects(request):
-        return request
-    # What released servers read as well: keys in any case, and nulls for what is not set.
-    try:
-        fields = msgspec.json.decode(body)
-        if fields is None:
-            return MsgGetRequest()
-        if not isinstance(fields, dict):
-            return None
-        known = {key.lower(): value for key, value in fields.items() if value is not None}
-        return msgspec.convert(known, MsgGetRequest, dec_hook=timestamp_hook)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return decode_msg_get(body)
+    except msgspec.MsgspecError:
         return None
 
 

@@ -4,9 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
+from jetspark.engine.engine import Engine
+from jetspark.engine.failures import where
 from jetspark.engine.restore import is_marked
 from jetspark.engine.stream.config import decode_config
 from jetspark.store.log import StreamLog
+from jetspark.store.store import FileStore
+
+
+def adoption_problems(store: FileStore, log: StreamLog, now: int) -> list[str]:
+    """Try what a server does with a stream at a start; what it could not serve, and why.
+
+    The log is not good for anything else afterwards.
+    """
+    if is_marked(bytes(log.identity.config)):
+        return []
+    engine = Engine(store, account=log.identity.account, random_id=lambda: 0)
+    try:
+        engine.adopt(log, now)
+    except Exception as error:  # noqa: BLE001 - whatever it is, a server would meet it
+        return [f"the stream cannot be served: {where(error)}"]
+    return [f"consumer {name} cannot be served: {why}" for name, why in engine.take_unadopted()]
 
 
 def copies_first(logs: Iterable[StreamLog]) -> list[StreamLog]:
@@ -21,7 +41,10 @@ def copies_first(logs: Iterable[StreamLog]) -> list[StreamLog]:
         document = bytes(log.identity.config)
         if is_marked(document):
             continue
-        config = decode_config(document)
+        try:
+            config = decode_config(document)
+        except msgspec.MsgspecError:
+            continue  # whoever takes it over says so
         for source in (config.mirror, *config.sources):
             if source is not None and source.external is None:
                 copied_by.setdefault((log.identity.account, source.name), []).append(log)

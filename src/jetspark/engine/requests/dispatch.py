@@ -22,10 +22,12 @@ from jetspark.api.stream import (
 from jetspark.engine.advisories import AUDIT_SUBJECT, NOBODY, Asker, Audit
 from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.engine import Engine
+from jetspark.engine.failures import BODY, RequestFailed
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.requests import account, backups, consumers, messages, streams
 from jetspark.engine.requests.request import Request
+from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 
 # A handler returns the finished reply, or None when the reply waits for something. It may raise
@@ -88,6 +90,10 @@ def handle(
         answer = handler(engine, request)
     except Refusal as refusal:
         answer = kind.error(refusal.body)
+    except Exception as error:
+        engine.api_errors += 1
+        engine.api_total += 1
+        raise RequestFailed(kind.error(BODY)) from error
     if answer is not None:
         outbox.reply(reply, answer)
     failed = answer is not None and _ERROR in answer[:_ERROR_BEFORE]
@@ -98,6 +104,12 @@ def handle(
     # Released servers do not count messages that were read, nor deletes of nothing as errors.
     engine.api_total += failed or kind is not MSG_GET
     return not failed
+
+
+def not_enabled(verb: bytes) -> bytes | None:
+    """The answer to a request of an account without JetStream; None to what nobody knows."""
+    known = _known(verb)
+    return None if known is None else known.kind.error(error_body(ErrCode.NOT_ENABLED_FOR_ACCOUNT))
 
 
 def _known(verb: bytes) -> consumers.Route | None:

@@ -9,6 +9,7 @@ from jetspark.engine.purges import LongPurge
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.requests.request import READ_ONLY, Request
 from jetspark.engine.stream.stream import Stream
+from jetspark.engine.stream.values import SEQUENCE_MAX
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
@@ -55,6 +56,8 @@ def delete(engine: Engine, request: Request) -> bytes | None:
 
 def _missing(stream: Stream, seq: int) -> bytes:
     """Why there is no such message, in the words of the released server."""
+    if stream.log.in_memory:
+        return error_body(ErrCode.SEQUENCE_NOT_FOUND, seq=seq)
     if seq < max(stream.log.index.first_seq, 1):
         return error_body(ErrCode.MESSAGE_DELETE_FAILED, err="no message found")
     if seq > stream.log.staged_seq:
@@ -67,6 +70,10 @@ def purge(engine: Engine, request: Request) -> bytes | None:
     wanted = request.decoded_object(PurgeRequest)
     if wanted.seq > 0 and wanted.keep > 0:
         raise Refusal(ErrCode.BAD_REQUEST)
+    if wanted.seq > SEQUENCE_MAX and is_everything(wanted.filter.encode()):
+        # It would leave the stream with no sequences for what comes next.
+        text = f"sequence can not be larger than {SEQUENCE_MAX}"
+        raise Refusal(ErrCode.PURGE_FAILED, err=text)
     stream = request.stream(engine)
     if stream.config.sealed:
         raise Refusal(ErrCode.STREAM_SEALED)

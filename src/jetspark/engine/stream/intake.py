@@ -27,6 +27,7 @@ from jetspark.errors.codes import ErrCode
 from jetspark.headers.block import strip_status
 from jetspark.store.log import StreamLog
 from jetspark.store.record import SUBJECT_MAX
+from jetspark.subjects.tokens import is_literal
 
 STORE_FAILED: Final = 10077
 # The reply subject of a fast batch ends so (wire-facts.md 11).
@@ -259,6 +260,8 @@ class Intake:
         if (
             everything
             or before > index.last_seq
+            # A wildcard in it stands for every subject that it matches, as in nats-server.
+            or not is_literal(subject)
             or entry is None
             or i64(entry.count) > ROLLUP_BY_NAME_MAX
         ):

@@ -6,6 +6,7 @@ from mypy_extensions import i64
 from jetspark.api.enums import Discard, Retention
 from jetspark.api.stream import StreamConfig
 from jetspark.subjects.transform import SubjectTransform
+from jetspark.units import bounded
 
 
 class Rules:
@@ -19,16 +20,16 @@ class Rules:
         self.sealed: bool = config.sealed
         self.no_ack: bool = config.no_ack
         self.max_msg_size: i64 = config.max_msg_size
-        self.max_age: i64 = config.max_age
+        self.max_age: i64 = bounded(config.max_age)
         self.max_msgs: i64 = config.max_msgs
         self.max_bytes: i64 = config.max_bytes
         self.max_per_subject: i64 = config.max_msgs_per_subject
         self.discard_new: bool = config.discard is Discard.NEW
         self.discard_new_per_subject: bool = config.discard_new_per_subject
-        self.window: i64 = config.duplicate_window
+        self.window: i64 = bounded(config.duplicate_window)
         self.allow_rollup: bool = config.allow_rollup_hdrs and not config.deny_purge
         self.allow_ttl: bool = config.allow_msg_ttl
-        self.marker_ttl: i64 = config.subject_delete_marker_ttl
+        self.marker_ttl: i64 = bounded(config.subject_delete_marker_ttl)
         self.allow_counter: bool = config.allow_msg_counter
         self.allow_schedules: bool = config.allow_msg_schedules
         self.allow_atomic: bool = config.allow_atomic

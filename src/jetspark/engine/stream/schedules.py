@@ -32,7 +32,7 @@ from jetspark.store.log import StreamLog
 from jetspark.store.record import FIXED, body_end, headers_end, subject_end
 from jetspark.subjects.match import matches
 from jetspark.subjects.tokens import is_valid_literal
-from jetspark.units import format_rfc3339, parse_duration, parse_rfc3339
+from jetspark.units import LATEST, bounded, format_rfc3339, parse_duration, parse_rfc3339
 
 SECOND: Final = 1_000_000_000
 PURGE: Final = b"purge"
@@ -59,9 +59,10 @@ def due(pattern: bytes, zone_name: bytes | None, after_ns: int, now: int) -> Due
     if text.startswith("@at "):
         if " " in text[4:]:
             raise ValueError(f"{text[4:]!r} is not a time of RFC 3339")
-        return Due(parse_rfc3339(text[4:]), repeats=False)
+        # What lies before 1970 is due at once, what 64 bits cannot say is due when they end.
+        return Due(max(1, min(parse_rfc3339(text[4:]), LATEST)), repeats=False)
     if text.startswith("@every "):
-        every = parse_duration(text[7:])
+        every = bounded(parse_duration(text[7:]))
         if every < SECOND:
             raise ValueError("a schedule repeats after a second at the earliest")
         following = rounded(after_ns) + every

@@ -7,7 +7,14 @@ import msgspec
 
 from jetspark.api.base import Timestamp
 from jetspark.api.levels import answered_metadata
-from jetspark.api.stream import LostData, StreamConfig, StreamInfo, StreamSourceInfo, StreamState
+from jetspark.api.stream import (
+    JetsparkStreamInfo,
+    LostData,
+    StreamConfig,
+    StreamInfo,
+    StreamSourceInfo,
+    StreamState,
+)
 from jetspark.engine.stream.stream import Stream
 
 _Info = TypeVar("_Info", bound=StreamInfo)
@@ -17,9 +24,10 @@ LOST_SHOWN_MAX: Final = 10_000
 
 def stream_info(stream: Stream, now: int, model: type[_Info]) -> _Info:
     """Everything about a stream, with the metadata that this server adds to its answers."""
-    metadata = answered_metadata(stream.config.metadata, durability=durability(stream))
+    metadata = answered_metadata(stream.config.metadata)
     config = msgspec.structs.replace(stream.config, metadata=metadata)
-    return stream_info_with(stream, config, now, model)
+    ours = JetsparkStreamInfo(durability=durability(stream))
+    return msgspec.structs.replace(stream_info_with(stream, config, now, model), jetspark=ours)
 
 
 def stream_info_with(stream: Stream, config: StreamConfig, now: int, model: type[_Info]) -> _Info:

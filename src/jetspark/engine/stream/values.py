@@ -16,6 +16,8 @@ SHORTEST: Final = Nanoseconds(100_000_000)  # of max_age and the duplicate windo
 DESCRIPTION_MAX: Final = 4096  # wire-facts.md 15
 METADATA_MAX: Final = 128 * 1024  # wire-facts.md 15
 REPLICAS_MAX: Final = 5
+# Sequences count in signed 64 bits: what starts at or moves to this one still has as many left.
+SEQUENCE_MAX: Final = 2**62
 # In the order in which the released server looks at them. Zero and negative both mean none.
 LIMITS: Final = (
     "max_msgs",
@@ -57,6 +59,8 @@ def with_limits(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
         raise invalid(f"maximum replicas is {REPLICAS_MAX}")
     if config.num_replicas < 0:
         raise Refusal(ErrCode.REPLICAS_NEGATIVE)
+    if config.first_seq > SEQUENCE_MAX:
+        raise invalid(f"first sequence can not be larger than {SEQUENCE_MAX}")
     changes: dict[str, int] = {}
     for name in LIMITS:
         value = getattr(config, name)

@@ -166,6 +166,17 @@ async def _examine_streams(
         findings.add(error, UNAVAILABLE, HTTPStatus.NOT_FOUND)
         return
     _report_lost(jetstream, options, findings)
+    for gone in jetstream.lost_consumers():
+        if options.account in {"", gone.account} and options.stream in {"", gone.stream}:
+            error = HealthError(
+                type="CONSUMER",
+                account=gone.account,
+                stream=gone.stream,
+                consumer=gone.consumer,
+                error=f"JetStream consumer '{gone.account} > {gone.stream} > {gone.consumer}' "
+                "could not be recovered",
+            )
+            findings.add(error, UNAVAILABLE, HTTPStatus.SERVICE_UNAVAILABLE)
     for account in accounts.values():
         if options.account in {"", account.name}:
             await _examine_account(account, options, findings)

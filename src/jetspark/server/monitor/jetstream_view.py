@@ -1,7 +1,7 @@
 """What monitoring must know of JetStream. Nothing here may read the disk."""
 
 from collections.abc import Collection, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -91,6 +91,15 @@ class LostStream(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class LostConsumer(NamedTuple):
+    """A consumer whose records are on disk and cannot be used."""
+
+    account: str
+    stream: str
+    consumer: str
+    reason: str
+
+
 class JetStreamView(Protocol):
     """JetStream of the server."""
 
@@ -115,6 +124,10 @@ class JetStreamView(Protocol):
 
     def lost_streams(self) -> Sequence[LostStream]:
         """What could not be opened."""
+        ...
+
+    def lost_consumers(self) -> Sequence[LostConsumer]:
+        """Consumers that could not be taken over."""
         ...
 
     def commits(self) -> CommitStats | None:

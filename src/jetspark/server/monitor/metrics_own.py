@@ -69,6 +69,11 @@ def add_own(out: Exposition, view: MonitorView) -> None:
         ("streams_to_recover", "Streams found at the start", readiness.streams_total),
     ):
         out.family(f"jetspark_{name}", meaning).add(plain, value)
+    out.family(
+        "jetspark_internal_errors_total",
+        "Requests and turns that failed for a reason that only the log tells",
+        COUNTER,
+    ).add(plain, view.counters().internal_errors)
     jetstream = view.jetstream()
     if jetstream is None:
         return

@@ -36,6 +36,7 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     slow_consumers: int = 0  # closed for pending bytes or a missed write deadline
     stale_connections: int = 0  # closed because PINGs went unanswered
     stalled_clients: int = 0  # how often reading from a publisher was paused
+    internal_errors: int = 0  # requests and turns that raised what nobody expected
 
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from jetspark.server.monitor.connection_view import (
     SubscriptionView,
 )
 from jetspark.server.monitor.copies_view import RemoteState, ReplicaState
-from jetspark.server.monitor.jetstream_view import JetStreamView, LostStream
+from jetspark.server.monitor.jetstream_view import JetStreamView, LostConsumer, LostStream
 from jetspark.server.monitor.settings_echo import JetStreamEcho, LimitsEcho, ServerEcho
 from jetspark.server.monitor.store_view import CommitStats, StreamStore
 from jetspark.server.monitor.traffic import Traffic
@@ -167,6 +167,7 @@ class FakeJetStream:
     api_inflight: int = 0
     held: list[FakeJetStreamAccount] = field(default_factory=list)
     lost: Sequence[LostStream] = ()
+    lost_readers: Sequence[LostConsumer] = ()
     stats: CommitStats | None = None
 
     def accounts(self) -> Collection[FakeJetStreamAccount]:
@@ -174,6 +175,9 @@ class FakeJetStream:
 
     def lost_streams(self) -> Sequence[LostStream]:
         return self.lost
+
+    def lost_consumers(self) -> Sequence[LostConsumer]:
+        return self.lost_readers
 
     def commits(self) -> CommitStats | None:
         return self.stats

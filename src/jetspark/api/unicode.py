@@ -1,0 +1,21 @@
+"""JSON bodies as text, whatever bytes they are made of."""
+
+import re
+from typing import Final
+
+_ESCAPES: Final = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+
+
+def unicode_text(body: bytes) -> str:
+    """Return JSON with U+FFFD for what is not Unicode: stray bytes, half of a surrogate pair.
+
+    The released server reads it so, and such text could not be written to an answer.
+    """
+    text = body.decode("utf-8", "replace")
+    if "\\ud" in text or "\\uD" in text:
+        text = _ESCAPES.sub(lambda escape: r"\ufffd" if escape["lone"] else escape[0], text)
+    return text

@@ -1,0 +1,317 @@
+"""Requests with extreme values in every field, as a table made from the models of the requests.
+
+Whatever a model of ``jetspark.api`` has as a field is tried here without being listed, so a field
+that is added later is tried as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from msgspec import inspect
+
+from jetspark.api import consumer as consumers
+from jetspark.api import message as messages
+from jetspark.api import stream as streams
+from jetspark.api.base import ApiStruct
+
+INTEGERS: Final = (
+    "9223372036854775807",
+    "7838317434543970000",  # 1.7 * 2**62: fits alone, and not when the time of day is added
+    "4611686018427387904",
+    "9223372036854775808",
+    "18446744073709551615",
+    "18446744073709551616",
+    "-1",
+    "-9223372036854775808",
+    "-9223372036854775809",
+    "9" * 5000,
+    "1e400",
+    "null",
+)
+TIMES: Final = (
+    '"2262-04-11T23:47:16.854775807Z"',
+    '"2263-01-01T00:00:00Z"',
+    '"9999-12-31T23:59:59.999999999Z"',
+    '"1677-01-01T00:00:00Z"',
+    '"1970-01-01T00:00:00Z"',
+    '"0001-01-01T00:00:00Z"',
+    '"2026-01-01T00:00:00.' + "9" * 5000 + 'Z"',
+    "null",
+)
+TEXTS: Final = ("9" * 5000, "\ufffd", "a\\u0000b", "\\ud800", "x" * 300)
+DEEP: Final = "[" * 3000 + "]" * 3000
+DEEP_OBJECT: Final = '{"a":' * 3000 + "1" + "}" * 3000
+BROKEN_UTF8: Final = b"\xff\xfe\xc3("
+WORDS: Final = (
+    b"9223372036854775807",
+    b"9223372036854775808",
+    b"18446744073709551615",
+    b"18446744073709551616",
+    b"-1",
+    b"-9223372036854775809",
+    b"9" * 5000,
+    b"9223372036s",
+    b"2562047h47m16.854775807s",
+    b"999999999h",
+    b"@at 2263-01-01T00:00:00Z",
+    b"@at 9999-12-31T23:59:59Z",
+    b"@at 1600-01-01T00:00:00Z",
+    b"@every 9223372036s",
+    b"@every " + b"9" * 5000 + b"s",
+    b"9" * 5000 + b" * * * * *",
+    BROKEN_UTF8,
+    b"null",
+)
+PUBLISH_HEADERS: Final = (
+    b"Nats-Msg-Id",
+    b"Nats-Expected-Stream",
+    b"Nats-Expected-Last-Sequence",
+    b"Nats-Expected-Last-Subject-Sequence",
+    b"Nats-Expected-Last-Subject-Sequence-Subject",
+    b"Nats-Expected-Last-Msg-Id",
+    b"Nats-Rollup",
+    b"Nats-TTL",
+    b"Nats-Incr",
+    b"Nats-Schedule",
+    b"Nats-Schedule-TTL",
+    b"Nats-Schedule-Time-Zone",
+    b"Nats-Schedule-Next",
+    b"Nats-Scheduler",
+    b"Nats-Required-Api-Level",
+    b"Nats-Batch-Id",
+    b"Nats-Batch-Sequence",
+    b"Nats-Batch-Commit",
+    b"Nats-Stream-Source",
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One request. ``name`` says what is extreme in it."""
+
+    name: str
+    subject: bytes
+    body: bytes = b""
+    headers: bytes = b""
+    reply: bytes = b""  # another reply subject than the client's own, below its inbox
+
+
+def fields(model: type) -> Iterator[tuple[str, str]]:
+    """Every field of a model with each extreme value of its kind, as JSON text."""
+    info = inspect.type_info(model)
+    assert isinstance(info, inspect.StructType)
+    for field in info.fields:
+        for value in values(field.type):
+            yield field.encode_name, value
+
+
+def values(held: inspect.Type) -> Iterator[str]:
+    """The extreme values of a kind of field."""
+    if isinstance(held, inspect.UnionType):
+        for one in held.types:
+            yield from values(one)
+    elif isinstance(held, inspect.IntType):
+        yield from INTEGERS
+    elif isinstance(held, inspect.CustomType):
+        yield from TIMES
+    elif isinstance(held, inspect.StrType):
+        yield from (f'"{text}"' for text in TEXTS)
+        yield "null"
+    elif isinstance(held, inspect.VarTupleType):
+        yield "null"
+        yield DEEP
+        yield from (f"[{value}]" for value in values(held.item_type))
+    elif isinstance(held, inspect.StructType):
+        yield "null"
+        yield DEEP_OBJECT
+        for name, value in fields(held.cls):
+            yield json.dumps(name).join(("{", f":{value}}}"))
+    elif isinstance(held, inspect.DictType):
+        yield "null"
+        yield DEEP_OBJECT
+        yield '{"k":null}'
+
+
+def body_of(settled: dict[str, Any], name: str, value: str) -> bytes:
+    """A JSON object with some fields as they should be, and one that is extreme."""
+    parts = [f"{json.dumps(k)}:{json.dumps(v)}" for k, v in settled.items() if k != name]
+    # A lone surrogate stands for bytes that are not UTF-8.
+    return (
+        ("{" + ",".join([*parts, f'"{name}":{value}']) + "}")
+        .encode()
+        .replace("\ufffd".encode(), BROKEN_UTF8)
+    )
+
+
+def short(value: str) -> str:
+    """What a name shows of a value."""
+    return value if len(value) < 48 else f"{value[:16]}...({len(value)})"
+
+
+def requests(stream: str, consumer: str) -> Iterator[Case]:
+    """Every request but those that create something."""
+    api = b"$JS.API."
+    s, c = stream.encode(), consumer.encode()
+    table: list[tuple[bytes, type[ApiStruct], dict[str, Any]]] = [
+        (b"STREAM.NAMES", streams.StreamNamesRequest, {}),
+        (b"STREAM.LIST", streams.StreamListRequest, {}),
+        (b"STREAM.INFO." + s, streams.StreamInfoRequest, {}),
+        (b"STREAM.MSG.GET." + s, messages.MsgGetRequest, {}),
+        (b"STREAM.MSG.DELETE." + s, messages.MsgDeleteRequest, {}),
+        (b"DIRECT.GET." + s, messages.MsgGetRequest, {}),
+        (b"DIRECT.GET." + s, messages.MsgGetRequest, {"batch": 2}),
+        (b"DIRECT.GET." + s, messages.MsgGetRequest, {"multi_last": [f"{stream}.>"]}),
+        (b"CONSUMER.NAMES." + s, consumers.ConsumersRequest, {}),
+        (b"CONSUMER.LIST." + s, consumers.ConsumersRequest, {}),
+        (b"CONSUMER.MSG.NEXT." + s + b"." + c, consumers.PullRequest, {"no_wait": True}),
+        (b"CONSUMER.MSG.NEXT." + s + b"." + c, consumers.PullRequest, {"expires": 50_000_000}),
+        (b"CONSUMER.PAUSE." + s + b"." + c, consumers.PauseRequest, {}),
+        (b"CONSUMER.UNPIN." + s + b"." + c, consumers.UnpinRequest, {}),
+        (b"CONSUMER.RESET." + s + b"." + c, consumers.ResetRequest, {}),
+        (b"STREAM.SNAPSHOT." + s, streams.SnapshotRequest, {}),
+        (b"STREAM.PURGE." + s, streams.PurgeRequest, {"filter": "nothing"}),
+    ]
+    for verb, model, settled in table:
+        verb_name = verb.decode()
+        for name, value in fields(model):
+            yield Case(f"{verb_name} {settled or ''} {name}={short(value)}", api + verb,
+                       body_of(settled, name, value))  # fmt: skip
+        for what, body in odd_bodies():
+            yield Case(f"{verb_name} {what}", api + verb, body)
+        for word in WORDS:
+            line = b"NATS/1.0\r\nNats-Required-Api-Level: " + word + b"\r\n\r\n"
+            yield Case(f"{verb_name} level {word[:24]!r}", api + verb, b"", line)
+
+
+def odd_bodies() -> Iterator[tuple[str, bytes]]:
+    """Bodies that are no request of any kind."""
+    yield "deep array", DEEP.encode()
+    yield "deep object", DEEP_OBJECT.encode()
+    yield "unclosed", b'{"a":' * 100_000
+    yield "broken UTF-8", b'{"' + BROKEN_UTF8 + b'":"' + BROKEN_UTF8 + b'"}'
+    yield "broken UTF-8 alone", BROKEN_UTF8
+    yield "a number", b"9" * 5000
+    yield "null", b"null"
+
+
+def new_streams(prefix: str) -> Iterator[Case]:
+    """STREAM.CREATE, a stream of its own for each value."""
+    for n, (name, value) in enumerate(fields(streams.StreamCreateRequest)):
+        stream = f"{prefix}{n}"
+        settled = {"name": stream, "subjects": [f"{prefix}.{n}"]}
+        if name == "subject_delete_marker_ttl":
+            settled["allow_rollup_hdrs"] = True  # type: ignore[assignment]
+        yield Case(
+            f"STREAM.CREATE {name}={short(value)}",
+            b"$JS.API.STREAM.CREATE." + stream.encode(),
+            body_of(settled, name, value),
+        )
+        # One message is what makes ages and windows count.
+        yield Case(
+            f"publish after {name}={short(value)}", f"{prefix}.{n}".encode(), b"x",
+            b"NATS/1.0\r\nNats-Msg-Id: one\r\n\r\n",
+        )  # fmt: skip
+
+
+def new_consumers(stream: str) -> Iterator[Case]:
+    """CONSUMER.CREATE, a consumer of its own for each value."""
+    shapes: list[dict[str, Any]] = [
+        {"ack_policy": "explicit"},
+        {"ack_policy": "explicit", "deliver_subject": "nobody.there"},
+    ]
+    n = 0
+    for shape in shapes:
+        for name, value in fields(consumers.ConsumerConfig):
+            n += 1
+            consumer = f"c{n}"
+            config = dict(shape)
+            if name != "name":
+                config["durable_name"] = consumer
+            if name == "opt_start_seq":
+                config["deliver_policy"] = "by_start_sequence"
+            if name == "opt_start_time":
+                config["deliver_policy"] = "by_start_time"
+            if name == "priority_timeout":
+                config |= {"priority_groups": ["g"], "priority_policy": "pinned_client"}
+            inner = body_of(config, name, value)
+            yield Case(
+                f"CONSUMER.CREATE {shape.get('deliver_subject', 'pull')} {name}={short(value)}",
+                b"$JS.API.CONSUMER.CREATE." + stream.encode() + b"." + consumer.encode(),
+                b'{"stream_name":"' + stream.encode() + b'","config":' + inner + b"}",
+            )
+            if shape is shapes[0]:
+                yield Case(
+                    f"pull after {name}={short(value)}",
+                    b"$JS.API.CONSUMER.MSG.NEXT." + stream.encode() + b"." + consumer.encode(),
+                    b'{"batch":1,"no_wait":true}',
+                )
+
+
+def publishes(subject: str) -> Iterator[Case]:
+    """Every header of a publish with each extreme word."""
+    for name in PUBLISH_HEADERS:
+        for word in WORDS:
+            extra = b""
+            if name in {b"Nats-Schedule", b"Nats-Schedule-TTL", b"Nats-Schedule-Time-Zone"}:
+                extra = b"Nats-Schedule-Target: " + subject.encode() + b".fired\r\n"
+                if name != b"Nats-Schedule":
+                    extra += b"Nats-Schedule: @at 2200-01-01T00:00:00Z\r\n"
+            if name in {b"Nats-Batch-Sequence", b"Nats-Batch-Commit"}:
+                extra = b"Nats-Batch-Id: b1\r\n"
+                if name == b"Nats-Batch-Commit":
+                    extra += b"Nats-Batch-Sequence: 1\r\n"
+            if name == b"Nats-Expected-Last-Subject-Sequence-Subject":
+                extra = b"Nats-Expected-Last-Subject-Sequence: 1\r\n"
+            block = b"NATS/1.0\r\n" + name + b": " + word + b"\r\n" + extra + b"\r\n"
+            yield Case(f"{name.decode()}: {word[:24]!r}", subject.encode(), b"", block)
+
+
+def own_publishes(subject: str) -> Iterator[Case]:
+    """Headers that only jetspark reads: fast ingest in the header dialect."""
+    for name in (b"Nats-Fast-Batch-Id", b"Nats-Flow", b"Nats-Batch-Gap", b"Nats-Batch-Sequence"):
+        for word in (*WORDS, b"9" * 5000 + b"B", b"9223372036854775808B"):
+            lines = {b"Nats-Fast-Batch-Id": b"f1", b"Nats-Batch-Sequence": b"1"} | {name: word}
+            block = b"".join(b"%b: %b\r\n" % line for line in lines.items())
+            yield Case(
+                f"fast {name.decode()}: {word[:24]!r}", subject.encode(), b"",
+                b"NATS/1.0\r\n" + block + b"\r\n",
+            )  # fmt: skip
+
+
+def fast_publishes(subject: str) -> Iterator[Case]:
+    """Fast ingest as nats-server has it: numbers in the reply subject."""
+    for n, word in enumerate(w for w in WORDS if b" " not in w and b"." not in w):
+        for shape in (b"%b.ok.1.0", b"10.ok.%b.1", b"10.ok.1.%b", b"10.%b.1.0"):
+            yield Case(
+                f"fast reply {shape % word[:24]!r}", subject.encode(), b"x",
+                reply=b"f%d." % n + shape % word + b".$FI",
+            )  # fmt: skip
+
+
+def acknowledgements(stream: str, consumer: str, token: bytes) -> Iterator[Case]:
+    """What may be said of a delivered message, and the numbers in the subject that says it.
+
+    ``token`` is the subject of a real acknowledgement.
+    """
+    for value in INTEGERS:
+        for text in (
+            f'-NAK {{"delay":{value}}}',
+            f'+NXT {{"batch":1,"no_wait":true,"expires":{value}}}',
+        ):
+            yield Case(short(text), token, text.encode())
+    for body in (
+        b"-NAK 2562047h47m16s", b"-NAK 9999999999999h", b"-NAK " + b"9" * 5000 + b"s",
+        b"-NAK " + BROKEN_UTF8, b"-NAK " + DEEP_OBJECT.encode(), b"+NXT " + DEEP_OBJECT.encode(),
+        b"+NXT " + BROKEN_UTF8, b"+NXT " + b"9" * 5000, b"+NXT {" + BROKEN_UTF8,
+        b"+TERM " + BROKEN_UTF8, b"+WPI",
+    ):  # fmt: skip
+        yield Case(f"{body[:32]!r}", token, body)
+    head = f"$JS.ACK.{stream}.{consumer}.".encode()
+    for word in (w for w in WORDS if b" " not in w and b"." not in w):
+        for shape in (b"1.%b.1.1.0", b"1.1.%b.1.0", b"%b.1.1.1.0", b"1.1.1.%b.0", b"1.1.1.1.%b"):
+            yield Case(f"ack {shape % word[:24]!r}", head + shape % word, b"")
+            yield Case(f"nak {shape % word[:24]!r}", head + shape % word, b"-NAK")

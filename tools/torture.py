@@ -27,6 +27,8 @@ from tests.campaigns.permissions import judge_decisions  # noqa: E402
 from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
 from tests.campaigns.replica_histories import replica_histories  # noqa: E402
 from tests.campaigns.served import Served  # noqa: E402
+from tests.campaigns.spark_archive import STANDALONE, install  # noqa: E402
+from tests.campaigns.spark_archive import campaign as run_spark_archive  # noqa: E402
 from tests.campaigns.spark_connect import connect_server, copy_stream, standalone  # noqa: E402
 from tests.campaigns.spark_kills import campaign as run_spark_kills  # noqa: E402
 from tests.campaigns.spark_restarts import CASES, other_pythons  # noqa: E402
@@ -242,6 +244,19 @@ def spark_restarts(deadline: float, seed: int) -> str:
     return str(figures)
 
 
+def spark_archive(_deadline: float, _seed: int) -> str:
+    """Executors without jetspark, once: from an archive, missing, and of another version."""
+    (wheel,) = (ROOT / "build" / "wheel").glob("jetspark-*.whl")
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
+        folder = Path(name)
+        install(wheel, folder / "packages")
+        # The interpreter that this environment was made of has no packages of its own.
+        found = run_spark_archive(
+            folder / "packages", f"{sys.base_prefix}/bin/python3", folder, master=STANDALONE
+        )
+    return "; ".join(found)
+
+
 def spark_orders(deadline: float, seed: int) -> str:
     """Any order of actions over the same objects of Spark, compared with Parquet, on each master.
 
@@ -288,6 +303,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     through_replica,
     spark_kills,
     spark_restarts,
+    spark_archive,
     spark_orders,
     spark_standalone,
 )

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from jetspark.spark.decode_columns import UNFIT, ColumnBuilder, taken
 from jetspark.spark.decode_plan import DecodePlan, PayloadFormat, PayloadMismatch
+from jetspark.spark.decode_quick import QuickDecoder
 from jetspark.spark.decode_rows import Decoded, MsgspecRows, RowDecoder
 
 # A worker process serves one query after the other; making a decoder takes a millisecond.
@@ -23,9 +24,9 @@ class BatchDecoder:
         self._fields = plan.arrow_fields()
         self._columns = self._fields if plan.rescue is None else self._fields[:-1]
         self._rows = _row_decoder(plan)
-        self._builder = ColumnBuilder(
-            by_name=plan.format is PayloadFormat.AVRO, epoch=plan.epoch, zone=plan.zone
-        )
+        avro = plan.format is PayloadFormat.AVRO
+        self._builder = ColumnBuilder(by_name=avro, epoch=plan.epoch, zone=plan.zone)
+        self._quick = None if avro else QuickDecoder(plan, self._builder)
 
     def decode(self, payloads: pa.Array) -> pa.Array:
         """Return a struct for each payload, binary or text; never NULL itself."""
@@ -43,17 +44,25 @@ class BatchDecoder:
         if not pa.types.is_binary(payloads.type):
             payloads = payloads.cast(pa.binary())
         given: list[bytes | None] = payloads.to_pylist()
-        decoded = self._rows.decode(given)
-        arrays = [self._column(index, field, decoded) for index, field in enumerate(self._columns)]
+        arrays = None if self._quick is None else self._quick.decode(given, self._columns)
+        reasons: dict[int, str] = {}
+        if arrays is None:
+            arrays, reasons = self._exactly(given)
         if self._rescue is not None:
-            arrays.append(self._rescued(given, decoded.reasons))
-        elif decoded.reasons:
-            row, reason = min(decoded.reasons.items())
+            arrays.append(self._rescued(given, reasons))
+        elif reasons:
+            row, reason = min(reasons.items())
             raise PayloadMismatch(
                 f"{reason} (payload {(given[row] or b'')[:_EXCERPT]!r}). To keep such payloads "
                 "with the reason in a column of their own, call the decoder with rescue="
             )
         return pa.StructArray.from_arrays(arrays, fields=self._fields)
+
+    def _exactly(self, given: list[bytes | None]) -> tuple[list[pa.Array], dict[int, str]]:
+        """Return the columns, NULL where something does not fit, and why it does not, by row."""
+        decoded = self._rows.decode(given)
+        arrays = [self._column(index, field, decoded) for index, field in enumerate(self._columns)]
+        return arrays, decoded.reasons
 
     def _column(self, index: int, field: pa.Field, decoded: Decoded) -> pa.Array:
         get = self._builder.getter(index, field.name)

@@ -50,8 +50,13 @@ class Shapes:
         kind = self.of(field.dataType, path)
         return kind | None if field.nullable else kind
 
-    def of_struct(self, schema: types.StructType, path: str) -> Any:
-        """Return a struct whose attributes are ``f0``, ``f1``... so that any name is possible."""
+    def of_struct(
+        self, schema: types.StructType, path: str, *, raw: frozenset[int] = frozenset()
+    ) -> Any:
+        """Return a struct whose attributes are ``f0``, ``f1``... so that any name is possible.
+
+        The fields numbered in ``raw`` are left as they stand in the payload.
+        """
         members: list[Any] = []
         names: dict[str, str] = {}
         for index, field in enumerate(schema.fields):
@@ -65,7 +70,7 @@ class Shapes:
                     "of fields must not"
                 )
                 continue
-            kind = self.of_field(field, where)
+            kind = msgspec.Raw if index in raw else self.of_field(field, where)
             names[f"f{index}"] = field.name
             members.append((f"f{index}", kind, None) if field.nullable else (f"f{index}", kind))
         return msgspec.defstruct(

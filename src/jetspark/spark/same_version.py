@@ -38,7 +38,8 @@ def require_version(driver: str) -> None:
 
 def reduced(part: Any) -> Sealed:
     """Return what ``__reduce__`` of a reader or writer gives: its fields sealed in bytes."""
-    return _restored, (VERSION, cloudpickle.dumps((type(part), vars(part))))
+    fields: bytes = cloudpickle.dumps((type(part), vars(part)))  # type: ignore[no-untyped-call]
+    return _restored, (VERSION, fields)
 
 
 class Carried(Generic[_Value]):

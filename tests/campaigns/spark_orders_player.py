@@ -52,7 +52,7 @@ import jetspark.spark
 
 FLOW_S: Final = 240
 # Errors with which a read refuses what it cannot return any more.
-REFUSALS: Final = ("DataLoss", "PlanningFailed", "MinLastSequence")
+REFUSALS: Final = ("DataLoss", "StreamRecreated", "PlanningFailed", "MinLastSequence")
 _HEADER_MAP: Final = pa.map_(pa.string(), pa.list_(pa.string()))
 _TYPES: Final = {
     "seq": ("bigint", pa.int64()),

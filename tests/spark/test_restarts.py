@@ -74,6 +74,7 @@ def stopped(
         spark.sparkContext.environment[MIN_PARTITIONS_VARIABLE] = before
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query_that_died_inside_an_epoch_ends_exact_on_other_cores_and_partitions(
     stopped: StoppedQueries, name: str

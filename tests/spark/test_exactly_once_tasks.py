@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.headers.block import find_value
 from jetspark.spark import markers
 from jetspark.spark.replay import ReplayRefused
 from jetspark.spark.sending import Sender
@@ -376,6 +377,63 @@ def test_a_job_may_write_to_several_streams_under_one_name(
 
     assert _stored(streams[0]) == Counter(dict.fromkeys(range(1, 6), 2))
     assert _stored(streams[1]) == Counter(range(1, 6))
+
+
+def test_a_committed_write_is_not_skipped_when_its_stream_was_created_again(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    """The ledger outlives the stream; what it calls committed is in none."""
+
+    def job(**more: str) -> None:
+        given = {"servers": url, "stream": "GONE", "txnAppId": "import", "txnVersion": "1", **more}
+        made: Any = JetStreamDataSource(options=given).writer(SCHEMA, False)
+        made.commit([made.write(_batch("GONE", 1, 20))])
+
+    def epoch(**more: str) -> None:
+        writer = _writer(url, "GONE", **more)
+        writer.commit([writer.write(_batch("GONE", 21, 20))])
+
+    _stream(jetstream, "GONE")
+    job()
+    epoch()
+    jetstream.delete_stream("GONE")
+    stream = _stream(jetstream, "GONE")
+    for write, key in ((job, "import.GONE"), (epoch, "q1.GONE")):
+        number = "1" if write is job else "0"
+        with pytest.raises(WriteRefused, match=rf"created again.*delete key '{key}'"):
+            write()
+        write(keepCommittedEpoch=number)
+        jetstream.key_value("jetspark_ledger").delete(key)
+        write()
+        write()
+
+    assert _stored(stream) == Counter(range(1, 41))
+
+
+@pytest.mark.usefixtures("task")
+def test_a_committed_write_is_skipped_in_a_copy_of_its_stream(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    """A copy has another creation time, and the rows with their ids."""
+    stream = _stream(jetstream, "COPIED")
+
+    def epoch() -> None:
+        writer = _writer(url, "COPIED")
+        writer.commit([writer.write(_batch("COPIED", 1, 20))])
+
+    epoch()
+    saved = [chunk for chunk in stream.scan()]
+    jetstream.delete_stream("COPIED")
+    stream = _stream(jetstream, "COPIED")
+    for chunk in saved:
+        for block, payload in zip(chunk.headers, chunk.payloads, strict=True):
+            msg_id = find_value(block, b"Nats-Msg-Id")
+            assert msg_id is not None
+            headers = {"Nats-Msg-Id": msg_id.decode()}
+            jetstream.publish("COPIED.rows", payload, headers=headers)
+    epoch()
+
+    assert _stored(stream) == Counter(range(1, 21))
 
 
 def test_a_replay_whose_rows_were_removed_is_refused_and_says_how_to_go_on(

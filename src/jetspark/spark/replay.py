@@ -21,7 +21,7 @@ from jetspark.spark.message_ids import WriteTask, digest_in
 from jetspark.spark.row_counts import DIGEST_SIZE, RowCounts
 from jetspark.spark.sending import ids_between
 from jetspark.spark.sink_options import IdSource
-from jetspark.spark.sink_plan import SinkPlan
+from jetspark.spark.sink_plan import SinkPlan, WriteRefused
 from jetspark.spark.sink_rows import Rows, own_headers
 
 _log = logging.getLogger(__name__)
@@ -157,6 +157,32 @@ class ReplayLedger:
                 rows,
                 stored,
             )
+
+    def check_still_stored(self, jetstream: sync.JetStream, found: Found) -> None:
+        """Refuse a committed epoch whose rows went with a stream that was deleted or replaced.
+
+        The entry outlives the stream: taken at its word, the rows would be dropped in silence.
+        """
+        plan, task, entry = self._plan, self._task, found.entry
+        stream = jetstream.stream(plan.stream)
+        info = stream.info()
+        last = info.state.last_seq
+        same = entry.created in {0, int(info.created)} and entry.last_seq <= last
+        if same or plan.options.keep_committed_epoch == task.epoch:
+            return
+        if plan.id_source is IdSource.CONTENT and entry.rows is not None:
+            # A copy of the stream has another creation time, and the rows.
+            read = self._read(stream, max(1, info.state.first_seq), last)
+            if len(read.digests) // DIGEST_SIZE >= entry.rows:
+                return
+        what = "epoch" if plan.options.streaming else "txnVersion"
+        place = self.epochs.entries.place
+        raise WriteRefused(
+            f"{what} {task.epoch} of {task.prefix!r} is committed, but stream {plan.stream!r} was "
+            "deleted and created again, or restored from an older state, since then, and does not "
+            f"have its rows: nothing was stored. To store them, delete {place}, and run it again; "
+            f'to go on without them set option("keepCommittedEpoch", "{task.epoch}")'
+        )
 
     def _first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
         """Look for rows of this epoch that were written without a ledger (by 0.1.0)."""

@@ -202,6 +202,7 @@ class RowWriter:
         found = sender.with_retries(epochs.begin)
         if epochs.is_committed(found):
             epochs.check_same_rows(found, totals)
+            sender.with_retries(lambda js: ledger.check_still_stored(js, found))
             return
         if plan.id_source is IdSource.CONTENT and epochs.is_replay(found):
             missing = sender.with_retries(

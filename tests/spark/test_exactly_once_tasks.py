@@ -436,6 +436,64 @@ def test_a_committed_write_is_skipped_in_a_copy_of_its_stream(
     assert _stored(stream) == Counter(range(1, 21))
 
 
+def test_rows_that_a_stream_takes_for_duplicates_of_removed_ones_are_not_committed(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    """The ledger has forgotten the job, the stream is purged, and its window has not forgotten."""
+    stream = _stream(jetstream, "PURGED")
+
+    def job(version: str = "1") -> None:
+        given = {"servers": url, "stream": "PURGED", "txnAppId": "purged", "txnVersion": version}
+        made: Any = JetStreamDataSource(options={**given, "ackTimeoutMs": "200"}).writer(
+            SCHEMA, False
+        )
+        made.commit([made.write(_batch("PURGED", 1, 20))])
+
+    job()
+    stream.purge()
+    jetstream.key_value("jetspark_ledger").delete("purged.PURGED")
+    for _ in range(2):
+        with pytest.raises(ReplayRefused, match=r"20 rows, of which 0 are stored.*window of 2m"):
+            job()
+    job("2")
+    job("2")
+
+    assert _stored(stream) == Counter(range(1, 21))
+
+
+@pytest.mark.usefixtures("task")
+def test_a_replay_with_accepted_gaps_does_not_lose_rows_as_duplicates(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    """The same partition makes the same id for the row that was removed."""
+    stream = _stream(jetstream, "GAPPED")
+    _writer(url, "GAPPED").write(_batch("GAPPED", 1, 20))
+    stream.delete_msg(7)
+    again = _writer(url, "GAPPED", failOnReplayGaps="false", ackTimeoutMs="200")
+    told = again.write(_batch("GAPPED", 1, 20))
+
+    with pytest.raises(ReplayRefused, match="20 rows, of which 19 are stored"):
+        again.commit([told])
+
+
+@pytest.mark.usefixtures("task")
+def test_a_run_that_stored_nothing_in_an_empty_stream_does_not_stop_the_next(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    stream = _stream(jetstream, "NOTHING")
+
+    def died() -> Iterator[pa.RecordBatch]:
+        yield from ()
+        raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError):
+        _writer(url, "NOTHING").write(died())
+    again = _writer(url, "NOTHING", ackTimeoutMs="200")
+    again.commit([again.write(_batch("NOTHING", 1, 20))])
+
+    assert _stored(stream) == Counter(range(1, 21))
+
+
 def test_a_replay_whose_rows_were_removed_is_refused_and_says_how_to_go_on(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
 ) -> None:

@@ -229,6 +229,68 @@ def test_a_stream_created_again_never_mixes_with_the_planned_one(
             _sequences(reads[1])
 
 
+@pytest.mark.parametrize(
+    ("start", "early", "late"),
+    [
+        ({"starting_seq": 15}, [], [15, 16, 17, 18, 19, 20]),
+        # The year 2100: nothing is that new, before and after.
+        ({"starting_time_ns": 4_102_444_800_000_000_000}, [], []),
+    ],
+    ids=["sequence", "time"],
+)
+def test_an_open_read_never_begins_before_its_start(
+    streams: "Streams",
+    request: pytest.FixtureRequest,
+    start: dict[str, object],
+    early: list[int],
+    late: list[int],
+) -> None:
+    """The stream reaches the start only after the read was planned, or not at all."""
+    name = f"OPEN_{request.node.callspec.id}"
+    streams.fill(name, 10)
+    options = _options(
+        streams.url, name, open_ended=True, fail_on_data_loss=False, min_partitions=3, **start
+    )
+    reader = JetStreamBatchReader(options, SCHEMA)
+    parts = reader.partitions()
+
+    def sequences() -> list[int]:
+        return [seq for part in parts for seq in _sequences(reader.read(part))]
+
+    assert sequences() == early
+    for number in range(11, 21):
+        streams.jetstream.publish(f"{name}.0", b"%d" % number)
+    assert sequences() == late
+
+
+@pytest.mark.parametrize("start", ["sequence", "time", "filter"])
+def test_an_open_read_has_all_of_a_stream_that_was_created_again(
+    streams: "Streams", start: str
+) -> None:
+    """Its plan is of the stream before, which began elsewhere."""
+    name = f"OPEN_AGAIN_{start}"
+    stream = streams.fill(name, 30, storage=Storage.MEMORY)
+    middle = stream.get_msg(seq=21)
+    changes: dict[str, object] = {
+        "sequence": {"starting_seq": 3},
+        "time": {"starting_time_ns": middle.time_ns},
+        "filter": {"starting_seq": 1, "subjects": (f"{name}.9",)},
+    }[start]
+    options = _options(
+        streams.url, name, open_ended=True, fail_on_data_loss=False, min_partitions=2, **changes
+    )
+    reader = JetStreamBatchReader(options, SCHEMA)
+    parts = reader.partitions()
+
+    streams.jetstream.delete_stream(name)
+    streams.create(name, storage=Storage.MEMORY)
+    for number in range(1, 13):
+        streams.jetstream.publish(f"{name}.9", b"%d" % number)
+
+    read = [seq for part in parts for seq in _sequences(reader.read(part))]
+    assert read == list(range(3 if start == "sequence" else 1, 13))
+
+
 def test_a_hole_above_the_head_is_no_data_loss(streams: "Streams") -> None:
     """spark.md 6.2: holes cannot be told from deliberate deletes."""
     stream = streams.fill("DELETED", 100)

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.headers.block import find_value
 from jetspark.spark import markers
 from jetspark.spark.replay import ReplayRefused
 from jetspark.spark.sending import Sender
@@ -376,6 +377,121 @@ def test_a_job_may_write_to_several_streams_under_one_name(
 
     assert _stored(streams[0]) == Counter(dict.fromkeys(range(1, 6), 2))
     assert _stored(streams[1]) == Counter(range(1, 6))
+
+
+def test_a_committed_write_is_not_skipped_when_its_stream_was_created_again(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    """The ledger outlives the stream; what it calls committed is in none."""
+
+    def job(**more: str) -> None:
+        given = {"servers": url, "stream": "GONE", "txnAppId": "import", "txnVersion": "1", **more}
+        made: Any = JetStreamDataSource(options=given).writer(SCHEMA, False)
+        made.commit([made.write(_batch("GONE", 1, 20))])
+
+    def epoch(**more: str) -> None:
+        writer = _writer(url, "GONE", **more)
+        writer.commit([writer.write(_batch("GONE", 21, 20))])
+
+    _stream(jetstream, "GONE")
+    job()
+    epoch()
+    jetstream.delete_stream("GONE")
+    stream = _stream(jetstream, "GONE")
+    for write, key in ((job, "import.GONE"), (epoch, "q1.GONE")):
+        number = "1" if write is job else "0"
+        with pytest.raises(WriteRefused, match=rf"created again.*delete key '{key}'"):
+            write()
+        write(keepCommittedEpoch=number)
+        jetstream.key_value("jetspark_ledger").delete(key)
+        write()
+        write()
+
+    assert _stored(stream) == Counter(range(1, 41))
+
+
+@pytest.mark.usefixtures("task")
+def test_a_committed_write_is_skipped_in_a_copy_of_its_stream(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    """A copy has another creation time, and the rows with their ids."""
+    stream = _stream(jetstream, "COPIED")
+
+    def epoch() -> None:
+        writer = _writer(url, "COPIED")
+        writer.commit([writer.write(_batch("COPIED", 1, 20))])
+
+    epoch()
+    saved = [chunk for chunk in stream.scan()]
+    jetstream.delete_stream("COPIED")
+    stream = _stream(jetstream, "COPIED")
+    for chunk in saved:
+        for block, payload in zip(chunk.headers, chunk.payloads, strict=True):
+            msg_id = find_value(block, b"Nats-Msg-Id")
+            assert msg_id is not None
+            headers = {"Nats-Msg-Id": msg_id.decode()}
+            jetstream.publish("COPIED.rows", payload, headers=headers)
+    epoch()
+
+    assert _stored(stream) == Counter(range(1, 21))
+
+
+def test_rows_that_a_stream_takes_for_duplicates_of_removed_ones_are_not_committed(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    """The ledger has forgotten the job, the stream is purged, and its window has not forgotten."""
+    stream = _stream(jetstream, "PURGED")
+
+    def job(version: str = "1") -> None:
+        given = {"servers": url, "stream": "PURGED", "txnAppId": "purged", "txnVersion": version}
+        made: Any = JetStreamDataSource(options={**given, "ackTimeoutMs": "200"}).writer(
+            SCHEMA, False
+        )
+        made.commit([made.write(_batch("PURGED", 1, 20))])
+
+    job()
+    stream.purge()
+    jetstream.key_value("jetspark_ledger").delete("purged.PURGED")
+    for _ in range(2):
+        with pytest.raises(ReplayRefused, match=r"20 rows, of which 0 are stored.*window of 2m"):
+            job()
+    job("2")
+    job("2")
+
+    assert _stored(stream) == Counter(range(1, 21))
+
+
+@pytest.mark.usefixtures("task")
+def test_a_replay_with_accepted_gaps_does_not_lose_rows_as_duplicates(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    """The same partition makes the same id for the row that was removed."""
+    stream = _stream(jetstream, "GAPPED")
+    _writer(url, "GAPPED").write(_batch("GAPPED", 1, 20))
+    stream.delete_msg(7)
+    again = _writer(url, "GAPPED", failOnReplayGaps="false", ackTimeoutMs="200")
+    told = again.write(_batch("GAPPED", 1, 20))
+
+    with pytest.raises(ReplayRefused, match="20 rows, of which 19 are stored"):
+        again.commit([told])
+
+
+@pytest.mark.usefixtures("task")
+def test_a_run_that_stored_nothing_in_an_empty_stream_does_not_stop_the_next(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    stream = _stream(jetstream, "NOTHING")
+
+    def died() -> Iterator[pa.RecordBatch]:
+        yield from ()
+        raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError):
+        _writer(url, "NOTHING").write(died())
+    again = _writer(url, "NOTHING", ackTimeoutMs="200")
+    again.commit([again.write(_batch("NOTHING", 1, 20))])
+
+    assert _stored(stream) == Counter(range(1, 21))
 
 
 def test_a_replay_whose_rows_were_removed_is_refused_and_says_how_to_go_on(

@@ -73,12 +73,13 @@ class JetStreamBatchReader(DataSourceReader):
 
     def _open_partitions(self, stream: str, parts: list[SequenceRange]) -> list[InputPartition]:
         """Let the last partition grow with the stream, and the first lose what the stream does."""
-        options = self._options
-        from_first = options.starting_seq is None and options.starting_time_ns is None
+        # The plan begins within what the stream has now, and an open read where it was asked to:
+        # a stream may reach that place later, or be created again and begin before it.
+        asked = self._options.starting_seq or 1
         return [
             OpenPartition(
                 stream,
-                1 if from_first and number == 0 else part.first,
+                asked if number == 0 else part.first,
                 None if number == len(parts) - 1 else part.end,
             )
             for number, part in enumerate(parts)
@@ -86,7 +87,7 @@ class JetStreamBatchReader(DataSourceReader):
 
     def _closed(self, partition: OpenPartition) -> SequencePartition:
         """Return what ``partition`` is at this moment."""
-        connection = self._options.connection
+        connection, since = self._options.connection, self._options.starting_time_ns
 
         def look(client: sync.Client) -> SequencePartition:
             stream = jetstream_of(client, connection).stream(partition.stream)
@@ -94,7 +95,10 @@ class JetStreamBatchReader(DataSourceReader):
             end = view.bounds.last_seq + 1
             if partition.end is not None:
                 end = min(end, partition.end)
-            first = min(max(partition.first, view.bounds.first_seq, 1), end)
+            first = max(partition.first, view.bounds.first_seq, 1)
+            if since is not None:
+                first = max(first, first_since(stream, since, view.bounds))
+            first = min(first, end)
             return SequencePartition(partition.stream, first, end, view.created)
 
         return with_retries(connection, look)

@@ -27,8 +27,8 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     """One run of an epoch."""
 
     token: str
-    cut: int = 0
-    """Rows of this epoch up to this sequence were stored by earlier runs; 0: not decided yet."""
+    cut: int | None = None
+    """Rows of this epoch up to this sequence were stored by earlier runs; None: not decided."""
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -21,8 +21,9 @@ from jetspark.spark.message_ids import WriteTask, digest_in
 from jetspark.spark.row_counts import DIGEST_SIZE, RowCounts
 from jetspark.spark.sending import ids_between
 from jetspark.spark.sink_options import IdSource
-from jetspark.spark.sink_plan import SinkPlan
+from jetspark.spark.sink_plan import SinkPlan, WriteRefused
 from jetspark.spark.sink_rows import Rows, own_headers
+from jetspark.units import format_duration
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +52,8 @@ class MissingRows(NamedTuple):
     ids: list[str]
     surplus: int
     """How many stored rows of earlier runs this run does not have."""
+    before: int
+    """How many rows earlier runs have stored."""
 
 
 class ReplayLedger:
@@ -86,7 +89,7 @@ class ReplayLedger:
         """Return what earlier runs stored, the same for every task of this run."""
         stream = jetstream.stream(self._plan.stream)
         first = found.entry.last_seq + 1
-        while not found.entry.runs[-1].cut:
+        while (cut := found.entry.runs[-1].cut) is None:
             # A task of an earlier run may have asked the ledger just before this run was
             # registered, and have a chunk on its way: nothing is read before that has arrived.
             info = stream.info()
@@ -98,8 +101,8 @@ class ReplayLedger:
                 time.sleep(wait / 1e9 + _MARGIN_S)
                 found = self.epochs.begin(jetstream)
                 continue
-            found = self.epochs.decide_cut(jetstream, found, max(1, info.state.last_seq))
-        return self._counted(stream, first, found.entry.runs[-1].cut)
+            found = self.epochs.decide_cut(jetstream, found, info.state.last_seq)
+        return self._counted(stream, first, cut)
 
     def missing(
         self, jetstream: sync.JetStream, found: Found, reports: Sequence[RowCounts], rows: int
@@ -107,7 +110,8 @@ class ReplayLedger:
         """Compare what the tasks of a replay report with what is stored."""
         stream = jetstream.stream(self._plan.stream)
         entry = found.entry
-        cut = entry.runs[-1].cut
+        # An entry that was deleted while the tasks wrote has none: then they have written all.
+        cut = entry.runs[-1].cut or 0
         reported = RowCounts.merged(reports)
         stored = self._counted(stream, entry.last_seq + 1, cut)
         wanted = {
@@ -130,24 +134,23 @@ class ReplayLedger:
         prefix = f"{self._task.epoch_prefix}c{self._run}."
         # Stored by this commit before, when its answer was lost.
         done = ids_between(stream, cut + 1, last, prefix.encode()) if wanted else set()
-        missing = MissingRows(Rows([], [], [], None, None), [], surplus)
+        missing = MissingRows(Rows([], [], [], None, None), [], surplus, stored.total)
         if wanted:
             self._copy(stream, range(entry.last_seq + 1, cut + 1), wanted, prefix, done, missing)
         return missing
 
-    def check_complete(self, jetstream: sync.JetStream, found: Found, rows: int) -> None:
-        """Raise when less is stored than ``rows``, which the next run would mend."""
+    def check_complete(
+        self, jetstream: sync.JetStream, found: Found, missing: MissingRows, rows: int
+    ) -> None:
+        """Raise when a replay left less in the stream than its ``rows``."""
         stream = jetstream.stream(self._plan.stream)
         last = stream.info().state.last_seq
-        first = found.entry.last_seq + 1
+        # What lies up to the cut was counted; messages may have been removed there.
+        first = max(found.entry.last_seq, found.entry.runs[-1].cut or 0) + 1
         read = self._read(stream, first, last)
-        stored = len(read.digests) // DIGEST_SIZE
+        stored = missing.before - missing.surplus + len(read.digests) // DIGEST_SIZE
         if stored < rows and read.messages == last + 1 - first:
-            raise ReplayRefused(
-                f"epoch {self._task.epoch} of {self._task.prefix!r} has {rows} rows, of which "
-                f"{stored} are stored after a replay: it is not committed. Start the query again, "
-                "which stores the rest"
-            )
+            raise self._incomplete(rows, stored)
         if stored > rows:
             _log.error(
                 "epoch %d of %r has %d rows, and %d are stored: an earlier run went on writing "
@@ -157,6 +160,58 @@ class ReplayLedger:
                 rows,
                 stored,
             )
+
+    def check_taken(self, jetstream: sync.JetStream, found: Found, rows: int) -> None:
+        """Raise when the stream took rows of a first run for duplicates of others that are gone.
+
+        That is so when the ledger has forgotten the epoch, and the stream's window has not.
+        """
+        stream = jetstream.stream(self._plan.stream)
+        state = stream.info().state
+        if state.last_seq - found.entry.last_seq >= rows:
+            return
+        # Seldom: the entry may also have been deleted, and made again, while the tasks wrote.
+        read = self._read(stream, max(1, state.first_seq), state.last_seq)
+        stored = len(read.digests) // DIGEST_SIZE
+        if stored < rows:
+            raise self._incomplete(rows, stored)
+
+    def _incomplete(self, rows: int, stored: int) -> ReplayRefused:
+        streaming = self._plan.options.streaming
+        what, again = ("epoch", "the query") if streaming else ("txnVersion", "the job")
+        return ReplayRefused(
+            f"{what} {self._task.epoch} of {self._task.prefix!r} has {rows} rows, of which "
+            f"{stored} are stored: it is not committed. Start {again} again, which stores the "
+            "rest. Rows that were removed from the stream (a purge, a deletion) are taken for "
+            "duplicates until its duplicate_window of "
+            f"{format_duration(self._plan.duplicate_window_ns)} is over: wait so long before"
+        )
+
+    def check_still_stored(self, jetstream: sync.JetStream, found: Found) -> None:
+        """Refuse a committed epoch whose rows went with a stream that was deleted or replaced.
+
+        The entry outlives the stream: taken at its word, the rows would be dropped in silence.
+        """
+        plan, task, entry = self._plan, self._task, found.entry
+        stream = jetstream.stream(plan.stream)
+        info = stream.info()
+        last = info.state.last_seq
+        same = entry.created in {0, int(info.created)} and entry.last_seq <= last
+        if same or plan.options.keep_committed_epoch == task.epoch:
+            return
+        if plan.id_source is IdSource.CONTENT and entry.rows is not None:
+            # A copy of the stream has another creation time, and the rows.
+            read = self._read(stream, max(1, info.state.first_seq), last)
+            if len(read.digests) // DIGEST_SIZE >= entry.rows:
+                return
+        what = "epoch" if plan.options.streaming else "txnVersion"
+        place = self.epochs.entries.place
+        raise WriteRefused(
+            f"{what} {task.epoch} of {task.prefix!r} is committed, but stream {plan.stream!r} was "
+            "deleted and created again, or restored from an older state, since then, and does not "
+            f"have its rows: nothing was stored. To store them, delete {place}, and run it again; "
+            f'to go on without them set option("keepCommittedEpoch", "{task.epoch}")'
+        )
 
     def _first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
         """Look for rows of this epoch that were written without a ledger (by 0.1.0)."""

@@ -202,6 +202,7 @@ class RowWriter:
         found = sender.with_retries(epochs.begin)
         if epochs.is_committed(found):
             epochs.check_same_rows(found, totals)
+            sender.with_retries(lambda js: ledger.check_still_stored(js, found))
             return
         if plan.id_source is IdSource.CONTENT and epochs.is_replay(found):
             missing = sender.with_retries(
@@ -210,8 +211,11 @@ class RowWriter:
             if missing.ids:
                 headers = finished_headers(plan.stream, missing.rows, missing.ids)
                 sender.send(missing.rows.subjects, missing.rows.payloads, headers)
-            rows = totals.rows + missing.surplus
-            sender.with_retries(lambda js: ledger.check_complete(js, found, rows))
+            sender.with_retries(
+                lambda js: ledger.check_complete(js, found, missing, totals.rows)
+            )
+        elif plan.id_source is IdSource.CONTENT:
+            sender.with_retries(lambda js: ledger.check_taken(js, found, totals.rows))
         sender.with_retries(lambda js: epochs.commit(js, found, totals))
 
     def _commit_marked(self, done: Sequence[SinkCommit]) -> None:

@@ -6,16 +6,15 @@ task at once. Of all others the tasks only report how often they have them; the 
 sums with what is stored and writes the copies that are missing (only equal rows can be).
 """
 
-import logging
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from jetspark import sync
 from jetspark.api.stream import StreamInfo
-from jetspark.errors import Error, MessageNotFound
+from jetspark.errors import MessageNotFound
 from jetspark.headers.block import find_value
-from jetspark.spark.epoch_ledger import HOW_TO_GO_ON, EpochLedger
+from jetspark.spark.epoch_ledger import HOW_TO_GO_ON, EpochLedger, ReplayRefused
 from jetspark.spark.ledger import BucketEntries, Found, LedgerEntry, entry_name
 from jetspark.spark.message_ids import WriteTask, digest_in
 from jetspark.spark.row_counts import DIGEST_SIZE, RowCounts
@@ -24,14 +23,8 @@ from jetspark.spark.sink_options import IdSource
 from jetspark.spark.sink_plan import SinkPlan
 from jetspark.spark.sink_rows import Rows, own_headers
 
-_log = logging.getLogger(__name__)
-
 # Added to the time at which a wait should be over, so that it is not repeated for a rounding.
 _MARGIN_S = 0.05
-
-
-class ReplayRefused(Error):
-    """A replay of which it cannot be told what earlier runs have stored."""
 
 
 class StoredRows(NamedTuple):
@@ -80,19 +73,19 @@ class ReplayLedger:
         last = stream.info().state.last_seq
         # Ids of a column are whatever the user made of them.
         prefix = "" if by_column else self._task.id_prefix
-        return ids_between(stream, found.entry.last_seq + 1, last, prefix.encode())
+        return ids_between(stream, found.entry.first, last, prefix.encode())
 
     def earlier_rows(self, jetstream: sync.JetStream, found: Found) -> RowCounts:
         """Return what earlier runs stored, the same for every task of this run."""
         stream = jetstream.stream(self._plan.stream)
-        first = found.entry.last_seq + 1
+        first = found.entry.first
         while not found.entry.runs[-1].cut:
             # A task of an earlier run may have asked the ledger just before this run was
             # registered, and have a chunk on its way: nothing is read before that has arrived.
             info = stream.info()
             stored = self._read(stream, first, info.state.last_seq)
             ready = max(found.created_ns, stored.newest_ns)
-            ready += int(self._plan.options.ack_timeout_s * 1e9)
+            ready += int(self.epochs.settling_s * 1e9)
             wait = ready - (int(info.ts) or time.time_ns())
             if wait > 0:
                 time.sleep(wait / 1e9 + _MARGIN_S)
@@ -109,54 +102,31 @@ class ReplayLedger:
         entry = found.entry
         cut = entry.runs[-1].cut
         reported = RowCounts.merged(reports)
-        stored = self._counted(stream, entry.last_seq + 1, cut)
+        stored = self._counted(stream, entry.first, cut)
         wanted = {
             digest: count - stored[digest]
             for digest, count in reported.items()
             if count > stored[digest]
         }
-        surplus = stored.total - sum(min(n, reported[digest]) for digest, n in stored.items())
-        if surplus:
-            _log.warning(
-                "epoch %d of %r: earlier runs stored %d rows that this run of %d rows does not "
-                "have. Either the source has lost rows meanwhile; or rows differ from run to run "
-                "(rand(), current_timestamp()), then the stream has both versions of them",
-                self._task.epoch,
-                self._task.prefix,
-                surplus,
-                rows,
-            )
+        surplus = self.epochs.report_surplus(stored, reported, rows)
         last = stream.info().state.last_seq
         prefix = f"{self._task.epoch_prefix}c{self._run}."
         # Stored by this commit before, when its answer was lost.
         done = ids_between(stream, cut + 1, last, prefix.encode()) if wanted else set()
         missing = MissingRows(Rows([], [], [], None, None), [], surplus)
         if wanted:
-            self._copy(stream, range(entry.last_seq + 1, cut + 1), wanted, prefix, done, missing)
+            self._copy(stream, range(entry.first, cut + 1), wanted, prefix, done, missing)
         return missing
 
     def check_complete(self, jetstream: sync.JetStream, found: Found, rows: int) -> None:
         """Raise when less is stored than ``rows``, which the next run would mend."""
         stream = jetstream.stream(self._plan.stream)
         last = stream.info().state.last_seq
-        first = found.entry.last_seq + 1
+        first = found.entry.first
         read = self._read(stream, first, last)
         stored = len(read.digests) // DIGEST_SIZE
-        if stored < rows and read.messages == last + 1 - first:
-            raise ReplayRefused(
-                f"epoch {self._task.epoch} of {self._task.prefix!r} has {rows} rows, of which "
-                f"{stored} are stored after a replay: it is not committed. Start the query again, "
-                "which stores the rest"
-            )
-        if stored > rows:
-            _log.error(
-                "epoch %d of %r has %d rows, and %d are stored: an earlier run went on writing "
-                "after this one had begun",
-                self._task.epoch,
-                self._task.prefix,
-                rows,
-                stored,
-            )
+        whole = read.messages == last + 1 - first
+        self.epochs.check_stored(stored if whole else max(stored, rows), rows)
 
     def _first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
         """Look for rows of this epoch that were written without a ledger (by 0.1.0)."""
@@ -176,16 +146,7 @@ class ReplayLedger:
 
     def _counted(self, stream: sync.Stream, first: int, cut: int) -> RowCounts:
         stored = self._read(stream, first, cut)
-        gone = cut + 1 - first - stored.messages
-        if gone > 0 and self._plan.options.fail_on_replay_gaps:
-            raise ReplayRefused(
-                f"epoch {self._task.epoch} of {self._task.prefix!r} was begun before, and {gone} "
-                f"messages of stream {stream.name!r} between sequence {first} and {cut}, among "
-                "which are its rows, have been removed since (expired, consumed, deleted, over a "
-                "limit of the stream): it cannot be told any more which rows were stored. If they "
-                'were not rows of this query set option("failOnReplayGaps", "false"); else '
-                f"{HOW_TO_GO_ON}"
-            )
+        self.epochs.check_gaps(first, cut, cut + 1 - first - stored.messages)
         return RowCounts.of(stored.digests)
 
     def _read(self, stream: sync.Stream, first: int, last: int) -> StoredRows:

@@ -232,13 +232,17 @@ class RowWriter:
             return
         if epochs.is_replay(found):
             stored = sender.with_retries(lambda js: ledger.earlier_rows(js, found))
+            reported = RowCounts.merged(reports_of(done))
+            surplus = epochs.report_surplus(stored.counts, reported, totals.rows)
             rows, digests = sender.with_retries(
-                lambda js: missing_copies(js, plan, stored, reports_of(done))
+                lambda js: missing_copies(js, plan, stored, reported)
             )
             if digests:
                 headers = finished_headers(plan.stream, rows, None)
                 writer = MarkedWriter(plan, ledger, done[0].task, COMMIT_PART)
                 writer.write(found, rows, headers, digests)
+            due = totals.rows + surplus
+            sender.with_retries(lambda js: ledger.check_complete(js, found, due))
         sender.with_retries(lambda js: epochs.commit(js, found, totals))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -41,7 +41,7 @@ class MissingRows(NamedTuple):
     """Rows that the driver has to store, with their ids."""
 
     rows: Rows
-    ids: list[str]
+    ids: list[bytes]
     surplus: int
     """How many stored rows of earlier runs this run does not have."""
 
@@ -56,24 +56,6 @@ class ReplayLedger:
         self._prefix = task.epoch_prefix.encode()
         entries = BucketEntries(plan.ledger_bucket, entry_name(plan, task), self._first_entry)
         self.epochs = EpochLedger(plan, run, task, entries)
-
-    def known_ids(self, jetstream: sync.JetStream, found: Found) -> set[bytes]:
-        """Return ids that are stored, where the duplicate window may not know them any more.
-
-        Of this task, which Spark may repeat long after the run began; of ids from a column also
-        those of earlier runs.
-        """
-        by_column = self._plan.id_source is IdSource.COLUMN
-        age = time.time_ns() - found.created_ns
-        # Spark tells Python neither whether a stage is repeated nor whether a task has a twin.
-        late = not 0 <= age <= self._plan.duplicate_window_ns // 2
-        if not late and not (by_column and self.epochs.is_replay(found)):
-            return set()
-        stream = jetstream.stream(self._plan.stream)
-        last = stream.info().state.last_seq
-        # Ids of a column are whatever the user made of them.
-        prefix = "" if by_column else self._task.id_prefix
-        return ids_between(stream, found.entry.first, last, prefix.encode())
 
     def earlier_rows(self, jetstream: sync.JetStream, found: Found) -> RowCounts:
         """Return what earlier runs stored, the same for every task of this run."""
@@ -195,8 +177,8 @@ class ReplayLedger:
                 if digest is None or digest not in left:
                     continue
                 for nth in range(left.pop(digest)):
-                    one = f"{prefix}{digest.hex()}.{nth}"
-                    if one.encode() not in done:
+                    one = f"{prefix}{digest.hex()}.{nth}".encode()
+                    if one not in done:
                         missing.ids.append(one)
                         missing.rows.subjects.append(chunk.subjects[at])
                         missing.rows.payloads.append(chunk.payloads[at])
@@ -207,6 +189,48 @@ class ReplayLedger:
                 "another copy has to be stored were removed from the stream meanwhile: "
                 f"{HOW_TO_GO_ON}"
             )
+
+
+class KnownIds:
+    """Ids that are stored, where the duplicate window may not know them any more.
+
+    Of this task, which Spark may repeat long after the run began; of ids from a column also those
+    of earlier runs. Spark does not tell Python whether a stage is repeated, so that every task
+    that begins late reads them. An attempt after the first reads them again while it goes on:
+    what the first one stored would be forgotten by the stream before a slow one comes to it.
+    """
+
+    def __init__(self, plan: SinkPlan, found: Found, task: WriteTask, attempt: int) -> None:
+        self._plan = plan
+        self._by_column = plan.id_source is IdSource.COLUMN
+        # Ids of a column are whatever the user made of them.
+        self._prefix = b"" if self._by_column else task.id_prefix.encode()
+        self._ids: set[bytes] = set()
+        self._next = found.entry.first
+        self._read_ns = found.created_ns
+        self._repeated = attempt > 0
+
+    def due(self, *, at_start: bool = False, replay: bool = False) -> bool:
+        """Whether ids have to be read before more is sent."""
+        age = time.time_ns() - self._read_ns
+        late = not 0 <= age <= self._plan.duplicate_window_ns // 2
+        if at_start:
+            return late or (self._by_column and replay)
+        return late and (self._repeated or bool(self._ids))
+
+    def read(self, jetstream: sync.JetStream) -> None:
+        """Read what was stored since the last time."""
+        now = time.time_ns()
+        stream = jetstream.stream(self._plan.stream)
+        last = stream.info().state.last_seq
+        self._ids |= ids_between(stream, self._next, last, self._prefix)
+        self._next, self._read_ns = max(self._next, last + 1), now
+
+    def __bool__(self) -> bool:
+        return bool(self._ids)
+
+    def __contains__(self, msg_id: bytes) -> bool:
+        return msg_id in self._ids
 
 
 def id_of(block: bytes, prefix: bytes) -> bytes | None:

@@ -31,6 +31,7 @@ from tests.campaigns.spark_archive import STANDALONE, install  # noqa: E402
 from tests.campaigns.spark_archive import campaign as run_spark_archive  # noqa: E402
 from tests.campaigns.spark_connect import connect_server, copy_stream, standalone  # noqa: E402
 from tests.campaigns.spark_kills import campaign as run_spark_kills  # noqa: E402
+from tests.campaigns.spark_replays import campaign as run_spark_replays  # noqa: E402
 from tests.campaigns.spark_restarts import CASES, other_pythons  # noqa: E402
 from tests.campaigns.spark_restarts import campaign as run_spark_restarts  # noqa: E402
 from tests.campaigns.wire_scripts_campaign import play_scripts  # noqa: E402
@@ -228,6 +229,11 @@ def spark_kills(deadline: float, seed: int) -> str:
         )
 
 
+def spark_replays(deadline: float, seed: int) -> str:
+    """Runs of epochs in random layouts that die, overlap and are repeated: rows are exact."""
+    return run_spark_replays(deadline, seed)
+
+
 def spark_restarts(deadline: float, seed: int) -> str:
     """Queries killed inside an epoch start again with something changed, case by case."""
     names = [case.name for case in CASES]
@@ -302,6 +308,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     chaos,
     through_replica,
     spark_kills,
+    spark_replays,
     spark_restarts,
     spark_archive,
     spark_orders,

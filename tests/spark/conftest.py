@@ -188,7 +188,7 @@ def spark() -> Iterator["SparkSession"]:
 class FakeTask:
     """What Spark tells a task of a streaming query."""
 
-    query, epoch, partition = "q1", "0", 0
+    query, epoch, partition, attempt = "q1", "0", 0, 0
 
     @classmethod
     def get(cls) -> "FakeTask":
@@ -196,6 +196,9 @@ class FakeTask:
 
     def partitionId(self) -> int:  # noqa: N802
         return self.partition
+
+    def attemptNumber(self) -> int:  # noqa: N802
+        return self.attempt
 
     def getLocalProperty(self, name: str) -> str:  # noqa: N802
         return {"sql.streaming.queryId": self.query, "streaming.sql.batchId": self.epoch}[name]

@@ -20,7 +20,7 @@ from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.headers.block import find_value
 from jetspark.spark import markers
-from jetspark.spark.replay import ReplayRefused
+from jetspark.spark.epoch_ledger import ReplayRefused
 from jetspark.spark.sending import Sender
 from jetspark.spark.sink_plan import WriteRefused
 from jetspark.spark.sink_rows import RowRefused

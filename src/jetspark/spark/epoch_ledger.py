@@ -21,6 +21,7 @@ from jetspark.api.stream import StreamInfo
 from jetspark.errors import Error
 from jetspark.spark.ledger import Entries, EntryChanged, Found, LedgerEntry, Run
 from jetspark.spark.message_ids import WriteTask
+from jetspark.spark.row_counts import RowCounts
 from jetspark.spark.sink_plan import SinkPlan, WriteRefused
 
 _log = logging.getLogger(__name__)
@@ -34,14 +35,19 @@ UNREGISTERED: Final = "0.1.0"
 CHECK_INTERVAL_S: Final = 0.5
 
 HOW_TO_GO_ON: Final = (
-    'run it once with option("delivery", "at-least-once") to store all rows of this epoch again '
-    "(some may then be stored twice), and with exactly-once from then on; rows with a column "
-    "'msg_id' of their own (with_msg_id) do not depend on the ledger"
+    'run this epoch once with option("delivery", "at-least-once"), without the options of '
+    "exactly-once (ledgerBucket, ledgerSubject, txnAppId, txnVersion), to store all its rows "
+    "again (some may then be stored twice), and with exactly-once from then on; rows with a "
+    "column 'msg_id' of their own (with_msg_id) do not depend on the ledger"
 )
 
 
 class Superseded(Error):
     """A later run of the same epoch has taken over: this one must not write any more."""
+
+
+class ReplayRefused(Error):
+    """A replay of which it cannot be told what earlier runs have stored."""
 
 
 class Totals(NamedTuple):
@@ -94,6 +100,11 @@ class EpochLedger:
         self.check_now(jetstream)
         self._checked_at = now
 
+    @property
+    def settling_s(self) -> float:
+        """How long after it was superseded a run may still send: until it asks, or gives up."""
+        return CHECK_INTERVAL_S + self._plan.options.ack_timeout_s
+
     def check_now(self, jetstream: sync.JetStream) -> None:
         """Raise ``Superseded`` when a later run has taken over, as the ledger knows it now."""
         found = self.entries.read(jetstream)
@@ -131,6 +142,7 @@ class EpochLedger:
             epoch=self._task.epoch,
             last_seq=info.state.last_seq,
             begun=self._task.epoch,
+            since=0,
             runs=(),
             created=int(info.created),
             rows=totals.rows,
@@ -170,23 +182,74 @@ class EpochLedger:
             )
         )
 
+    def check_gaps(self, first: int, last: int, gone: int) -> None:
+        """Refuse a replay when messages among which its rows lie were removed."""
+        if gone <= 0 or self._plan.options.fail_on_replay_gaps is False:
+            return
+        raise ReplayRefused(
+            f"epoch {self._task.epoch} of {self._task.prefix!r} was begun before, and {gone} "
+            f"messages of stream {self._plan.stream!r} between sequence {first} and {last}, among "
+            "which are its rows, have been removed since (expired, consumed, deleted, over a "
+            "limit of the stream): it cannot be told any more which rows were stored. If they "
+            'were not rows of this query set option("failOnReplayGaps", "false"); else '
+            f"{HOW_TO_GO_ON}"
+        )
+
+    def report_surplus(self, stored: RowCounts, reported: RowCounts, rows: int) -> int:
+        """Warn of rows that earlier runs stored and this run lacks; return how many they are."""
+        surplus = stored.without(reported)
+        if surplus:
+            _log.warning(
+                "epoch %d of %r: earlier runs stored %d rows that this run of %d rows does not "
+                "have. Either the source has lost rows meanwhile; or rows differ from run to run "
+                "(rand(), current_timestamp()), then the stream has both versions of them",
+                self._task.epoch,
+                self._task.prefix,
+                surplus,
+                rows,
+            )
+        return surplus
+
+    def check_stored(self, stored: int, rows: int) -> None:
+        """Raise when less is stored than a replay should leave, which the next run would mend."""
+        if stored < rows:
+            raise ReplayRefused(
+                f"epoch {self._task.epoch} of {self._task.prefix!r} has {rows} rows, of which "
+                f"{stored} are stored after a replay: it is not committed. Start the query again, "
+                "which stores the rest"
+            )
+        if stored > rows:
+            _log.error(
+                "epoch %d of %r has %d rows, and %d are stored: an earlier run went on writing "
+                "after this one had begun",
+                self._task.epoch,
+                self._task.prefix,
+                rows,
+                stored,
+            )
+
     def _with_this_run(self, entry: LedgerEntry, info: StreamInfo) -> LedgerEntry:
         this = Run(self._run)
         if entry.begun == self._task.epoch:
-            runs = (entry.runs[0], *entry.runs[1:][-RUNS_MAX:], this)
+            runs, since = (entry.runs[0], *entry.runs[1:][-RUNS_MAX:], this), entry.since
         elif entry.begun is None:
-            runs = (Run(UNREGISTERED), this)
+            runs, since = (Run(UNREGISTERED), this), entry.since
         else:
-            runs = (this,)
+            # Nothing of the epoch is stored yet. The last commit may lie far back: an epoch in
+            # between was perhaps stored without the ledger, because of removed messages.
+            runs, since = (this,), info.state.last_seq
         moved = bool(entry.created) and entry.created != int(info.created)
         # A stream that was created again, or restored from a backup, has other sequences.
-        last = 0 if moved or entry.last_seq > info.state.last_seq else entry.last_seq
+        last, end = entry.last_seq, info.state.last_seq
+        if moved or max(last, since) > end:
+            last, since = 0, since if len(runs) == 1 else 0
         return msgspec.structs.replace(
             entry,
             begun=self._task.epoch,
             runs=runs,
             stream=self._plan.stream,
             last_seq=last,
+            since=since,
             created=int(info.created),
         )
 
@@ -208,7 +271,8 @@ class EpochLedger:
                 f"{place} has epochs up to {entry.epoch} of {task.prefix!r} from another "
                 f"checkpoint (query {entry.query or 'unknown'}), and would take the epochs of "
                 "this one for committed: go on with that checkpoint, choose another idPrefix, or "
-                f"delete {place}"
+                f"{self.entries.removal} when the duplicate window of the stream is over (until "
+                "then rows that are equal to stored ones of the same epoch are taken for those)"
             )
         if entry.stream not in {"", self._plan.stream}:
             raise WriteRefused(

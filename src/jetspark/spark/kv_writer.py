@@ -179,7 +179,7 @@ class KvRowWriter(RowWriter):
             count += len(rows.subjects)
         return SinkCommit(task, count, last)
 
-    def _send(self, sender: Sender, rows: Rows, ids: list[str] | None) -> int:
+    def _send(self, sender: Sender, rows: Rows, ids: list[bytes] | None) -> int:
         """Send rows; what an earlier run of the epoch wrote is no reason to refuse it now."""
         try:
             return sender.send(rows.subjects, rows.payloads, finished_headers("", rows, ids))
@@ -187,7 +187,7 @@ class KvRowWriter(RowWriter):
             if ids is None:
                 raise
             stored = sender.with_retries(lambda js: self._last_ids(js, rows.subjects))
-            new = [at for at, one in enumerate(ids) if one.encode() not in stored]
+            new = [at for at, one in enumerate(ids) if one not in stored]
             if len(new) == len(ids):
                 error.add_note(
                     "expected_revision of a row is not the revision of its key: another writer "

@@ -51,6 +51,13 @@ class LedgerEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     rows: int | None = None
     """How many rows the committed epoch had, and their checksum; None: unknown."""
     checksum: str = ""
+    since: int = 0
+    """Where the stream ended when the epoch under way was begun; 0: unknown."""
+
+    @property
+    def first(self) -> int:
+        """The lowest sequence at which a row of the epoch under way may lie."""
+        return max(self.last_seq, self.since) + 1
 
 
 class Found(NamedTuple):
@@ -76,6 +83,10 @@ class Entries(Protocol):
     @property
     def place(self) -> str:
         """Where it is, for messages to people."""
+
+    @property
+    def removal(self) -> str:
+        """How a person removes it, so that the query has no entry any more."""
 
 
 def ledger_key(name: str) -> str:
@@ -119,6 +130,11 @@ class BucketEntries:
         """Where it is, for messages to people."""
         return f"key {ledger_key(self._name)!r} of the ledger bucket {self._bucket!r}"
 
+    @property
+    def removal(self) -> str:
+        """How a person removes it, so that the query has no entry any more."""
+        return f"delete {self.place}"
+
     def read(self, jetstream: sync.JetStream) -> Found | None:
         """Return the entry as its leader knows it; None if there is none."""
         return read_entry(jetstream, self._bucket, self._name)
@@ -151,6 +167,15 @@ class SubjectEntries:
     def place(self) -> str:
         """Where it is, for messages to people."""
         return f"the last message on subject {self.subject!r}"
+
+    @property
+    def removal(self) -> str:
+        """How a person removes it, so that the query has no entry any more.
+
+        With the last message gone the one before it would count, and the markers of the parts.
+        """
+        every = f"{self.subject.rpartition('.')[0]}.*"
+        return f"purge the subject {every!r} of stream {self._stream!r}"
 
     def read(self, jetstream: sync.JetStream) -> Found | None:
         """Return the entry as its leader knows it; None if there is none."""

@@ -18,11 +18,10 @@ from jetspark import sync
 from jetspark.api.stream import StreamInfo
 from jetspark.errors import MessageNotFound, WrongLastSequence
 from jetspark.headers.block import append_lines, find_value, remove_header
-from jetspark.spark.epoch_ledger import HOW_TO_GO_ON, EpochLedger, Totals
+from jetspark.spark.epoch_ledger import HOW_TO_GO_ON, EpochLedger, ReplayRefused, Totals
 from jetspark.spark.ledger import Found, LedgerEntry, SubjectEntries
 from jetspark.spark.message_ids import WriteTask, row_digests, strong_digest
 from jetspark.spark.range_reader import retry_delay
-from jetspark.spark.replay import ReplayRefused
 from jetspark.spark.row_counts import DIGEST_SIZE, RowCounts
 from jetspark.spark.sending import ATOMIC_ROWS_MAX, Sender
 from jetspark.spark.sink_plan import SinkPlan
@@ -96,7 +95,20 @@ class MarkedLedger:
 
         All of it lies below the message that registered this run, which fences them off.
         """
-        return self._stored(jetstream, found.entry.last_seq + 1, found.revision, "*")
+        first, last = found.entry.first, found.revision
+        # A removed marker that was the last of its part leaves no trace but a gap.
+        gone = removed_between(jetstream.stream(self._plan.stream), first, last)
+        self.epochs.check_gaps(first, last, gone)
+        return self._stored(jetstream, first, last, "*")
+
+    def check_complete(self, jetstream: sync.JetStream, found: Found, rows: int) -> None:
+        """Raise when less is stored than ``rows``, which the next run would mend."""
+        stream, first = jetstream.stream(self._plan.stream), found.entry.first
+        last = stream.info().state.last_seq
+        if removed_between(stream, first, last):
+            return  # accepted by failOnReplayGaps, or by a limit of the stream just now
+        stored = self._stored(jetstream, first, last, "*")
+        self.epochs.check_stored(stored.counts.total, rows)
 
     def own_rows(
         self, jetstream: sync.JetStream, found: Found, part: str
@@ -159,7 +171,7 @@ class MarkedLedger:
                     f"epoch {self._task.epoch} of {self._task.prefix!r} was begun before, and the "
                     f"marker at sequence {one.marker.prev} on subject {self.subject}.{one.part}, "
                     "which said what was stored, was removed (max_msgs_per_subject, a purge): "
-                    f"{HOW_TO_GO_ON}"
+                    f"it cannot be told any more which rows were stored. To go on, {HOW_TO_GO_ON}"
                 )
 
     def _first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
@@ -309,12 +321,12 @@ class EpochWriter:
 
 
 def missing_copies(
-    jetstream: sync.JetStream, plan: SinkPlan, stored: MarkedRows, reports: Sequence[RowCounts]
+    jetstream: sync.JetStream, plan: SinkPlan, stored: MarkedRows, reported: RowCounts
 ) -> tuple[Rows, list[bytes]]:
     """Return the rows that a replay has more often than they are stored, with their digests."""
     stream = jetstream.stream(plan.stream)
     missing, digests = Rows([], [], [], None, None), list[bytes]()
-    for digest, count in RowCounts.merged(reports).items():
+    for digest, count in reported.items():
         wanted = count - stored.counts[digest]
         if wanted <= 0:
             continue
@@ -332,6 +344,17 @@ def missing_copies(
             missing.payloads.append(message.data)
             missing.headers.append(own_headers(message.header_block))
     return missing, digests
+
+
+def removed_between(stream: sync.Stream, first: int, last: int) -> int:
+    """Return how many messages of a range of sequences were removed."""
+    state = stream.info().state
+    if state.first_seq <= first and state.messages == state.last_seq + 1 - state.first_seq:
+        return 0
+    if first > last:
+        return 0
+    left = sum(len(chunk) for chunk in stream.scan(first, last, columns=("sequences",)))
+    return last + 1 - first - left
 
 
 def fenced(headers: Sequence[bytes], fence: bytes) -> list[bytes] | None:

@@ -6,16 +6,15 @@ task at once. Of all others the tasks only report how often they have them; the 
 sums with what is stored and writes the copies that are missing (only equal rows can be).
 """
 
-import logging
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from jetspark import sync
 from jetspark.api.stream import StreamInfo
-from jetspark.errors import Error, MessageNotFound
+from jetspark.errors import MessageNotFound
 from jetspark.headers.block import find_value
-from jetspark.spark.epoch_ledger import HOW_TO_GO_ON, EpochLedger
+from jetspark.spark.epoch_ledger import HOW_TO_GO_ON, EpochLedger, ReplayRefused
 from jetspark.spark.ledger import BucketEntries, Found, LedgerEntry, entry_name
 from jetspark.spark.message_ids import WriteTask, digest_in
 from jetspark.spark.row_counts import DIGEST_SIZE, RowCounts
@@ -25,14 +24,8 @@ from jetspark.spark.sink_plan import SinkPlan, WriteRefused
 from jetspark.spark.sink_rows import Rows, own_headers
 from jetspark.units import format_duration
 
-_log = logging.getLogger(__name__)
-
 # Added to the time at which a wait should be over, so that it is not repeated for a rounding.
 _MARGIN_S = 0.05
-
-
-class ReplayRefused(Error):
-    """A replay of which it cannot be told what earlier runs have stored."""
 
 
 class StoredRows(NamedTuple):
@@ -49,7 +42,7 @@ class MissingRows(NamedTuple):
     """Rows that the driver has to store, with their ids."""
 
     rows: Rows
-    ids: list[str]
+    ids: list[bytes]
     surplus: int
     """How many stored rows of earlier runs this run does not have."""
     before: int
@@ -67,35 +60,17 @@ class ReplayLedger:
         entries = BucketEntries(plan.ledger_bucket, entry_name(plan, task), self._first_entry)
         self.epochs = EpochLedger(plan, run, task, entries)
 
-    def known_ids(self, jetstream: sync.JetStream, found: Found) -> set[bytes]:
-        """Return ids that are stored, where the duplicate window may not know them any more.
-
-        Of this task, which Spark may repeat long after the run began; of ids from a column also
-        those of earlier runs.
-        """
-        by_column = self._plan.id_source is IdSource.COLUMN
-        age = time.time_ns() - found.created_ns
-        # Spark tells Python neither whether a stage is repeated nor whether a task has a twin.
-        late = not 0 <= age <= self._plan.duplicate_window_ns // 2
-        if not late and not (by_column and self.epochs.is_replay(found)):
-            return set()
-        stream = jetstream.stream(self._plan.stream)
-        last = stream.info().state.last_seq
-        # Ids of a column are whatever the user made of them.
-        prefix = "" if by_column else self._task.id_prefix
-        return ids_between(stream, found.entry.last_seq + 1, last, prefix.encode())
-
     def earlier_rows(self, jetstream: sync.JetStream, found: Found) -> RowCounts:
         """Return what earlier runs stored, the same for every task of this run."""
         stream = jetstream.stream(self._plan.stream)
-        first = found.entry.last_seq + 1
+        first = found.entry.first
         while (cut := found.entry.runs[-1].cut) is None:
             # A task of an earlier run may have asked the ledger just before this run was
             # registered, and have a chunk on its way: nothing is read before that has arrived.
             info = stream.info()
             stored = self._read(stream, first, info.state.last_seq)
             ready = max(found.created_ns, stored.newest_ns)
-            ready += int(self._plan.options.ack_timeout_s * 1e9)
+            ready += int(self.epochs.settling_s * 1e9)
             wait = ready - (int(info.ts) or time.time_ns())
             if wait > 0:
                 time.sleep(wait / 1e9 + _MARGIN_S)
@@ -113,30 +88,20 @@ class ReplayLedger:
         # An entry that was deleted while the tasks wrote has none: then they have written all.
         cut = entry.runs[-1].cut or 0
         reported = RowCounts.merged(reports)
-        stored = self._counted(stream, entry.last_seq + 1, cut)
+        stored = self._counted(stream, entry.first, cut)
         wanted = {
             digest: count - stored[digest]
             for digest, count in reported.items()
             if count > stored[digest]
         }
-        surplus = stored.total - sum(min(n, reported[digest]) for digest, n in stored.items())
-        if surplus:
-            _log.warning(
-                "epoch %d of %r: earlier runs stored %d rows that this run of %d rows does not "
-                "have. Either the source has lost rows meanwhile; or rows differ from run to run "
-                "(rand(), current_timestamp()), then the stream has both versions of them",
-                self._task.epoch,
-                self._task.prefix,
-                surplus,
-                rows,
-            )
+        surplus = self.epochs.report_surplus(stored, reported, rows)
         last = stream.info().state.last_seq
         prefix = f"{self._task.epoch_prefix}c{self._run}."
         # Stored by this commit before, when its answer was lost.
         done = ids_between(stream, cut + 1, last, prefix.encode()) if wanted else set()
         missing = MissingRows(Rows([], [], [], None, None), [], surplus, stored.total)
         if wanted:
-            self._copy(stream, range(entry.last_seq + 1, cut + 1), wanted, prefix, done, missing)
+            self._copy(stream, range(entry.first, cut + 1), wanted, prefix, done, missing)
         return missing
 
     def check_complete(
@@ -146,20 +111,12 @@ class ReplayLedger:
         stream = jetstream.stream(self._plan.stream)
         last = stream.info().state.last_seq
         # What lies up to the cut was counted; messages may have been removed there.
-        first = max(found.entry.last_seq, found.entry.runs[-1].cut or 0) + 1
+        first = max(found.entry.first, (found.entry.runs[-1].cut or 0) + 1)
         read = self._read(stream, first, last)
         stored = missing.before - missing.surplus + len(read.digests) // DIGEST_SIZE
         if stored < rows and read.messages == last + 1 - first:
             raise self._incomplete(rows, stored)
-        if stored > rows:
-            _log.error(
-                "epoch %d of %r has %d rows, and %d are stored: an earlier run went on writing "
-                "after this one had begun",
-                self._task.epoch,
-                self._task.prefix,
-                rows,
-                stored,
-            )
+        self.epochs.check_stored(max(stored, rows), rows)
 
     def check_taken(self, jetstream: sync.JetStream, found: Found, rows: int) -> None:
         """Raise when the stream took rows of a first run for duplicates of others that are gone.
@@ -168,7 +125,7 @@ class ReplayLedger:
         """
         stream = jetstream.stream(self._plan.stream)
         state = stream.info().state
-        if state.last_seq - found.entry.last_seq >= rows:
+        if state.last_seq + 1 - found.entry.first >= rows:
             return
         # Seldom: the entry may also have been deleted, and made again, while the tasks wrote.
         read = self._read(stream, max(1, state.first_seq), state.last_seq)
@@ -231,16 +188,7 @@ class ReplayLedger:
 
     def _counted(self, stream: sync.Stream, first: int, cut: int) -> RowCounts:
         stored = self._read(stream, first, cut)
-        gone = cut + 1 - first - stored.messages
-        if gone > 0 and self._plan.options.fail_on_replay_gaps:
-            raise ReplayRefused(
-                f"epoch {self._task.epoch} of {self._task.prefix!r} was begun before, and {gone} "
-                f"messages of stream {stream.name!r} between sequence {first} and {cut}, among "
-                "which are its rows, have been removed since (expired, consumed, deleted, over a "
-                "limit of the stream): it cannot be told any more which rows were stored. If they "
-                'were not rows of this query set option("failOnReplayGaps", "false"); else '
-                f"{HOW_TO_GO_ON}"
-            )
+        self.epochs.check_gaps(first, cut, cut + 1 - first - stored.messages)
         return RowCounts.of(stored.digests)
 
     def _read(self, stream: sync.Stream, first: int, last: int) -> StoredRows:
@@ -289,8 +237,8 @@ class ReplayLedger:
                 if digest is None or digest not in left:
                     continue
                 for nth in range(left.pop(digest)):
-                    one = f"{prefix}{digest.hex()}.{nth}"
-                    if one.encode() not in done:
+                    one = f"{prefix}{digest.hex()}.{nth}".encode()
+                    if one not in done:
                         missing.ids.append(one)
                         missing.rows.subjects.append(chunk.subjects[at])
                         missing.rows.payloads.append(chunk.payloads[at])
@@ -301,6 +249,48 @@ class ReplayLedger:
                 "another copy has to be stored were removed from the stream meanwhile: "
                 f"{HOW_TO_GO_ON}"
             )
+
+
+class KnownIds:
+    """Ids that are stored, where the duplicate window may not know them any more.
+
+    Of this task, which Spark may repeat long after the run began; of ids from a column also those
+    of earlier runs. Spark does not tell Python whether a stage is repeated, so that every task
+    that begins late reads them. An attempt after the first reads them again while it goes on:
+    what the first one stored would be forgotten by the stream before a slow one comes to it.
+    """
+
+    def __init__(self, plan: SinkPlan, found: Found, task: WriteTask, attempt: int) -> None:
+        self._plan = plan
+        self._by_column = plan.id_source is IdSource.COLUMN
+        # Ids of a column are whatever the user made of them.
+        self._prefix = b"" if self._by_column else task.id_prefix.encode()
+        self._ids: set[bytes] = set()
+        self._next = found.entry.first
+        self._read_ns = found.created_ns
+        self._repeated = attempt > 0
+
+    def due(self, *, at_start: bool = False, replay: bool = False) -> bool:
+        """Whether ids have to be read before more is sent."""
+        age = time.time_ns() - self._read_ns
+        late = not 0 <= age <= self._plan.duplicate_window_ns // 2
+        if at_start:
+            return late or (self._by_column and replay)
+        return late and (self._repeated or bool(self._ids))
+
+    def read(self, jetstream: sync.JetStream) -> None:
+        """Read what was stored since the last time."""
+        now = time.time_ns()
+        stream = jetstream.stream(self._plan.stream)
+        last = stream.info().state.last_seq
+        self._ids |= ids_between(stream, self._next, last, self._prefix)
+        self._next, self._read_ns = max(self._next, last + 1), now
+
+    def __bool__(self) -> bool:
+        return bool(self._ids)
+
+    def __contains__(self, msg_id: bytes) -> bool:
+        return msg_id in self._ids
 
 
 def id_of(block: bytes, prefix: bytes) -> bytes | None:

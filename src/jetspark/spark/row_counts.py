@@ -83,6 +83,10 @@ class RowCounts:
     def __contains__(self, digest: bytes) -> bool:
         return self[digest] > 0
 
+    def without(self, other: "RowCounts") -> int:
+        """Return how many rows are in this one and not in the other, equal ones counted."""
+        return self.total - sum(min(count, other[digest]) for digest, count in self.items())
+
     def items(self) -> Iterator[tuple[bytes, int]]:
         """Yield each digest with its count."""
         for at, count in enumerate(self.counts):

@@ -73,8 +73,9 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where the markers of atomic exactly-once writes go."""
     ledger_bucket: str = ""
     """The bucket with the committed epochs; empty: ``LEDGER_BUCKET`` where one is needed."""
-    fail_on_replay_gaps: bool = True
-    """Whether a replay stops when messages were removed among which are rows of its epoch."""
+    fail_on_replay_gaps: bool | None = None
+    """Whether a replay stops when messages were removed among which are rows of its epoch; None:
+    not given, which is true."""
     keep_committed_epoch: int | None = None
     """An epoch whose stored rows stay, although a replay of it has other rows."""
     max_in_flight: int = PUBLISH_ASYNC_MAX
@@ -129,7 +130,7 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
         atomic_scope=reader.take("atomicScope", _word(AtomicScope), AtomicScope.CHUNK),
         ledger_subject=reader.take("ledgerSubject", _literal, ""),
         ledger_bucket=reader.take("ledgerBucket", _literal, ""),
-        fail_on_replay_gaps=reader.take("failOnReplayGaps", boolean, default=True),
+        fail_on_replay_gaps=reader.take("failOnReplayGaps", boolean, None),
         keep_committed_epoch=reader.take("keepCommittedEpoch", parse_count, None),
         max_in_flight=reader.take("maxInFlight", positive, PUBLISH_ASYNC_MAX),
         ack_timeout_s=reader.take("ackTimeoutMs", positive, ACK_TIMEOUT_MS) / 1000,
@@ -156,11 +157,17 @@ def _check_together(reader: OptionReader, options: SinkOptions) -> None:
         problems.append("ledgerSubject is for publishMode atomic; others take a ledgerBucket")
     if options.ledger_bucket and atomic:
         problems.append("ledgerBucket is not for publishMode atomic, which has a ledgerSubject")
+    if options.atomic_scope is AtomicScope.EPOCH and reader.has("failOnReplayGaps"):
+        problems.append(
+            "failOnReplayGaps has no meaning with atomicScope epoch: its rows are stored together "
+            "with the commit, so that a replay reads none back"
+        )
     if options.delivery is Delivery.AT_LEAST_ONCE:
         for name in (
             "ledgerSubject",
             "ledgerBucket",
             "txnAppId",
+            "failOnReplayGaps",
             "keepCommittedEpoch",
         ):
             if reader.has(name):

@@ -78,6 +78,7 @@ class SinkPlan(msgspec.Struct, frozen=True, kw_only=True):
 def plan_write(options: SinkOptions, columns: frozenset[str], *, overwrite: bool) -> SinkPlan:
     """Ask the server for the stream and decide; raises ``WriteRefused`` or ``PlanningFailed``."""
     delivery, id_source = decide_delivery(options, columns, overwrite=overwrite)
+    _check_replay_options(options, delivery, id_source)
     return through_outages(
         options, lambda: _plan(options, columns, delivery, id_source, overwrite=overwrite)
     )
@@ -217,6 +218,29 @@ def _check_ledger(options: SinkOptions, delivery: Delivery) -> None:
     if delivery is not Delivery.EXACTLY_ONCE or not (options.streaming or options.txn_app_id):
         raise _refused(
             "ledgerBucket is for delivery exactly-once; a batch needs txnAppId and txnVersion"
+        )
+
+
+def _check_replay_options(
+    options: SinkOptions, delivery: Delivery, id_source: IdSource | None
+) -> None:
+    """Refuse options for replays where nothing reads them."""
+    once = delivery is Delivery.EXACTLY_ONCE
+    by_column = id_source is IdSource.COLUMN
+    if options.fail_on_replay_gaps is not None and (not once or by_column):
+        raise _refused(
+            "failOnReplayGaps is for delivery exactly-once by the ledger or by markers, which "
+            "read back the rows of earlier runs"
+            + (": ids of a column 'msg_id' are known to the stream" if by_column else "")
+            + ". Leave it out"
+        )
+    ledgered = once and (not by_column or bool(options.ledger_bucket))
+    if options.keep_committed_epoch is not None and not ledgered:
+        raise _refused(
+            "keepCommittedEpoch is for delivery exactly-once with a ledger or markers, which "
+            "record what is committed"
+            + (": a column 'msg_id' needs none, unless you name a ledgerBucket" if once else "")
+            + ". Leave it out"
         )
 
 

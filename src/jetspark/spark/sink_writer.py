@@ -32,7 +32,7 @@ from jetspark.spark.markers import (
     missing_copies,
 )
 from jetspark.spark.message_ids import IdMaker, WriteTask, row_digests, strong_digest
-from jetspark.spark.replay import ReplayLedger
+from jetspark.spark.replay import KnownIds, ReplayLedger
 from jetspark.spark.row_counts import RowCounts, digest_sum, sum_of_sums
 from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.sending import Sender
@@ -114,7 +114,8 @@ class RowWriter:
         sender, tally = Sender(self._plan), Tally()
         for rows in chunks:
             tally.rows += len(rows.subjects)
-            headers = finished_headers(self._plan.stream, rows, rows.msg_ids)
+            ids = encoded(rows.msg_ids) if rows.msg_ids is not None else None
+            headers = finished_headers(self._plan.stream, rows, ids)
             last = sender.send(rows.subjects, rows.payloads, headers)
             tally.last_seq = max(tally.last_seq, last)
         return tally.message(task, self._plan.run)
@@ -135,7 +136,9 @@ class RowWriter:
         earlier = None
         if by_content and epochs.is_replay(found):
             earlier = sender.with_retries(lambda js: ledger.earlier_rows(js, found))
-        known = sender.with_retries(lambda js: ledger.known_ids(js, found))
+        known = KnownIds(plan, found, task, attempt_number())
+        if known.due(at_start=True, replay=epochs.is_replay(found)):
+            sender.with_retries(known.read)
         maker = IdMaker(task.id_prefix)
         for rows in chunks:
             digests = row_digests(rows)
@@ -143,9 +146,11 @@ class RowWriter:
             if earlier is not None:
                 new = tally.new_places(digests, earlier)
                 rows, digests = picked(rows, new), [digests[at] for at in new]  # noqa: PLW2901
-            ids = maker.ids(digests) if by_content else rows.msg_ids or []
+            ids = maker.ids(digests) if by_content else encoded(rows.msg_ids or [])
+            if known.due():
+                sender.with_retries(known.read)
             if known:
-                new = [at for at, one in enumerate(ids) if one.encode() not in known]
+                new = [at for at, one in enumerate(ids) if one not in known]
                 rows, ids = picked(rows, new), [ids[at] for at in new]  # noqa: PLW2901
             if rows.subjects:
                 headers = finished_headers(plan.stream, rows, ids)
@@ -211,9 +216,7 @@ class RowWriter:
             if missing.ids:
                 headers = finished_headers(plan.stream, missing.rows, missing.ids)
                 sender.send(missing.rows.subjects, missing.rows.payloads, headers)
-            sender.with_retries(
-                lambda js: ledger.check_complete(js, found, missing, totals.rows)
-            )
+            sender.with_retries(lambda js: ledger.check_complete(js, found, missing, totals.rows))
         elif plan.id_source is IdSource.CONTENT:
             sender.with_retries(lambda js: ledger.check_taken(js, found, totals.rows))
         sender.with_retries(lambda js: epochs.commit(js, found, totals))
@@ -237,13 +240,17 @@ class RowWriter:
             return
         if epochs.is_replay(found):
             stored = sender.with_retries(lambda js: ledger.earlier_rows(js, found))
+            reported = RowCounts.merged(reports_of(done))
+            surplus = epochs.report_surplus(stored.counts, reported, totals.rows)
             rows, digests = sender.with_retries(
-                lambda js: missing_copies(js, plan, stored, reports_of(done))
+                lambda js: missing_copies(js, plan, stored, reported)
             )
             if digests:
                 headers = finished_headers(plan.stream, rows, None)
                 writer = MarkedWriter(plan, ledger, done[0].task, COMMIT_PART)
                 writer.write(found, rows, headers, digests)
+            due = totals.rows + surplus
+            sender.with_retries(lambda js: ledger.check_complete(js, found, due))
         sender.with_retries(lambda js: epochs.commit(js, found, totals))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -347,6 +354,12 @@ def this_task(plan: SinkPlan) -> WriteTask:
     return WriteTask(options.id_prefix or query, int(epoch), partition, query)
 
 
+def attempt_number() -> int:
+    """Return how often Spark has tried this task before."""
+    context = TaskContext.get()
+    return context.attemptNumber() if context is not None else 0
+
+
 def gather(decoder: RowDecoder, batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
     """Yield the rows of small batches together, in order; none are empty."""
     held: Rows | None = None
@@ -394,16 +407,24 @@ def picked(rows: Rows, places: Sequence[int]) -> Rows:
     )
 
 
-def finished_headers(stream: str, rows: Rows, ids: Sequence[str] | None) -> list[bytes]:
+def encoded(ids: Sequence[str]) -> list[bytes]:
+    """Return message ids of a column as they are sent."""
+    return [one.encode() for one in ids]
+
+
+def finished_headers(stream: str, rows: Rows, ids: Sequence[bytes] | None) -> list[bytes]:
     """Return the header blocks as they are sent: the user's, then those of this publish.
 
     ``stream`` empty: whichever stream takes the message.
     """
     expected = b"Nats-Expected-Stream: %s\r\n" % stream.encode() if stream else b""
+    if ids is not None and rows.lines is None and not any(rows.headers):
+        start = append_lines(b"", expected + b"Nats-Msg-Id: ")[: -len(b"\r\n")]
+        return [b"%s%s\r\n\r\n" % (start, one) for one in ids]
     if ids is None:
         lines = [expected] * len(rows.subjects)
     else:
-        lines = [b"%sNats-Msg-Id: %s\r\n" % (expected, one.encode()) for one in ids]
+        lines = [b"%sNats-Msg-Id: %s\r\n" % (expected, one) for one in ids]
     if rows.lines is not None:
         lines = [line + asked for line, asked in zip(lines, rows.lines, strict=True)]
     return [

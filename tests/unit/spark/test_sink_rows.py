@@ -8,8 +8,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 from pyspark.sql.types import StructType
+from xxhash import xxh3_128_digest
 
-from jetspark.headers.block import decode_headers
+from jetspark.headers.block import append_lines, decode_headers
 from jetspark.spark.message_ids import IdMaker, WriteTask, digest_in, row_digests
 from jetspark.spark.row_counts import RowCounts, digest_sum, sum_of_sums
 from jetspark.spark.sink_rows import RowDecoder, RowRefused, Rows
@@ -32,7 +33,7 @@ def _rows(*payloads: bytes) -> Rows:
     return Rows(["s"] * count, list(payloads), [b""] * count, None, None)
 
 
-def _ids(task: WriteTask, *chunks: Rows) -> list[str]:
+def _ids(task: WriteTask, *chunks: Rows) -> list[bytes]:
     maker = IdMaker(task.id_prefix)
     return [one for rows in chunks for one in maker.ids(row_digests(rows))]
 
@@ -106,7 +107,7 @@ def test_columns_become_headers_of_the_publish() -> None:
     batch = _batch(subject=["a", "b"], data=["", ""], seq=[5, None], ttl=[None, 60])
 
     rows = _decode(schema, batch)
-    blocks = finished_headers("S", rows, ["id1", "id2"])
+    blocks = finished_headers("S", rows, [b"id1", b"id2"])
 
     assert blocks[0] == (
         b"NATS/1.0\r\nNats-Expected-Stream: S\r\nNats-Msg-Id: id1\r\n"
@@ -129,7 +130,7 @@ def test_ids_by_content_do_not_depend_on_order_or_chunks() -> None:
 
     assert len(set(together)) == 3
     assert set(apart) == set(together)
-    assert all(one.startswith("query.7.3.") for one in together)
+    assert all(one.startswith(b"query.7.3.") for one in together)
 
 
 def test_equal_rows_of_two_partitions_are_two_messages() -> None:
@@ -147,10 +148,10 @@ def test_the_digest_of_a_row_is_read_back_from_its_id() -> None:
     digests = row_digests(_rows(b"x", b"y", b"x"))
     made = IdMaker(TASK.id_prefix).ids(digests)
 
-    read = [digest_in(one.encode(), TASK.epoch_prefix.encode()) for one in made]
+    read = [digest_in(one, TASK.epoch_prefix.encode()) for one in made]
 
     assert read == digests
-    assert made[2].endswith(".1")
+    assert made[2].endswith(b".1")
     assert digest_in(b"query.7.3.12", b"query.7.") is None
 
 
@@ -181,3 +182,36 @@ def test_small_batches_are_gathered() -> None:
     ]
 
     assert sizes == [12_000, 4_000]
+
+
+@pytest.mark.parametrize("subjects", [["a"], ["a", "bc", "\u00e4"], [f"s{n}" for n in range(60)]])
+@pytest.mark.parametrize("payloads", [60, 7])
+@pytest.mark.parametrize("block", [b"", b"NATS/1.0\r\nA: 1\r\n\r\n"])
+def test_ids_are_those_of_the_version_before_however_they_are_computed(
+    subjects: list[str], payloads: int, block: bytes
+) -> None:
+    """A task of 0.1.0 may have stored the same row: the stream must recognise its id."""
+    count = 60
+    rows = Rows(
+        [subjects[n % len(subjects)] for n in range(count)],
+        [b"%d" % (n % payloads) for n in range(count)],
+        [block] * count,
+        None,
+        None,
+    )
+    seen: Counter[bytes] = Counter()
+    expected = []
+    for subject, payload in zip(rows.subjects, rows.payloads, strict=True):
+        start = b"%d %d 0 " % (len(subject), len(block)) + subject.encode() + block
+        digest = xxh3_128_digest(start + payload)
+        nth = f".{seen[digest]}" if seen[digest] else ""
+        expected.append(f"{TASK.id_prefix}{digest.hex()}{nth}".encode())
+        seen[digest] += 1
+
+    half = [Rows(*(part[at : at + 30] if part else None for part in rows)) for at in (0, 30)]
+    assert _ids(TASK, *half) == expected
+    blocks = finished_headers("S", rows, expected)
+    assert all(
+        one == append_lines(block, b"Nats-Expected-Stream: S\r\nNats-Msg-Id: %s\r\n" % msg_id)
+        for one, msg_id in zip(blocks, expected, strict=True)
+    )

@@ -18,31 +18,26 @@ from tests.campaigns.spark_orders_steps import read_steps
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams
 
-# One DataFrame used again after a filter; what a purge takes from a planned read with a filter;
-# a stream that is created again. Each gave wrong rows without an error in 0.1.0.
-FOUND = {
-    "a filter does not stay in the DataFrame": """
-{"step":"Publish","stream":"ORDA","seed":1,"count":40}
+# Dozens of small queries each, and perhaps the start of the session.
+pytestmark = pytest.mark.timeout(600)
+
+# Each of the three gave wrong rows without an error in 0.1.0: a DataFrame that is used again after
+# a filter on it, a read with a subject whose messages are purged after it was planned, and a read
+# of a stream that is deleted and created again. One sequence, because each costs a start.
+FOUND = """
+{"step":"Publish","stream":"ORDA","seed":1,"count":30}
+{"step":"Publish","stream":"ORDB","seed":1,"count":20}
 {"step":"Load","frame":"rows","format":"jetstream","source":"ORDA"}
 {"step":"Derive","frame":"few","inputs":["rows"],"operation":{"kind":"where","text":["seq <= 3"]}}
 {"step":"Act","frames":["few"],"actions":["count"]}
 {"step":"Act","frames":["rows"],"actions":["collect"]}
-""",
-    "rows that were purged are not left out in silence": """
-{"step":"Publish","stream":"ORDA","seed":1,"count":40}
-{"step":"Load","frame":"rows","format":"jetstream","source":"ORDA","options":{"subject":"ORDA.*"}}
+{"step":"Load","frame":"some","format":"jetstream","source":"ORDB","options":{"subject":"ORDB.*"}}
+{"step":"Act","frames":["some"],"actions":["count"]}
+{"step":"Purge","stream":"ORDB","below":12}
+{"step":"Act","frames":["some"],"actions":["count"]}
+{"step":"Recreate","stream":"ORDA","seed":2,"count":40}
 {"step":"Act","frames":["rows"],"actions":["count"]}
-{"step":"Purge","stream":"ORDA","below":20}
-{"step":"Act","frames":["rows"],"actions":["count"]}
-""",
-    "rows of a stream that was created again are not mixed in": """
-{"step":"Publish","stream":"ORDA","seed":1,"count":20}
-{"step":"Load","frame":"rows","format":"jetstream","source":"ORDA"}
-{"step":"Act","frames":["rows"],"actions":["count"]}
-{"step":"Recreate","stream":"ORDA","seed":2,"count":30}
-{"step":"Act","frames":["rows"],"actions":["count"]}
-""",
-}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +49,15 @@ def orders(
     made.close()
 
 
-@pytest.mark.parametrize("steps", FOUND.values(), ids=FOUND)
-def test_what_the_campaign_has_found(orders: Orders, steps: str) -> None:
-    orders.play(read_steps(steps))
+def test_rows_are_those_of_the_plan_or_the_read_is_refused(orders: Orders) -> None:
+    orders.play(read_steps(FOUND))
+
+    assert orders.counts.refused == 2
 
 
 def test_any_order_of_actions_gives_the_rows_of_a_copy(orders: Orders) -> None:
-    orders.sequence(2, length=24)
-    orders.sequence(3, length=24)
+    before = orders.counts.comparisons
 
-    assert orders.counts.comparisons > 20
+    orders.sequence(2, length=24)
+
+    assert orders.counts.comparisons - before >= 5

@@ -271,14 +271,18 @@ def test_an_open_read_has_all_of_a_stream_that_was_created_again(
     name = f"OPEN_AGAIN_{start}"
     stream = streams.fill(name, 30, storage=Storage.MEMORY)
     middle = stream.get_msg(seq=21)
-    every: dict[str, dict[str, object]] = {
+    starts: dict[str, dict[str, object]] = {
         "sequence": {"starting_seq": 3},
         "time": {"starting_time_ns": middle.time_ns},
         "filter": {"starting_seq": 1, "subjects": (f"{name}.9",)},
     }
-    changes = every[start]
     options = _options(
-        streams.url, name, open_ended=True, fail_on_data_loss=False, min_partitions=2, **changes
+        streams.url,
+        name,
+        open_ended=True,
+        fail_on_data_loss=False,
+        min_partitions=2,
+        **starts[start],
     )
     reader = JetStreamBatchReader(options, SCHEMA)
     parts = reader.partitions()

@@ -14,7 +14,7 @@ from jetspark.headers.block import append_lines, decode_headers
 from jetspark.spark.message_ids import IdMaker, WriteTask, digest_in, row_digests
 from jetspark.spark.row_counts import RowCounts, digest_sum, sum_of_sums
 from jetspark.spark.sink_rows import RowDecoder, RowRefused, Rows
-from jetspark.spark.sink_writer import finished_headers, gather
+from jetspark.spark.sink_writer import finished_headers, gather, picked
 
 TASK = WriteTask("query", 7, 3)
 SCHEMA = StructType().add("subject", "string").add("data", "string")
@@ -208,8 +208,8 @@ def test_ids_are_those_of_the_version_before_however_they_are_computed(
         expected.append(f"{TASK.id_prefix}{digest.hex()}{nth}".encode())
         seen[digest] += 1
 
-    half = [Rows(*(part[at : at + 30] if part else None for part in rows)) for at in (0, 30)]
-    assert _ids(TASK, *half) == expected
+    halves = [picked(rows, range(at, at + 30)) for at in (0, 30)]
+    assert _ids(TASK, *halves) == expected
     blocks = finished_headers("S", rows, expected)
     assert all(
         one == append_lines(block, b"Nats-Expected-Stream: S\r\nNats-Msg-Id: %s\r\n" % msg_id)

@@ -325,9 +325,12 @@ class Campaign:
         survivors: Sequence[Future[SinkCommit]],
     ) -> bool:
         try:
-            messages = [
-                (second if second is not None else first).result() for first, second in tasks
-            ]
+            used = [second if second is not None else first for first, second in tasks]
+            # A survivor is waited for last: a driver that dies meanwhile leaves it behind.
+            for task in used:
+                if task not in survivors:
+                    task.result()
+            messages = [task.result() for task in used]
             if life.dead:
                 raise Killed
             # Spark kills the slower of two attempts; here it may go on writing.

@@ -101,7 +101,7 @@ class Survivor:
         self._dice = random.Random(seed)
 
     def send(self, real: Any, _whole: bool, sender: Sender, columns: Sequence[Any]) -> int:
-        time.sleep(self._dice.choice([0, 0, 0.05, 0.5, 3.0]))
+        time.sleep(self._dice.choice([0.05, 0.5, 1.0, 4.0]))
         seq: int = real(sender, *columns)
         return seq
 

@@ -379,8 +379,9 @@ def test_a_job_may_write_to_several_streams_under_one_name(
     assert _stored(streams[1]) == Counter(range(1, 6))
 
 
+@pytest.mark.usefixtures("task")
 def test_a_committed_write_is_not_skipped_when_its_stream_was_created_again(
-    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+    url: str, jetstream: sync.JetStream
 ) -> None:
     """The ledger outlives the stream; what it calls committed is in none."""
 
@@ -422,7 +423,7 @@ def test_a_committed_write_is_skipped_in_a_copy_of_its_stream(
         writer.commit([writer.write(_batch("COPIED", 1, 20))])
 
     epoch()
-    saved = [chunk for chunk in stream.scan()]
+    saved = list(stream.scan())
     jetstream.delete_stream("COPIED")
     stream = _stream(jetstream, "COPIED")
     for chunk in saved:

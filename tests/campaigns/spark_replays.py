@@ -101,7 +101,7 @@ class Survivor:
         self._dice = random.Random(seed)
 
     def send(self, real: Any, _whole: bool, sender: Sender, columns: Sequence[Any]) -> int:
-        time.sleep(self._dice.choice([0, 0, 0.05, 0.5, 3.0]))
+        time.sleep(self._dice.choice([0.05, 0.5, 1.0, 4.0]))
         seq: int = real(sender, *columns)
         return seq
 
@@ -325,9 +325,12 @@ class Campaign:
         survivors: Sequence[Future[SinkCommit]],
     ) -> bool:
         try:
-            messages = [
-                (second if second is not None else first).result() for first, second in tasks
-            ]
+            used = [second if second is not None else first for first, second in tasks]
+            # A survivor is waited for last: a driver that dies meanwhile leaves it behind.
+            for task in used:
+                if task not in survivors:
+                    task.result()
+            messages = [task.result() for task in used]
             if life.dead:
                 raise Killed
             # Spark kills the slower of two attempts; here it may go on writing.

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
-from jetspark.spark import epoch_ledger, sink_plan
+from jetspark.spark import epoch_ledger, sink_plan, sink_writer
 from jetspark.spark.epoch_ledger import ReplayRefused
 from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.sink_plan import WriteRefused
@@ -275,6 +275,27 @@ def test_a_replay_is_exact_when_the_stream_has_forgotten_the_ids(
     query.run(0, range(30))  # committed
 
     assert query.stored() == Counter(range(30))
+
+
+def test_a_repeated_task_that_is_slower_than_the_window_stores_nothing_twice(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins while the stream knows the ids of the first attempt, and ends when it does not."""
+    monkeypatch.setattr(sink_plan, "MIN_DUPLICATE_WINDOW_NS", 0)
+    monkeypatch.setattr(sink_writer, "CHUNK_ROWS", 10)
+    query = Query(url, jetstream, task, "SLOW", duplicate_window=seconds(2))
+    made: Any = JetStreamDataSource(options=query.base).streamWriter(SCHEMA, False)
+
+    def slowly() -> Iterator[pa.RecordBatch]:
+        yield from batch("SLOW", range(10))
+        forget(jetstream, query)
+        yield from batch("SLOW", range(10, 20))
+
+    made.write(iter([*batch("SLOW", range(10)), *batch("SLOW", range(10, 20))]))
+    task.attempt = 1
+    made.commit([made.write(slowly())], 0)
+
+    assert query.stored() == Counter(range(20))
 
 
 def forget(jetstream: sync.JetStream, query: Query) -> None:

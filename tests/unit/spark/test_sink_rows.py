@@ -208,8 +208,8 @@ def test_ids_are_those_of_the_version_before_however_they_are_computed(
         expected.append(f"{TASK.id_prefix}{digest.hex()}{nth}".encode())
         seen[digest] += 1
 
-    half = [picked(rows, range(at, at + 30)) for at in (0, 30)]
-    assert _ids(TASK, *half) == expected
+    halves = [picked(rows, range(at, at + 30)) for at in (0, 30)]
+    assert _ids(TASK, *halves) == expected
     blocks = finished_headers("S", rows, expected)
     assert all(
         one == append_lines(block, b"Nats-Expected-Stream: S\r\nNats-Msg-Id: %s\r\n" % msg_id)

@@ -28,7 +28,8 @@ _log = logging.getLogger(__name__)
 # Of a query that fails again and again in one epoch the latest runs are enough to recognise any
 # that may still be alive.
 RUNS_MAX: Final = 1_000
-# The name of an earlier run that wrote before runs were registered (jetspark 0.1.0).
+# The name of an earlier run that the ledger does not know: it wrote before runs were registered
+# (jetspark 0.1.0), or the ledger was restored from an older state.
 UNREGISTERED: Final = "0.1.0"
 # A task asks the ledger at most this often whether a later run has taken over.
 CHECK_INTERVAL_S: Final = 0.5
@@ -80,7 +81,14 @@ class EpochLedger:
             info = jetstream.stream(self._plan.stream).info()
             entry = found.entry if found else self.entries.first_entry(jetstream, info)
             self._check_entry(entry)
-            entry = self._with_this_run(entry, info)
+            outdated = (
+                found is not None
+                and entry.begun is not None
+                and entry.begun < self._task.epoch
+                and self._refers_to(entry, info)
+                and self.entries.is_outdated(jetstream, entry, info)
+            )
+            entry = self._with_this_run(entry, info, outdated=outdated)
             try:
                 self.entries.write(jetstream, entry, found.revision if found else 0)
             except EntryChanged:
@@ -170,17 +178,28 @@ class EpochLedger:
             )
         )
 
-    def _with_this_run(self, entry: LedgerEntry, info: StreamInfo) -> LedgerEntry:
+    def _refers_to(self, entry: LedgerEntry, info: StreamInfo) -> bool:
+        """Say whether the sequence in the entry is one of this stream.
+
+        A stream that was created again, or restored from a backup, has other sequences.
+        """
+        created_again = bool(entry.created) and entry.created != int(info.created)
+        return not created_again and entry.last_seq <= info.state.last_seq
+
+    def _with_this_run(
+        self, entry: LedgerEntry, info: StreamInfo, *, outdated: bool
+    ) -> LedgerEntry:
         this = Run(self._run)
+        last = entry.last_seq if self._refers_to(entry, info) else 0
         if entry.begun == self._task.epoch:
             runs = (entry.runs[0], *entry.runs[1:][-RUNS_MAX:], this)
-        elif entry.begun is None:
+        elif entry.begun is None or outdated:
             runs = (Run(UNREGISTERED), this)
         else:
             runs = (this,)
-        moved = bool(entry.created) and entry.created != int(info.created)
-        # A stream that was created again, or restored from a backup, has other sequences.
-        last = 0 if moved or entry.last_seq > info.state.last_seq else entry.last_seq
+            # Nothing of this epoch is stored yet: what others have stored since the last commit,
+            # and what was removed of it, is of no concern to a replay.
+            last = info.state.last_seq
         return msgspec.structs.replace(
             entry,
             begun=self._task.epoch,

@@ -495,3 +495,20 @@ def test_messages_removed_before_an_epoch_began_do_not_stop_its_replay(
     again.commit([again.write(_batch("BEFORE", 11, 10))])
 
     assert _stored(stream) == Counter(range(1, 21))
+
+
+@pytest.mark.parametrize("strength", ["default", "markers"])
+def test_a_driver_that_died_before_its_first_row_goes_on(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]", strength: str
+) -> None:
+    """The epoch is registered and the stream is empty: there is nothing to read back."""
+    stream = _stream(jetstream, f"DIED_{strength}")
+    make = _writer if strength == "default" else _marked
+    make(url, stream.name).write(iter(()))
+
+    again, told = make(url, stream.name, ackTimeoutMs="200"), list[SinkCommit | None]()
+    for task.partition in range(2):
+        told.append(again.write(_batch(stream.name, 1 + 10 * task.partition, 10)))
+    again.commit(told)
+
+    assert _stored(stream) == Counter(range(1, 21))

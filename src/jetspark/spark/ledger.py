@@ -27,8 +27,11 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     """One run of an epoch."""
 
     token: str
-    cut: int = 0
-    """Rows of this epoch up to this sequence were stored by earlier runs; 0: not decided yet."""
+    cut: int | None = None
+    """Rows of this epoch up to this sequence were stored by earlier runs; None: not decided yet.
+
+    0 is the end of an empty stream: a driver may die before it has stored anything.
+    """
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -88,7 +88,7 @@ class ReplayLedger:
         """Return what earlier runs stored, the same for every task of this run."""
         stream = jetstream.stream(self._plan.stream)
         first = found.entry.last_seq + 1
-        while not found.entry.runs[-1].cut:
+        while (cut := found.entry.runs[-1].cut) is None:
             # A task of an earlier run may have asked the ledger just before this run was
             # registered, and have a chunk on its way: nothing is read before that has arrived.
             info = stream.info()
@@ -100,8 +100,8 @@ class ReplayLedger:
                 time.sleep(wait / 1e9 + _MARGIN_S)
                 found = self.epochs.begin(jetstream)
                 continue
-            found = self.epochs.decide_cut(jetstream, found, max(1, info.state.last_seq))
-        return self._counted(stream, first, found.entry.runs[-1].cut)
+            found = self.epochs.decide_cut(jetstream, found, info.state.last_seq)
+        return self._counted(stream, first, cut)
 
     def missing(
         self, jetstream: sync.JetStream, found: Found, reports: Sequence[RowCounts], rows: int
@@ -109,7 +109,8 @@ class ReplayLedger:
         """Compare what the tasks of a replay report with what is stored."""
         stream = jetstream.stream(self._plan.stream)
         entry = found.entry
-        cut = entry.runs[-1].cut
+        # Every task has decided it before it wrote.
+        cut = entry.runs[-1].cut or 0
         reported = RowCounts.merged(reports)
         stored = self._counted(stream, entry.last_seq + 1, cut)
         wanted = {

@@ -549,3 +549,83 @@ def test_a_ledger_that_cannot_be_created_is_refused_with_what_to_do(
 
     with pytest.raises(WriteRefused, match=r"cannot be created .*with_msg_id"):
         _writer(server.url.replace("nats://", "nats://b:b@"), "DENIED")
+
+
+def test_an_epoch_goes_on_under_another_atomic_scope(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    """What chunks of an earlier run stored is not stored again by a driver with scope epoch."""
+    stream = _stream(jetstream, "SCOPE")
+    _marked(url, "SCOPE").write(_batch("SCOPE", 1, 30))
+
+    whole = _marked(url, "SCOPE", atomicScope="epoch")
+    told: list[SinkCommit | None] = []
+    for task.partition in range(2):
+        told.append(whole.write(_batch("SCOPE", 1 + 25 * task.partition, 25)))
+    whole.commit(told)
+    for scope in ("epoch", "chunk"):
+        again = _marked(url, "SCOPE", atomicScope=scope)
+        again.commit([again.write(_batch("SCOPE", 1, 50))])
+
+    assert _stored(stream) == Counter(range(1, 51))
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_a_ledger_of_an_older_state_lets_no_row_in_twice(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]", epochs: int
+) -> None:
+    """The bucket was restored from a backup; ids in the stream tell that the epoch was begun."""
+    name = f"RESTORED{epochs}"
+    stream = _stream(jetstream, name)
+    first = _writer(url, name)
+    first.commit([first.write(_batch(name, 1, 10))])
+    ledger = jetstream.key_value("jetspark_ledger")
+    backup = ledger.get(f"q1.{name}").value
+    for number in range(1, epochs + 1):
+        task.epoch = str(number)
+        writer = _writer(url, name)
+        writer.commit([writer.write(_batch(name, 1 + 10 * number, 10))])
+
+    ledger.put(f"q1.{name}", backup)
+    replay, told = _writer(url, name, ackTimeoutMs="200"), list[SinkCommit | None]()
+    for task.partition, count in ((1, 4), (2, 6)):
+        told.append(replay.write(_batch(name, 1 + 10 * epochs + 4 * (task.partition - 1), count)))
+    replay.commit(told)
+
+    assert _stored(stream) == Counter(range(1, 11 + 10 * epochs))
+
+
+def test_messages_removed_before_an_epoch_began_do_not_stop_its_replay(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    stream = _stream(jetstream, "BEFORE")
+    writer = _writer(url, "BEFORE")
+    writer.commit([writer.write(_batch("BEFORE", 1, 10))])
+    for _ in range(3):
+        jetstream.publish("BEFORE.others", b"")
+    stream.purge(subject="BEFORE.others")
+
+    task.epoch = "1"
+    _writer(url, "BEFORE").write(_batch("BEFORE", 11, 5))
+    task.partition = 1
+    again = _writer(url, "BEFORE", ackTimeoutMs="200")
+    again.commit([again.write(_batch("BEFORE", 11, 10))])
+
+    assert _stored(stream) == Counter(range(1, 21))
+
+
+@pytest.mark.parametrize("strength", ["default", "markers"])
+def test_a_driver_that_died_before_its_first_row_goes_on(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]", strength: str
+) -> None:
+    """The epoch is registered and the stream is empty: there is nothing to read back."""
+    stream = _stream(jetstream, f"DIED_{strength}")
+    make = _writer if strength == "default" else _marked
+    make(url, stream.name).write(iter(()))
+
+    again, told = make(url, stream.name, ackTimeoutMs="200"), list[SinkCommit | None]()
+    for task.partition in range(2):
+        told.append(again.write(_batch(stream.name, 1 + 10 * task.partition, 10)))
+    again.commit(told)
+
+    assert _stored(stream) == Counter(range(1, 21))

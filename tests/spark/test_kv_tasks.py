@@ -345,3 +345,30 @@ def test_a_transaction_of_a_replay_in_another_layout_is_written_once(
         "a": [b"1"],
         "b": [b"2"],
     }
+
+
+@pytest.mark.usefixtures("task")
+def test_a_replay_of_which_the_window_knows_only_the_end_leaves_the_last_value(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    """The id of the older row is forgotten, so that it is stored again, unlike the newer one."""
+    bucket = _bucket(jetstream, "HALF", history=5)
+    config = jetstream.stream("KV_HALF").info().config
+    jetstream.update_stream(msgspec.structs.replace(config, duplicate_window=seconds(1.5)))
+    deleted = StructType([*ROW.fields]).add("operation", "string")
+
+    def rows(pause: float) -> Iterator[pa.RecordBatch]:
+        older = {"key": ["a", "b", "c"], "value": ["1"] * 3, "operation": ["PUT"] * 3}
+        newer = {"key": ["a", "b"], "value": ["2", None], "operation": ["PUT", "DEL"]}
+        yield pa.RecordBatch.from_pydict(older)
+        time.sleep(pause)
+        yield pa.RecordBatch.from_pydict(newer)
+
+    for pause in (1.2, 0.0):
+        options = {"servers": url, "bucket": "HALF"}
+        made: Any = KvDataSource(options=options).streamWriter(deleted, False)
+        made._rows.commit([made._rows.write(rows(pause))])
+        time.sleep(0.8)
+
+    assert (bucket.get("a").value, bucket.get("c").value) == (b"2", b"1")
+    assert sorted(bucket.keys()) == ["a", "c"]

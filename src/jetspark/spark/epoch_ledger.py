@@ -29,7 +29,8 @@ _log = logging.getLogger(__name__)
 # Of a query that fails again and again in one epoch the latest runs are enough to recognise any
 # that may still be alive.
 RUNS_MAX: Final = 1_000
-# The name of an earlier run that wrote before runs were registered (jetspark 0.1.0).
+# The name of an earlier run that the ledger does not know: it wrote before runs were registered
+# (jetspark 0.1.0), or the ledger was restored from an older state.
 UNREGISTERED: Final = "0.1.0"
 # A task asks the ledger at most this often whether a later run has taken over.
 CHECK_INTERVAL_S: Final = 0.5
@@ -86,7 +87,14 @@ class EpochLedger:
             info = jetstream.stream(self._plan.stream).info()
             entry = found.entry if found else self.entries.first_entry(jetstream, info)
             self._check_entry(entry)
-            entry = self._with_this_run(entry, info)
+            outdated = (
+                found is not None
+                and entry.begun is not None
+                and entry.begun < self._task.epoch
+                and self._refers_to(entry, info)
+                and self.entries.is_outdated(jetstream, entry, info)
+            )
+            entry = self._with_this_run(entry, info, outdated=outdated)
             try:
                 self.entries.write(jetstream, entry, found.revision if found else 0)
             except EntryChanged:
@@ -228,21 +236,30 @@ class EpochLedger:
                 stored,
             )
 
-    def _with_this_run(self, entry: LedgerEntry, info: StreamInfo) -> LedgerEntry:
+    def _refers_to(self, entry: LedgerEntry, info: StreamInfo) -> bool:
+        """Say whether the sequence in the entry is one of this stream.
+
+        A stream that was created again, or restored from a backup, has other sequences.
+        """
+        created_again = bool(entry.created) and entry.created != int(info.created)
+        return not created_again and entry.last_seq <= info.state.last_seq
+
+    def _with_this_run(
+        self, entry: LedgerEntry, info: StreamInfo, *, outdated: bool
+    ) -> LedgerEntry:
         this = Run(self._run)
+        refers = self._refers_to(entry, info)
+        last = entry.last_seq if refers else 0
         if entry.begun == self._task.epoch:
             runs, since = (entry.runs[0], *entry.runs[1:][-RUNS_MAX:], this), entry.since
-        elif entry.begun is None:
-            runs, since = (Run(UNREGISTERED), this), entry.since
+        elif entry.begun is None or outdated:
+            runs, since = (Run(UNREGISTERED), this), 0
         else:
             # Nothing of the epoch is stored yet. The last commit may lie far back: an epoch in
             # between was perhaps stored without the ledger, because of removed messages.
             runs, since = (this,), info.state.last_seq
-        moved = bool(entry.created) and entry.created != int(info.created)
-        # A stream that was created again, or restored from a backup, has other sequences.
-        last, end = entry.last_seq, info.state.last_seq
-        if moved or max(last, since) > end:
-            last, since = 0, since if len(runs) == 1 else 0
+        if since > info.state.last_seq or (not refers and len(runs) > 1):
+            since = 0
         return msgspec.structs.replace(
             entry,
             begun=self._task.epoch,

@@ -150,6 +150,29 @@ def _bucket_info(options: KvSinkOptions) -> StreamInfo:
         return jetstream.stream(publishing.stream).cached_info
 
 
+class RepeatedKeys:
+    """The last row of each key of which a task has several."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self.last_rows: dict[str, tuple[bytes, bytes, bytes, bytes]] = {}
+        """By subject: payload, headers, the lines that columns ask for, and the digest."""
+
+    def add(self, rows: Rows, digests: Sequence[bytes]) -> None:
+        """Take the rows that come next."""
+        seen = self._seen
+        if seen.isdisjoint(rows.subjects) and len(set(rows.subjects)) == len(rows.subjects):
+            seen.update(rows.subjects)
+            return
+        lines = rows.lines or [b""] * len(rows.subjects)
+        for subject, payload, headers, line, digest in zip(
+            rows.subjects, rows.payloads, rows.headers, lines, digests, strict=True
+        ):
+            if subject in seen:
+                self.last_rows[subject] = payload, headers, line, digest
+            seen.add(subject)
+
+
 class KvRowWriter(RowWriter):
     """What batch and streaming writes of a bucket do. Travels to the tasks by pickle."""
 
@@ -168,16 +191,45 @@ class KvRowWriter(RowWriter):
         sender = Sender(plan)
         together = Sender(msgspec.structs.replace(plan, mode=PublishMode.ATOMIC))
         count, last = 0, 0
+        repeated = RepeatedKeys()
         for txn, rows in self._groups(batches):
             if txn and len(rows.subjects) > ATOMIC_ROWS_MAX:
                 raise RowRefused(
                     f"a transaction has {len(rows.subjects)} rows, at most {ATOMIC_ROWS_MAX} are "
                     "written together"
                 )
-            ids = maker.ids(row_digests(rows)) if maker is not None else None
+            digests = row_digests(rows) if maker is not None else []
+            ids = maker.ids(digests) if maker is not None else None
             last = max(last, self._send(together if txn else sender, rows, ids))
             count += len(rows.subjects)
+            if plan.options.streaming:
+                repeated.add(rows, digests)
+        if repeated.last_rows and not {"expected_revision", "txn"} & self._at.keys():
+            last = max(last, self._put_last_values(sender, prefix, repeated))
         return SinkCommit(task, count, last)
+
+    def _put_last_values(self, sender: Sender, prefix: str, repeated: "RepeatedKeys") -> int:
+        """Put the last value of a key again where an earlier one of the epoch is the newest.
+
+        When a replay begins, the stream may have forgotten the id of the earlier row, which is
+        then stored again, and still know that of the last, which is dropped.
+        """
+        subjects = list(repeated.last_rows)
+        newest = sender.with_retries(lambda js: self._newest_ids(js, subjects))
+        rows, ids = Rows([], [], [], [], None), list[bytes]()
+        for subject, (payload, headers, line, digest) in repeated.last_rows.items():
+            found = newest.get(subject, b"")
+            wanted = f"{prefix}{digest.hex()}"
+            # Another writer may have changed the key since, whose value stays.
+            if not found.startswith(prefix.encode()) or found.startswith(wanted.encode()):
+                continue
+            rows.subjects.append(subject)
+            rows.payloads.append(payload)
+            rows.headers.append(headers)
+            assert rows.lines is not None
+            rows.lines.append(line)
+            ids.append(f"{wanted}.{self._plan.run}".encode())
+        return self._send(sender, rows, ids) if ids else 0
 
     def _send(self, sender: Sender, rows: Rows, ids: list[bytes] | None) -> int:
         """Send rows; what an earlier run of the epoch wrote is no reason to refuse it now."""
@@ -201,13 +253,19 @@ class KvRowWriter(RowWriter):
 
     def _last_ids(self, jetstream: sync.JetStream, subjects: Sequence[str]) -> set[bytes]:
         """Return the message ids of the newest values of keys."""
+        return set(self._newest_ids(jetstream, list(dict.fromkeys(subjects))).values())
+
+    def _newest_ids(self, jetstream: sync.JetStream, subjects: list[str]) -> dict[str, bytes]:
+        """Return the message id of the newest value of each key that has one."""
         stream = jetstream.stream(self._plan.stream)
         last = stream.info().state.last_seq
-        chunk = last_columns(
-            stream, list(dict.fromkeys(subjects)), up_to_seq=last, min_last_seq=last
-        )
-        found = (find_value(block, b"Nats-Msg-Id") for block in chunk.headers if block)
-        return {one for one in found if one is not None}
+        chunk = last_columns(stream, subjects, up_to_seq=last, min_last_seq=last)
+        found = {
+            subject: find_value(block, b"Nats-Msg-Id")
+            for subject, block in zip(chunk.subjects, chunk.headers, strict=True)
+            if block
+        }
+        return {subject: one for subject, one in found.items() if one is not None}
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Every task has written: there is nothing else to do."""

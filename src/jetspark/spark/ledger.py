@@ -28,7 +28,10 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
 
     token: str
     cut: int | None = None
-    """Rows of this epoch up to this sequence were stored by earlier runs; None: not decided."""
+    """Rows of this epoch up to this sequence were stored by earlier runs; None: not decided yet.
+
+    0 is the end of an empty stream: a driver may die before it has stored anything.
+    """
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -80,6 +83,9 @@ class Entries(Protocol):
     def first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
         """Return what the entry would say, had it been kept from the beginning."""
 
+    def is_outdated(self, jetstream: sync.JetStream, entry: LedgerEntry, info: StreamInfo) -> bool:
+        """Say whether the stream has rows of an epoch that the entry has not seen begin."""
+
     @property
     def place(self) -> str:
         """Where it is, for messages to people."""
@@ -120,10 +126,17 @@ def read_entry(jetstream: sync.JetStream, bucket: str, name: str) -> Found | Non
 class BucketEntries:
     """The entry of a query in a key-value bucket."""
 
-    def __init__(self, bucket: str, name: str, first_entry: Callable[..., LedgerEntry]) -> None:
+    def __init__(
+        self,
+        bucket: str,
+        name: str,
+        first_entry: Callable[..., LedgerEntry],
+        is_outdated: Callable[..., bool],
+    ) -> None:
         self._bucket = bucket
         self._name = name
         self._first_entry = first_entry
+        self._is_outdated = is_outdated
 
     @property
     def place(self) -> str:
@@ -153,6 +166,10 @@ class BucketEntries:
     def first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
         """Return what the entry would say, had it been kept from the beginning."""
         return self._first_entry(jetstream, info)
+
+    def is_outdated(self, jetstream: sync.JetStream, entry: LedgerEntry, info: StreamInfo) -> bool:
+        """Say whether the stream has rows of an epoch that the entry has not seen begin."""
+        return self._is_outdated(jetstream, entry, info)
 
 
 class SubjectEntries:
@@ -199,3 +216,12 @@ class SubjectEntries:
     def first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
         """Return what the entry would say, had it been kept from the beginning."""
         return self._first_entry(jetstream, info)
+
+    def is_outdated(
+        self,
+        jetstream: sync.JetStream,  # noqa: ARG002 - the signature of Entries
+        entry: LedgerEntry,  # noqa: ARG002
+        info: StreamInfo,  # noqa: ARG002
+    ) -> bool:
+        """Say whether the stream has rows that the entry does not know: they are side by side."""
+        return False

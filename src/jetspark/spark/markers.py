@@ -233,14 +233,7 @@ class MarkedWriter:
         stored, seq = self._sender.with_retries(
             lambda js: self._ledger.own_rows(js, found, self._part)
         )
-        known = dict(stored.items())
-        left: list[int] = []
-        for place, digest in enumerate(digests):
-            if known.get(digest, 0):
-                known[digest] -= 1
-            else:
-                left.append(place)
-        unknown = sum(known.values())
+        left, unknown = not_stored(digests, stored)
         if unknown:
             raise ReplayRefused(
                 f"epoch {self._task.epoch}: a task that ran before stored {unknown} rows that "
@@ -285,7 +278,9 @@ class EpochWriter:
         self._ledger = ledger
         self._sender = Sender(plan)
 
-    def write(self, rows: Rows, headers: Sequence[bytes], totals: Totals) -> None:
+    def write(
+        self, rows: Rows, headers: Sequence[bytes], digests: Sequence[bytes], totals: Totals
+    ) -> None:
         """Return when the epoch is committed; doing it again is no error."""
         epochs = self._ledger.epochs
         failures = 0
@@ -294,8 +289,9 @@ class EpochWriter:
             if epochs.is_committed(found):
                 epochs.check_same_rows(found, totals)
                 return
+            places = self._left(found, digests)
             try:
-                self._store(found, rows, headers, totals)
+                self._store(found, rows, headers, places, totals)
             except (WrongLastSequence, *TRANSIENT) as error:
                 failures += 1
                 if failures > self._plan.options.retries:
@@ -305,7 +301,25 @@ class EpochWriter:
             else:
                 return
 
-    def _store(self, found: Found, rows: Rows, headers: Sequence[bytes], totals: Totals) -> None:
+    def _left(self, found: Found, digests: Sequence[bytes]) -> Sequence[int]:
+        """Return the places of the rows that no earlier run stored.
+
+        A run of this scope stores nothing unless it commits, but atomicScope may have been
+        another one when the epoch was begun.
+        """
+        if not self._ledger.epochs.is_replay(found):
+            return range(len(digests))
+        stored = self._sender.with_retries(lambda js: self._ledger.earlier_rows(js, found))
+        return not_stored(digests, stored.counts)[0]
+
+    def _store(
+        self,
+        found: Found,
+        rows: Rows,
+        headers: Sequence[bytes],
+        places: Sequence[int],
+        totals: Totals,
+    ) -> None:
         epochs = self._ledger.epochs
         entry = self._sender.with_retries(lambda js: epochs.committed_entry(js, found, totals))
         lines = b"Nats-Expected-Stream: %s\r\n%s %d\r\n" % (
@@ -314,10 +328,22 @@ class EpochWriter:
             found.revision,
         )
         self._sender.send_together(
-            [*rows.subjects, f"{self._ledger.subject}.{RUN_PART}"],
-            [*rows.payloads, msgspec.json.encode(entry)],
-            [*headers, append_lines(b"", lines)],
+            [*(rows.subjects[at] for at in places), f"{self._ledger.subject}.{RUN_PART}"],
+            [*(rows.payloads[at] for at in places), msgspec.json.encode(entry)],
+            [*(headers[at] for at in places), append_lines(b"", lines)],
         )
+
+
+def not_stored(digests: Sequence[bytes], stored: RowCounts) -> tuple[list[int], int]:
+    """Return the places of rows that are not stored, and how many stored rows are none of them."""
+    known = dict(stored.items())
+    left: list[int] = []
+    for place, digest in enumerate(digests):
+        if known.get(digest, 0):
+            known[digest] -= 1
+        else:
+            left.append(place)
+    return left, sum(known.values())
 
 
 def missing_copies(

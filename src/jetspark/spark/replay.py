@@ -57,7 +57,9 @@ class ReplayLedger:
         self._run = run
         self._task = task
         self._prefix = task.epoch_prefix.encode()
-        entries = BucketEntries(plan.ledger_bucket, entry_name(plan, task), self._first_entry)
+        entries = BucketEntries(
+            plan.ledger_bucket, entry_name(plan, task), self._first_entry, self._is_outdated
+        )
         self.epochs = EpochLedger(plan, run, task, entries)
 
     def earlier_rows(self, jetstream: sync.JetStream, found: Found) -> RowCounts:
@@ -185,6 +187,23 @@ class ReplayLedger:
         if first > last or not self._read(stream, first, last).newest_ns:
             return entry
         return LedgerEntry(task.epoch - 1, first - 1, task.query)
+
+    def _is_outdated(
+        self, jetstream: sync.JetStream, entry: LedgerEntry, info: StreamInfo
+    ) -> bool:
+        """Look for rows of this epoch that the ledger has not seen begin.
+
+        There are some when the bucket was restored from an older state. They lie right after the
+        last commit, unless others write to the stream as well: one look is enough. All messages
+        since then are read only where epochs of a query are missing in the ledger.
+        """
+        first, last = entry.last_seq + 1, info.state.last_seq
+        if self._plan.id_source is IdSource.COLUMN or first > last:
+            return False
+        stream = jetstream.stream(self._plan.stream)
+        if not self._plan.options.streaming or entry.epoch == self._task.epoch - 1:
+            last = first
+        return bool(self._read(stream, first, last).newest_ns)
 
     def _counted(self, stream: sync.Stream, first: int, cut: int) -> RowCounts:
         stored = self._read(stream, first, cut)

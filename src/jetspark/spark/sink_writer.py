@@ -231,7 +231,8 @@ class RowWriter:
             check_size(rows, "an epoch")
             Sender(plan).check_subjects(rows.subjects)
             headers = finished_headers(plan.stream, rows, None)
-            EpochWriter(plan, ledger).write(rows, headers, totals)
+            digests = row_digests(rows, strong_digest)
+            EpochWriter(plan, ledger).write(rows, headers, digests, totals)
             return
         sender = Sender(plan)
         found = sender.with_retries(epochs.begin)

@@ -1,4 +1,4 @@
-"""A home of Spark that starts in a third of the time, for the processes that the tests start.
+"""A home of Spark that starts with less work, for the processes that the tests start.
 
 It is the installed one, by links, with three differences. Python workers import pyspark from files
 that are compiled already; Spark's own home gives them a zip of sources, which each of a dozen
@@ -70,7 +70,7 @@ class SparkHome(NamedTuple):
 def find_spark_home(*, train: bool) -> SparkHome | None:
     """Return the home for tests, made by the first run; None where there is no Java.
 
-    ``train`` makes the archive if there is none, which takes the time of two starts of Spark.
+    ``train`` makes the archive if there is none, by one more run of Spark.
     """
     import pyspark
 

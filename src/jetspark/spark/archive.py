@@ -1,7 +1,7 @@
-"""A class-data archive, with which Spark's JVM starts with half the work.
+"""A class-data archive, with which Spark's JVM starts with less work.
 
-Spark loads about 15,000 classes before its first query, and parses and verifies each of them. Java
-can keep the result in a file. The first program that starts Spark writes the file when its JVM
+Spark loads thousands of classes before its first query, and Java parses and verifies each. It can
+keep the result in a file. The first program that starts Spark writes the file when its JVM
 ends (``ArchiveClassesAtExit``); later ones map it. Java compares the archive with its own version
 and with the jars on the class path, and ignores one that does not fit.
 

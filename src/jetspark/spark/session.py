@@ -71,7 +71,7 @@ def configure(builder: "SparkSession.Builder") -> "SparkSession.Builder":
     elsewhere: only the settings of the session are made.
 
     The first start leaves an archive of Spark's classes (150 MB) in the user's cache directory,
-    with which later ones take half the CPU time; ``JETSPARK_CLASS_ARCHIVE=off`` in the environment
+    with which later ones take less CPU time; ``JETSPARK_CLASS_ARCHIVE=off`` in the environment
     prevents that.
     """
     # Spark offers no public way to ask a builder what was set on it.

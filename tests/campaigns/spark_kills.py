@@ -47,7 +47,7 @@ SETTINGS: Final = {
 }
 EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
 # A job that neither stores nor ends for so long is stuck, which is a failure as well.
-PATIENCE_S: Final = 240.0
+PATIENCE_S: Final = 600.0
 
 
 class SparkKills:

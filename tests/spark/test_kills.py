@@ -13,7 +13,7 @@ from jetspark import sync
 pytest.importorskip("pyspark")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_every_row_is_stored_once_although_the_driver_is_killed_and_restarts_on_other_cores(
     tmp_path: Path,
 ) -> None:

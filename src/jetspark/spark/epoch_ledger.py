@@ -21,6 +21,7 @@ from jetspark.api.stream import StreamInfo
 from jetspark.errors import Error
 from jetspark.spark.ledger import Entries, EntryChanged, Found, LedgerEntry, Run
 from jetspark.spark.message_ids import WriteTask
+from jetspark.spark.other_ledgers import check_begun_here
 from jetspark.spark.sink_plan import SinkPlan, WriteRefused
 
 _log = logging.getLogger(__name__)
@@ -81,6 +82,8 @@ class EpochLedger:
             info = jetstream.stream(self._plan.stream).info()
             entry = found.entry if found else self.entries.first_entry(jetstream, info)
             self._check_entry(entry)
+            if found is None or self._misses_epochs(entry):
+                check_begun_here(jetstream, self._plan, self._task, place=self.entries.place)
             outdated = (
                 found is not None
                 and entry.begun is not None
@@ -177,6 +180,11 @@ class EpochLedger:
                 else "give them a txnAppId of their own, or a new txnVersion"
             )
         )
+
+    def _misses_epochs(self, entry: LedgerEntry) -> bool:
+        """Say whether the query had epochs since that were not written with this ledger."""
+        streaming = self._plan.options.streaming
+        return streaming and entry.begun != self._task.epoch and entry.epoch < self._task.epoch - 1
 
     def _refers_to(self, entry: LedgerEntry, info: StreamInfo) -> bool:
         """Say whether the sequence in the entry is one of this stream.

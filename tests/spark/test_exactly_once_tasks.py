@@ -629,3 +629,33 @@ def test_a_driver_that_died_before_its_first_row_goes_on(
     again.commit(told)
 
     assert _stored(stream) == Counter(range(1, 21))
+
+
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("change", ["to markers", "from markers", "subject"])
+def test_an_epoch_that_was_begun_with_another_ledger_is_refused(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]", change: str, committed: bool
+) -> None:
+    """PublishMode or ledgerSubject was changed in the middle of an epoch; after it is fine."""
+    name = f"CHANGED_{change.replace(' ', '_')}_{committed}"
+    stream = _stream(jetstream, name)
+    markers_of = {"publishMode": "atomic", "ledgerSubject": f"{name}.ledger"}
+    before, after = {
+        "to markers": ({}, markers_of),
+        "from markers": (markers_of, {}),
+        "subject": (markers_of, markers_of | {"ledgerSubject": f"{name}.other.place"}),
+    }[change]
+    first = _writer(url, name, **before)
+    told = first.write(_batch(name, 1, 10))
+    if committed:
+        first.commit([told])
+
+    with pytest.raises(WriteRefused, match="begun with another publishMode or ledgerSubject"):
+        _writer(url, name, **after).write(_batch(name, 1, 10))
+    again = _writer(url, name, ackTimeoutMs="200", **before)
+    again.commit([again.write(_batch(name, 1, 10))])
+    task.epoch = "1"
+    changed = _writer(url, name, **after)
+    changed.commit([changed.write(_batch(name, 11, 10))])
+
+    assert _stored(stream) == Counter(range(1, 21))

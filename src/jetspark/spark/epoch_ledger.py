@@ -21,11 +21,8 @@ from jetspark.api.stream import StreamInfo
 from jetspark.errors import Error
 from jetspark.spark.ledger import Entries, EntryChanged, Found, LedgerEntry, Run
 from jetspark.spark.message_ids import WriteTask
-<<<<<<< HEAD
-from jetspark.spark.row_counts import RowCounts
-=======
 from jetspark.spark.other_ledgers import check_begun_here
->>>>>>> 1a8b7cf88be3731263f879a2576c464348b961c8
+from jetspark.spark.row_counts import RowCounts
 from jetspark.spark.sink_plan import SinkPlan, WriteRefused
 
 _log = logging.getLogger(__name__)
@@ -196,7 +193,6 @@ class EpochLedger:
             )
         )
 
-<<<<<<< HEAD
     def check_gaps(self, first: int, last: int, gone: int) -> None:
         """Refuse a replay when messages among which its rows lie were removed."""
         if gone <= 0 or self._plan.options.fail_on_replay_gaps is False:
@@ -242,12 +238,11 @@ class EpochLedger:
                 rows,
                 stored,
             )
-=======
+
     def _misses_epochs(self, entry: LedgerEntry) -> bool:
         """Say whether the query had epochs since that were not written with this ledger."""
         streaming = self._plan.options.streaming
         return streaming and entry.begun != self._task.epoch and entry.epoch < self._task.epoch - 1
->>>>>>> 1a8b7cf88be3731263f879a2576c464348b961c8
 
     def _refers_to(self, entry: LedgerEntry, info: StreamInfo) -> bool:
         """Say whether the sequence in the entry is one of this stream.

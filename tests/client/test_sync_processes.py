@@ -143,6 +143,18 @@ def test_a_process_that_closes_nothing_ends_at_once_and_without_a_word(
         assert last.next_msg().data == b"words"
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, also where the tests run as a background job.
+
+    A shell starts those with SIGINT ignored, and Python then leaves it so.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_the_call_and_the_client_lives(nc: sync.Client, name: str) -> None:
     subscription = nc.subscribe(name)
     nc.flush()

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-# Fields of INFO that one of the two has. Ours says what it can do beyond nats-server; go and
-# git_commit are of a build that is not ours; xkey is for encrypted auth callouts.
+# Fields of INFO that one of the two has. Ours says what it can do beyond nats-server; xkey is for
+# encrypted auth callouts.
 INFO_ONLY_OURS: Final = frozenset({"jetspark"})
-INFO_ONLY_THEIRS: Final = frozenset({"git_commit", "go", "xkey"})
+INFO_ONLY_THEIRS: Final = frozenset({"xkey"})
 
 # In nats-server a CR anywhere in a line takes the last byte before its LF away; a line end that
 # begins the arguments of PUB belongs to the subject; HMSG publishes to an empty subject; what

@@ -581,6 +581,7 @@ def test_a_ledger_of_an_older_state_lets_no_row_in_twice(
     first.commit([first.write(_batch(name, 1, 10))])
     ledger = jetstream.key_value("jetspark_ledger")
     backup = ledger.get(f"q1.{name}").value
+    jetstream.publish(f"{name}.others", b"")
     for number in range(1, epochs + 1):
         task.epoch = str(number)
         writer = _writer(url, name)

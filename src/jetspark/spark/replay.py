@@ -26,6 +26,8 @@ from jetspark.units import format_duration
 
 # Added to the time at which a wait should be over, so that it is not repeated for a rounding.
 _MARGIN_S = 0.05
+# How many messages after the last commit are looked at when an epoch begins.
+_LOOK_ROWS = 1_000
 
 
 class StoredRows(NamedTuple):
@@ -194,7 +196,7 @@ class ReplayLedger:
         """Look for rows of this epoch that the ledger has not seen begin.
 
         There are some when the bucket was restored from an older state. They lie right after the
-        last commit, unless others write to the stream as well: one look is enough. All messages
+        last commit, unless others write much to the stream: one request is enough. All messages
         since then are read only where epochs of a query are missing in the ledger.
         """
         first, last = entry.last_seq + 1, info.state.last_seq
@@ -202,7 +204,7 @@ class ReplayLedger:
             return False
         stream = jetstream.stream(self._plan.stream)
         if not self._plan.options.streaming or entry.epoch == self._task.epoch - 1:
-            last = first
+            last = min(last, first + _LOOK_ROWS - 1)
         return bool(self._read(stream, first, last).newest_ns)
 
     def _counted(self, stream: sync.Stream, first: int, cut: int) -> RowCounts:

@@ -131,14 +131,16 @@ def test_a_micro_batch_waits_for_enough_but_not_for_ever(
     assert [_next(one, "ENOUGH") for one in (held, late, enough)] == [1, 6, 16]
 
 
-def test_an_id_prefix_outlives_the_checkpoint(
+def test_an_id_prefix_belongs_to_one_checkpoint(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
 ) -> None:
+    """The epochs of another checkpoint begin at 0 again: they are not those that are stored."""
     stream = _stream(jetstream, "PREFIX")
     _writer(url, "PREFIX", idPrefix="nightly").write(_rows("PREFIX", 1, 10))
     task.query = "another checkpoint"
 
-    _writer(url, "PREFIX", idPrefix="nightly").write(_rows("PREFIX", 1, 10))
+    with pytest.raises(WriteRefused, match="from another checkpoint"):
+        _writer(url, "PREFIX", idPrefix="nightly").write(_rows("PREFIX", 1, 10))
 
     assert _stored(stream) == Counter(range(1, 11))
     assert stream.get_msg(seq=1).headers["Nats-Msg-Id"].startswith("nightly.0.0.")

@@ -104,16 +104,16 @@ def test_the_lag_grows_while_messages_arrive_and_a_filter_counts_its_own_rows(
 def test_a_batch_is_counted_and_its_jobs_are_described(
     spark: "SparkSession", streams: "Streams"
 ) -> None:
-    streams.fill("COUNTED", 12)
-    rows = spark.read.format("jetstream").options(servers=streams.url, stream="COUNTED").load()
+    streams.fill("OBSERVED", 12)
+    rows = spark.read.format("jetstream").options(servers=streams.url, stream="OBSERVED").load()
     counts = Observation("batch")
     context = spark.sparkContext
 
-    with described(spark, "COUNTED, all subjects"):
+    with described(spark, "OBSERVED, all subjects"):
         inside = context.getLocalProperty("spark.job.description")
         observed(rows, counts).write.format("noop").mode("overwrite").save()
 
-    assert inside == "COUNTED, all subjects"
+    assert inside == "OBSERVED, all subjects"
     assert context.getLocalProperty("spark.job.description") is None
     found = counts.get
     assert (found["rows"], found["bytes"]) == (12, 9 + 2 * 3)

@@ -1,8 +1,8 @@
 """Run the tests part by part, print what each took beside its budget, and one closing line.
 
-Each part has a share of the 14 minutes that all may take on two cores, and is a process of its own,
-so that a crash or a leak in one says nothing about the next. Compiled parts run on the installed
-wheel; the interpreted ones run the same environment with PYTHONPATH=src.
+Each part has a share of the 14 minutes that all may take on two cores, and is a process of its
+own, so that a crash or a leak in one says nothing about the next. Compiled parts run on the
+installed wheel; the interpreted ones run the same environment with PYTHONPATH=src.
 """
 
 import argparse

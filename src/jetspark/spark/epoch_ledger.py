@@ -12,7 +12,7 @@ is registered before it writes, so that
 import contextlib
 import logging
 import time
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -59,15 +59,36 @@ class Totals(NamedTuple):
     checksum: int
 
 
+class History(Protocol):
+    """What the stream itself tells of epochs that the ledger does not know."""
+
+    def first_entry(self, jetstream: sync.JetStream, info: StreamInfo, /) -> LedgerEntry:
+        """Return what the entry would say, had it been kept from the beginning."""
+
+    def is_outdated(
+        self, jetstream: sync.JetStream, entry: LedgerEntry, info: StreamInfo, /
+    ) -> bool:
+        """Say whether the stream has rows of an epoch that the entry has not seen begin."""
+
+
 class EpochLedger:
     """The entry of one query, as one run of one epoch sees it."""
 
-    def __init__(self, plan: SinkPlan, run: str, task: WriteTask, entries: Entries) -> None:
+    def __init__(
+        self, plan: SinkPlan, run: str, task: WriteTask, entries: Entries, history: History
+    ) -> None:
         self._plan = plan
         self._run = run
         self._task = task
         self.entries = entries
+        self._history = history
         self._checked_at = time.monotonic()
+
+    @property
+    def named(self) -> str:
+        """What is written, for messages to people."""
+        what = "epoch" if self._plan.options.streaming else "txnVersion"
+        return f"{what} {self._task.epoch} of {self._task.prefix!r}"
 
     def is_committed(self, found: Found) -> bool:
         """Whether the epoch is committed already, so that its rows must not be written again."""
@@ -86,7 +107,7 @@ class EpochLedger:
                 if self.is_committed(found) or self._is_in_charge(found.entry):
                     return found
             info = jetstream.stream(self._plan.stream).info()
-            entry = found.entry if found else self.entries.first_entry(jetstream, info)
+            entry = found.entry if found else self._history.first_entry(jetstream, info)
             self._check_entry(entry)
             if found is None or self._misses_epochs(entry):
                 check_begun_here(jetstream, self._plan, self._task, place=self.entries.place)
@@ -95,7 +116,7 @@ class EpochLedger:
                 and entry.begun is not None
                 and entry.begun < self._task.epoch
                 and self._refers_to(entry, info)
-                and self.entries.is_outdated(jetstream, entry, info)
+                and self._history.is_outdated(jetstream, entry, info)
             )
             entry = self._with_this_run(entry, info, outdated=outdated)
             try:
@@ -170,21 +191,18 @@ class EpochLedger:
         # A batch is named by its user, who may have given two batches the same name.
         if totals.rows < entry.rows and self._plan.options.streaming:
             _log.warning(
-                "epoch %d of %r was committed with %d rows, this run of it has %d: its source has "
-                "lost rows meanwhile. What is stored stays",
-                self._task.epoch,
-                self._task.prefix,
+                "%s was committed with %d rows, this run of it has %d: its source has lost rows "
+                "meanwhile. What is stored stays",
+                self.named,
                 entry.rows,
                 totals.rows,
             )
             return
-        what = "txnVersion" if not self._plan.options.streaming else "epoch"
         raise WriteRefused(
-            f"{what} {self._task.epoch} of {self._task.prefix!r} is committed with {entry.rows} "
-            f"rows, and this run of it has {totals.rows}, not the same ones, which were not "
-            "stored: a replay must compute the same rows (leave out rand(), current_timestamp() "
-            "and other values that differ from run to run). To keep what is stored and drop these "
-            "rows set "
+            f"{self.named} is committed with {entry.rows} rows, and this run of it has "
+            f"{totals.rows}, not the same ones, which were not stored: a replay must compute the "
+            "same rows (leave out rand(), current_timestamp() and other values that differ from "
+            "run to run). To keep what is stored and drop these rows set "
             f'option("keepCommittedEpoch", "{self._task.epoch}"); to store them too '
             + (
                 HOW_TO_GO_ON
@@ -198,9 +216,9 @@ class EpochLedger:
         if gone <= 0 or self._plan.options.fail_on_replay_gaps is False:
             return
         raise ReplayRefused(
-            f"epoch {self._task.epoch} of {self._task.prefix!r} was begun before, and {gone} "
-            f"messages of stream {self._plan.stream!r} between sequence {first} and {last}, among "
-            "which are its rows, have been removed since (expired, consumed, deleted, over a "
+            f"{self.named} was begun before, and {gone} messages of stream "
+            f"{self._plan.stream!r} between sequence {first} and {last}, among which are its "
+            "rows, have been removed since (expired, consumed, deleted, over a "
             "limit of the stream): it cannot be told any more which rows were stored. If they "
             'were not rows of this query set option("failOnReplayGaps", "false"); else '
             f"{HOW_TO_GO_ON}"
@@ -211,30 +229,28 @@ class EpochLedger:
         surplus = stored.without(reported)
         if surplus:
             _log.warning(
-                "epoch %d of %r: earlier runs stored %d rows that this run of %d rows does not "
-                "have. Either the source has lost rows meanwhile; or rows differ from run to run "
-                "(rand(), current_timestamp()), then the stream has both versions of them",
-                self._task.epoch,
-                self._task.prefix,
+                "%s: earlier runs stored %d rows that this run of %d rows does not have. Either "
+                "the source has lost rows meanwhile; or rows differ from run to run (rand(), "
+                "current_timestamp()), then the stream has both versions of them",
+                self.named,
                 surplus,
                 rows,
             )
         return surplus
 
-    def check_stored(self, stored: int, rows: int) -> None:
-        """Raise when less is stored than a replay should leave, which the next run would mend."""
+    def check_stored(self, stored: int, rows: int, *, hint: str = "") -> None:
+        """Raise when less is stored than a run should leave, which the next run would mend."""
         if stored < rows:
+            again = "the query" if self._plan.options.streaming else "the job"
             raise ReplayRefused(
-                f"epoch {self._task.epoch} of {self._task.prefix!r} has {rows} rows, of which "
-                f"{stored} are stored after a replay: it is not committed. Start the query again, "
-                "which stores the rest"
+                f"{self.named} has {rows} rows, of which {stored} are stored: it is not "
+                f"committed. Start {again} again, which stores the rest{hint}"
             )
         if stored > rows:
             _log.error(
-                "epoch %d of %r has %d rows, and %d are stored: an earlier run went on writing "
-                "after this one had begun",
-                self._task.epoch,
-                self._task.prefix,
+                "%s has %d rows, and %d are stored: an earlier run went on writing after this "
+                "one had begun",
+                self.named,
                 rows,
                 stored,
             )
@@ -327,7 +343,7 @@ class EpochLedger:
     def _superseded(self, entry: LedgerEntry | None) -> Superseded:
         state = "was deleted" if entry is None else "names a later run"
         return Superseded(
-            f"epoch {self._task.epoch} of {self._task.prefix!r}: {self.entries.place} {state}: "
+            f"{self.named}: {self.entries.place} {state}: "
             "another run of the same query has taken over, so that this one stops. A query must "
             "not run twice at once; nothing is to be done if its driver was replaced"
         )

@@ -5,13 +5,11 @@ where another job learns how far a query has committed (``endingOffsets`` =
 ``committed:<queryId>``).
 """
 
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from jetspark import sync
-from jetspark.api.stream import StreamInfo
 from jetspark.client.jetstream.publish import Expect
 from jetspark.errors import Error, KeyExists, KeyNotFound, MessageNotFound, WrongLastSequence
 from jetspark.spark.message_ids import WriteTask
@@ -80,12 +78,6 @@ class Entries(Protocol):
     def write(self, jetstream: sync.JetStream, entry: LedgerEntry, revision: int) -> None:
         """Replace the entry of this revision (0: none); raises ``EntryChanged``."""
 
-    def first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
-        """Return what the entry would say, had it been kept from the beginning."""
-
-    def is_outdated(self, jetstream: sync.JetStream, entry: LedgerEntry, info: StreamInfo) -> bool:
-        """Say whether the stream has rows of an epoch that the entry has not seen begin."""
-
     @property
     def place(self) -> str:
         """Where it is, for messages to people."""
@@ -126,17 +118,9 @@ def read_entry(jetstream: sync.JetStream, bucket: str, name: str) -> Found | Non
 class BucketEntries:
     """The entry of a query in a key-value bucket."""
 
-    def __init__(
-        self,
-        bucket: str,
-        name: str,
-        first_entry: Callable[..., LedgerEntry],
-        is_outdated: Callable[..., bool],
-    ) -> None:
+    def __init__(self, bucket: str, name: str) -> None:
         self._bucket = bucket
         self._name = name
-        self._first_entry = first_entry
-        self._is_outdated = is_outdated
 
     @property
     def place(self) -> str:
@@ -163,27 +147,18 @@ class BucketEntries:
         except (KeyExists, WrongLastSequence):
             raise EntryChanged(f"{self.place} was changed by another run") from None
 
-    def first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
-        """Return what the entry would say, had it been kept from the beginning."""
-        return self._first_entry(jetstream, info)
-
-    def is_outdated(self, jetstream: sync.JetStream, entry: LedgerEntry, info: StreamInfo) -> bool:
-        """Say whether the stream has rows of an epoch that the entry has not seen begin."""
-        return self._is_outdated(jetstream, entry, info)
-
 
 class SubjectEntries:
     """The entry of a query on a subject of the stream that it writes to."""
 
-    def __init__(self, stream: str, subject: str, first_entry: Callable[..., LedgerEntry]) -> None:
+    def __init__(self, stream: str, subject: str) -> None:
         self._stream = stream
-        self.subject = subject
-        self._first_entry = first_entry
+        self._subject = subject
 
     @property
     def place(self) -> str:
         """Where it is, for messages to people."""
-        return f"the last message on subject {self.subject!r}"
+        return f"the last message on subject {self._subject!r}"
 
     @property
     def removal(self) -> str:
@@ -191,7 +166,7 @@ class SubjectEntries:
 
         With the last message gone the one before it would count, and the markers of the parts.
         """
-        every = f"{self.subject.rpartition('.')[0]}.*"
+        every = f"{self._subject.rpartition('.')[0]}.*"
         return f"purge the subject {every!r} of stream {self._stream!r}"
 
     def read(self, jetstream: sync.JetStream) -> Found | None:
@@ -199,7 +174,7 @@ class SubjectEntries:
         stream = jetstream.stream(self._stream)
         last = stream.info().state.last_seq
         try:
-            message = stream.get_msg(last_by_subject=self.subject, min_last_seq=last)
+            message = stream.get_msg(last_by_subject=self._subject, min_last_seq=last)
         except MessageNotFound:
             return None
         entry = msgspec.json.decode(message.data, type=LedgerEntry)
@@ -209,19 +184,6 @@ class SubjectEntries:
         """Replace the entry of this revision (0: none); raises ``EntryChanged``."""
         expect = Expect(stream=self._stream, last_subject_seq=revision)
         try:
-            jetstream.publish(self.subject, msgspec.json.encode(entry), expect=expect)
+            jetstream.publish(self._subject, msgspec.json.encode(entry), expect=expect)
         except WrongLastSequence:
             raise EntryChanged(f"{self.place} was changed by another run") from None
-
-    def first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
-        """Return what the entry would say, had it been kept from the beginning."""
-        return self._first_entry(jetstream, info)
-
-    def is_outdated(
-        self,
-        jetstream: sync.JetStream,  # noqa: ARG002 - the signature of Entries
-        entry: LedgerEntry,  # noqa: ARG002
-        info: StreamInfo,  # noqa: ARG002
-    ) -> bool:
-        """Say whether the stream has rows that the entry does not know: they are side by side."""
-        return False

@@ -8,8 +8,7 @@ refuses whatever an earlier one still sends. So a replay finds in the markers wh
 settles it by count as ``replay`` does, and nothing can change behind its back.
 """
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -21,7 +20,6 @@ from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.spark.epoch_ledger import HOW_TO_GO_ON, EpochLedger, ReplayRefused, Totals
 from jetspark.spark.ledger import Found, LedgerEntry, SubjectEntries
 from jetspark.spark.message_ids import WriteTask, row_digests, strong_digest
-from jetspark.spark.range_reader import retry_delay
 from jetspark.spark.row_counts import DIGEST_SIZE, RowCounts
 from jetspark.spark.sending import ATOMIC_ROWS_MAX, Sender
 from jetspark.spark.sink_plan import SinkPlan
@@ -60,14 +58,17 @@ class MarkedRows(NamedTuple):
     counts: RowCounts
     batches: Sequence[StoredMarker]
 
-    def place_of(self, digest: bytes) -> int:
-        """Return the sequence of a stored copy of a row."""
-        for seq, _, _, digests in self.batches:
-            for at in range(0, len(digests), DIGEST_SIZE):
-                if digests[at : at + DIGEST_SIZE] == digest:
-                    # The rows of an atomic batch lie side by side, the marker comes last.
-                    return seq - len(digests) // DIGEST_SIZE + at // DIGEST_SIZE
-        raise KeyError(digest.hex())
+    def places_of(self, digests: Collection[bytes]) -> dict[bytes, int]:
+        """Return the sequence of a stored copy of each of these rows."""
+        places: dict[bytes, int] = {}
+        for seq, _, _, stored in self.batches:
+            # The rows of an atomic batch lie side by side, the marker comes last.
+            first = seq - len(stored) // DIGEST_SIZE
+            for at in range(0, len(stored), DIGEST_SIZE):
+                digest = stored[at : at + DIGEST_SIZE]
+                if digest in digests:
+                    places.setdefault(digest, first + at // DIGEST_SIZE)
+        return places
 
 
 class MarkedLedger:
@@ -78,8 +79,8 @@ class MarkedLedger:
         self.run = run
         self._task = task
         self.subject = f"{plan.options.ledger_subject}.{task.prefix}"
-        entries = SubjectEntries(plan.stream, f"{self.subject}.{RUN_PART}", self._first_entry)
-        self.epochs = EpochLedger(plan, run, task, entries)
+        entries = SubjectEntries(plan.stream, f"{self.subject}.{RUN_PART}")
+        self.epochs = EpochLedger(plan, run, task, entries, self)
 
     def fence(self, revision: int) -> bytes:
         """Return header lines that refuse a message once a later run is registered."""
@@ -168,13 +169,13 @@ class MarkedLedger:
         for one in markers:
             if one.marker.prev >= first and one.marker.prev not in known:
                 raise ReplayRefused(
-                    f"epoch {self._task.epoch} of {self._task.prefix!r} was begun before, and the "
-                    f"marker at sequence {one.marker.prev} on subject {self.subject}.{one.part}, "
-                    "which said what was stored, was removed (max_msgs_per_subject, a purge): "
-                    f"it cannot be told any more which rows were stored. To go on, {HOW_TO_GO_ON}"
+                    f"{self.epochs.named} was begun before, and the marker at sequence "
+                    f"{one.marker.prev} on subject {self.subject}.{one.part}, which said what was "
+                    "stored, was removed (max_msgs_per_subject, a purge): it cannot be told any "
+                    f"more which rows were stored. To go on, {HOW_TO_GO_ON}"
                 )
 
-    def _first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
+    def first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
         """Look for markers of 0.1.0, which registered no runs."""
         task, last = self._task, info.state.last_seq
         stream = jetstream.stream(self._plan.stream)
@@ -190,6 +191,10 @@ class MarkedLedger:
         if begins < last:
             return LedgerEntry(task.epoch - 1, begins, task.query)
         return LedgerEntry(task.epoch - 1, last, task.query, begun=task.epoch - 1)
+
+    def is_outdated(self, *_: object) -> bool:
+        """Say whether rows are stored that the entry does not know: they are in one stream."""
+        return False
 
 
 class MarkedWriter:
@@ -216,10 +221,7 @@ class MarkedWriter:
                 # Stored and the answer lost, or by another attempt at this task, or a later run
                 # has taken over: the stream tells.
                 failures += 1
-                if failures > self._plan.options.retries:
-                    raise
-                error.add_note(f"try {failures}")
-                time.sleep(retry_delay(failures))
+                self._sender.pause(error, failures)
                 self._sender.with_retries(self._ledger.epochs.check_now)
                 before = len(left)
                 left, seq = self._left(found, digests)
@@ -252,11 +254,6 @@ class MarkedWriter:
         expected: int,
     ) -> int:
         marker = Marker(self._task.epoch, self._ledger.run, len(places), expected)
-        lines = b"Nats-Expected-Stream: %s\r\n%s %d\r\n" % (
-            self._plan.stream.encode(),
-            _EXPECTED,
-            expected,
-        )
         blocks = fenced([headers[place] for place in places], self._ledger.fence(found.revision))
         if blocks is None:
             # Every row expects a sequence of its own, and a message can expect only one.
@@ -266,7 +263,7 @@ class MarkedWriter:
         return self._sender.send_together(
             [*(rows.subjects[at] for at in places), f"{self._ledger.subject}.{self._part}"],
             [*(rows.payloads[at] for at in places), payload],
-            [*blocks, append_lines(b"", lines)],
+            [*blocks, expecting(self._plan.stream, expected)],
         )
 
 
@@ -294,10 +291,7 @@ class EpochWriter:
                 self._store(found, rows, headers, places, totals)
             except (WrongLastSequence, *TRANSIENT) as error:
                 failures += 1
-                if failures > self._plan.options.retries:
-                    raise
-                error.add_note(f"try {failures}")
-                time.sleep(retry_delay(failures))
+                self._sender.pause(error, failures)
             else:
                 return
 
@@ -322,16 +316,17 @@ class EpochWriter:
     ) -> None:
         epochs = self._ledger.epochs
         entry = self._sender.with_retries(lambda js: epochs.committed_entry(js, found, totals))
-        lines = b"Nats-Expected-Stream: %s\r\n%s %d\r\n" % (
-            self._plan.stream.encode(),
-            _EXPECTED,
-            found.revision,
-        )
         self._sender.send_together(
             [*(rows.subjects[at] for at in places), f"{self._ledger.subject}.{RUN_PART}"],
             [*(rows.payloads[at] for at in places), msgspec.json.encode(entry)],
-            [*(headers[at] for at in places), append_lines(b"", lines)],
+            [*(headers[at] for at in places), expecting(self._plan.stream, found.revision)],
         )
+
+
+def expecting(stream: str, last_seq: int) -> bytes:
+    """Return the headers of a marker that expects another one to be the last of its subject."""
+    lines = b"Nats-Expected-Stream: %s\r\n%s %d\r\n" % (stream.encode(), _EXPECTED, last_seq)
+    return append_lines(b"", lines)
 
 
 def not_stored(digests: Sequence[bytes], stored: RowCounts) -> tuple[list[int], int]:
@@ -352,17 +347,20 @@ def missing_copies(
     """Return the rows that a replay has more often than they are stored, with their digests."""
     stream = jetstream.stream(plan.stream)
     missing, digests = Rows([], [], [], None, None), list[bytes]()
-    for digest, count in reported.items():
-        wanted = count - stored.counts[digest]
-        if wanted <= 0:
-            continue
-        seq = stored.place_of(digest)
+    lacking = {
+        digest: count - stored.counts[digest]
+        for digest, count in reported.items()
+        if count > stored.counts[digest]
+    }
+    places = stored.places_of(lacking)
+    for digest, wanted in lacking.items():
         try:
+            seq = places[digest]
             message = stream.get_msg(seq=seq, min_last_seq=seq)
-        except MessageNotFound:
+        except (KeyError, MessageNotFound):
             raise ReplayRefused(
-                f"a row of which another copy has to be stored was removed from the stream "
-                f"meanwhile (sequence {seq}): {HOW_TO_GO_ON}"
+                "a row of which another copy has to be stored was removed from the stream "
+                f"meanwhile, or its marker was: {HOW_TO_GO_ON}"
             ) from None
         digests += [digest] * wanted
         for _ in range(wanted):

@@ -10,9 +10,8 @@ from typing import Final
 import msgspec
 
 from jetspark import sync
-from jetspark.api.stream import StreamInfo
 from jetspark.errors import BucketNotFound
-from jetspark.spark.ledger import Found, LedgerEntry, SubjectEntries, ledger_key, read_entry
+from jetspark.spark.ledger import Found, SubjectEntries, ledger_key, read_entry
 from jetspark.spark.message_ids import WriteTask
 from jetspark.spark.sink_options import LEDGER_BUCKET
 from jetspark.spark.sink_plan import SinkPlan, WriteRefused
@@ -54,15 +53,10 @@ def _others(
     for words in range(1, _WORDS_MAX + 1):
         pattern = f"{'*.' * words}{task.prefix}.run"
         for subject in stream.info(subjects_filter=pattern).state.subjects or ():
-            entries = SubjectEntries(plan.stream, subject, _no_first_entry)
+            entries = SubjectEntries(plan.stream, subject)
             try:
                 found = entries.read(jetstream)
             except msgspec.DecodeError:
                 continue  # a message of the user's own
             if found is not None:
                 yield entries.place, found
-
-
-def _no_first_entry(jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
-    """Entries of other ledgers are read, never written."""
-    raise NotImplementedError

@@ -7,18 +7,17 @@ sums with what is stored and writes the copies that are missing (only equal rows
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from jetspark import sync
 from jetspark.api.stream import StreamInfo
 from jetspark.errors import MessageNotFound
-from jetspark.headers.block import find_value
 from jetspark.spark.epoch_ledger import HOW_TO_GO_ON, EpochLedger, ReplayRefused
 from jetspark.spark.ledger import BucketEntries, Found, LedgerEntry, entry_name
 from jetspark.spark.message_ids import WriteTask, digest_in
 from jetspark.spark.row_counts import DIGEST_SIZE, RowCounts
-from jetspark.spark.sending import ids_between
+from jetspark.spark.sending import id_of, ids_between
 from jetspark.spark.sink_options import IdSource
 from jetspark.spark.sink_plan import SinkPlan, WriteRefused
 from jetspark.spark.sink_rows import Rows, own_headers
@@ -59,10 +58,8 @@ class ReplayLedger:
         self._run = run
         self._task = task
         self._prefix = task.epoch_prefix.encode()
-        entries = BucketEntries(
-            plan.ledger_bucket, entry_name(plan, task), self._first_entry, self._is_outdated
-        )
-        self.epochs = EpochLedger(plan, run, task, entries)
+        entries = BucketEntries(plan.ledger_bucket, entry_name(plan, task))
+        self.epochs = EpochLedger(plan, run, task, entries, self)
 
     def earlier_rows(self, jetstream: sync.JetStream, found: Found) -> RowCounts:
         """Return what earlier runs stored, the same for every task of this run."""
@@ -118,9 +115,8 @@ class ReplayLedger:
         first = max(found.entry.first, (found.entry.runs[-1].cut or 0) + 1)
         read = self._read(stream, first, last)
         stored = missing.before - missing.surplus + len(read.digests) // DIGEST_SIZE
-        if stored < rows and read.messages == last + 1 - first:
-            raise self._incomplete(rows, stored)
-        self.epochs.check_stored(max(stored, rows), rows)
+        if stored >= rows or read.messages == last + 1 - first:
+            self.epochs.check_stored(stored, rows, hint=self._window_hint())
 
     def check_taken(self, jetstream: sync.JetStream, found: Found, rows: int) -> None:
         """Raise when the stream took rows of a first run for duplicates of others that are gone.
@@ -135,17 +131,13 @@ class ReplayLedger:
         read = self._read(stream, max(1, state.first_seq), state.last_seq)
         stored = len(read.digests) // DIGEST_SIZE
         if stored < rows:
-            raise self._incomplete(rows, stored)
+            self.epochs.check_stored(stored, rows, hint=self._window_hint())
 
-    def _incomplete(self, rows: int, stored: int) -> ReplayRefused:
-        streaming = self._plan.options.streaming
-        what, again = ("epoch", "the query") if streaming else ("txnVersion", "the job")
-        return ReplayRefused(
-            f"{what} {self._task.epoch} of {self._task.prefix!r} has {rows} rows, of which "
-            f"{stored} are stored: it is not committed. Start {again} again, which stores the "
-            "rest. Rows that were removed from the stream (a purge, a deletion) are taken for "
-            "duplicates until its duplicate_window of "
-            f"{format_duration(self._plan.duplicate_window_ns)} is over: wait so long before"
+    def _window_hint(self) -> str:
+        window = format_duration(self._plan.duplicate_window_ns)
+        return (
+            ". Rows that were removed from the stream (a purge, a deletion) are taken for "
+            f"duplicates until its duplicate_window of {window} is over: wait so long before"
         )
 
     def check_still_stored(self, jetstream: sync.JetStream, found: Found) -> None:
@@ -165,16 +157,15 @@ class ReplayLedger:
             read = self._read(stream, max(1, info.state.first_seq), last)
             if len(read.digests) // DIGEST_SIZE >= entry.rows:
                 return
-        what = "epoch" if plan.options.streaming else "txnVersion"
         place = self.epochs.entries.place
         raise WriteRefused(
-            f"{what} {task.epoch} of {task.prefix!r} is committed, but stream {plan.stream!r} was "
+            f"{self.epochs.named} is committed, but stream {plan.stream!r} was "
             "deleted and created again, or restored from an older state, since then, and does not "
             f"have its rows: nothing was stored. To store them, delete {place}, and run it again; "
             f'to go on without them set option("keepCommittedEpoch", "{task.epoch}")'
         )
 
-    def _first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
+    def first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
         """Look for rows of this epoch that were written without a ledger (by 0.1.0)."""
         last, task = info.state.last_seq, self._task
         entry = LedgerEntry(task.epoch - 1, last, task.query, begun=task.epoch - 1)
@@ -190,9 +181,7 @@ class ReplayLedger:
             return entry
         return LedgerEntry(task.epoch - 1, first - 1, task.query)
 
-    def _is_outdated(
-        self, jetstream: sync.JetStream, entry: LedgerEntry, info: StreamInfo
-    ) -> bool:
+    def is_outdated(self, jetstream: sync.JetStream, entry: LedgerEntry, info: StreamInfo) -> bool:
         """Look for rows of this epoch that the ledger has not seen begin.
 
         There are some when the bucket was restored from an older state. They lie right after the
@@ -214,31 +203,24 @@ class ReplayLedger:
 
     def _read(self, stream: sync.Stream, first: int, last: int) -> StoredRows:
         digests, newest, messages = bytearray(), 0, 0
-        for found_ids, times in self._scan(stream, first, last):
-            messages += len(found_ids)
-            for msg_id, time_ns in zip(found_ids, times, strict=True):
+        if first > last:
+            return StoredRows(digests, newest, messages)
+        for chunk in stream.scan(first, last, columns=("headers", "times")):
+            messages += len(chunk)
+            for block, time_ns in zip(chunk.headers, chunk.times, strict=True):
+                msg_id = id_of(block, self._prefix)
                 if msg_id is None:
                     continue
                 digest = digest_in(msg_id, self._prefix)
                 if digest is None:
                     raise ReplayRefused(
-                        f"epoch {self._task.epoch} of {self._task.prefix!r} was begun with ids "
-                        f"such as {msg_id.decode()!r}, which do not say which row they are of "
-                        f"(idSource position): {HOW_TO_GO_ON}"
+                        f"{self.epochs.named} was begun with ids such as {msg_id.decode()!r}, "
+                        "which do not say which row they are of (idSource position): "
+                        f"{HOW_TO_GO_ON}"
                     )
                 digests += digest
                 newest = time_ns
         return StoredRows(digests, newest, messages)
-
-    def _scan(
-        self, stream: sync.Stream, first: int, last: int
-    ) -> Iterator[tuple[list[bytes | None], list[int]]]:
-        """Yield the ids of this epoch (None for any other message) with their times."""
-        if first > last:
-            return
-        prefix = self._prefix
-        for chunk in stream.scan(first, last, columns=("headers", "times")):
-            yield [id_of(block, prefix) for block in chunk.headers], chunk.times
 
     def _copy(
         self,
@@ -266,8 +248,8 @@ class ReplayLedger:
                         missing.rows.headers.append(own_headers(block))
         if left:
             raise ReplayRefused(
-                f"epoch {self._task.epoch} of {self._task.prefix!r}: {len(left)} rows of which "
-                "another copy has to be stored were removed from the stream meanwhile: "
+                f"{self.epochs.named}: {len(left)} rows of which another copy has to be stored "
+                "were removed from the stream meanwhile: "
                 f"{HOW_TO_GO_ON}"
             )
 
@@ -312,11 +294,3 @@ class KnownIds:
 
     def __contains__(self, msg_id: bytes) -> bool:
         return msg_id in self._ids
-
-
-def id_of(block: bytes, prefix: bytes) -> bytes | None:
-    """Return the message id in a header block if it begins so."""
-    if not block or prefix not in block:
-        return None
-    msg_id = find_value(block, b"Nats-Msg-Id")
-    return msg_id if msg_id is not None and msg_id.startswith(prefix) else None

@@ -100,7 +100,7 @@ class Sender:
                     return attempt(jetstream_of(client, self._options.connection))
             except TRANSIENT as error:
                 failures += 1
-                self._pause(error, failures)
+                self.pause(error, failures)
 
     def _send_fast(
         self, subjects: Sequence[str], payloads: Sequence[bytes], headers: Sequence[bytes]
@@ -129,7 +129,7 @@ class Sender:
                 failures = 1 if stored else failures + 1
                 if at == len(subjects):
                     return 0
-                self._pause(error, failures)
+                self.pause(error, failures)
 
     def _send_atomic(
         self, subjects: Sequence[str], payloads: Sequence[bytes], headers: Sequence[bytes]
@@ -145,7 +145,7 @@ class Sender:
                     self._check_all_known(headers[rows], error)
                 except TRANSIENT as error:
                     failures += 1
-                    self._pause(error, failures)
+                    self.pause(error, failures)
                     continue
                 break
         return last
@@ -174,7 +174,7 @@ class Sender:
                 )
         self._known_subjects |= new
 
-    def _pause(self, error: Error, failures: int) -> None:
+    def pause(self, error: Error, failures: int) -> None:
         """Wait before the next try; raise ``error`` when there is none left."""
         if isinstance(error, AuthorizationFailed):
             raise error
@@ -202,8 +202,15 @@ def ids_between(stream: sync.Stream, first: int, last: int, prefix: bytes = b"")
     found = set[bytes]()
     for chunk in stream.scan(first, last, columns=("headers",)):
         for block in chunk.headers:
-            if block and prefix in block:
-                msg_id = find_value(block, b"Nats-Msg-Id")
-                if msg_id is not None and msg_id.startswith(prefix):
-                    found.add(msg_id)
+            msg_id = id_of(block, prefix)
+            if msg_id is not None:
+                found.add(msg_id)
     return found
+
+
+def id_of(block: bytes, prefix: bytes) -> bytes | None:
+    """Return the message id in a header block if it begins so."""
+    if not block or prefix not in block:
+        return None
+    msg_id = find_value(block, b"Nats-Msg-Id")
+    return msg_id if msg_id is not None and msg_id.startswith(prefix) else None

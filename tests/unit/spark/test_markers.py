@@ -39,4 +39,4 @@ def test_the_place_of_a_row_follows_from_its_marker() -> None:
     ]
     rows = MarkedRows(RowCounts.of(b"".join(digests)), batches)
 
-    assert [rows.place_of(one) for one in digests] == [10, 11, 18, 19]
+    assert list(rows.places_of(digests).values()) == [10, 11, 18, 19]

@@ -11,6 +11,7 @@ rows up, lists built for every batch (spark.md 4.1). Nothing here asserts a time
 import argparse
 import os
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -51,6 +52,58 @@ class Figures:
         return max(self.per_cpu)
 
 
+class ProcessTree:
+    """A process and what it started, with the CPU time of all of them.
+
+    Python workers end when they are idle, and their time goes to nobody when the daemon that
+    forked them ends first. So every process is looked at several times a second, and what it had
+    used when it was last seen counts: the sum never falls.
+    """
+
+    LOOK_S = 0.1
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._ticks: dict[tuple[int, str], int] = {}
+        self._lock = threading.Lock()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def cpu_s(self) -> float:
+        """Return what all of them have used so far."""
+        with self._lock:
+            self._look()
+            return sum(self._ticks.values()) / TICK
+
+    def _watch(self) -> None:
+        while Path(f"/proc/{self._root}").exists():
+            time.sleep(self.LOOK_S)
+            with self._lock:
+                self._look()
+
+    def _look(self) -> None:
+        parents: dict[int, int] = {}
+        found: dict[int, tuple[str, int]] = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                # After the name, which may hold anything: state, parent, ... times at 11 and 12,
+                # and at 19 when it started, which tells it from another one with its number.
+                words = (folder / "stat").read_text().rpartition(") ")[2].split()
+            except OSError:
+                continue
+            parents[int(folder.name)] = int(words[1])
+            found[int(folder.name)] = words[19], int(words[11]) + int(words[12])
+        for pid, (started, ticks) in found.items():
+            if (pid, started) in self._ticks or self._within(pid, parents):
+                self._ticks[pid, started] = ticks
+
+    def _within(self, pid: int, parents: dict[int, int]) -> bool:
+        while pid > 1:
+            if pid == self._root:
+                return True
+            pid = parents.get(pid, 0)
+        return False
+
+
 class Session:
     """A Spark session, and the CPU time of its processes."""
 
@@ -66,28 +119,12 @@ class Session:
             "jetspark-bench", master="local[2]", config=config, log_level="OFF"
         )
         self.spark.dataSource.register(spark_peers.ceiling_source())
-        self._jvm: int = self.spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001
+        jvm: int = self.spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001
+        self._processes = ProcessTree(jvm)
 
     def cpu_s(self) -> float:
-        """CPU time of the JVM, of what it started, and of what of that has ended."""
-        parents: dict[int, int] = {}
-        spent: dict[int, int] = {}
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                # Behind the name, which may hold anything: state, parent, ... times at 11 to 14.
-                words = (folder / "stat").read_text().rpartition(") ")[2].split()
-            except OSError:
-                continue
-            parents[int(folder.name)] = int(words[1])
-            spent[int(folder.name)] = sum(map(int, words[11:15]))
-        return sum(ticks for pid, ticks in spent.items() if self._within(pid, parents)) / TICK
-
-    def _within(self, pid: int, parents: dict[int, int]) -> bool:
-        while pid > 1:
-            if pid == self._jvm:
-                return True
-            pid = parents.get(pid, 0)
-        return False
+        """CPU time of the JVM and of everything that it started, also of what has ended."""
+        return self._processes.cpu_s()
 
     def measure(self, found: Figures, rows: int, job: Job) -> None:
         """Run a job and note what it took."""

@@ -85,9 +85,9 @@ class EngineDriver:
         self.follow_streams()
 
     def keep_house(self) -> None:
-        """Look after all streams: a start finds what the process before it left undone."""
-        for stream in self.engine.streams.values():
-            self._keep_house(stream)
+        """Look after all streams, from now on: a start finds what was left undone before it."""
+        if self._house is None:
+            self._keep_all()
 
     def follow_streams(self) -> None:
         """Streams came or went: routes made before are no longer good, deadlines may be new."""
@@ -248,6 +248,8 @@ class EngineDriver:
         """Have segments condensed or removed, beside the loop."""
         if stream.log.quarantine.news:
             self._tell_damage(stream)
+        if stream.log.refused_reads:
+            stream.log.read_refused_again()
         if self._housekeeper is None:
             return
         staged = stream.log.staged_position

@@ -231,7 +231,7 @@ class StreamLog(Segments):
         if index.messages == 0 or index.first_time >= time_ns:
             return 0
         before = index.messages
-        delete_range(index, index.first_seq, self.first_at(time_ns) - 1)
+        delete_range(index, index.first_seq, self.search_time(time_ns, False) - 1)
         return before - index.messages
 
     # The end -----------------------------------------------------------------------------------

@@ -26,7 +26,9 @@ from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.requests import account, backups, consumers, messages, streams
 from jetspark.engine.requests.request import Request
+from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
+from jetspark.errors.storage import ReadFailed
 
 # A handler returns the finished reply, or None when the reply waits for something. It may raise
 # Refusal, which becomes an error reply of its kind.
@@ -88,6 +90,9 @@ def handle(
         answer = handler(engine, request)
     except Refusal as refusal:
         answer = kind.error(refusal.body)
+    except ReadFailed as problem:
+        # What was asked for stands on a message that the disk refuses to read.
+        answer = kind.error(error_body(ErrCode.STORE_FAILED, err=str(problem)))
     if answer is not None:
         outbox.reply(reply, answer)
     failed = answer is not None and _ERROR in answer[:_ERROR_BEFORE]

@@ -198,6 +198,10 @@ async def _examine_account(
             text = f"JetStream stream '{account.name} > {name}' write error: {problem}"
             error = HealthError(type="STREAM", account=account.name, stream=name, error=text)
             findings.add(error, UNAVAILABLE, HTTPStatus.SERVICE_UNAVAILABLE)
+        if stream.read_error and options.stream in {"", name}:
+            text = f"JetStream stream '{account.name} > {name}' read error: {stream.read_error}"
+            error = HealthError(type="STREAM", account=account.name, stream=name, error=text)
+            findings.add(error, UNAVAILABLE, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 def _look_up(

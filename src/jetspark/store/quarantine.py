@@ -201,7 +201,12 @@ def note_unreadable(log: "Segments") -> None:
         offset = int(columns.offset_at(seq - columns.base))
         if offset == 0:
             continue
-        length = damaged_length(log.files, log.codec, int(columns.handle), offset)
+        try:
+            length = damaged_length(log.files, log.codec, int(columns.handle), offset)
+        except OSError:
+            # Somebody was told of damage: it is not forgotten because the disk refuses now.
+            log.unreadable[seq] = reason
+            continue
         if length > 0:
             log.quarantine.note(
                 Damage(
@@ -220,7 +225,10 @@ def note_unreadable(log: "Segments") -> None:
 
 def note_place(log: "Segments", columns: "Columns", offset: int, reason: str) -> None:
     """Bytes at a place of a segment do not check, says who went through all of it."""
-    length = damaged_length(log.files, log.codec, int(columns.handle), offset)
+    try:
+        length = damaged_length(log.files, log.codec, int(columns.handle), offset)
+    except OSError:
+        return  # whoever goes through it the next time finds it again
     if length == 0:
         return
     inside = [
@@ -247,17 +255,14 @@ def note_place(log: "Segments", columns: "Columns", offset: int, reason: str) ->
 
 
 def damaged_length(files: Files, codec: Codec, handle: int, offset: int) -> int:
-    """How many bytes at an offset do not check; 0 when they do, or cannot be read."""
-    try:
-        length = files.size(handle) - offset
-        if length <= 0:
-            return 0
-        data = files.read(handle, offset, min(length, SEARCH_READ))
-        framed = int(codec.framed_length(data, 0)) if len(data) >= 50 else -1
-        if framed > len(data):
-            data = files.read(handle, offset, min(framed, length))
-    except OSError:
+    """How many bytes at an offset do not check; 0 when they do. Raises OSError."""
+    length = files.size(handle) - offset
+    if length <= 0:
         return 0
+    data = files.read(handle, offset, min(length, SEARCH_READ))
+    framed = int(codec.framed_length(data, 0)) if len(data) >= 50 else -1
+    if framed > len(data):
+        data = files.read(handle, offset, min(framed, length))
     if codec.examine(data, 0) > 0:
         return 0
     if 0 < framed <= len(data):

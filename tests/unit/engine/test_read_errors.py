@@ -77,7 +77,7 @@ def test_a_stream_whose_last_message_cannot_be_read_opens() -> None:
     bench.answer(b"s.a", b"x", b"Nats-Msg-Id: one")
     bench.reopen()
     stream = bench.stream
-    stream.checks = Checks(stream.rules, stream.log)  # as opening makes them
+    stream.checks = Checks(stream.rules, stream.log, 100)  # as opening makes them
 
     refused = bench.answer(b"s.a", b"x", b"Nats-Expected-Last-Msg-Id: one")
     bench.disk.allow_reads()
@@ -149,7 +149,7 @@ def test_a_ttl_is_kept_when_the_message_can_be_read_again() -> None:
 def test_a_marker_is_left_when_the_message_can_be_read_again() -> None:
     bench = Refusing(
         allow_msg_ttl=True,
-        subject_delete_marker_ttl=Nanoseconds(3_600_000_000_000),
+        subject_delete_marker_ttl=Nanoseconds(5_000_000_000),
         allow_rollup_hdrs=True,
     )
     bench.answer(b"s.a", b"x", b"Nats-TTL: 10s")

@@ -116,12 +116,13 @@ class Stream(BatchIntake):
         expiry = self.expiry
         if now < expiry.held_until:
             return False
+        before = self.log.staged_position
         try:
             return self.end_due(now)
         except ReadFailed:
-            # Nothing ends unread; what was staged before is there.
+            # Nothing ends unread; what was staged before that is there.
             expiry.hold(now)
-            return True
+            return self.log.staged_position > before
 
     def end_due(self, now: i64) -> bool:
         """Take out what is over, some at a time; raises ReadFailed when the disk refuses."""

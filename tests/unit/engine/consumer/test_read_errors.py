@@ -16,7 +16,7 @@ WAIT = b'{"batch":20,"expires":60000000000}'
 
 def filled(world: World, count: int = 3, **config: object) -> Stream:
     """A stream whose messages are read from the disk."""
-    stream = world.stream(**config)
+    stream = world.stream("S", **config)
     for _ in range(count):
         world.publish(stream, b"s.a", payload=b"x" * 9000)
     stream.log.cache.budget = 0

@@ -13,8 +13,8 @@ from jetspark.testing.disk import SimulatedDisk
 COPIES: list[dict[str, Any]] = [{"mirror": {"name": "A"}}, {"sources": [{"name": "A"}]}]
 
 
-def filled(files: SimulatedDisk, **copy: Any) -> CopyBench:
-    """Twenty messages and a copy that has none of them yet; no read error so far."""
+def filled(files: SimulatedDisk) -> CopyBench:
+    """Twenty messages that are read from the disk."""
     bench = CopyBench(Path("/store"), files, cache_budget=0)
     bench.make("A", subjects=["a.>"])
     for n in range(20):

@@ -242,6 +242,7 @@ class EngineDriver:
         """Streams that nobody writes to are kept in order as well, and looked at for damage."""
         self._house = self._loop.call_later(HOUSE_PERIOD, self._keep_all)
         for stream in list(self.engine.streams.values()):
+            stream.log.note_due = True
             self._keep_house(stream)
 
     def _keep_house(self, stream: Stream) -> None:
@@ -264,11 +265,18 @@ class EngineDriver:
         """Say what was found damaged, to the log and to whoever listens."""
         now = self._clock.now_ns()
         for damage in stream.log.quarantine.take_news():
-            log.error(
-                "Stream %r: %d bytes at offset %d of %s are damaged (%s); %d messages are lost",
-                stream.config.name, damage.length, damage.offset, damage.segment, damage.reason,
-                damage.messages,
-            )  # fmt: skip
+            if damage.offset < 0:
+                log.error(
+                    "Stream %r: %s (%s); %d messages are lost",
+                    stream.config.name, damage.reason, damage.segment, damage.messages,
+                )  # fmt: skip
+            else:
+                log.error(
+                    "Stream %r: %d bytes at offset %d of %s are damaged (%s); "
+                    "%d messages are lost",
+                    stream.config.name, damage.length, damage.offset, damage.segment,
+                    damage.reason, damage.messages,
+                )  # fmt: skip
             told = StreamDamaged(
                 stream=stream.config.name,
                 first_seq=damage.first_seq,

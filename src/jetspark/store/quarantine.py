@@ -34,7 +34,7 @@ SEARCH_READ: Final = 1024 * 1024
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A range of bytes that does not check; at -1: a file is missing."""
+    """A range of bytes that does not check; below 0: files, or parts of them, are missing."""
 
     segment: str
     offset: int
@@ -187,6 +187,28 @@ def note_recovery(log: "Segments", recovery: "Recovery") -> None:
                 first_seq=first,
                 last_seq=last,
                 messages=last - first + 1,
+            )
+        )
+    for name, first, last in recovery.cut_off:
+        log.quarantine.note(
+            Damage(
+                segment=name,
+                # No place: another end that is missing one day is another damage.
+                offset=-first - 1,
+                length=0,
+                reason="the end of the log is missing",
+                first_seq=first,
+                last_seq=last,
+                messages=last - first + 1,
+            )
+        )
+    for name, length, reason in recovery.foreign:
+        log.quarantine.note(
+            Damage(
+                segment=name,
+                offset=-1,
+                length=length,
+                reason=reason,
             )
         )
 

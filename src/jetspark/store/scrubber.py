@@ -122,7 +122,7 @@ class Scrub(Chore):
         if self.condensed_bad:
             with suppress(OSError):
                 self.files.remove(self.folder / (self.name + SUFFIX))
-        manifest, damaged = read_manifests(self.files, self.folder)
+        manifest, damaged = read_manifests(self.files, self.folder, self.identity.stream_id)
         self.manifest_bad = bool(damaged)
         if damaged:
             identity = manifest.identity if manifest else self.identity

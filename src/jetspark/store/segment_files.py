@@ -9,6 +9,7 @@ from librt.strings import read_i64_le
 from jetspark.store.columns import Columns
 from jetspark.store.condensed import SUFFIX, Chore
 from jetspark.store.files import Files
+from jetspark.store.manifest import forget_segments
 from jetspark.store.segment import SegmentHead, parse_segment_name, read_head
 
 if TYPE_CHECKING:
@@ -94,14 +95,22 @@ def head_of(files: Files, handle: int) -> tuple[SegmentHead, int] | None:
 class Removal(Chore):
     """Removes segment files, oldest first, and their condensed forms; closes what they were."""
 
-    def __init__(self, files: Files, folder: Path, handles: list[int], names: list[str]) -> None:
+    def __init__(
+        self, files: Files, folder: Path, handles: list[int], names: list[str], stream_id: int
+    ) -> None:
         super().__init__(files, handles)
+        self.stream_id = stream_id
+        self.unlisted = False
         self.folder = folder
         self.names = names
         self.count = len(names)
 
     def step(self) -> bool:
         """Remove the next file, durably; raises OSError when that is not certain."""
+        if self.names and not self.unlisted:
+            # First, or a crash would leave manifests that list what is gone.
+            forget_segments(self.files, self.folder, self.stream_id, self.names)
+            self.unlisted = True
         if self.names:
             try:
                 self.files.remove(self.folder / self.names[0])

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from jetspark.errors.storage import CorruptRecord
 from jetspark.store.chores import seal
 from jetspark.store.condensed import SUFFIX, CondensedHead
@@ -27,7 +29,9 @@ from jetspark.store.manifest import (
     write_manifest,
     write_manifests,
 )
+from jetspark.store.own_files import OwnFiles
 from jetspark.store.quarantine import open_quarantine
+from jetspark.store.record import OVERHEAD
 from jetspark.store.recovery import replay_segment
 from jetspark.store.removal import delete_range
 from jetspark.store.scrubber import read_scrubbed
@@ -83,16 +87,26 @@ class StreamFolder:
         Raises CorruptRecord when nothing says which stream this is, UnknownRecordKind and
         WrongStoreFormat when another version of jetspark wrote it.
         """
+        recovery = Recovery()
+        own = OwnFiles(self._files, self._folder, self._files.list_folder(self._folder))
+        manifest, damaged = read_manifests(self._files, self._folder, own.stream_id)
+        identity = manifest.identity if manifest else own.identity()
+        if identity is None:
+            raise self._nobody()
+        segments = own.segments(recovery)
         names = self._files.list_folder(self._folder)
-        segments = [name for name in names if parse_segment_name(name) is not None]
-        manifest, damaged = read_manifests(self._files, self._folder)
-        identity = manifest.identity if manifest else self._rescued_identity(segments)
         log = self._log(identity)
         log.opening = True
-        recovery = Recovery()
         try:
             self._replay_all(log, segments, recovery)
-            floor = manifest.sequence_floor if manifest else 0
+            floor = 0
+            if manifest is not None:
+                self._miss_oldest(manifest, segments, recovery)
+                floor = self._miss_newest(log, manifest, segments, recovery)
+            if not segments:
+                recovery.notes.append("there was no segment file; a new one was begun")
+                log.index.skip_to(floor)
+                log.roll()
             log.staged_seq = max(log.staged_seq, log.index.last_seq, floor)
             log.skip_needed = log.staged_seq > log.index.last_seq
             adopt_limits(log, log.identity)
@@ -114,7 +128,10 @@ class StreamFolder:
             raise
         log.opening = False
         log.synced_end = log.end
-        log.sequence_floor = manifest.sequence_floor if manifest else 0
+        if manifest is not None:
+            log.sequence_floor = manifest.sequence_floor
+            log.noted_seq = manifest.last_seq
+            log.noted_segments = manifest.segments or ()
         return log, recovery
 
     def _log(self, identity: Identity) -> StreamLog:
@@ -124,17 +141,57 @@ class StreamFolder:
         log.upkeep = self._upkeep
         return log
 
-    def _rescued_identity(self, segments: list[str]) -> Identity:
-        for name in reversed(segments):
-            head = read_head(self._files.read_file(self._folder / name))
-            if head is not None:
-                return identity_of(head[0])
-        raise CorruptRecord(
+    def _nobody(self) -> CorruptRecord:
+        return CorruptRecord(
             str(self._folder),
             0,
             "both manifests and every segment head are unreadable, so nobody can say which stream "
             "this is; move the folder out of the store to start without it",
         )
+
+    # Files that are missing --------------------------------------------------------------------
+
+    def _miss_oldest(self, manifest: Manifest, segments: list[str], recovery: Recovery) -> None:
+        """Report files that a manifest lists and nobody finds; those before all others here.
+
+        One in the middle is noticed by the sequences of its neighbours, too.
+        """
+        gone = [name for name in manifest.segments or () if name not in segments]
+        recovery.notes += [f"the segment {name} is missing" for name in gone]
+        before = [name for name in gone if segments and name < segments[0]]
+        if before:
+            first = begin_of(before[0])[0]
+            last = begin_of(segments[0])[0] - 1
+            if first <= last:
+                recovery.lost.append((first, last))
+                recovery.missing.append((segments[0], first, last))
+
+    def _miss_newest(
+        self, log: StreamLog, manifest: Manifest, segments: list[str], recovery: Recovery
+    ) -> int:
+        """Report an end of the log that is not there; up to where no sequence may be used."""
+        floor = manifest.sequence_floor
+        if log.read_only or is_copy(log.identity):
+            # What cannot be written today is not lost. A copy gets what it lost again, under the
+            # sequences of its origin.
+            return floor
+        last = int(log.index.last_seq)
+        stored = manifest.last_seq
+        behind = [
+            name
+            for name in manifest.segments or ()
+            if name not in segments and (not segments or name > segments[-1])
+        ]
+        if behind:
+            # Nobody knows how many messages came after the manifest: no more than fit.
+            begin = begin_of(behind[-1])[0] - 1
+            floor = max(floor, begin + self._segment_size // int(OVERHEAD))
+            stored = max(stored, begin, last + 1)
+        if stored > last:
+            recovery.lost.append((last + 1, stored))
+            name = "".join(behind[:1] or segments[-1:])
+            recovery.cut_off.append((name, last + 1, stored))
+        return max(floor, stored)
 
     # Segments ----------------------------------------------------------------------------------
 
@@ -159,10 +216,9 @@ class StreamFolder:
                 seal(log)
         if self._litter:
             # Before anything else is removed: they hold what is gone.
-            log.unremoved = Removal(self._files, self._folder, [], self._litter)
-        if not segments:
-            recovery.notes.append("there was no segment file; a new one was begun")
-            log.roll()
+            log.unremoved = Removal(
+                self._files, self._folder, [], self._litter, log.identity.stream_id
+            )
 
     def _replay(
         self, log: StreamLog, name: str, recovery: Recovery, *, newest: bool
@@ -373,16 +429,19 @@ class StreamFolder:
             f"{name} was missing or did not check; it was written anew" for name in damaged
         ]
         with suppress(OSError):
-            if manifest is None:
-                write_manifests(self._files, self._folder, log.identity)
-            elif log.manifest_due:
+            if manifest is None or log.manifest_due:
                 renew_manifests(self._files, self._folder, log.identity)
             elif damaged:
                 # The turn is always that of the other copy, which is the damaged one.
-                renewed = Manifest(
-                    epoch=manifest.epoch + 1,
-                    identity=log.identity,
-                    sequence_floor=manifest.sequence_floor,
+                renewed = msgspec.structs.replace(
+                    manifest, epoch=manifest.epoch + 1, identity=log.identity
                 )
                 write_manifest(self._files, self._folder, renewed)
         log.manifest_due = False
+
+
+def begin_of(name: str) -> tuple[int, int]:
+    """First sequence and first position of a segment."""
+    parts = parse_segment_name(name)
+    assert parts is not None, "only segments are listed"
+    return parts

@@ -66,6 +66,10 @@ class Recovery:
         # one behind, and the sequences between.
         self.judged: list[tuple[BadRange, bool]] = []
         self.missing: list[tuple[str, int, int]] = []
+        # Sequences that were stored and whose end of the log is not there: behind which file.
+        self.cut_off: list[tuple[str, int, int]] = []
+        # Files that are none of the stream: what they are called now, their length, and why.
+        self.foreign: list[tuple[str, int, str]] = []
         # Bad ranges behind the last GROUP_FIRST record: not judged yet.
         self.pending: list[BadRange] = []
 

@@ -346,7 +346,9 @@ def test_a_full_disk_refuses_a_stream_and_keeps_the_others(bench: "Bench") -> No
         store.close()
 
         assert started(disk) == ["S"]
-        assert sum(disk.paths().values()) == used
+        # The manifest of the one that was closed may have grown, or what did not fit of it.
+        left = {path.parent.name for path in disk.paths() if path.suffix == ".seg"}
+        assert left == {"stream-abcdef0123456789"}
 
 
 @pytest.mark.parametrize("step", range(4), ids=["list", "file", "folder", "sync"])

@@ -189,7 +189,7 @@ async def _examine_account(
     async for stream in paced(account.streams()):
         name, problem = stream.config.name, stream.write_error
         store = stream.store()
-        if store.lost_bytes and options.stream in {"", name}:
+        if (store.lost_bytes or store.lost_messages) and options.stream in {"", name}:
             findings.warnings.append(
                 f"stream '{account.name} > {name}': {store.lost_bytes} bytes are damaged, "
                 f"{store.lost_messages} messages are lost; see state.lost and /storez"

@@ -47,6 +47,8 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     messages: int = 0
     # It may as well be the rest of a write that was never acknowledged.
     doubtful: bool = False
+    # The disk refused to read it. It is forgotten when a start can.
+    unread: bool = False
     # That of the file: one that was rewritten has other bytes there.
     generation: int = 0
     time_ns: int = 0
@@ -151,14 +153,24 @@ def open_quarantine(log: "Segments", recovery: "Recovery") -> None:
             f"{bad_lines} lines of {FOLDER}/{LINES} do not check: what they said about damage "
             "found earlier is not known any more"
         )
+    known = log.quarantine.known
+    log.quarantine.known = {key: damage for key, damage in known.items() if not damage.unread}
     note_recovery(log, recovery)
     forget_lost(log)
     pin(log)
 
 
+def reason_of(unread: bool, doubtful: bool) -> str:
+    """What is wrong with a range, in words."""
+    if unread:
+        return "cannot be read"
+    return "doubtful: does not check, or was never written whole" if doubtful else "does not check"
+
+
 def note_recovery(log: "Segments", recovery: "Recovery") -> None:
     """Take over what opening the stream found."""
     for bad, doubtful in recovery.judged:
+        unread = recovery.is_unread(int(bad.where), int(bad.length))
         for columns in reversed(log.index.segments):
             if columns.start <= bad.where:
                 log.quarantine.note(
@@ -166,27 +178,27 @@ def note_recovery(log: "Segments", recovery: "Recovery") -> None:
                         segment=columns.name,
                         offset=int(bad.where - columns.start),
                         length=int(bad.length),
-                        reason="doubtful: does not check, or was never written whole"
-                        if doubtful
-                        else "does not check",
+                        reason=reason_of(unread, doubtful),
                         first_seq=int(bad.first_seq),
                         last_seq=int(bad.last_seq),
                         messages=bad.messages,
                         doubtful=doubtful,
+                        unread=unread,
                         generation=int(columns.generation),
                     )
                 )
                 break
-    for name, first, last in recovery.missing:
+    for name, first, last, unread in recovery.missing:
         log.quarantine.note(
             Damage(
                 segment=name,
                 offset=-1,
                 length=0,
-                reason="a segment before this one is missing",
+                reason="cannot be read" if unread else "a segment before this one is missing",
                 first_seq=first,
                 last_seq=last,
                 messages=last - first + 1,
+                unread=unread,
             )
         )
     for name, first, last in recovery.cut_off:
@@ -323,7 +335,7 @@ class Quarantining(Chore):
             self.made = True
         elif len(self.done) < len(self.damages):
             damage, handle = self.damages[len(self.done)]
-            if handle >= 0 and damage.length > 0:
+            if handle >= 0 and damage.length > 0 and not damage.unread:
                 content = self.files.read(handle, damage.offset, damage.length)
                 self.files.replace(self.folder / f"{kept_name(damage)}.bin", content)
                 self.moved += 2 * damage.length

@@ -30,6 +30,7 @@ from jetspark.store.manifest import (
     write_manifests,
 )
 from jetspark.store.own_files import OwnFiles
+from jetspark.store.pages import read_pages
 from jetspark.store.quarantine import open_quarantine
 from jetspark.store.record import OVERHEAD
 from jetspark.store.recovery import replay_segment
@@ -47,7 +48,15 @@ from jetspark.store.segment import (
 from jetspark.store.segment_files import Removal
 from jetspark.store.tail import Tail
 from jetspark.store.upkeep import Upkeep
-from jetspark.store.verdicts import CHECK_SIZE, DAMAGED, TORN, BadRange, Recovery, last_group
+from jetspark.store.verdicts import (
+    CHECK_SIZE,
+    DAMAGED,
+    DOUBTFUL,
+    TORN,
+    BadRange,
+    Recovery,
+    last_group,
+)
 
 PLAIN: Final = Upkeep()
 TEMPORARY: Final = ".tmp"  # what `Files.replace` was about to rename
@@ -164,7 +173,7 @@ class StreamFolder:
             last = begin_of(segments[0])[0] - 1
             if first <= last:
                 recovery.lost.append((first, last))
-                recovery.missing.append((segments[0], first, last))
+                recovery.missing.append((segments[0], first, last, False))
 
     def _miss_newest(
         self, log: StreamLog, manifest: Manifest, segments: list[str], recovery: Recovery
@@ -232,7 +241,10 @@ class StreamFolder:
         last = int(log.index.last_seq)
         if log.index.segments and first_seq > last + 1:
             recovery.lost.append((last + 1, first_seq - 1))
-            recovery.missing.append((name, last + 1, first_seq - 1))
+            # They may be in what the disk refuses to read at the end of the file before.
+            before = int(log.index.segments[-1].start)
+            unread = recovery.is_unread(before, start - before)
+            recovery.missing.append((name, last + 1, first_seq - 1, unread))
         log.index.skip_to(first_seq - 1)
         log.durable_position = max(log.durable_position, first_position - 1)
         log.index.add_segment(handle, log.index.last_seq + 1, start, name)
@@ -245,7 +257,8 @@ class StreamFolder:
             ready = self._replay_condensed(log, condensed, recovery, newest=newest)
             if ready is not None:
                 return ready
-        data = self._files.read(handle, 0, size)
+        data, unread = read_pages(self._files, handle, 0, size)
+        recovery.unread += [(start + at, length) for at, length in unread]
         recovery.bytes_read += size
         head = read_head(data)
         if newest:
@@ -257,7 +270,7 @@ class StreamFolder:
             self._believe(log, head[0])
         good = int(replay_segment(log, data, log.first_offset, recovery, sealed=not newest))
         data = without_filler(data, good)
-        if newest and head is None and good == 0 and not log.read_only:
+        if newest and head is None and good == 0 and not log.read_only and not unread:
             fresh = encode_head(log.identity, first_seq, first_position)
             if len(data) <= len(fresh):
                 return self._renewed(log, data, fresh, recovery)
@@ -274,15 +287,19 @@ class StreamFolder:
         """Replay what was condensed and read the rest; None when the segment's head is damaged."""
         covered, first_offset = condensed[0].covered, condensed[0].first_offset
         handle, size = int(log.handle), int(log.filled_to)
-        begin = self._files.read(handle, 0, first_offset)
-        head = read_head(begin)
+        try:
+            head = read_head(self._files.read(handle, 0, first_offset))
+        except OSError:
+            head = None
         if head is None or head[0].generation != condensed[0].generation:
             return None
         log.first_offset = first_offset
         self._believe(log, head[0])
         recovery.records += replay_condensed(log, condensed[1])
         log.condensed[condensed[0].segment] = covered
-        rest = self._files.read(handle, covered, size - covered) if size > covered else b""
+        rest, unread = read_pages(self._files, handle, covered, max(size - covered, 0))
+        start = int(log.index.segments[-1].start)
+        recovery.unread += [(start + at, length) for at, length in unread]
         recovery.bytes_read += first_offset + len(condensed[1]) + len(rest)
         # Nobody looks at what is condensed; the rest must lie where it does in the file.
         data = bytes(covered) + rest
@@ -351,8 +368,11 @@ class StreamFolder:
         """
         begin = last_group(log.codec, data, covered)
         end = min(len(data), len(data.rstrip(FILLER)) + CHECK_SIZE)
+        # Zeros that stand for what cannot be read must not take its place.
+        start = int(log.index.segments[-1].start)
+        unread = recovery.is_unread(start + begin, end - begin)
         try:
-            if begin < end:
+            if begin < end and not unread:
                 self._files.write_synced(int(log.handle), [data[begin:end]], begin)
             self._files.sync(int(log.handle))
         except OSError as error:
@@ -379,6 +399,9 @@ class StreamFolder:
         if good == len(data) and not recovery.pending:
             return
         tail = Tail(log, data, good)
+        if recovery.is_unread(int(log.index.segments[-1].start) + good, len(data) - good):
+            # It may be as good as ever: nothing is cut off.
+            tail.verdict = DOUBTFUL
         if good < len(data):
             self._add_pending(log, good, len(data), recovery, int(tail.last_seq))
         recovery.settle(tail.verdict, log.index.segments[-1].start + tail.since)

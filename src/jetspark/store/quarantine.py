@@ -375,8 +375,12 @@ def quarantined(log: "Segments", chore: Quarantining) -> None:
 
 
 def pin(log: "Segments") -> None:
-    """Keep the segments that hold damaged bytes which were not copied aside yet."""
+    """Keep the segments that hold damaged bytes which were not copied aside yet.
+
+    What cannot be read cannot be copied: it stays until a start can read it.
+    """
     pinned = {damage.segment for damage in log.quarantine.waiting}
+    pinned |= {damage.segment for damage in log.quarantine.known.values() if damage.unread}
     for columns in log.index.segments:
         columns.pinned = columns.name in pinned
 

@@ -81,6 +81,8 @@ class StreamFolder:
         # Up to which position rewritten segments go, and the files that they replace.
         self._through = 0
         self._litter: list[str] = []
+        # The last sequence that a manifest says was on the disk.
+        self._stored = 0
 
     def create(self, identity: Identity) -> StreamLog:
         """Make an empty stream in a folder that does not exist yet."""
@@ -106,6 +108,8 @@ class StreamFolder:
         names = self._files.list_folder(self._folder)
         log = self._log(identity)
         log.opening = True
+        if manifest is not None and not is_copy(identity):
+            self._stored = manifest.last_seq
         try:
             self._replay_all(log, segments, recovery)
             floor = 0
@@ -402,6 +406,9 @@ class StreamFolder:
         if recovery.is_unread(int(log.index.segments[-1].start) + good, len(data) - good):
             # It may be as good as ever: nothing is cut off.
             tail.verdict = DOUBTFUL
+        elif tail.verdict == TORN and log.index.last_seq < self._stored:
+            # Not the rest of an interrupted write: some of it was on the disk.
+            tail.verdict = DAMAGED
         if good < len(data):
             self._add_pending(log, good, len(data), recovery, int(tail.last_seq))
         recovery.settle(tail.verdict, log.index.segments[-1].start + tail.since)

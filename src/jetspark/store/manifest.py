@@ -59,8 +59,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     segments: tuple[str, ...] | None = None
 
 
-# Manifests are read, changed and written by the loop and by threads that keep house.
-_writing: Final = threading.Lock()
+# Manifests are read, changed and written by the loop and by threads that keep house. Reentrant:
+# a simulated disk starts a store of its own in the middle of a write.
+_writing: Final = threading.RLock()
 
 _manifest_decoder = msgspec.json.Decoder(Manifest)
 _identity_decoder = msgspec.json.Decoder(Identity)

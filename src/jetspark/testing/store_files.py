@@ -222,5 +222,3 @@ class Life:
             raise Violation(f"stream {number}: sequence {seq} is used again")
         self.acked[number][seq] = Message(b"s.new", b"", b"new")
         self.used[number] = seq
-
-

@@ -36,6 +36,10 @@ AVERAGE_WEIGHT: Final = 8
 DECAY_WEIGHT: Final = 32
 WORKERS_MAX: Final = 4
 
+# Held while a manifest is read, changed and written: the loop does that, and so do chores in the
+# housekeeper's thread. Reentrant: a simulated disk starts another store in the middle of a write.
+manifest_change: Final = threading.RLock()
+
 
 class Work(Protocol):
     """What the committer must know of a group (``store.log.Group`` is one)."""

@@ -9,7 +9,6 @@ metadata is.
 
 import errno
 import struct
-import threading
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +16,7 @@ import msgspec
 from xxhash import xxh3_64_digest
 
 from jetspark.errors.storage import WrongStoreFormat
+from jetspark.store.committer import manifest_change
 from jetspark.store.files import Files
 
 FORMAT: Final = 1
@@ -58,10 +58,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     last_seq: int = 0
     segments: tuple[str, ...] | None = None
 
-
-# Manifests are read, changed and written by the loop and by threads that keep house. Reentrant:
-# a simulated disk starts a store of its own in the middle of a write.
-_writing: Final = threading.RLock()
 
 _manifest_decoder = msgspec.json.Decoder(Manifest)
 _identity_decoder = msgspec.json.Decoder(Identity)
@@ -134,7 +130,7 @@ def renew_manifests(
 
     The floor is never lower than one that is known: a copy may be unreadable today.
     """
-    with _writing:
+    with manifest_change:
         found, _ = read_manifests(files, folder, identity.stream_id)
         if found is None:
             found = Manifest(epoch=0, identity=identity)
@@ -148,7 +144,7 @@ def renew_manifests(
 
 def raise_floor(files: Files, folder: Path, stream_id: int, floor: int) -> None:
     """Say durably that no start after this one may give out sequences up to ``floor``."""
-    with _writing:
+    with manifest_change:
         found, _ = read_manifests(files, folder, stream_id, strict=True)
         if found is None:
             raise OSError(errno.EIO, "no manifest can be read", str(folder))
@@ -161,7 +157,7 @@ def note_stored(
     files: Files, folder: Path, stream_id: int, last_seq: int, segments: tuple[str, ...]
 ) -> None:
     """Say durably up to which sequence a stream is on the disk, and in which files."""
-    with _writing:
+    with manifest_change:
         found, _ = read_manifests(files, folder, stream_id, strict=True)
         if found is not None:
             last = max(last_seq, found.last_seq)
@@ -173,7 +169,7 @@ def note_stored(
 
 def forget_segments(files: Files, folder: Path, stream_id: int, names: list[str]) -> None:
     """Say durably, in both copies, that files are about to be removed."""
-    with _writing:
+    with manifest_change:
         found, damaged = read_manifests(files, folder, stream_id, strict=True)
         older = None if damaged else _older(files, folder)
         for each in (older, found):

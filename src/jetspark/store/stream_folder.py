@@ -247,8 +247,8 @@ class StreamFolder:
             recovery.lost.append((last + 1, first_seq - 1))
             # They may be in what the disk refuses to read at the end of the file before.
             before = int(log.index.segments[-1].start)
-            unread = recovery.is_unread(before, start - before)
-            recovery.missing.append((name, last + 1, first_seq - 1, unread))
+            hidden = recovery.is_unread(before, start - before)
+            recovery.missing.append((name, last + 1, first_seq - 1, hidden))
         log.index.skip_to(first_seq - 1)
         log.durable_position = max(log.durable_position, first_position - 1)
         log.index.add_segment(handle, log.index.last_seq + 1, start, name)

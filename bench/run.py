@@ -2,6 +2,7 @@
 
     make bench                          every case, three rounds
     make bench ARGS="--only publish"    the cases whose name contains the word
+    make bench ARGS="--gate OLD.whl"    this build beside an older one (bench/gate.py)
 
 Ours acknowledges after a synced write; nats-server is its default, which does not sync before
 the ack. Figures of another minute or machine mean nothing beside these.
@@ -10,11 +11,22 @@ the ack. Figures of another minute or machine mean nothing beside these.
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
 
-from bench import clients, consumer_cases, copies, interactive, replica, restart, spark, start
+from bench import (
+    clients,
+    consumer_cases,
+    copies,
+    gate,
+    interactive,
+    replica,
+    restart,
+    spark,
+    start,
+)
 from bench.cases import CASES, Case
 from bench.servers import OURS, PEER, running
 from bench.stream_cases import CASES as STREAM_CASES
@@ -72,7 +84,19 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the messages")
+    parser.add_argument(
+        "--gate", type=Path, metavar="WHEEL", help="compare with this build instead; 1 if slower"
+    )
     arguments = parser.parse_args()
+    if arguments.gate is not None:
+        sys.exit(
+            gate.run_gate(
+                arguments.gate,
+                only=arguments.only,
+                rounds=arguments.rounds,
+                scale=arguments.scale,
+            )
+        )
     small, large = disk_p50_ms(4096), disk_p50_ms(90 * 1024)
     print(f"disk: synced write p50 {small:.3f} ms of 4 KiB, {large:.3f} ms of 90 KiB")
     print(

@@ -29,6 +29,8 @@ from tests.campaigns.replica_histories import replica_histories  # noqa: E402
 from tests.campaigns.served import Served  # noqa: E402
 from tests.campaigns.spark_connect import connect_server, copy_stream, standalone  # noqa: E402
 from tests.campaigns.spark_kills import campaign as run_spark_kills  # noqa: E402
+from tests.campaigns.spark_restarts import CASES, other_pythons  # noqa: E402
+from tests.campaigns.spark_restarts import campaign as run_spark_restarts  # noqa: E402
 from tests.campaigns.wire_scripts_campaign import play_scripts  # noqa: E402
 
 from jetspark import sync  # noqa: E402
@@ -224,7 +226,7 @@ def run_tests(*arguments: str, **environment: str) -> str:
 
 
 def spark_kills(deadline: float, seed: int) -> str:
-    """SIGKILL of Spark's executors and drivers while they write, in three strengths."""
+    """SIGKILL of Spark's executors and drivers while they write; they restart on other cores."""
     with (
         tempfile.TemporaryDirectory(dir=Path.cwd()) as folder,
         sync.Server(store_dir=f"{folder}/store") as server,
@@ -232,6 +234,40 @@ def spark_kills(deadline: float, seed: int) -> str:
         return run_spark_kills(
             server.client_url, Path(folder), seed=seed, lives=2, deadline=deadline
         )
+
+
+def spark_restarts(deadline: float, seed: int) -> str:
+    """Queries killed inside an epoch start again with something changed, case by case."""
+    names = [case.name for case in CASES]
+    random.Random(seed).shuffle(names)  # noqa: S311
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        figures = run_spark_restarts(
+            Path(folder),
+            names=names,
+            pythons=other_pythons(),
+            go_on=lambda: time.monotonic() < deadline,
+        )
+    if figures.problems:
+        raise AssertionError("\n".join(figures.problems))
+    return str(figures)
+
+
+def spark_orders(deadline: float, seed: int) -> str:
+    """Any order of actions over the same objects of Spark, compared with Parquet, on each master.
+
+    One process for each: a process has one JVM, and a client of Spark Connect has none.
+    """
+    masters = ("local[3]", "local[1]", "local-cluster[2,1,1024]", "standalone", "connect")
+    results = []
+    for number, master in enumerate(masters):
+        left = max(0.0, deadline - time.monotonic()) / (len(masters) - number)
+        command = [sys.executable, "-m", "tests.campaigns.spark_orders", "--master", master]
+        command += ["--seconds", str(left), "--seed", str(seed)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise AssertionError(done.stderr[-10_000:])
+        results.append(done.stdout.strip().splitlines()[-1])
+    return "; ".join(results)
 
 
 def spark_standalone(_deadline: float, _seed: int) -> str:
@@ -262,6 +298,8 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     chaos,
     through_replica,
     spark_kills,
+    spark_restarts,
+    spark_orders,
     spark_standalone,
 )
 

@@ -33,7 +33,7 @@ print(found.read.format("jetstream").options(**source).load().count())
 found.stop()
 
 spark = session(remote=remote)
-frame = spark.read.format("jetstream").options(**source, pushDown="true").load()
+frame = spark.read.format("jetstream").options(**source).load()
 print(sorted(row.seq for row in frame.where("seq > 97 AND subject = 'IN.0'").collect()))
 rows = with_msg_id(spark.readStream.format("jetstream").options(
     **source, startingOffsets="earliest", maxOffsetsPerTrigger="60").load())

@@ -1,9 +1,10 @@
-"""Executors and drivers of Spark are killed in the middle of three queries (spark.md 6.4).
+"""Executors and drivers of Spark are killed in the middle of three queries.
 
-A stream is copied into three others by one job on a local cluster, one query for each strength of
-exactly once: by message ids (A), with a ledger (B), with markers (C). Executors and whole drivers
-are ended with SIGKILL while they write, and the job starts again from its checkpoints. Rows carry
-their origin: in the end the multiset of (origin, payload) in each copy must be that of the stream.
+A stream is copied into three others by one job, one query for each strength of exactly once: with
+all defaults, with a ledger that is named, with markers. Executors and whole drivers are ended with
+SIGKILL while they write, and the job starts again from its checkpoints, on another number of cores
+or executors than before: nothing is pinned. Rows carry their origin: in the end the multiset of
+(origin, payload) in each copy must be that of the stream.
 
 ``tests/spark/test_kills.py`` is the short form, ``make torture`` the long one;
 ``python -m tests.campaigns.spark_kills --lives 5 --url nats://...`` runs it on any server.
@@ -23,6 +24,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from tests.campaigns.processes import command_of, descendants, kill_all
+
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
@@ -35,10 +38,11 @@ WRITES: Final = {
     "MARKED": {"publishMode": "atomic", "ledgerSubject": "MARKED.ledger"},
 }
 CLUSTER: Final = "local-cluster[2,1,1024]"
+MASTERS: Final = (CLUSTER, "local-cluster[3,1,1024]", "local[1]", "local[3]", "local[5]")
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # A worker that comes late on a busy machine is no failure that this looks for.
+    # A worker that starts late on a busy machine is not a failure that this looks for.
     "spark.python.authenticate.socketTimeout": "60s",
 }
 EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
@@ -91,7 +95,7 @@ class SparkKills:
             if executor_at is not None and self._reached(job, executor_at):
                 self._kill_executor(job.pid)
             if driver_at is not None and self._reached(job, driver_at):
-                _kill_all(job.pid)
+                kill_all(job.pid)
                 self.drivers_killed += 1
             return job.wait(timeout=3 * PATIENCE_S)
 
@@ -135,7 +139,7 @@ class SparkKills:
         try:
             yield job
         finally:
-            _kill_all(job.pid)
+            kill_all(job.pid)
             job.wait()
 
     def _reached(self, job: "subprocess.Popen[bytes]", share: float) -> bool:
@@ -154,7 +158,7 @@ class SparkKills:
         return False
 
     def _kill_executor(self, job: int) -> None:
-        executors = [pid for pid in _descendants(job) if EXECUTOR in _command(pid)]
+        executors = [pid for pid in descendants(job) if EXECUTOR in command_of(pid)]
         if executors:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(executors[0], signal.SIGKILL)
@@ -169,8 +173,7 @@ def copy(url: str, folder: Path, master: str, per_trigger: str) -> None:
 
     spark = session("kills", master=master, config=SETTINGS)
     source = spark.readStream.format("jetstream").options(servers=url, stream="ORIGIN")
-    # A replay must have the same partitions, whichever machine it runs on.
-    source = source.options(startingOffsets="earliest", minPartitions="2")
+    source = source.option("startingOffsets", "earliest")
     queries = []
     for target, options in WRITES.items():
         rows = source.option("maxOffsetsPerTrigger", per_trigger).load()
@@ -197,8 +200,12 @@ def campaign(url: str, folder: Path, *, seed: int, lives: int, deadline: float) 
             if share > 0.9:
                 break
             at = share + dice.uniform(0.02, 0.2)
-            kills.live(executor_at=at if dice.random() < 0.7 else None, driver_at=at + 0.1)
-        code = kills.live()
+            kills.live(
+                executor_at=at if dice.random() < 0.7 else None,
+                driver_at=at + 0.1,
+                master=dice.choice(MASTERS),
+            )
+        code = kills.live(master=dice.choice(MASTERS))
         assert code == 0, (folder / f"life{kills.lives}.log").read_text()[-3000:]
         found = kills.differences()
         assert set(found.values()) == {(0, 0)}, f"rows lost and too many: {found}"
@@ -212,35 +219,6 @@ def campaign(url: str, folder: Path, *, seed: int, lives: int, deadline: float) 
 
 def _payload(row: int) -> bytes:
     return b"%d" % (row % 1000)
-
-
-def _kill_all(job: int) -> None:
-    """End a job and whatever it has started, by their ids."""
-    for pid in (job, *_descendants(job)):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def _descendants(root: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                # pid (name) state parent ...; a name may hold blanks and brackets.
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found, waiting = list[int](), [root]
-    while waiting:
-        below = children.get(waiting.pop(), [])
-        found += below
-        waiting += below
-    return found
-
-
-def _command(pid: int) -> bytes:
-    with contextlib.suppress(OSError):
-        return Path("/proc", str(pid), "cmdline").read_bytes()
-    return b""
 
 
 def main() -> None:
@@ -260,8 +238,8 @@ def main() -> None:
         if not url:
             server = sync.Server(store_dir=f"{name}/store")
             url = stack.enter_context(server).client_url
-        told = campaign(url, Path(name), seed=given.seed, lives=given.lives, deadline=0.0)
-        sys.stdout.write(f"seed {given.seed}: {told}\n")
+        result = campaign(url, Path(name), seed=given.seed, lives=given.lives, deadline=0.0)
+        sys.stdout.write(f"seed {given.seed}: {result}\n")
 
 
 if __name__ == "__main__":

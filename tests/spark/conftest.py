@@ -15,6 +15,7 @@ from tests.spark.spark_home import make_spark_home
 from xdist.scheduler import LoadScopeScheduling
 
 from jetspark import sync
+from jetspark.api.enums import Storage
 from jetspark.api.stream import StreamConfig
 from jetspark.spark.connections import CONNECTIONS
 
@@ -94,15 +95,30 @@ class Streams:
         self.client = sync.connect(url)
         self.jetstream = self.client.jetstream()
 
-    def create(self, name: str, *, allow_direct: bool = True) -> sync.Stream:
+    def create(
+        self, name: str, *, allow_direct: bool = True, storage: Storage = Storage.FILE
+    ) -> sync.Stream:
         """Make an empty stream that takes the subjects ``<name>.>``."""
         return self.jetstream.create_stream(
-            StreamConfig(name=name, subjects=(f"{name}.>",), allow_direct=allow_direct)
+            StreamConfig(
+                name=name, subjects=(f"{name}.>",), allow_direct=allow_direct, storage=storage
+            )
         )
 
-    def fill(self, name: str, count: int, *, allow_direct: bool = True) -> sync.Stream:
-        """Make a stream of ``count`` messages: the subject by number modulo 3, the payload it."""
-        stream = self.create(name, allow_direct=allow_direct)
+    def fill(
+        self,
+        name: str,
+        count: int,
+        *,
+        allow_direct: bool = True,
+        storage: Storage = Storage.FILE,
+    ) -> sync.Stream:
+        """Make a stream of ``count`` messages: the subject by number modulo 3, the payload it.
+
+        Use memory for a stream that is deleted and created again: nats-server may still find the
+        files of one that was just deleted.
+        """
+        stream = self.create(name, allow_direct=allow_direct, storage=storage)
         for number in range(1, count):
             self.client.publish(f"{name}.{number % 3}", b"%d" % number)
         # The stream takes messages in order: when this one is acknowledged all are stored.

@@ -15,13 +15,14 @@ pytest.importorskip("pyspark")
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from jetspark.api.enums import Storage
 from jetspark.errors import AuthorizationFailed
 from jetspark.spark import stream_view
 from jetspark.spark.batch_reader import JetStreamBatchReader
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import IDLE_MAX, ConnectionCache, connect
-from jetspark.spark.options import HeaderMode, SourceOptions
-from jetspark.spark.planner import DataLoss
+from jetspark.spark.options import HeaderMode, ReadMode, SourceOptions
+from jetspark.spark.planner import DataLoss, StreamRecreated
 from jetspark.spark.range_reader import (
     RETRIES_MAX,
     RETRY_DELAY_S,
@@ -142,20 +143,90 @@ def test_messages_removed_after_the_planning_are_data_loss(streams: "Streams") -
     (part,) = strict.partitions()
     stream.purge(seq=41)
 
-    with pytest.raises(DataLoss, match=r"began at 41.*message 1 was not"):
+    with pytest.raises(DataLoss, match=r"begins at 41.*message 1 was not"):
         _sequences(strict.read(part))
 
     assert _sequences(lenient.read(part)) == list(range(41, 101))
 
 
-def test_with_a_filter_a_hole_says_nothing_about_loss(streams: "Streams") -> None:
+def test_messages_removed_unread_are_data_loss_with_a_filter_too(streams: "Streams") -> None:
     stream = streams.fill("QUIET", 30)
     options = _options(streams.url, "QUIET", subjects=("QUIET.1",))
     reader = JetStreamBatchReader(options, SCHEMA)
+    lenient = JetStreamBatchReader(
+        msgspec.structs.replace(options, fail_on_data_loss=False), SCHEMA
+    )
     (part,) = reader.partitions()
     stream.purge(seq=2)
 
-    assert _sequences(reader.read(part)) == list(range(4, 31, 3))
+    with pytest.raises(DataLoss, match=r"begins at 2 by now, and message 1 was not"):
+        _sequences(reader.read(part))
+    assert _sequences(lenient.read(part)) == list(range(4, 31, 3))
+
+
+def test_a_purge_of_all_messages_of_a_filter_is_data_loss(streams: "Streams") -> None:
+    stream = streams.fill("SWEPT", 30)
+    reader = JetStreamBatchReader(_options(streams.url, "SWEPT", subjects=("SWEPT.1",)), SCHEMA)
+    (part,) = reader.partitions()
+    stream.purge()
+
+    with pytest.raises(DataLoss, match=r"begins at 31"):
+        _sequences(reader.read(part))
+
+
+def test_what_expires_after_a_filtered_read_has_passed_it_is_no_loss(streams: "Streams") -> None:
+    stream = streams.fill("PASSED", 300)
+    options = _options(streams.url, "PASSED", subjects=("PASSED.1",), batch_size=10)
+    reader = JetStreamBatchReader(options, SCHEMA)
+    (part,) = reader.partitions()
+    batches = reader.read(part)
+    first = next(batches)
+
+    stream.purge(seq=25)
+
+    assert _sequences([first, *batches]) == list(range(1, 301, 3))
+
+
+def test_foreign_messages_that_expire_before_a_filtered_read_are_no_loss(
+    streams: "Streams",
+) -> None:
+    stream = streams.fill("FOREIGN", 30)
+    reader = JetStreamBatchReader(
+        _options(streams.url, "FOREIGN", subjects=("FOREIGN.0",)), SCHEMA
+    )
+    (part,) = reader.partitions()
+    stream.purge(seq=3)
+
+    assert _sequences(reader.read(part)) == list(range(3, 31, 3))
+
+
+@pytest.mark.parametrize("mode", [ReadMode.DIRECT, ReadMode.CONSUMER])
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_a_stream_created_again_never_mixes_with_the_planned_one(
+    streams: "Streams", mode: ReadMode, when: str
+) -> None:
+    name = f"AGAIN_{mode}_{when}"
+    streams.fill(name, 100, storage=Storage.MEMORY)
+    options = _options(streams.url, name, batch_size=10, read_mode=mode)
+    strict = JetStreamBatchReader(options, SCHEMA)
+    lenient = JetStreamBatchReader(
+        msgspec.structs.replace(options, fail_on_data_loss=False), SCHEMA
+    )
+    (part,) = strict.partitions()
+    reads = [strict.read(part), lenient.read(part)]
+    begun = [next(batches) for batches in reads if when == "during"]
+
+    streams.jetstream.delete_stream(name)
+    streams.fill(name, 100, storage=Storage.MEMORY)
+
+    assert len(begun) == (2 if when == "during" else 0)
+    with pytest.raises(StreamRecreated, match="created again"):
+        _sequences(reads[0])
+    if when == "before":
+        assert _sequences(reads[1]) == []
+    else:
+        with pytest.raises(StreamRecreated, match="created again"):
+            _sequences(reads[1])
 
 
 def test_a_hole_above_the_head_is_no_data_loss(streams: "Streams") -> None:

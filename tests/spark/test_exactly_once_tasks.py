@@ -1,9 +1,10 @@
-"""Ledger and markers against both servers, without a JVM (spark.md 6.4, B and C)."""
+"""Ledger and markers against both servers, without a JVM."""
 
 import pickle
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,7 +19,7 @@ from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.spark import markers
-from jetspark.spark.markers import ReplayRefused
+from jetspark.spark.replay import ReplayRefused
 from jetspark.spark.sending import Sender
 from jetspark.spark.sink_plan import WriteRefused
 from jetspark.spark.sink_rows import RowRefused
@@ -28,7 +29,7 @@ from jetspark.spark.stream_view import PlanningFailed
 from jetspark.units import seconds
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import FakeTask
+    from tests.spark.conftest import FakeTask, NatsServer
 
 SCHEMA = StructType().add("subject", "string").add("data", "string")
 
@@ -86,19 +87,20 @@ def test_a_committed_epoch_is_skipped_whatever_the_window(
     told = writer.write(_batch("LEDGER", 1, 20))
     writer.commit([told])
 
-    # Other ids stand for ids that the window has forgotten.
-    replay = _writer(url, "LEDGER", ledgerBucket="EPOCHS", idSource="position")
+    # Other partitions have other ids, as if the window had forgotten them.
+    replay = _writer(url, "LEDGER", ledgerBucket="EPOCHS")
+    task.partition = 1
     replay.commit([replay.write(_batch("LEDGER", 1, 20))])
     task.epoch = "1"
     writer.commit([writer.write(_batch("LEDGER", 21, 5))])
 
     assert _stored(stream) == Counter(range(1, 26))
     entry = msgspec.json.decode(jetstream.key_value("EPOCHS").get("q1").value)
-    assert entry == {"epoch": 1, "last_seq": 25, "query": "q1"}
+    assert entry.items() >= {"epoch": 1, "last_seq": 25, "query": "q1", "rows": 5}.items()
 
 
 @pytest.mark.usefixtures("task")
-def test_rows_of_an_epoch_that_was_not_committed_are_read_back(
+def test_rows_of_a_task_that_is_repeated_late_are_read_back(
     url: str, jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B: the window is over (for the writer: its length is 0), half of the epoch is stored."""
@@ -154,7 +156,7 @@ def test_a_ledger_of_another_checkpoint_is_refused(
     writer.commit([writer.write(_batch("ANEW", 1, 5))])
 
     task.query = "q2"
-    with pytest.raises(WriteRefused, match="epochs up to 0 of 'nightly' from another checkpoint"):
+    with pytest.raises(WriteRefused, match="epochs up to 0 of 'nightly' from another"):
         writer.write(_batch("ANEW", 6, 5))
     jetstream.key_value("ANEWS").purge("nightly")
     writer.commit([writer.write(_batch("ANEW", 6, 5))])
@@ -173,14 +175,17 @@ def test_another_job_reads_up_to_the_last_commit(
     task.epoch = "1"
     writer.write(_batch("STAGE", 21, 10))
 
-    def read(query: str) -> list[int]:
-        options = {"endingOffsets": f"committed:{query}", "ledgerBucket": "STAGES"}
+    def read(query: str, bucket: str = "STAGES") -> list[int]:
+        options = {"endingOffsets": f"committed:{query}", "ledgerBucket": bucket}
         source = JetStreamDataSource(options={"servers": url, "stream": "STAGE", **options})
         reader = source.reader(source.schema())
         parts: list[Any] = [reader.read(part) for part in reader.partitions()]
         return [seq for part in parts for batch in part for seq in batch["seq"].to_pylist()]
 
     assert read("q1") == list(range(1, 21))
+    by_default = _writer(url, "STAGE", delivery="exactly-once")
+    by_default.commit([by_default.write(_batch("STAGE", 31, 10))])
+    assert read("q1", "jetspark_ledger") == list(range(1, 41))
     with pytest.raises(PlanningFailed, match="'q2' has committed nothing"):
         read("q2")
 
@@ -203,17 +208,19 @@ def test_markers_refuse_a_replay_whatever_the_delay(
     stream = _stream(jetstream, "MARKED")
     writer = _marked(url, "MARKED")
     for _ in range(2):
-        writer.write(_batch("MARKED", 1, 2500))
+        told = writer.write(_batch("MARKED", 1, 2500))
+    writer.commit([told])
 
     task.epoch = "1"
     writer.write(_batch("MARKED", 2501, 10))
     task.epoch = "0"
-    with pytest.raises(ReplayRefused, match="comes too late"):
+    with pytest.raises(WriteRefused, match="epoch 0 of 'q1' comes after epoch 1"):
         writer.write(_batch("MARKED", 1, 2500))
 
     assert _stored(stream) == Counter(range(1, 2511))
     assert stream.info(subjects_filter="MARKED.ledger.>").state.subjects == {
-        "MARKED.ledger.q1.0": 4
+        "MARKED.ledger.q1.0": 4,
+        "MARKED.ledger.q1.run": 3,
     }
 
 
@@ -242,13 +249,13 @@ def test_a_partition_that_died_half_way_goes_on_behind_its_marker(
 
 
 @pytest.mark.usefixtures("task")
-def test_a_replay_with_other_rows_is_refused(url: str, jetstream: sync.JetStream) -> None:
+def test_a_repeated_task_with_other_rows_is_refused(url: str, jetstream: sync.JetStream) -> None:
     _stream(jetstream, "OTHER")
     writer = _marked(url, "OTHER")
     writer.write(_batch("OTHER", 1, 10))
 
-    with pytest.raises(ReplayRefused, match="other rows"):
-        writer.write(_batch("OTHER", 1, 11))
+    with pytest.raises(ReplayRefused, match="stored 1 rows that this repetition"):
+        writer.write(_batch("OTHER", 2, 10))
 
 
 def test_an_epoch_is_stored_as_a_whole_by_the_driver(
@@ -269,3 +276,159 @@ def test_an_epoch_is_stored_as_a_whole_by_the_driver(
     assert _stored(stream) == Counter(range(1, 301))
     with pytest.raises(RowRefused, match="has 1000 rows, and one atomic batch at most 999"):
         writer.write(_batch("WHOLE", 1, 1000))
+
+
+@pytest.mark.parametrize("strength", ["default", "ledger", "markers"])
+def test_an_epoch_that_is_run_again_with_more_partitions_stores_nothing_twice(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]", strength: str
+) -> None:
+    """E2: a driver dies and comes back with other cores."""
+    name = f"CORES_{strength}"
+    stream = _stream(jetstream, name)
+    options = {"ackTimeoutMs": "200"}
+    if strength == "ledger":
+        jetstream.create_key_value(KeyValueConfig(bucket="CORES"))
+        options["ledgerBucket"] = "CORES"
+    if strength == "markers":
+        options |= {"publishMode": "atomic", "ledgerSubject": f"{name}.ledger"}
+
+    for layout in ((30, 30), (20, 10, 30)):
+        writer, first = _writer(url, name, **options), 1
+        told: list[SinkCommit | None] = []
+        for task.partition, count in enumerate(layout):
+            told.append(writer.write(_batch(name, first, count)))
+            first += count
+    writer.commit(told)
+
+    assert _stored(stream) == Counter(range(1, 61))
+
+
+@pytest.mark.usefixtures("task")
+def test_a_replay_of_a_committed_epoch_must_have_the_same_rows(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    stream = _stream(jetstream, "SAME")
+
+    def run(first: int, count: int, **options: str) -> None:
+        writer = _writer(url, "SAME", **options)
+        writer.commit([writer.write(_batch("SAME", first, count))])
+
+    run(1, 20)
+    run(1, 20)
+    run(1, 15)  # the source has lost some
+    with pytest.raises(WriteRefused, match=r'set option."keepCommittedEpoch", "0"'):
+        run(2, 20)
+    run(2, 20, keepCommittedEpoch="0")
+
+    assert _stored(stream) == Counter(range(1, 21))
+
+
+def test_a_checkpoint_or_a_version_that_goes_back_is_refused_before_a_row_is_written(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    stream = _stream(jetstream, "OLDER")
+    for task.epoch in ("0", "1"):
+        writer = _writer(url, "OLDER")
+        writer.commit([writer.write(_batch("OLDER", 1 + 10 * int(task.epoch), 10))])
+    task.epoch = "0"
+    with pytest.raises(WriteRefused, match="older than the rows in the stream"):
+        writer.write(_batch("OLDER", 90, 10))
+
+    def job(version: str) -> None:
+        options = {
+            "servers": url,
+            "stream": "OLDER",
+            "txnAppId": "j\u00f6b",
+            "txnVersion": version,
+        }
+        made: Any = JetStreamDataSource(options=options).writer(SCHEMA, False)
+        made.commit([made.write(_batch("OLDER", 1, 1))])
+
+    job("5")
+    job("5")
+    job("7")
+    with pytest.raises(WriteRefused, match=r"txnVersion 5 .* comes after txnVersion 7"):
+        job("5")
+
+    assert _stored(stream) == Counter(range(1, 21)) + Counter({1: 2})
+
+
+@pytest.mark.usefixtures("task")
+def test_a_job_may_write_to_several_streams_under_one_name(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    """What is committed to one stream says nothing of another."""
+    streams = [_stream(jetstream, name) for name in ("TWO_A", "TWO_B")]
+    jetstream.create_key_value(KeyValueConfig(bucket="TWO"))
+
+    def job(stream: str, first: int = 1, **options: str) -> None:
+        given = {"servers": url, "stream": stream, "txnAppId": "two", "txnVersion": "1", **options}
+        made: Any = JetStreamDataSource(options=given).writer(SCHEMA, False)
+        made.commit([made.write(_batch(stream, first, 5))])
+
+    job("TWO_A")
+    job("TWO_B")
+    with pytest.raises(WriteRefused, match="a txnAppId of their own"):
+        job("TWO_A", 6)
+    job("TWO_A", ledgerBucket="TWO", txnAppId="named")
+    with pytest.raises(WriteRefused, match="in stream 'TWO_A'"):
+        job("TWO_B", ledgerBucket="TWO", txnAppId="named")
+
+    assert _stored(streams[0]) == Counter(dict.fromkeys(range(1, 6), 2))
+    assert _stored(streams[1]) == Counter(range(1, 6))
+
+
+def test_a_replay_whose_rows_were_removed_is_refused_and_says_how_to_go_on(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    stream = _stream(jetstream, "REMOVED")
+    _writer(url, "REMOVED").write(_batch("REMOVED", 1, 20))
+    stream.delete_msg(7)
+    task.partition = 1
+    options = {"ackTimeoutMs": "200"}
+
+    with pytest.raises(ReplayRefused, match=r"1 messages of stream 'REMOVED'.*at-least-once"):
+        _writer(url, "REMOVED", **options).write(_batch("REMOVED", 1, 20))
+    again = _writer(url, "REMOVED", failOnReplayGaps="false", **options)
+    again.commit([again.write(_batch("REMOVED", 1, 20))])
+
+    assert _stored(stream) == Counter(range(1, 21))
+
+
+def test_an_epoch_begun_by_the_version_before_goes_on_in_another_layout(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    """0.1.0 registered no runs: its rows are found by their ids, and by its markers."""
+    ids, marked = _stream(jetstream, "UPIDS"), _stream(jetstream, "UPMARKS")
+    writer = _writer(url, "UPIDS")
+    writer.write(_batch("UPIDS", 1, 10))
+    jetstream.key_value("jetspark_ledger").purge("q1.UPIDS")
+    js = jetstream.atomic_batch()
+    for number in range(1, 11):
+        js.add("UPMARKS.rows", str(number).encode(), headers={"Nats-Expected-Stream": "UPMARKS"})
+    js.add("UPMARKS.ledger.q1.0", b'{"epoch":0,"batch":0,"final":true,"digest":"00"}')
+    js.commit()
+
+    for name, make in (("UPIDS", _writer), ("UPMARKS", _marked)):
+        again = make(url, name, ackTimeoutMs="200")
+        told: list[SinkCommit | None] = []
+        for task.partition in range(3):
+            told.append(again.write(_batch(name, 1 + 10 * task.partition, 10)))
+        again.commit(told)
+
+    assert _stored(ids) == _stored(marked) == Counter(range(1, 31))
+
+
+def test_a_ledger_that_cannot_be_created_is_refused_with_what_to_do(
+    start_nats: "Callable[..., NatsServer]", tmp_path: Path
+) -> None:
+    settings = tmp_path / "server.conf"
+    settings.write_text(
+        "authorization { users = [{user: a, password: a}, {user: b, password: b, permissions: "
+        '{publish: {deny: ["$JS.API.STREAM.CREATE.>"]}}}] }'
+    )
+    server = start_nats("-c", str(settings))
+    _stream(server.streams("a:a").jetstream, "DENIED")
+
+    with pytest.raises(WriteRefused, match=r"cannot be created .*with_msg_id"):
+        _writer(server.url.replace("nats://", "nats://b:b@"), "DENIED")

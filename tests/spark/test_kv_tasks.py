@@ -1,10 +1,12 @@
 """Buckets as tables, against both servers and without a JVM (spark.md 6.5)."""
 
 import pickle
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 pytest.importorskip("pyspark")
@@ -25,6 +27,7 @@ from jetspark.spark.schema import InvalidSchema
 from jetspark.spark.sink_plan import WriteRefused
 from jetspark.spark.sink_rows import RowRefused
 from jetspark.spark.stream_view import PlanningFailed
+from jetspark.units import seconds
 
 if TYPE_CHECKING:
     from tests.spark.conftest import FakeTask
@@ -71,11 +74,11 @@ def _replay(
 
 
 def _write(url: str, bucket: str, schema: StructType, rows: dict[str, Any], **more: Any) -> None:
-    streaming = more.pop("streaming", False)
+    streaming, partition = more.pop("streaming", False), more.pop("partition", 0)
     source = KvDataSource(options={"servers": url, "bucket": bucket, **more})
     writer = source.streamWriter(schema, False) if streaming else source.writer(schema, False)
     told = pickle.loads(pickle.dumps(writer)).write(iter([pa.RecordBatch.from_pydict(rows)]))
-    assert told.task.partition == 0
+    assert told.task.partition == partition
 
 
 def test_a_snapshot_has_the_last_value_of_every_key(url: str, jetstream: sync.JetStream) -> None:
@@ -203,7 +206,7 @@ def test_a_feed_of_a_bucket_made_anew_stops(url: str, jetstream: sync.JetStream)
     jetstream.delete_key_value("ANEW")
     _bucket(jetstream, "ANEW").put("a", b"2")
 
-    with pytest.raises(DataLoss, match="was made anew"):
+    with pytest.raises(DataLoss, match="was created again"):
         _next(reader, start)
 
 
@@ -296,3 +299,49 @@ def test_an_epoch_that_is_run_again_leaves_the_history_clean(
     _write(url, "CLEAN", ROW, rows, streaming=True)
 
     assert len(bucket.history("a")) == 2
+
+
+def test_an_expected_revision_of_a_replay_in_another_layout_is_no_conflict(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    """The epoch was written before: its own values are not taken for those of another writer."""
+    for window in (None, 0.1):
+        name = f"RECAS{window is None}"
+        bucket = _bucket(jetstream, name, history=5)
+        if window is not None:
+            config = jetstream.stream(f"KV_{name}").info().config
+            short = msgspec.structs.replace(config, duplicate_window=seconds(window))
+            jetstream.update_stream(short)
+        schema = StructType([*ROW.fields]).add("expected_revision", "long")
+        rows = {"key": ["a", "b"], "value": ["1", "2"], "expected_revision": [0, 0]}
+        task.partition = 0
+        _write(url, name, schema, rows, streaming=True)
+        time.sleep(0.3 if window is not None else 0)
+
+        more = {"key": ["c", "b"], "value": ["3", "2"], "expected_revision": [0, 0]}
+        task.partition = 1
+        _write(url, name, schema, more, streaming=True, partition=1)
+        task.epoch = str(int(task.epoch) + 1)
+        with pytest.raises(WrongLastSequence):
+            _write(url, name, schema, {**rows, "value": ["x", "y"]}, streaming=True, partition=1)
+
+        values = {key: [one.value for one in bucket.history(key)] for key in "abc"}
+        assert values == {"a": [b"1"], "b": [b"2"], "c": [b"3"]}
+
+
+def test_a_transaction_of_a_replay_in_another_layout_is_written_once(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    bucket = _bucket(jetstream, "RETXN", history=5)
+    config = jetstream.stream("KV_RETXN").info().config
+    jetstream.update_stream(msgspec.structs.replace(config, allow_atomic=True))
+    schema = StructType([*ROW.fields]).add("txn", "string")
+    rows = {"key": ["a", "b"], "value": ["1", "2"], "txn": ["t", "t"]}
+
+    for task.partition in (0, 1):
+        _write(url, "RETXN", schema, rows, streaming=True, partition=task.partition)
+
+    assert {key: [one.value for one in bucket.history(key)] for key in "ab"} == {
+        "a": [b"1"],
+        "b": [b"2"],
+    }

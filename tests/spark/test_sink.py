@@ -1,6 +1,6 @@
 """``write`` and ``writeStream`` with format ``jetstream`` in a real Spark session.
 
-spark.md 6.3 and 6.4 are what it must do. Rows carry their origin: what is compared is the multiset
+Rows carry their origin: what is compared is the multiset
 of (origin, payload), never a count.
 """
 
@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
+from jetspark.spark import foreach_batch_writer
 from jetspark.units import seconds
 
 if TYPE_CHECKING:
@@ -101,6 +102,64 @@ def test_every_row_is_stored_once_although_tasks_fail_and_an_epoch_is_run_again(
     _run(_copied(spark, streams, "ORIGIN", "COPY"), tmp_path, **options)
 
     assert _pairs(stream) == Counter((str(n), b"%d" % n) for n in range(1, count + 1))
+
+
+@pytest.mark.parametrize("strength", ["default", "markers", "foreachBatch"])
+def test_a_query_that_dies_within_an_epoch_comes_back_with_other_partitions(
+    spark: SparkSession, streams: "Streams", tmp_path: Path, strength: str
+) -> None:
+    """E2 with files, which no offset cuts: rows are equal, partitions differ from run to run."""
+    name = f"SPREAD_{strength}"
+    stream = streams.jetstream.create_stream(
+        StreamConfig(
+            name=name,
+            subjects=(f"{name}.>",),
+            allow_direct=True,
+            allow_batched=True,
+            allow_atomic=True,
+        )
+    )
+    rows = [str(number % 1500) for number in range(4000)]
+    source = tmp_path / "files"
+    source.mkdir()
+    (source / "rows.txt").write_text("\n".join(rows))
+    options = {"servers": streams.url, "stream": name, "ackTimeoutMs": "500"}
+    if strength == "markers":
+        options |= {"publishMode": "atomic", "ledgerSubject": f"{name}.ledger"}
+
+    def fail(value: str) -> str:
+        context = TaskContext.get()
+        if context is not None and context.partitionId() == 2 and value == "700":
+            raise RuntimeError("this partition dies every time")
+        return value
+
+    def run(partitions: int, *, dies: bool) -> None:
+        frame = spark.readStream.text(str(source)).repartition(partitions)
+        data = functions.udf(fail, "string", useArrow=False)("value") if dies else "value"
+        frame = frame.select(functions.lit(f"{name}.rows").alias("subject"), data).toDF(
+            "subject", "data"
+        )
+        checkpoint = tmp_path / "checkpoint"
+        if strength != "foreachBatch":
+            _run(frame, checkpoint, **options)
+            return
+        store = foreach_batch_writer("spread", **options)
+        query = frame.writeStream.foreachBatch(store).trigger(availableNow=True)
+        assert query.option("checkpointLocation", str(checkpoint)).start().awaitTermination(120)
+
+    with pytest.raises(StreamingQueryException):
+        run(3, dies=True)
+    before = _payloads(stream, name)
+    run(2, dies=False)
+
+    assert before.total() > 1000
+    assert _payloads(stream, name) == Counter(row.encode() for row in rows)
+
+
+def _payloads(stream: sync.Stream, name: str) -> Counter[bytes]:
+    return Counter(
+        one for chunk in stream.scan(filters=(f"{name}.rows",)) for one in chunk.payloads
+    )
 
 
 def test_mistakes_are_one_line(spark: SparkSession, streams: "Streams", tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """How snapshots and filtered reads are split, against both servers (spark.md 6.2, 6.5)."""
 
 import pickle
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,11 +12,13 @@ pytest.importorskip("pyspark")
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from jetspark import sync
+from jetspark.api.enums import Storage
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.spark import kv_reader
 from jetspark.spark.kv_plan import KeyPartition, RevisionPartition
 from jetspark.spark.kv_source import KvDataSource
-from jetspark.spark.planner import DataLoss
+from jetspark.spark.planner import DataLoss, StreamRecreated
 from jetspark.spark.range_reader import SequencePartition
 from jetspark.spark.source import JetStreamDataSource
 
@@ -27,8 +30,8 @@ def _bucket(jetstream: sync.JetStream, name: str, history: int = 1) -> sync.KeyV
 def _planned(url: str, bucket: str, **options: str) -> tuple[Any, list[InputPartition]]:
     source = KvDataSource(options={"servers": url, "bucket": bucket, **options})
     reader: DataSourceReader = source.reader(source.schema())
-    parts = reader.partitions()
-    return pickle.loads(pickle.dumps(reader)), pickle.loads(pickle.dumps(list(parts)))
+    parts = list(reader.partitions())
+    return pickle.loads(pickle.dumps(reader)), pickle.loads(pickle.dumps(parts))
 
 
 def _rows(reader: Any, parts: list[InputPartition]) -> list[tuple[str, bytes | None, int]]:
@@ -167,3 +170,82 @@ def test_a_value_that_was_purged_since_fails_a_strict_read_of_the_past(
 
     with pytest.raises(DataLoss, match="no value of key 'a' as of revision 2"):
         _rows(*_planned(url, "ERASED", versionAsOf="2"))
+
+
+@pytest.mark.parametrize("history", [1, 3])
+def test_a_bucket_created_again_after_the_planning_fails_the_read(
+    url: str, jetstream: sync.JetStream, history: int
+) -> None:
+    name = f"AGAIN{history}"
+    config = KeyValueConfig(bucket=name, history=history, storage=Storage.MEMORY)
+    values = {f"k.{number}": b"x" for number in range(10)}
+    for _ in range(history):
+        jetstream.create_key_value(config).put_many(values)
+    reader, parts = _planned(url, name)
+
+    jetstream.delete_key_value(name)
+    jetstream.create_key_value(config).put_many(values)
+
+    with pytest.raises(StreamRecreated, match="created again"):
+        _rows(reader, parts)
+
+
+@pytest.mark.parametrize("history", [1, 64])
+def test_in_a_streaming_query_every_read_is_one_snapshot_of_that_moment(
+    url: str, jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch, history: int
+) -> None:
+    """Spark plans a static side once: later micro-batches read with the plan of the first.
+
+    A bucket that keeps one value, and is written to without a pause, has every key once; one that
+    keeps more is of one moment, too.
+    """
+    bucket = _bucket(jetstream, f"STATIC{history}", history=history)
+    bucket.put_many({f"k.{number}": b"0" for number in range(400)})
+    reader, parts = _planned(url, f"STATIC{history}", minPartitions="4")
+    monkeypatch.setattr(kv_reader, "in_micro_batch", lambda: True)
+    done = threading.Event()
+
+    def write() -> None:
+        """Give ``last`` a number only after ``first`` has it."""
+        with sync.connect(url) as client:
+            writing = client.jetstream().key_value(f"STATIC{history}")
+            number = 0
+            while not done.is_set():
+                number += 1
+                for key in ("first", f"k.{number % 400}", "last"):
+                    writing.put(key, b"%d" % number)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        snapshots = [_rows(reader, parts) for _ in range(10)]
+    finally:
+        done.set()
+        writer.join()
+    bucket.delete("k.5")
+    bucket.put("new", b"1")
+    after = _rows(reader, parts)
+
+    for rows in snapshots:
+        values = {key: int(value or b"") for key, value, _ in rows}
+        assert len(values) == len(rows)
+        assert {f"k.{number}" for number in range(400)} <= values.keys()
+        if "last" in values and history > 1:
+            assert values["first"] - 1 <= values["last"] <= values["first"]
+    keys = [key for key, _, _ in after]
+    assert sorted(set(keys)) == keys
+    assert "new" in keys
+    assert "k.5" not in keys
+
+
+def test_in_a_streaming_query_a_bucket_that_was_empty_is_read(
+    url: str, jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = _bucket(jetstream, "LATER")
+    reader, parts = _planned(url, "LATER")
+    pinned, pinned_parts = _planned(url, "LATER", timestampAsOf="2000-01-01T00:00:00Z")
+    monkeypatch.setattr(kv_reader, "in_micro_batch", lambda: True)
+    bucket.put("k", b"v")
+
+    assert _rows(reader, parts or [InputPartition(None)]) == [("k", b"v", 1)]
+    assert _rows(pinned, pinned_parts or [InputPartition(None)]) == []

@@ -1,13 +1,13 @@
-"""Push-down, ``onCommit`` and several filters, without a JVM (spark.md 6.2)."""
+"""Push-down refused, ``onCommit`` and several filters, without a JVM."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThanOrEqual
+from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from jetspark.api.consumer import ConsumerConfig
@@ -16,8 +16,9 @@ from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.scan import ScanChunk
 from jetspark.errors import ConnectionClosed
 from jetspark.spark import range_reader
-from jetspark.spark.batch_reader import PushDownBatchReader
+from jetspark.spark.batch_reader import JetStreamBatchReader
 from jetspark.spark.option_reader import InvalidOptions
+from jetspark.spark.options import parse_source_options
 from jetspark.spark.source import JetStreamDataSource
 from jetspark.spark.stream_view import PlanningFailed
 
@@ -34,38 +35,25 @@ def _read(reader: Any, parts: Any) -> list[int]:
     return [seq for batch in batches for seq in batch.column("seq").to_pylist()]
 
 
-def _pushed(streams: "Streams", stream: str, filters: list[Filter]) -> list[int]:
-    source = _source(streams, stream, pushDown="true")
-    reader = source.reader(source.schema())
-    assert isinstance(reader, PushDownBatchReader)
-    reader.pushFilters(filters)
-    return sorted(_read(reader, reader.partitions()))
+@pytest.mark.parametrize("streaming", [False, True])
+def test_push_down_is_refused_with_what_to_use_instead(streaming: bool) -> None:
+    """A filter that Spark pushed into a DataFrame stays in it and shortens later queries."""
+    given = {"servers": "h:1", "stream": "S"}
+
+    with pytest.raises(InvalidOptions, match=r"pushDown is not offered.*startingOffsets"):
+        parse_source_options({**given, "pushDown": "true"}, streaming=streaming)
+
+    without = parse_source_options({**given, "pushDown": "false"}, streaming=streaming)
+    assert without == parse_source_options(given, streaming=streaming)
+    # One that has this method fails every read where Spark's setting for push-down is off.
+    assert JetStreamBatchReader.pushFilters is DataSourceReader.pushFilters
 
 
-def test_pushed_filters_make_the_read_shorter(streams: "Streams") -> None:
-    stream = streams.fill("PUSHED", 60)
-    moment = stream.get_msg(seq=31).time
+def test_an_unknown_answer_to_a_stream_created_again_is_refused() -> None:
+    given = {"servers": "h:1", "stream": "S", "onRecreate": "maybe"}
 
-    by_seq = _pushed(streams, "PUSHED", [GreaterThan(("seq",), 10), LessThanOrEqual(("seq",), 20)])
-    by_subject = _pushed(
-        streams, "PUSHED", [In(("subject",), cast("Any", ["PUSHED.0", "PUSHED.1"]))]
-    )
-    by_time = _pushed(streams, "PUSHED", [GreaterThan(("timestamp",), moment)])
-    by_both = _pushed(streams, "PUSHED", [EqualTo(("seq",), 7), EqualTo(("subject",), "PUSHED.1")])
-
-    assert by_seq == list(range(11, 21))
-    assert by_subject == [seq for seq in range(1, 61) if seq % 3 != 2]
-    assert set(range(32, 61)) - set(by_time) == set()
-    assert min(by_time) > 1
-    assert by_both == [7]
-
-
-def test_without_the_option_a_reader_takes_no_filters(streams: "Streams") -> None:
-    """spark.md 1.3: one that does fails every read where Spark's setting is off."""
-    streams.create("PLAIN")
-    source = _source(streams, "PLAIN")
-
-    assert not isinstance(source.reader(source.schema()), PushDownBatchReader)
+    with pytest.raises(InvalidOptions, match="onRecreate 'maybe' is none of fail, earliest"):
+        parse_source_options(given, streaming=True)
 
 
 def test_a_read_of_several_filters_goes_on_where_each_was(
@@ -166,4 +154,4 @@ def test_read_modes(streams: "Streams") -> None:
     for name, value in (("onCommit", "burn"), ("onCommit", "ack:"), ("readMode", "quick")):
         wrong = _source(streams, "MODES", **{name: value})
         with pytest.raises(InvalidOptions, match=f"{name} '{value}' is none of"):
-            wrong.streamReader(wrong.schema())
+            wrong.streamReader(wrong.schema()).initialOffset()

@@ -15,6 +15,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from jetspark.api.enums import Storage
+
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams
 
@@ -128,17 +130,74 @@ def test_messages_removed_unread_stop_the_query(pipeline: Pipeline, streams: "St
     assert pipeline.sequences() == [*range(1, 101), *range(151, 201)]
 
 
-def test_a_stream_made_anew_stops_the_query(pipeline: Pipeline, streams: "Streams") -> None:
-    streams.fill(pipeline.stream, 20)
+def test_a_stream_created_again_stops_the_query(pipeline: Pipeline, streams: "Streams") -> None:
+    streams.fill(pipeline.stream, 20, storage=Storage.MEMORY)
     pipeline.catch_up()
     streams.jetstream.delete_stream(pipeline.stream)
-    streams.fill(pipeline.stream, 5)
+    streams.fill(pipeline.stream, 5, storage=Storage.MEMORY)
 
-    with pytest.raises(StreamingQueryException, match="was made anew"):
+    with pytest.raises(StreamingQueryException, match="was created again"):
         pipeline.catch_up()
     pipeline.catch_up(failOnDataLoss="false")
 
     assert pipeline.sequences() == sorted([*range(1, 21), *range(1, 6)])
+
+
+def test_a_failed_micro_batch_runs_again_in_its_partitions_whatever_the_options(
+    pipeline: Pipeline, streams: "Streams"
+) -> None:
+    """What exactly-once writes rest on; the first run began at the end of the stream."""
+    streams.fill(pipeline.stream, 10)
+    runs: list[list[tuple[int, int]]] = []
+
+    def note(rows: DataFrame, _epoch: int) -> None:
+        found = rows.selectExpr("spark_partition_id() AS part", "seq").collect()
+        runs.append(sorted((row.part, row.seq) for row in found))
+        if found and len(runs) < 3:
+            raise RuntimeError("the sink is broken")
+
+    def start(**options: str) -> StreamingQuery:
+        writer = pipeline.frame(startingOffsets="latest", **options).writeStream
+        writer = writer.option("checkpointLocation", str(pipeline.folder / "checkpoint"))
+        return writer.foreachBatch(note).start()
+
+    query = start(minPartitions="4")
+    query.processAllAvailable()
+    _more(streams, pipeline.stream, 11, 40)
+    with pytest.raises(StreamingQueryException, match="the sink is broken"):
+        query.awaitTermination(60)
+    _more(streams, pipeline.stream, 51, 8)
+    query = start(minPartitions="2", maxOffsetsPerTrigger="100")
+    query.processAllAvailable()
+    query.stop()
+
+    empty, first, again, after = runs
+    assert empty == []
+    assert again == first
+    assert {part for part, _ in first} == {0, 1, 2, 3}
+    assert [seq for _, seq in first + after] == list(range(11, 59))
+    assert {part for part, _ in after} == {0, 1}
+
+
+def test_foreign_messages_give_a_query_with_a_filter_no_micro_batch(
+    pipeline: Pipeline, streams: "Streams"
+) -> None:
+    streams.fill(pipeline.stream, 10)
+    query = pipeline.start(
+        available_now=False, startingOffsets="latest", subject=f"{pipeline.stream}.wanted"
+    )
+    query.processAllAvailable()
+    before = len(list((pipeline.folder / "checkpoint" / "offsets").glob("[0-9]*")))
+
+    for _ in range(5):
+        streams.jetstream.publish(f"{pipeline.stream}.foreign", b"x")
+        query.processAllAvailable()
+    after = len(list((pipeline.folder / "checkpoint" / "offsets").glob("[0-9]*")))
+    streams.jetstream.publish(f"{pipeline.stream}.wanted", b"x")
+    query.processAllAvailable()
+
+    assert after == before
+    assert pipeline.sequences() == [16]
 
 
 def test_mistakes_are_one_line(pipeline: Pipeline, streams: "Streams") -> None:

@@ -1,10 +1,10 @@
 """A batch read: the driver plans ranges of sequences, each task scans one of them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from jetspark import sync
@@ -13,17 +13,29 @@ from jetspark.spark.connections import jetstream_of
 from jetspark.spark.ledger import read_entry
 from jetspark.spark.options import FORMAT_NAME, ReadMode, SourceOptions
 from jetspark.spark.planner import SequenceRange, plan_partitions, plan_range
-from jetspark.spark.push_down import Pushed, push
-from jetspark.spark.range_reader import RangeReader, SequencePartition
+from jetspark.spark.range_reader import RangeReader, SequencePartition, with_retries
+from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.splitting import SPAN_MIN, count_points, plan_by_count, probe_places
 from jetspark.spark.stream_view import (
     PlanningFailed,
     await_sequence,
     find_stream,
+    first_match,
     first_since,
     planning,
     view_of,
 )
+
+
+class OpenPartition(InputPartition):
+    """A range of a read with ``endingOffsets`` open; its task decides what that is."""
+
+    def __init__(self, stream: str, first: int, end: int | None) -> None:
+        super().__init__(first)
+        self.stream = stream
+        self.first = first
+        self.end = end
+        """The first sequence not to read; None: the one after the latest."""
 
 
 class JetStreamBatchReader(DataSourceReader):
@@ -31,9 +43,11 @@ class JetStreamBatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
-        self._schema = schema
         self._ranges = RangeReader(options, schema)
-        self._pushed = Pushed()
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
 
     def partitions(self) -> list[InputPartition]:
         """Ask the server how far the stream reaches and split that. Runs on the driver.
@@ -46,11 +60,44 @@ class JetStreamBatchReader(DataSourceReader):
             stream = find_stream(client, options)
             whole = self._plan(client, stream)
             parts = self._split(stream, whole)
-        return [SequencePartition(stream.name, part.first, part.end) for part in parts]
+            created = view_of(stream.cached_info).created
+        if options.open_ended:
+            return self._open_partitions(stream.name, parts or [whole])
+        return [SequencePartition(stream.name, part.first, part.end, created) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of ``partition`` as Arrow batches. Runs in a task."""
+        if isinstance(partition, OpenPartition):
+            partition = self._closed(partition)
         return self._ranges.read(partition)
+
+    def _open_partitions(self, stream: str, parts: list[SequenceRange]) -> list[InputPartition]:
+        """Let the last partition grow with the stream, and the first lose what the stream does."""
+        options = self._options
+        from_first = options.starting_seq is None and options.starting_time_ns is None
+        return [
+            OpenPartition(
+                stream,
+                1 if from_first and number == 0 else part.first,
+                None if number == len(parts) - 1 else part.end,
+            )
+            for number, part in enumerate(parts)
+        ]
+
+    def _closed(self, partition: OpenPartition) -> SequencePartition:
+        """Return what ``partition`` is at this moment."""
+        connection = self._options.connection
+
+        def look(client: sync.Client) -> SequencePartition:
+            stream = jetstream_of(client, connection).stream(partition.stream)
+            view = view_of(stream.cached_info)
+            end = view.bounds.last_seq + 1
+            if partition.end is not None:
+                end = min(end, partition.end)
+            first = min(max(partition.first, view.bounds.first_seq, 1), end)
+            return SequencePartition(partition.stream, first, end, view.created)
+
+        return with_retries(connection, look)
 
     def _plan(self, client: sync.Client, stream: sync.Stream) -> SequenceRange:
         options = self._options
@@ -65,13 +112,11 @@ class JetStreamBatchReader(DataSourceReader):
         if options.committed_by:
             end = self._committed(client) + 1
             options = msgspec.structs.replace(options, ending_seq=end)
-        whole = self._pushed.clamp(plan_range(options, view.bounds))
-        if self._pushed.since_ns is not None:
-            start = first_since(stream, self._pushed.since_ns, view.bounds)
-            whole = Pushed(first=start).clamp(whole)
-        if self._pushed.until_ns is not None:
-            end = first_since(stream, self._pushed.until_ns, view.bounds)
-            whole = Pushed(end=end).clamp(whole)
+        whole = plan_range(options, view.bounds)
+        if options.subjects:
+            # A read that begins with a message to read: if that is gone later, it is a loss.
+            first = first_match(stream, options.subjects, whole)
+            whole = SequenceRange(whole.end if first is None else first, whole.end)
         if whole.first == whole.end:
             return whole
         # One message is read here, so that a missing permission to read is found out now.
@@ -79,7 +124,7 @@ class JetStreamBatchReader(DataSourceReader):
         return whole
 
     def _split(self, stream: sync.Stream, whole: SequenceRange) -> list[SequenceRange]:
-        """Split by sequences, or by counts where those would be uneven (spark.md 6.2)."""
+        """Split by sequences, or by counts where those would be uneven."""
         options = self._options
         least, most = options.min_partitions, options.max_records_per_partition
         equal = plan_partitions(whole, min_partitions=least, max_records=most)
@@ -94,11 +139,15 @@ class JetStreamBatchReader(DataSourceReader):
         return plan_by_count(points, min_partitions=least, max_records=most)
 
     def _committed(self, client: sync.Client) -> int:
-        """Return how far the stream had got when the query committed (spark.md 6.4)."""
+        """Return how far the stream had got when the query committed."""
         options = self._options
         jetstream = jetstream_of(client, options.connection)
         try:
             found = read_entry(jetstream, options.ledger_bucket, options.committed_by)
+            if found is None and options.stream:
+                # In the ledger that sinks create by themselves a query has an entry per stream.
+                name = f"{options.committed_by}.{options.stream}"
+                found = read_entry(jetstream, options.ledger_bucket, name)
         except BucketNotFound:
             raise PlanningFailed(
                 f"format {FORMAT_NAME!r}: there is no bucket {options.ledger_bucket!r}, which "
@@ -110,21 +159,3 @@ class JetStreamBatchReader(DataSourceReader):
                 f"into the ledger {options.ledger_bucket!r} yet"
             )
         return found.entry.last_seq
-
-
-class PushDownBatchReader(JetStreamBatchReader):
-    """A batch read that takes filters.
-
-    A class of its own: where Spark's setting is off, a reader that has ``pushFilters`` fails every
-    read (spark.md 1.3).
-    """
-
-    # The name is Spark's.
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Take what makes the read shorter; return what Spark still has to apply."""
-        self._pushed, left = push(filters, with_subjects=not self._options.subjects)
-        if self._pushed.subjects:
-            self._options = msgspec.structs.replace(self._options, subjects=self._pushed.subjects)
-            self._ranges = RangeReader(self._options, self._schema)
-        return left

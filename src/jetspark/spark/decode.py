@@ -150,11 +150,15 @@ def _decoded(payload: "Column | str", plan: "DecodePlan") -> "Column":
     from pyspark.sql import functions as f
     from pyspark.sql.pandas.functions import arrow_udf
 
+    from jetspark.spark.same_version import Carried
+
+    carried = Carried(plan)
+
     # Spark looks at the annotations, and wants types there.
     def decode(payloads: pa.Array) -> pa.Array:
         from jetspark.spark.decode_batch import decoder_of
 
-        return decoder_of(plan).decode(payloads)
+        return decoder_of(carried.value).decode(payloads)
 
     # Its stub asks for the kind of function, about which Spark then warns.
     make: Any = arrow_udf

@@ -24,6 +24,11 @@ class Decoded(NamedTuple):
     rows: list[Any]
     reasons: dict[int, str]
 
+    @property
+    def whole(self) -> bool:
+        """Whether every payload became a row."""
+        return None not in self.rows
+
 
 class RowDecoder(Protocol):
     """Decodes the payloads of one batch."""

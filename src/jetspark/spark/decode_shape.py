@@ -73,6 +73,7 @@ class Shapes:
             members,
             rename=names,
             kw_only=True,
+            gc=False,  # no struct of a payload is part of a cycle
             forbid_unknown_fields=self._forbid_extra,
         )
 

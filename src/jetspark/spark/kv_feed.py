@@ -1,12 +1,19 @@
-"""The change feed of a bucket: every revision as a row, on request behind a snapshot.
+"""The change feed of a bucket: every revision as a row, on request after a snapshot.
 
 The same micro-batches of sequences as those of a stream. What differs is loss: a bucket forgets
-the values that were overwritten, so a slow reader sees the last ones only (spark.md 6.5).
+the values that were overwritten, so a slow reader sees the last ones only.
+
+The snapshot is one micro-batch: the last value of every key up to the revision of its end offset.
+If Spark runs it again, a value that was overwritten meanwhile may be missing, and then comes as a
+change; no key has two rows, and none has another revision than before. The end offset has the
+patterns and the split of the first run, so that its partitions depend on the bucket only.
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
@@ -19,11 +26,11 @@ from jetspark.spark.kv_options import KV_FORMAT, KvFeedOptions
 from jetspark.spark.kv_plan import KeyPartition, RevisionPartition, WholePartition
 from jetspark.spark.kv_reader import KvSnapshotReader
 from jetspark.spark.kv_rows import KvEncoder
-from jetspark.spark.offsets import Offset, decode_offset, encode_offset
-from jetspark.spark.planner import DataLoss, check_position
+from jetspark.spark.offsets import BatchPlan, Offset, decode_offset, encode_offset
+from jetspark.spark.planner import DataLoss, SequenceRange
 from jetspark.spark.range_reader import ChunkEncoder, RangeReader
 from jetspark.spark.stream_reader import JetStreamStreamReader
-from jetspark.spark.stream_view import PlanningFailed, StreamView, lend_for_planning, view_of
+from jetspark.spark.stream_view import PlanningFailed, StreamView, lend_for_planning
 
 # The offset before the first revision: what comes next is the snapshot.
 BEFORE_SNAPSHOT: Final = 0
@@ -54,11 +61,28 @@ class KvFeedReader(JetStreamStreamReader):
     def __init__(self, options: KvFeedOptions, schema: StructType) -> None:
         super().__init__(options.source, schema, KvRangeReader(options, schema))
         self._feed = options
+        self._schema = schema
         self._snapshot = KvSnapshotReader(options.snapshot, schema, skip_missing=True)
 
     # The names and arguments below are Spark's.
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return where the next micro-batch ends; a snapshot is one, whatever the limits."""
+        view = self._look()
+        if self._decode(view, start).next > BEFORE_SNAPSHOT:
+            return super().latestOffset(start, limit)
+        end = self._end(view)
+        plan = self._new_plan(SequenceRange(BEFORE_SNAPSHOT, end))
+        return self._moved(view, Offset(end, view.created, plan))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of ``partition``. Runs in a task."""
+        if isinstance(partition, KeyPartition | RevisionPartition | WholePartition):
+            # A value that was overwritten since comes as a change, so that nothing is missed.
+            return self._snapshot.read(partition)
+        return super().read(partition)
+
+    def _begin(self) -> dict[str, Any]:
         """Return where a new query begins: the snapshot, or a revision."""
         view = self._look()
         if self._feed.initial_snapshot:
@@ -74,41 +98,40 @@ class KvFeedReader(JetStreamStreamReader):
             )
         return encode_offset(view.name, Offset(first, view.created))
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return where the next micro-batch ends; a snapshot is one, whatever the limits."""
-        view = self._look()
-        place = decode_offset(view.name, start, lowest=BEFORE_SNAPSHOT)
-        if place.next > BEFORE_SNAPSHOT:
-            return super().latestOffset(start, limit)
-        end = view.bounds.last_seq + 1
-        if self._target is not None:
-            end = min(end, self._target)
-        return encode_offset(view.name, Offset(end, view.created))
+    def _decode(self, view: StreamView, offset: dict[str, Any]) -> Offset:
+        return decode_offset(view.name, offset, lowest=BEFORE_SNAPSHOT)
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Split the snapshot, or what lies between two offsets."""
-        view = self._look()
-        if decode_offset(view.name, start, lowest=BEFORE_SNAPSHOT).next > BEFORE_SNAPSHOT:
-            return super().partitions(start, end)
-        revision = decode_offset(view.name, end).next - 1
+    def _began_at_latest(self) -> bool:
+        return self._options.from_latest and not self._feed.initial_snapshot
+
+    def _new_plan(self, whole: SequenceRange) -> BatchPlan:
+        if whole.first > BEFORE_SNAPSHOT:
+            return super()._new_plan(whole)
+        options = self._feed.snapshot
+        split = (options.min_partitions, options.keys_per_partition)
+        return BatchPlan(BEFORE_SNAPSHOT, (), self._options.subjects, split)
+
+    def _split(self, view: StreamView, plan: BatchPlan, last: Offset) -> list[InputPartition]:
+        if plan.first > BEFORE_SNAPSHOT:
+            return super()._split(view, plan, last)
+        revision = last.next - 1
         if not revision:
             return []
-        return self._patiently(lambda: self._plan_snapshot(revision))
+        return self._patiently(lambda: self._plan_snapshot(plan, revision))
 
-    def _plan_snapshot(self, revision: int) -> list[InputPartition]:
+    def _plan_snapshot(self, plan: BatchPlan, revision: int) -> list[InputPartition]:
+        options = self._feed.snapshot
+        prefix = f"$KV.{options.bucket}."
+        keys = tuple(subject.removeprefix(prefix) for subject in plan.subjects)
+        parts, most = plan.snapshot_split or (options.min_partitions, options.keys_per_partition)
+        first_run = msgspec.structs.replace(
+            options, keys=keys, min_partitions=parts, keys_per_partition=most
+        )
+        planner = KvSnapshotReader(first_run, self._schema, skip_missing=True)
         with self._planning() as client:
-            connection = self._options.connection
-            stream = jetstream_of(client, connection).stream(self._options.stream)
-            return self._snapshot.plan(stream, revision)
+            return planner.plan(self._find(client), revision)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of ``partition``. Runs in a task."""
-        if isinstance(partition, KeyPartition | RevisionPartition | WholePartition):
-            # A value that was overwritten since comes as a change, so that nothing is missed.
-            return self._snapshot.read(partition)
-        return super().read(partition)
-
-    def _planning(self) -> Any:
+    def _planning(self) -> AbstractContextManager[sync.Client]:
         bucket = self._feed.snapshot.bucket
         return lend_for_planning(
             self._options.connection,
@@ -116,23 +139,15 @@ class KvFeedReader(JetStreamStreamReader):
             missing=f"format {KV_FORMAT!r}: there is no bucket {bucket!r}",
         )
 
-    def _ask(self) -> StreamView:
-        with self._planning() as client:
-            connection = self._options.connection
-            info = jetstream_of(client, connection).stream(self._options.stream).cached_info
-        if info.config.mirror is not None and self._feed.snapshot.keys:
+    def _find(self, client: sync.Client) -> sync.Stream:
+        stream = jetstream_of(client, self._options.connection).stream(self._options.stream)
+        if stream.config.mirror is not None and self._feed.snapshot.keys:
             raise PlanningFailed(
                 f"format {KV_FORMAT!r}: bucket {self._feed.snapshot.bucket!r} is a mirror, whose "
                 "change feed takes no option keys: filter the rows with where()"
             )
-        return view_of(info)
+        return stream
 
-    def _resume(self, view: StreamView, start: dict[str, Any]) -> int:
-        place = decode_offset(view.name, start)
-        try:
-            return check_position(view.name, place, view.created, view.bounds)
-        except DataLoss as loss:
-            forgotten = place.created == view.created and place.next < view.bounds.first_seq
-            if self._options.fail_on_data_loss and not forgotten:
-                raise
-            return loss.resume_at
+    def _accepts(self, loss: DataLoss) -> bool:
+        """Values that were overwritten are gone: that is what a bucket does."""
+        return loss.expired or super()._accepts(loss)

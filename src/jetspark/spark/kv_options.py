@@ -1,7 +1,8 @@
-"""The options of format ``nats_kv`` (spark.md 6.5), checked all at once."""
+"""The options of format ``nats_kv``, checked all at once."""
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -18,13 +19,15 @@ from jetspark.spark.option_reader import (
 )
 from jetspark.spark.options import (
     HeaderMode,
+    OnRecreate,
     SourceOptions,
     parse_header_mode,
     parse_sequence,
-    parse_time,
     parse_trigger,
+    word_of,
 )
 from jetspark.spark.sink_options import ACK_TIMEOUT_MS, RETRIES, SinkOptions, parse_count
+from jetspark.spark.times import SessionZone, TimeOptions
 from jetspark.subjects.match import overlaps
 from jetspark.subjects.tokens import bucket_name_problem, key_filter_problem
 
@@ -48,6 +51,8 @@ class KvOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Patterns; none is every key."""
     version_as_of: int | None = None
     timestamp_as_of_ns: int | None = None
+    assumed_zone: SessionZone | None = None
+    """The session's time zone, if the time named none; tasks check that it holds."""
     consistency: Consistency = Consistency.STRICT
     include_deleted: bool = False
     headers: HeaderMode = HeaderMode.NONE
@@ -93,6 +98,7 @@ _FEED_ONLY: Final = (
     "maxTriggerDelay",
     "maxRecordsPerPartition",
     "failOnDataLoss",
+    "onRecreate",
 )
 _WRITE: Final = (
     *CONNECTION_OPTIONS,
@@ -105,13 +111,18 @@ _WRITE: Final = (
 )
 
 
-def parse_kv_options(options: Mapping[str, str], *, default_min_partitions: int = 1) -> KvOptions:
+def parse_kv_options(
+    options: Mapping[str, str],
+    *,
+    default_min_partitions: int = 1,
+    zone: SessionZone | None = None,
+) -> KvOptions:
     """Turn the options of a snapshot read into a struct, or raise ``InvalidOptions``."""
     refused = dict.fromkeys(
         [name for name in _FEED_ONLY if name not in _SNAPSHOT_ONLY], "is for readStream"
     )
     reader = OptionReader(KV_FORMAT, options, (*_READ, *_SNAPSHOT_ONLY), refused)
-    parsed = _snapshot_options(reader, default_min_partitions)
+    parsed = _snapshot_options(reader, default_min_partitions, zone)
     if reader.has("versionAsOf") and reader.has("timestampAsOf"):
         reader.problems.append("versionAsOf and timestampAsOf exclude each other")
     reader.finish()
@@ -126,7 +137,7 @@ def parse_kv_feed_options(
         [name for name in _SNAPSHOT_ONLY if name not in _FEED_ONLY], "is for batch reads"
     )
     reader = OptionReader(KV_FORMAT, options, (*_READ, *_FEED_ONLY), refused)
-    snapshot = _snapshot_options(reader, default_min_partitions)
+    snapshot = _snapshot_options(reader, default_min_partitions, None)
     initial = reader.take("initialSnapshot", boolean, default=False)
     start = reader.take("startingOffsets", _start, -1)
     if initial and reader.has("startingOffsets"):
@@ -140,6 +151,7 @@ def parse_kv_feed_options(
         min_partitions=snapshot.min_partitions,
         max_records_per_partition=snapshot.keys_per_partition,
         fail_on_data_loss=reader.take("failOnDataLoss", boolean, default=True),
+        on_recreate=reader.take("onRecreate", partial(word_of, OnRecreate), None),
         headers=snapshot.headers,
         trigger=parse_trigger(reader),
     )
@@ -169,13 +181,17 @@ def parse_kv_sink_options(options: Mapping[str, str], *, streaming: bool) -> KvS
     return parsed
 
 
-def _snapshot_options(reader: OptionReader, default_min_partitions: int) -> KvOptions:
+def _snapshot_options(
+    reader: OptionReader, default_min_partitions: int, zone: SessionZone | None
+) -> KvOptions:
+    times = TimeOptions(zone)
     return KvOptions(
         connection=parse_connection(reader),
         bucket=reader.take("bucket", _bucket, "", required=True),
         keys=reader.take("keys", _keys, ()),
         version_as_of=reader.take("versionAsOf", parse_sequence, None),
-        timestamp_as_of_ns=reader.take("timestampAsOf", parse_time, None),
+        timestamp_as_of_ns=reader.take("timestampAsOf", times.parse, None),
+        assumed_zone=times.assumed,
         consistency=reader.take("consistency", _consistency, Consistency.STRICT),
         include_deleted=reader.take("includeDeleted", boolean, default=False),
         headers=reader.take("includeHeaders", parse_header_mode, HeaderMode.NONE),

@@ -1,9 +1,9 @@
-"""How a snapshot of a bucket is split, decided on the driver (spark.md 6.5).
+"""How a snapshot of a bucket is split, decided on the driver.
 
 Three ways. Where every key has one value, each message up to the revision is one: ranges of
 revisions, with how many rows each must have. Where keys have a history, the keys are listed and
 asked for by name. Where direct gets are off, or several copies answer and do not prove that they
-are up to date (decisions.md, "ADR-53 on servers that do not have it"), one task reads everything.
+are up to date, as those of nats-server, one task reads everything.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from jetspark.spark.kv_rows import key_of
 from jetspark.spark.planner import DataLoss, SequenceRange, StreamBounds, plan_partitions
 from jetspark.spark.range_reader import SequencePartition
 from jetspark.spark.splitting import count_points, plan_by_count, probe_places
-from jetspark.spark.stream_view import PlanningFailed, first_since
+from jetspark.spark.stream_view import PlanningFailed, first_since, view_of
 
 # How often a bucket that is being written to is counted before its keys are listed instead.
 COUNT_TRIES: Final = 3
@@ -40,19 +40,34 @@ class RevisionPartition(SequencePartition):
         patterns: Sequence[str],
         revision: int,
         expected: int | None,
+        created: str,
+        *,
+        leads: bool,
     ) -> None:
-        super().__init__(stream, revisions.first, revisions.end)
+        super().__init__(stream, revisions.first, revisions.end, created)
         self.patterns = patterns
         self.revision = revision
         self.expected = expected
         """How many there were when the read was planned; None: no matter."""
+        self.leads = leads
+        """Whether it is the first of a read, whose task reads all in a streaming query."""
 
 
 class KeyPartition(InputPartition):
     """Some keys of a bucket as of a revision, with how many values of each there are now."""
 
-    def __init__(self, subjects: Sequence[str], counts: Sequence[int], revision: int) -> None:
+    def __init__(
+        self,
+        subjects: Sequence[str],
+        counts: Sequence[int],
+        revision: int,
+        created: str,
+        *,
+        leads: bool,
+    ) -> None:
         super().__init__(revision)
+        self.created = created
+        self.leads = leads
         self.subjects = subjects
         self.counts = counts
         self.revision = revision
@@ -61,10 +76,18 @@ class KeyPartition(InputPartition):
 class WholePartition(InputPartition):
     """All of a bucket, in one piece."""
 
-    def __init__(self, patterns: Sequence[str], revision: int) -> None:
+    def __init__(self, patterns: Sequence[str], revision: int, created: str) -> None:
         super().__init__(revision)
+        self.created = created
         self.patterns = patterns
         self.revision = revision
+
+
+def key_patterns(info: StreamInfo, keys: Sequence[str]) -> list[str]:
+    """Return the subjects of ``keys`` in the stream of a bucket; empty text: all of them."""
+    prefix = prefixes(info, "$JS.API")[0]
+    # Without a filter a scan costs the server less.
+    return [prefix + key for key in keys] or [""]
 
 
 class SnapshotPlanner:
@@ -80,14 +103,12 @@ class SnapshotPlanner:
         at = self._revision(stream, info) if revision is None else revision
         if not info.state.messages or not at:
             return []
-        prefix = prefixes(info, "$JS.API")[0]
-        # Without a filter a scan costs the server less.
-        patterns = [prefix + key for key in self._options.keys] or [""]
+        patterns = key_patterns(info, self._options.keys)
         if not info.config.allow_direct:
-            return [WholePartition(patterns, at)]
+            return [WholePartition(patterns, at, view_of(info).created)]
         _, proven = count_points(stream, [1], patterns[:1], min_last_seq=info.state.last_seq)
         if not proven and info.config.num_replicas > 1:
-            return [WholePartition(patterns, at)]
+            return [WholePartition(patterns, at, view_of(info).created)]
         if info.config.max_msgs_per_subject == 1 and at < info.state.last_seq:
             self._check_unchanged_since(stream, patterns, at, info.state.last_seq)
         by_revision = self._by_revision(stream, info, patterns, at, fixed=revision is not None)
@@ -145,7 +166,13 @@ class SnapshotPlanner:
             if not self._strict or _same(state, info.state):
                 return [
                     RevisionPartition(
-                        stream.name, part, patterns, at, expected[number] if expected else None
+                        stream.name,
+                        part,
+                        patterns,
+                        at,
+                        expected[number] if expected else None,
+                        view_of(info).created,
+                        leads=number == 0,
                     )
                     for number, part in enumerate(parts)
                 ]
@@ -174,6 +201,7 @@ class SnapshotPlanner:
         # After the keys: whatever is listed was there at this revision, or is known to be newer.
         at = stream.info().state.last_seq if revision is None else revision
         subjects = sorted(found)
+        created = view_of(stream.cached_info).created
         parts = plan_partitions(
             SequenceRange(0, len(subjects)),
             min_partitions=self._options.min_partitions,
@@ -184,6 +212,8 @@ class SnapshotPlanner:
                 subjects[part.first : part.end],
                 [found[subject] for subject in subjects[part.first : part.end]],
                 at,
+                created,
+                leads=part is parts[0],
             )
             for part in parts
         ]
@@ -208,7 +238,7 @@ class SnapshotPlanner:
         wanted = options.version_as_of
         if options.timestamp_as_of_ns is not None:
             bounds = StreamBounds(state.first_seq, state.last_seq)
-            # Inclusive, as up_to_time is (decisions.md).
+            # Inclusive, as up_to_time is.
             wanted = first_since(stream, options.timestamp_as_of_ns + 1, bounds) - 1
         if wanted is None:
             return state.last_seq
@@ -232,7 +262,8 @@ def bucket_loss(bucket: str, oldest: StreamMessage, revision: int, history: int)
     return DataLoss(
         f"bucket {bucket!r} has no value of key {key_of(oldest.subject)!r} as of revision "
         f"{revision}: it keeps {history} per key and the oldest is {oldest.seq}. Raise history, "
-        'or set option("consistency", "best-effort") to get the newer one'
+        'or set option("consistency", "best-effort") to get the newer one. If the DataFrame was '
+        "loaded some time ago, load it again or call jetspark.spark.refresh on it"
     )
 
 

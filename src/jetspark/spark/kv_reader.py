@@ -1,13 +1,18 @@
-"""A snapshot of a bucket: the last value of every key as of one revision (spark.md 6.5).
+"""A snapshot of a bucket: the last value of every key as of one revision.
 
 How it is read depends on what the bucket holds (``kv_plan``): ranges of revisions where every key
 has one value, keys asked for by name where there are several, all of it in one task where the
 copies that answer cannot be told to be up to date. A bucket keeps only so many values of a key:
 one that was overwritten too often since is missing, and is reported or replaced, never silently
 left out.
+
+In a streaming query, where Spark plans a read once for all micro-batches (the static side of a
+join), the plan is soon out of date. There the first task reads the bucket as it is at that moment,
+and the others nothing, so that each micro-batch has one snapshot and no key is missing or double.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -27,17 +32,26 @@ from jetspark.spark.kv_plan import (
     SnapshotPlanner,
     WholePartition,
     bucket_loss,
+    key_patterns,
 )
 from jetspark.spark.kv_rows import KvEncoder, key_of, picked_rows
 from jetspark.spark.options import SourceOptions
-from jetspark.spark.planner import DataLoss
+from jetspark.spark.planner import DataLoss, StreamRecreated
 from jetspark.spark.range_reader import RangeReader, with_retries
-from jetspark.spark.stream_view import lend_for_planning
+from jetspark.spark.same_version import Sealed, reduced
+from jetspark.spark.stream_view import lend_for_planning, view_of
+from jetspark.spark.task import in_micro_batch, local_property
+from jetspark.spark.times import ZONE_SETTING, check_zone
 from jetspark.sync.bulk import last_columns
 
-# Keys that are asked for together; each request has up to 1,000 of them (spark.md 6.5: the server
-# answers for at most 1,024), and a batch of some thousand rows is right for Spark (spark.md 4.1).
+# Keys that are asked for together; each request has up to 1,000 of them (the server answers for at
+# most 1,024), and a batch of some thousand rows is right for Spark.
 KEYS_AT_ONCE: Final = 5_000
+
+# A bucket that changes while it is read is read on from there; so many times, each shorter than
+# the one before. Where values are replaced faster than they can be read, and the bucket keeps too
+# few of each key, every key then has a value that it had during the read, of no common moment.
+LOOKS_MAX: Final = 20
 
 _Result = TypeVar("_Result")
 
@@ -55,10 +69,12 @@ class KvSnapshotReader(DataSourceReader):
         self._skip_missing = skip_missing
         self._encoder = KvEncoder(schema, bucket=options.bucket, headers=options.headers)
         self._planner = SnapshotPlanner(options, skip_missing=skip_missing)
-        source = SourceOptions(
-            connection=options.connection, stream=options.stream, fail_on_data_loss=False
-        )
+        source = SourceOptions(connection=options.connection, stream=options.stream)
         self._ranges = _RevisionReader(source, schema)
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
 
     def partitions(self) -> list[InputPartition]:
         """Fix the revision and split the bucket. Runs on the driver."""
@@ -77,6 +93,17 @@ class KvSnapshotReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the entries of ``partition`` as Arrow batches. Runs in a task."""
+        options = self._options
+        if options.assumed_zone is not None:
+            check_zone(options.assumed_zone, local_property(ZONE_SETTING))
+        # A feed plans its own snapshot for its first micro-batch, and a moment that was asked for
+        # by number or time does not pass.
+        pinned = options.version_as_of is not None or options.timestamp_as_of_ns is not None
+        if not (self._skip_missing or pinned) and in_micro_batch():
+            # A bucket that was empty when planned, or is read whole, has one partition only.
+            if isinstance(partition, RevisionPartition | KeyPartition) and not partition.leads:
+                return iter(())
+            return self._encoded(self._now())
         match partition:
             case RevisionPartition():
                 return self._encoded(self._revisions(partition))
@@ -105,9 +132,42 @@ class KvSnapshotReader(DataSourceReader):
             raise DataLoss(
                 f"{partition.expected - count} of {partition.expected} values of bucket "
                 f"{self._options.bucket!r} as of revision {partition.revision} were replaced or "
-                "removed while it was read, and it keeps one per key: read it again, raise "
-                'history, or set option("consistency", "best-effort")'
+                "removed since the read was planned, and it keeps one per key: load it again, "
+                "call jetspark.spark.refresh on the DataFrame, raise history, or set "
+                'option("consistency", "best-effort")'
             )
+
+    def _now(self) -> Iterator[ScanChunk]:
+        """Read the bucket as it is at this moment, which is the last look that found no change."""
+
+        def read(stream: sync.Stream) -> ScanChunk:
+            last = ScanChunk([], [], [], [], [])
+            places: dict[str, int] = {}
+            position = 1
+            for _ in range(LOOKS_MAX):
+                info = stream.info()
+                if info.state.last_seq < position:
+                    break
+                for pattern in key_patterns(info, self._options.keys):
+                    filters = (pattern,) if pattern else ()
+                    for chunk in self._ranges.scan(stream, position, info.state.last_seq, filters):
+                        _keep_last(last, places, chunk)
+                position = info.state.last_seq + 1
+            else:
+                _append(last, self._never_read(stream, places))
+            return last
+
+        return _pieces(self._with_retries(read))
+
+    def _never_read(
+        self, stream: sync.Stream, places: Mapping[str, int]
+    ) -> Iterator[StreamMessage]:
+        """Yield the values of keys that were replaced whenever their turn came."""
+        for pattern in key_patterns(stream.cached_info, self._options.keys):
+            state = stream.info(subjects_filter=pattern or ">").state
+            for subject in (state.subjects or {}).keys() - places.keys():
+                with contextlib.suppress(MessageNotFound):  # removed at this moment
+                    yield stream.get_msg(last_by_subject=subject, min_last_seq=state.last_seq)
 
     def _keys(self, partition: KeyPartition) -> Iterator[ScanChunk]:
         """Ask for the keys by name; what is missing is skipped, or dealt with."""
@@ -124,7 +184,7 @@ class KvSnapshotReader(DataSourceReader):
                     _append(found, self._missing(stream, missing, counts, revision))
                 return found
 
-            yield self._with_retries(read)
+            yield self._with_retries(read, partition.created)
 
     def _whole(self, partition: WholePartition) -> Iterator[ScanChunk]:
         """Read everything up to the revision and keep the last value of each key.
@@ -148,18 +208,35 @@ class KvSnapshotReader(DataSourceReader):
             _append(last, self._missing(stream, missing, counts, partition.revision))
             return last
 
-        found = self._with_retries(read)
-        for at in range(0, len(found), KEYS_AT_ONCE):
-            yield picked_rows(found, range(at, min(at + KEYS_AT_ONCE, len(found))))
+        yield from _pieces(self._with_retries(read, partition.created))
 
-    def _with_retries(self, attempt: Callable[[sync.Stream], _Result]) -> _Result:
+    def _with_retries(
+        self, attempt: Callable[[sync.Stream], _Result], created: str = ""
+    ) -> _Result:
+        """Return what ``attempt`` returns, from the bucket that was ``created`` then.
+
+        Empty: from whichever there is, but from one of them.
+        """
         options = self._options
-        return with_retries(
-            options.connection,
-            lambda client: attempt(
-                jetstream_of(client, options.connection).stream(options.stream)
-            ),
-        )
+
+        def read(client: sync.Client) -> _Result:
+            stream = jetstream_of(client, options.connection).stream(options.stream)
+            planned = created or view_of(stream.cached_info).created
+            self._check_created(stream, planned)
+            found = attempt(stream)
+            stream.info()
+            self._check_created(stream, planned)
+            return found
+
+        return with_retries(options.connection, read)
+
+    def _check_created(self, stream: sync.Stream, planned: str) -> None:
+        created = view_of(stream.cached_info).created
+        if created != planned:
+            raise StreamRecreated(
+                f"bucket {self._options.bucket!r} was deleted and created again at {created}, "
+                f"after the read of the one of {planned} was planned: load it again"
+            )
 
     def _missing(
         self,
@@ -225,7 +302,12 @@ def _keep_last(last: ScanChunk, places: dict[str, int], chunk: ScanChunk) -> Non
             last.headers[place] = chunk.headers[at]
 
 
-def _append(chunk: ScanChunk, messages: Sequence[StreamMessage]) -> None:
+def _pieces(found: ScanChunk) -> Iterator[ScanChunk]:
+    for at in range(0, len(found), KEYS_AT_ONCE):
+        yield picked_rows(found, range(at, min(at + KEYS_AT_ONCE, len(found))))
+
+
+def _append(chunk: ScanChunk, messages: Iterable[StreamMessage]) -> None:
     for message in messages:
         chunk.sequences.append(message.seq)
         chunk.times.append(message.time_ns)

@@ -1,4 +1,4 @@
-"""``KvDataSource``: what Spark knows as the format ``nats_kv`` (spark.md 6.5)."""
+"""``KvDataSource``: what Spark knows as the format ``nats_kv``."""
 
 import os
 from typing import cast
@@ -22,8 +22,11 @@ from jetspark.spark.kv_options import (
 from jetspark.spark.kv_reader import KvSnapshotReader
 from jetspark.spark.kv_rows import check_kv_schema, kv_schema
 from jetspark.spark.kv_writer import KvRowWriter, check_kv_sink_schema, plan_kv_write
+from jetspark.spark.option_reader import refuse_catalog_table
 from jetspark.spark.options import default_min_partitions, header_mode
+from jetspark.spark.refused_reader import reader_or_refusal
 from jetspark.spark.sink_writer import JetStreamBatchWriter, JetStreamStreamWriter
+from jetspark.spark.times import session_zone
 
 
 class KvDataSource(DataSource):
@@ -36,12 +39,15 @@ class KvDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of a read whose user gave no schema."""
+        refuse_catalog_table(KV_FORMAT, self.options)
         return kv_schema(header_mode(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a snapshot; wrong options and schemas are refused here."""
         options = parse_kv_options(
-            self.options, default_min_partitions=default_min_partitions(os.environ)
+            self.options,
+            default_min_partitions=default_min_partitions(os.environ),
+            zone=session_zone(os.environ),
         )
         check_kv_schema(schema, options.headers)
         return KvSnapshotReader(options, schema)
@@ -49,12 +55,8 @@ class KvDataSource(DataSource):
     # The names and arguments below are Spark's.
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return the reader of the change feed; wrong options and schemas are refused here."""
-        options = parse_kv_feed_options(
-            self.options, default_min_partitions=default_min_partitions(os.environ)
-        )
-        check_kv_schema(schema, options.snapshot.headers)
-        return KvFeedReader(options, schema)
+        """Return the reader of the change feed; one that raises if it cannot be made."""
+        return reader_or_refusal(lambda: self._feed_reader(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch; asks the server whether it can do what is asked."""
@@ -67,6 +69,13 @@ class KvDataSource(DataSource):
         writer = JetStreamStreamWriter(self._row_writer(schema, overwrite, streaming=True))
         # Spark takes either kind of streaming writer; its annotation names one.
         return cast("DataSourceStreamWriter", writer)
+
+    def _feed_reader(self, schema: StructType) -> DataSourceStreamReader:
+        options = parse_kv_feed_options(
+            self.options, default_min_partitions=default_min_partitions(os.environ)
+        )
+        check_kv_schema(schema, options.snapshot.headers)
+        return KvFeedReader(options, schema)
 
     def _row_writer(self, schema: StructType, overwrite: bool, *, streaming: bool) -> KvRowWriter:
         options = parse_kv_sink_options(self.options, streaming=streaming)

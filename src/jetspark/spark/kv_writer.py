@@ -1,9 +1,12 @@
-"""Writing rows into a bucket: upserts, deletions, compare-and-set, transactions (spark.md 6.5).
+"""Writing rows into a bucket: upserts, deletions, compare-and-set, transactions.
 
-Writing a value again changes nothing but the history; message ids keep that clean, too. The same
-key in two partitions has no order: repartition by key, and let ``orderBy`` choose the last.
+Writing a value again changes nothing but the history; message ids keep that clean, too. They do
+not depend on the partition, since equal rows are the same value of the same key: a replay that has
+the rows in other partitions makes the same ids. The same key in two partitions has no order:
+repartition by key, and let ``orderBy`` choose the last.
 """
 
+import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -12,12 +15,15 @@ import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from jetspark import sync
 from jetspark.api.stream import StreamInfo
 from jetspark.client.jetstream.kv.entry import Operation
 from jetspark.client.jetstream.kv.jetstream_backend import prefixes
+from jetspark.errors import WrongLastSequence
+from jetspark.headers.block import find_value
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.kv_options import KV_FORMAT, KvSinkOptions
-from jetspark.spark.message_ids import IdMaker
+from jetspark.spark.message_ids import IdMaker, row_digests
 from jetspark.spark.schema import InvalidSchema
 from jetspark.spark.sending import ATOMIC_ROWS_MAX, Sender
 from jetspark.spark.sink_options import Delivery, IdSource, PublishMode
@@ -33,6 +39,7 @@ from jetspark.spark.sink_writer import (
 )
 from jetspark.spark.stream_view import lend_for_planning
 from jetspark.subjects.tokens import key_problem
+from jetspark.sync.bulk import last_columns
 
 _WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
 KV_SINK_COLUMNS: Final = {
@@ -117,8 +124,14 @@ def plan_kv_write(options: KvSinkOptions, columns: frozenset[str], *, overwrite:
         stream_subjects=(f"{prefix}>",),
         mode=PublishMode.FAST if config.allow_batched else PublishMode.ASYNC,
         delivery=Delivery.AT_LEAST_ONCE,
-        # A batch has no name that a replay would have again.
-        id_source=IdSource.CONTENT if publishing.streaming else None,
+        # A batch has no name that a replay would have again. Its tasks are repeated, though, and
+        # must not be refused because of what they wrote themselves.
+        id_source=(
+            IdSource.CONTENT
+            if publishing.streaming or columns & {"expected_revision", "txn"}
+            else None
+        ),
+        run=secrets.token_hex(6),
         duplicate_window_ns=config.duplicate_window,
     )
     return KvPlan(
@@ -149,7 +162,9 @@ class KvRowWriter(RowWriter):
         """Write the rows of one task. Runs in a worker."""
         plan = self._plan
         task = this_task(plan)
-        maker = IdMaker(plan.id_source, task) if plan.id_source is not None else None
+        # The partition is not in the ids: a replay may have the rows elsewhere.
+        prefix = f"{task.epoch_prefix}k." if plan.options.streaming else f"{plan.run}.k."
+        maker = IdMaker(prefix) if plan.id_source is not None else None
         sender = Sender(plan)
         together = Sender(msgspec.structs.replace(plan, mode=PublishMode.ATOMIC))
         count, last = 0, 0
@@ -159,11 +174,40 @@ class KvRowWriter(RowWriter):
                     f"a transaction has {len(rows.subjects)} rows, at most {ATOMIC_ROWS_MAX} are "
                     "written together"
                 )
-            headers = finished_headers("", rows, maker.ids(rows) if maker is not None else None)
-            send = together.send if txn else sender.send
-            last = max(last, send(rows.subjects, rows.payloads, headers))
+            ids = maker.ids(row_digests(rows)) if maker is not None else None
+            last = max(last, self._send(together if txn else sender, rows, ids))
             count += len(rows.subjects)
         return SinkCommit(task, count, last)
+
+    def _send(self, sender: Sender, rows: Rows, ids: list[str] | None) -> int:
+        """Send rows; what an earlier run of the epoch wrote is no reason to refuse it now."""
+        try:
+            return sender.send(rows.subjects, rows.payloads, finished_headers("", rows, ids))
+        except WrongLastSequence as error:
+            if ids is None:
+                raise
+            stored = sender.with_retries(lambda js: self._last_ids(js, rows.subjects))
+            new = [at for at, one in enumerate(ids) if one.encode() not in stored]
+            if len(new) == len(ids):
+                error.add_note(
+                    "expected_revision of a row is not the revision of its key: another writer "
+                    "was faster, or has changed the key since an earlier run wrote it"
+                )
+                raise
+        rest = picked(rows, new)
+        if not rest.subjects:
+            return 0
+        return self._send(sender, rest, [ids[at] for at in new])
+
+    def _last_ids(self, jetstream: sync.JetStream, subjects: Sequence[str]) -> set[bytes]:
+        """Return the message ids of the newest values of keys."""
+        stream = jetstream.stream(self._plan.stream)
+        last = stream.info().state.last_seq
+        chunk = last_columns(
+            stream, list(dict.fromkeys(subjects)), up_to_seq=last, min_last_seq=last
+        )
+        found = (find_value(block, b"Nats-Msg-Id") for block in chunk.headers if block)
+        return {one for one in found if one is not None}
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Every task has written: there is nothing else to do."""

@@ -1,135 +1,374 @@
-"""Atomic batches with a marker: exactly once, whatever the delay (spark.md 6.4, C).
+"""Atomic batches with a marker: exactly once, whatever the delay and the partitioning.
 
 The rows of a task go in atomic batches, each with a marker on ``<ledgerSubject>.<query>.<part>``
-that expects the marker before it. A replay finds its marker and goes on behind it; a batch sent
-twice is refused as a whole. Rows are sorted, so that a replay makes the same batches of them.
+that holds the digests of its rows and expects the marker before it: a batch that is sent twice is
+refused as a whole. The runs of an epoch are registered on ``<ledgerSubject>.<query>.run``, and
+every batch expects that message to be the last there: once a later run is registered, the stream
+refuses whatever an earlier one still sends. So a replay finds in the markers what is stored,
+settles it by count as ``replay`` does, and nothing can change behind its back.
 """
 
 import time
-from collections.abc import Sequence
-from hashlib import blake2b
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from jetspark import sync
-from jetspark.errors import Error, MessageNotFound, WrongLastSequence
-from jetspark.headers.block import append_lines
-from jetspark.spark.message_ids import DIGEST_SIZE, WriteTask, row_digests, strong_digest
+from jetspark.api.stream import StreamInfo
+from jetspark.errors import MessageNotFound, WrongLastSequence
+from jetspark.headers.block import append_lines, find_value, remove_header
+from jetspark.spark.epoch_ledger import HOW_TO_GO_ON, EpochLedger, Totals
+from jetspark.spark.ledger import Found, LedgerEntry, SubjectEntries
+from jetspark.spark.message_ids import WriteTask, row_digests, strong_digest
 from jetspark.spark.range_reader import retry_delay
+from jetspark.spark.replay import ReplayRefused
+from jetspark.spark.row_counts import DIGEST_SIZE, RowCounts
 from jetspark.spark.sending import ATOMIC_ROWS_MAX, Sender
 from jetspark.spark.sink_plan import SinkPlan
-from jetspark.spark.sink_rows import RowRefused, Rows
+from jetspark.spark.sink_rows import RowRefused, Rows, own_headers
 from jetspark.sync.bulk import TRANSIENT
 
 ROWS_PER_BATCH: Final = ATOMIC_ROWS_MAX - 1  # the marker is one of its messages
-
-
-class ReplayRefused(Error):
-    """A run that the marker contradicts: of an older epoch, or of other rows."""
+RUN_PART: Final = "run"
+COMMIT_PART: Final = "commit"
+_EXPECTED: Final = b"Nats-Expected-Last-Subject-Sequence:"
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """What was written last under a marker's subject."""
+    """What was stored with a batch; the digests of its rows follow after a line break."""
 
     epoch: int
-    batch: int
-    """Which batch of the task, from 0."""
-    final: bool
-    digest: str
-    """Of all rows up to here; a replay with other rows is found out by it."""
+    run: str = ""
+    rows: int | None = None
+    """None: a marker of 0.1.0, without digests."""
+    prev: int = 0
+    """The sequence of the marker before, on the same subject."""
 
 
-class Batch(NamedTuple):
-    """Rows that are stored together, and the marker that says so."""
+class StoredMarker(NamedTuple):
+    """A marker in the stream."""
 
-    places: Sequence[int]
+    seq: int
+    part: str
     marker: Marker
+    digests: bytes
 
 
-def split(rows: Rows, epoch: int) -> list[Batch]:
-    """Return the rows in batches that do not depend on the order in which they came."""
-    digests = row_digests(rows, strong_digest)
-    order = sorted(range(len(digests)), key=digests.__getitem__)
-    running = blake2b(digest_size=DIGEST_SIZE)
-    batches: list[Batch] = []
-    for at in range(0, len(order), ROWS_PER_BATCH):
-        places = order[at : at + ROWS_PER_BATCH]
-        for place in places:
-            running.update(digests[place])
-        final = at + ROWS_PER_BATCH >= len(order)
-        marker = Marker(epoch, len(batches), final, running.hexdigest())
-        batches.append(Batch(places, marker))
-    return batches
+class MarkedRows(NamedTuple):
+    """The digests of stored rows with the place of each."""
+
+    counts: RowCounts
+    batches: Sequence[StoredMarker]
+
+    def place_of(self, digest: bytes) -> int:
+        """Return the sequence of a stored copy of a row."""
+        for seq, _, _, digests in self.batches:
+            for at in range(0, len(digests), DIGEST_SIZE):
+                if digests[at : at + DIGEST_SIZE] == digest:
+                    # The rows of an atomic batch lie side by side, the marker comes last.
+                    return seq - len(digests) // DIGEST_SIZE + at // DIGEST_SIZE
+        raise KeyError(digest.hex())
 
 
-def resume_at(batches: Sequence[Batch], epoch: int, found: Marker | None) -> int:
-    """Return the first batch that is not stored yet, going by the marker there is."""
-    if found is None or found.epoch < epoch:
-        return 0
-    if found.epoch > epoch:
-        raise ReplayRefused(
-            f"epoch {epoch} comes too late: epoch {found.epoch} is stored already. Another run of "
-            "the same query is ahead of this one"
+class MarkedLedger:
+    """The runs of an epoch in the stream that they write to, and the markers of their rows."""
+
+    def __init__(self, plan: SinkPlan, run: str, task: WriteTask) -> None:
+        self._plan = plan
+        self.run = run
+        self._task = task
+        self.subject = f"{plan.options.ledger_subject}.{task.prefix}"
+        entries = SubjectEntries(plan.stream, f"{self.subject}.{RUN_PART}", self._first_entry)
+        self.epochs = EpochLedger(plan, run, task, entries)
+
+    def fence(self, revision: int) -> bytes:
+        """Return header lines that refuse a message once a later run is registered."""
+        return b"%s %d\r\nNats-Expected-Last-Subject-Sequence-Subject: %s.%s\r\n" % (
+            _EXPECTED,
+            revision,
+            self.subject.encode(),
+            RUN_PART.encode(),
         )
-    if found.batch >= len(batches) or batches[found.batch].marker != found:
-        raise ReplayRefused(
-            f"epoch {epoch} was stored with other rows than this run has: a replay must have the "
-            "same rows in the same partitions. Keep the number of partitions (minPartitions, "
-            "spark.sql.shuffle.partitions) and leave out what differs from run to run"
+
+    def earlier_rows(self, jetstream: sync.JetStream, found: Found) -> MarkedRows:
+        """Return what earlier runs of the epoch stored.
+
+        All of it lies below the message that registered this run, which fences them off.
+        """
+        return self._stored(jetstream, found.entry.last_seq + 1, found.revision, "*")
+
+    def own_rows(
+        self, jetstream: sync.JetStream, found: Found, part: str
+    ) -> tuple[RowCounts, int]:
+        """Return what this run stored of a part, and the sequence of the part's last marker."""
+        stream = jetstream.stream(self._plan.stream)
+        last = stream.info().state.last_seq
+        try:
+            message = stream.get_msg(last_by_subject=f"{self.subject}.{part}", min_last_seq=last)
+        except MessageNotFound:
+            return RowCounts.of(b""), 0
+        if message.seq < found.revision:
+            return RowCounts.of(b""), message.seq
+        stored = self._stored(jetstream, found.revision, message.seq, part)
+        return stored.counts, message.seq
+
+    def _stored(self, jetstream: sync.JetStream, first: int, last: int, part: str) -> MarkedRows:
+        markers = [
+            one
+            for one in self._markers(jetstream, first, last, part)
+            if one.marker.epoch == self._task.epoch
+        ]
+        self._check_chains(markers, first)
+        counts = RowCounts.of(b"".join(one.digests for one in markers))
+        return MarkedRows(counts, markers)
+
+    def _markers(
+        self, jetstream: sync.JetStream, first: int, last: int, part: str
+    ) -> Iterator[StoredMarker]:
+        stream = jetstream.stream(self._plan.stream)
+        if first > last:
+            return
+        chunks = stream.scan(
+            first,
+            last,
+            filters=(f"{self.subject}.{part}",),
+            columns=("sequences", "subjects", "payloads"),
         )
-    return found.batch + 1
+        for chunk in chunks:
+            for seq, subject, payload in zip(
+                chunk.sequences, chunk.subjects, chunk.payloads, strict=True
+            ):
+                found = subject.rpartition(".")[2]
+                if found != RUN_PART:
+                    yield self._decoded(stream, seq, found, payload)
+
+    def _decoded(self, stream: sync.Stream, seq: int, part: str, payload: bytes) -> StoredMarker:
+        head, _, digests = payload.partition(b"\n")
+        marker = msgspec.json.decode(head, type=Marker)
+        if marker.rows is None and marker.epoch == self._task.epoch:
+            digests = batch_digests(stream, seq)
+        return StoredMarker(seq, part, marker, digests)
+
+    def _check_chains(self, markers: Sequence[StoredMarker], first: int) -> None:
+        """Refuse to go by markers of which some were removed."""
+        known = {one.seq for one in markers}
+        for one in markers:
+            if one.marker.prev >= first and one.marker.prev not in known:
+                raise ReplayRefused(
+                    f"epoch {self._task.epoch} of {self._task.prefix!r} was begun before, and the "
+                    f"marker at sequence {one.marker.prev} on subject {self.subject}.{one.part}, "
+                    "which said what was stored, was removed (max_msgs_per_subject, a purge): "
+                    f"{HOW_TO_GO_ON}"
+                )
+
+    def _first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
+        """Look for markers of 0.1.0, which registered no runs."""
+        task, last = self._task, info.state.last_seq
+        stream = jetstream.stream(self._plan.stream)
+        parts = stream.info(subjects_filter=f"{self.subject}.*").state.subjects or {}
+        begins, newest = last, task.epoch - 1
+        for subject in parts:
+            for one in self._markers(jetstream, 1, last, subject.rpartition(".")[2]):
+                newest = max(newest, one.marker.epoch)
+                if one.marker.epoch == task.epoch:
+                    begins = min(begins, one.seq - len(one.digests) // DIGEST_SIZE - 1)
+        if newest > task.epoch:
+            return LedgerEntry(newest, last, task.query, begun=newest)
+        if begins < last:
+            return LedgerEntry(task.epoch - 1, begins, task.query)
+        return LedgerEntry(task.epoch - 1, last, task.query, begun=task.epoch - 1)
 
 
 class MarkedWriter:
     """Stores the rows of one part of an epoch."""
 
-    def __init__(self, plan: SinkPlan, task: WriteTask, part: str) -> None:
+    def __init__(self, plan: SinkPlan, ledger: MarkedLedger, task: WriteTask, part: str) -> None:
         self._plan = plan
+        self._ledger = ledger
         self._task = task
         self._sender = Sender(plan)
-        self._subject = f"{plan.options.ledger_subject}.{task.prefix}.{part}"
+        self._part = part
 
-    def write(self, rows: Rows, headers: Sequence[bytes]) -> int:
+    def write(
+        self, found: Found, rows: Rows, headers: Sequence[bytes], digests: Sequence[bytes]
+    ) -> int:
         """Return when all rows are stored, with a sequence at or above theirs."""
-        batches = split(rows, self._task.epoch)
+        left, seq = self._left(found, digests)
+        failures = 0
+        while left:
+            places = left[:ROWS_PER_BATCH]
+            try:
+                seq = self._store(found, rows, headers, digests, places, seq)
+            except (WrongLastSequence, *TRANSIENT) as error:
+                # Stored and the answer lost, or by another attempt at this task, or a later run
+                # has taken over: the stream tells.
+                failures += 1
+                if failures > self._plan.options.retries:
+                    raise
+                error.add_note(f"try {failures}")
+                time.sleep(retry_delay(failures))
+                self._sender.with_retries(self._ledger.epochs.check_now)
+                before = len(left)
+                left, seq = self._left(found, digests)
+                failures = failures if len(left) == before else 0
+            else:
+                left, failures = left[ROWS_PER_BATCH:], 0
+        return seq
+
+    def _left(self, found: Found, digests: Sequence[bytes]) -> tuple[list[int], int]:
+        """Return the places of the rows that this run has not stored yet."""
+        stored, seq = self._sender.with_retries(
+            lambda js: self._ledger.own_rows(js, found, self._part)
+        )
+        known = dict(stored.items())
+        left: list[int] = []
+        for place, digest in enumerate(digests):
+            if known.get(digest, 0):
+                known[digest] -= 1
+            else:
+                left.append(place)
+        unknown = sum(known.values())
+        if unknown:
+            raise ReplayRefused(
+                f"epoch {self._task.epoch}: a task that ran before stored {unknown} rows that "
+                "this repetition of it does not have: rows must be the same whenever Spark "
+                "computes them (leave out rand(), current_timestamp() and the like)"
+            )
+        return left, seq
+
+    def _store(
+        self,
+        found: Found,
+        rows: Rows,
+        headers: Sequence[bytes],
+        digests: Sequence[bytes],
+        places: Sequence[int],
+        expected: int,
+    ) -> int:
+        marker = Marker(self._task.epoch, self._ledger.run, len(places), expected)
+        lines = b"Nats-Expected-Stream: %s\r\n%s %d\r\n" % (
+            self._plan.stream.encode(),
+            _EXPECTED,
+            expected,
+        )
+        blocks = fenced([headers[place] for place in places], self._ledger.fence(found.revision))
+        if blocks is None:
+            # Every row expects a sequence of its own, and a message can expect only one.
+            self._sender.with_retries(self._ledger.epochs.check)
+            blocks = [headers[place] for place in places]
+        payload = msgspec.json.encode(marker) + b"\n" + b"".join(digests[at] for at in places)
+        return self._sender.send_together(
+            [*(rows.subjects[at] for at in places), f"{self._ledger.subject}.{self._part}"],
+            [*(rows.payloads[at] for at in places), payload],
+            [*blocks, append_lines(b"", lines)],
+        )
+
+
+class EpochWriter:
+    """Stores all rows of an epoch, and that it is committed, as one atomic batch."""
+
+    def __init__(self, plan: SinkPlan, ledger: MarkedLedger) -> None:
+        self._plan = plan
+        self._ledger = ledger
+        self._sender = Sender(plan)
+
+    def write(self, rows: Rows, headers: Sequence[bytes], totals: Totals) -> None:
+        """Return when the epoch is committed; doing it again is no error."""
+        epochs = self._ledger.epochs
         failures = 0
         while True:
+            found = self._sender.with_retries(epochs.begin)
+            if epochs.is_committed(found):
+                epochs.check_same_rows(found, totals)
+                return
             try:
-                found, seq = self._sender.with_retries(self._read)
-                at = resume_at(batches, self._task.epoch, found)
-                for batch in batches[at:]:
-                    seq = self._store(rows, headers, batch, seq)
+                self._store(found, rows, headers, totals)
             except (WrongLastSequence, *TRANSIENT) as error:
-                # Perhaps it was stored and the answer lost: the marker tells.
                 failures += 1
                 if failures > self._plan.options.retries:
                     raise
                 error.add_note(f"try {failures}")
                 time.sleep(retry_delay(failures))
             else:
-                return seq
+                return
 
-    def _store(self, rows: Rows, headers: Sequence[bytes], batch: Batch, expected: int) -> int:
-        lines = b"Nats-Expected-Stream: %s\r\nNats-Expected-Last-Subject-Sequence: %d\r\n" % (
+    def _store(self, found: Found, rows: Rows, headers: Sequence[bytes], totals: Totals) -> None:
+        epochs = self._ledger.epochs
+        entry = self._sender.with_retries(lambda js: epochs.committed_entry(js, found, totals))
+        lines = b"Nats-Expected-Stream: %s\r\n%s %d\r\n" % (
             self._plan.stream.encode(),
-            expected,
+            _EXPECTED,
+            found.revision,
         )
-        return self._sender.send_together(
-            [*(rows.subjects[place] for place in batch.places), self._subject],
-            [*(rows.payloads[place] for place in batch.places), msgspec.json.encode(batch.marker)],
-            [*(headers[place] for place in batch.places), append_lines(b"", lines)],
+        self._sender.send_together(
+            [*rows.subjects, f"{self._ledger.subject}.{RUN_PART}"],
+            [*rows.payloads, msgspec.json.encode(entry)],
+            [*headers, append_lines(b"", lines)],
         )
 
-    def _read(self, jetstream: sync.JetStream) -> tuple[Marker | None, int]:
-        """Return the marker and its sequence, as the leader knows them."""
-        stream = jetstream.stream(self._plan.stream)
-        last = stream.info().state.last_seq
+
+def missing_copies(
+    jetstream: sync.JetStream, plan: SinkPlan, stored: MarkedRows, reports: Sequence[RowCounts]
+) -> tuple[Rows, list[bytes]]:
+    """Return the rows that a replay has more often than they are stored, with their digests."""
+    stream = jetstream.stream(plan.stream)
+    missing, digests = Rows([], [], [], None, None), list[bytes]()
+    for digest, count in RowCounts.merged(reports).items():
+        wanted = count - stored.counts[digest]
+        if wanted <= 0:
+            continue
+        seq = stored.place_of(digest)
         try:
-            message = stream.get_msg(last_by_subject=self._subject, min_last_seq=last)
+            message = stream.get_msg(seq=seq, min_last_seq=seq)
         except MessageNotFound:
-            return None, 0
-        return msgspec.json.decode(message.data, type=Marker), message.seq
+            raise ReplayRefused(
+                f"a row of which another copy has to be stored was removed from the stream "
+                f"meanwhile (sequence {seq}): {HOW_TO_GO_ON}"
+            ) from None
+        digests += [digest] * wanted
+        for _ in range(wanted):
+            missing.subjects.append(message.subject)
+            missing.payloads.append(message.data)
+            missing.headers.append(own_headers(message.header_block))
+    return missing, digests
+
+
+def fenced(headers: Sequence[bytes], fence: bytes) -> list[bytes] | None:
+    """Return the headers with the fence in the first that expects nothing; None if all do."""
+    for at, block in enumerate(headers):
+        if _EXPECTED not in block:
+            return [*headers[:at], append_lines(block, fence), *headers[at + 1 :]]
+    return None
+
+
+def batch_digests(stream: sync.Stream, marker_seq: int) -> bytes:
+    """Return the digests of the rows of an atomic batch whose last message is a marker."""
+    first = max(1, marker_seq - ROWS_PER_BATCH)
+    rows = Rows([], [], [], [], None)
+    ids: list[bytes | None] = []
+    for chunk in stream.scan(first, marker_seq):
+        ids += [find_value(block, b"Nats-Batch-Id") for block in chunk.headers]
+        rows.subjects.extend(chunk.subjects)
+        rows.payloads.extend(chunk.payloads)
+        rows.headers.extend(chunk.headers)
+    digests: list[bytes] = []
+    for at in range(len(ids) - 1):
+        if ids[at] is not None and ids[at] == ids[-1]:
+            block, lines = split_headers(rows.headers[at])
+            row = Rows([rows.subjects[at]], [rows.payloads[at]], [block], [lines], None)
+            digests += row_digests(row, strong_digest)
+    return b"".join(digests)
+
+
+def split_headers(block: bytes) -> tuple[bytes, bytes]:
+    """Return the user's headers of a stored row, and the lines that its columns asked for."""
+    lines = b""
+    for name in (b"Nats-Expected-Last-Subject-Sequence", b"Nats-TTL"):
+        value = find_value(block, name)
+        if value is not None:
+            lines += b"%s: %s\r\n" % (name, value)
+    return remove_header(own_headers(block), b"Nats-TTL"), lines
 
 
 def check_size(rows: Rows, what: str) -> None:

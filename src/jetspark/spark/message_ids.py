@@ -1,19 +1,19 @@
-"""Message ids that a replay by Spark makes again (spark.md 6.3).
+"""Message ids that a task makes again when Spark repeats it.
 
-``<prefix>.<epoch>.<partition>.<row key>``: the stream drops what it has seen within its duplicate
-window. The partition is in it because equal rows of two partitions are two messages.
+``<prefix>.<epoch>.<partition>.<digest>[.<nth equal row>]``: the stream drops what it has seen
+within its duplicate window. The partition is in it because equal rows of two partitions are
+two messages. A replay of the epoch may spread the rows differently: ``ledger`` settles that by the
+digests, which are read back out of the ids.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from xxhash import xxh3_128_digest
 
-from jetspark.spark.sink_options import IdSource
+from jetspark.spark.row_counts import DIGEST_SIZE
 from jetspark.spark.sink_rows import Rows
-
-DIGEST_SIZE: Final = 16
 
 
 class WriteTask(NamedTuple):
@@ -38,38 +38,38 @@ class WriteTask(NamedTuple):
 
 
 class IdMaker:
-    """Makes the ids of one task's rows, in the order in which they come."""
+    """Makes the ids of rows by their content, in the order in which they come."""
 
-    def __init__(self, source: IdSource, task: WriteTask) -> None:
-        self._source = source
-        self._prefix = task.id_prefix
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
         self._seen: dict[bytes, int] = {}
-        self._rows = 0
 
-    def ids(self, rows: Rows) -> list[str]:
+    def ids(self, digests: Sequence[bytes]) -> list[str]:
         """Return the id of each row."""
-        if self._source is IdSource.COLUMN:
-            assert rows.msg_ids is not None
-            return rows.msg_ids
-        prefix = self._prefix
-        if self._source is IdSource.POSITION:
-            first = self._rows
-            self._rows += len(rows.subjects)
-            return [f"{prefix}{number}" for number in range(first, self._rows)]
-        seen, made = self._seen, list[str]()
-        for key in row_digests(rows):
+        prefix, seen, made = self._prefix, self._seen, list[str]()
+        for key in digests:
             nth = seen.get(key, 0)
             seen[key] = nth + 1
             made.append(f"{prefix}{key.hex()}.{nth}" if nth else f"{prefix}{key.hex()}")
         return made
 
 
+def digest_in(msg_id: bytes, epoch_prefix: bytes) -> bytes | None:
+    """Return the digest of the row that an id of this epoch was made for; None if it has none."""
+    words = msg_id[len(epoch_prefix) :].split(b".")
+    if len(words) not in {2, 3} or len(words[1]) != 2 * DIGEST_SIZE:
+        return None
+    try:
+        return bytes.fromhex(words[1].decode("ascii"))
+    except ValueError:
+        return None
+
+
 def row_digests(rows: Rows, digest: Callable[[bytes], bytes] = xxh3_128_digest) -> list[bytes]:
     """Return a digest of each row: subject, headers, payload, and what the columns ask for.
 
-    Ids tell rows apart within one task of one epoch only, and equal digests are counted there, so
-    that no row is lost to another with the same digest. The cryptographic hash that ``markers``
-    asks for, whose batches follow the order of digests, would cost as much as all the rest.
+    A cryptographic hash would cost as much as all the rest of a write; ``markers``, whose batches
+    cost more anyway, asks for one.
     """
     lines = rows.lines or [b""] * len(rows.subjects)
     return [

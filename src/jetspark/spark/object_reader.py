@@ -1,6 +1,7 @@
 """Reading an object store: the driver lists the objects, each task fetches some of them."""
 
 import fnmatch
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -24,8 +25,10 @@ from jetspark.spark.connections import jetstream_of
 from jetspark.spark.object_options import OBJECT_FORMAT, ObjectOptions
 from jetspark.spark.planner import DataLoss
 from jetspark.spark.range_reader import with_retries
+from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.schema import InvalidSchema, microseconds, texts
 from jetspark.spark.stream_view import PlanningFailed, lend_for_planning
+from jetspark.spark.task import in_micro_batch
 
 # Small objects share a task and a batch; what is larger has one of its own.
 PARTITION_BYTES: Final = 64 * 1024 * 1024
@@ -50,11 +53,13 @@ class Listed(NamedTuple):
 
 
 class ObjectPartition(InputPartition):
-    """Some objects."""
+    """Some objects, and the place of this partition among all."""
 
-    def __init__(self, objects: Sequence[Listed]) -> None:
-        super().__init__(None)
+    def __init__(self, objects: Sequence[Listed], number: int, count: int) -> None:
+        super().__init__(number)
         self.objects = objects
+        self.number = number
+        self.count = count
 
 
 def object_schema() -> StructType:
@@ -107,6 +112,10 @@ class ObjectReader(DataSourceReader):
         self._schema = schema
         self._content = "content" in {name.lower() for name in schema.fieldNames()}
 
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
+
     def partitions(self) -> list[InputPartition]:
         """List the objects and split them. Runs on the driver."""
         options = self._options
@@ -115,36 +124,65 @@ class ObjectReader(DataSourceReader):
             doing=f"format {OBJECT_FORMAT!r} cannot read object store {options.bucket!r}",
             missing=f"format {OBJECT_FORMAT!r}: there is no object store {options.bucket!r}",
         ) as client:
-            store = jetstream_of(client, options.connection).object_store(options.bucket)
-            found = [_listed(store, info) for info in store.list() if self._wanted(info)]
-        objects = sorted(one for one in found if one is not None)
-        if self._content:
-            self._check_sizes(objects)
-        return [
-            ObjectPartition(part) for part in pack(objects, min_partitions=options.min_partitions)
-        ]
+            objects = self._list(client)
+        parts = pack(objects, min_partitions=options.min_partitions)
+        return [ObjectPartition(part, at, len(parts)) for at, part in enumerate(parts)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the objects of ``partition`` as Arrow batches. Runs in a task."""
+        if in_micro_batch():
+            return self._batches_now(partition)
         if not isinstance(partition, ObjectPartition):
             # Spark's stand-in when there are no partitions: InputPartition(None).
             return iter(())
         return self._batches(partition.objects)
 
-    def _batches(self, objects: Sequence[Listed]) -> Iterator[pa.RecordBatch]:
+    def _batches_now(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield this partition's share of the objects that the store has at this moment.
+
+        Spark plans the static side of a streaming join once for all micro-batches. The share goes
+        by the name, so that an object is never missing or double, whenever the tasks look.
+        """
+        number, count = 0, 1
+        if isinstance(partition, ObjectPartition):
+            number, count = partition.number, partition.count
+        listed = with_retries(self._options.connection, self._list)
+        mine = [one for one in listed if zlib.crc32(one.name.encode()) % count == number]
+        return self._batches(mine, skip_deleted=True)
+
+    def _batches(
+        self, objects: Sequence[Listed], *, skip_deleted: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         rows: list[tuple[Listed, bytes]] = []
         size = 0
         for one in objects:
-            rows.append(self._fetch(one) if self._content else (one, b""))
-            size += len(rows[-1][1])
+            row = self._fetch(one) if self._content else (one, b"")
+            if row is None and skip_deleted:
+                continue
+            if row is None:
+                raise DataLoss(
+                    f"object {one.name!r} of {self._options.bucket!r} was deleted since the read "
+                    "was planned: load it again, or call jetspark.spark.refresh on the DataFrame"
+                )
+            rows.append(row)
+            size += len(row[1])
             if size >= BATCH_BYTES:
                 yield self._encode(rows)
                 rows, size = [], 0
         if rows:
             yield self._encode(rows)
 
-    def _fetch(self, one: Listed) -> tuple[Listed, bytes]:
-        """Read an object; its facts are those of the content that was read."""
+    def _list(self, client: sync.Client) -> list[Listed]:
+        """Return the objects to read, by name; refuses those that are too large."""
+        store = jetstream_of(client, self._options.connection).object_store(self._options.bucket)
+        found = [_listed(store, info) for info in store.list() if self._wanted(info)]
+        objects = sorted(one for one in found if one is not None)
+        if self._content:
+            self._check_sizes(objects)
+        return objects
+
+    def _fetch(self, one: Listed) -> tuple[Listed, bytes] | None:
+        """Read an object, None if it was deleted; its facts are those of the content read."""
         options = self._options
 
         def attempt(client: sync.Client) -> tuple[Listed, bytes]:
@@ -156,10 +194,7 @@ class ObjectReader(DataSourceReader):
         try:
             return with_retries(options.connection, attempt)
         except ObjectNotFound:
-            raise DataLoss(
-                f"object {one.name!r} of {options.bucket!r} was deleted while the store was read: "
-                "read it again"
-            ) from None
+            return None
 
     def _encode(self, rows: Sequence[tuple[Listed, bytes]]) -> pa.RecordBatch:
         schema = to_arrow_schema(self._schema, timezone="UTC")

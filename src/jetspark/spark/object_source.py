@@ -1,4 +1,4 @@
-"""``ObjectDataSource``: what Spark knows as the format ``nats_object`` (spark.md 6.5).
+"""``ObjectDataSource``: what Spark knows as the format ``nats_object``.
 
 An object is a row with the columns of Spark's ``binaryFile``: path, modificationTime, length,
 content. Written rows become objects; one of the same name and content is left alone, so that a
@@ -6,9 +6,8 @@ task that runs twice changes nothing.
 """
 
 import os
-from typing import NoReturn, cast
+from typing import cast
 
-from pyspark.errors import PySparkNotImplementedError
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -27,7 +26,10 @@ from jetspark.spark.object_writer import (
     check_object_sink_schema,
     plan_object_write,
 )
+from jetspark.spark.option_reader import refuse_catalog_table
 from jetspark.spark.options import default_min_partitions
+from jetspark.spark.refused_reader import RefusedStreamReader
+from jetspark.spark.stream_view import PlanningFailed
 
 
 class ObjectDataSource(DataSource):
@@ -40,6 +42,7 @@ class ObjectDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of a read whose user gave no schema."""
+        refuse_catalog_table(OBJECT_FORMAT, self.options)
         return object_schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -55,8 +58,14 @@ class ObjectDataSource(DataSource):
     # The names and arguments below are Spark's.
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002
-        """Refuse: objects are read as they are at one moment."""
-        _refuse()
+        """Return a reader that refuses: objects are read as they are at one moment."""
+        return RefusedStreamReader(
+            PlanningFailed(
+                f"format {OBJECT_FORMAT!r} has no readStream: use spark.read, or for changes as "
+                "they come read the store's stream OBJ_<bucket> with format 'jetstream' and "
+                "subject '$O.<bucket>.M.>'"
+            )
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch; asks the server whether the store is there."""
@@ -75,13 +84,3 @@ class ObjectDataSource(DataSource):
         check_object_sink_schema(schema)
         plan_object_write(options, overwrite=overwrite)
         return ObjectRowWriter(options, schema)
-
-
-def _refuse() -> NoReturn:
-    raise PySparkNotImplementedError(
-        errorClass="NOT_IMPLEMENTED",
-        messageParameters={
-            "feature": f"readStream of format '{OBJECT_FORMAT}' (spark.read is; for changes as "
-            "they come, read the store's stream OBJ_<bucket> with format 'jetstream')"
-        },
-    )

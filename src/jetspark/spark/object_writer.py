@@ -19,6 +19,7 @@ from jetspark.errors import ObjectNotFound
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.object_options import OBJECT_FORMAT, ObjectOptions
 from jetspark.spark.range_reader import with_retries
+from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.schema import InvalidSchema
 from jetspark.spark.sink_plan import WriteRefused
 from jetspark.spark.sink_rows import RowRefused
@@ -130,6 +131,10 @@ class ObjectBatchWriter(DataSourceArrowWriter):
     def __init__(self, rows: ObjectRowWriter) -> None:
         self._rows = rows
 
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Store the rows of one task."""
         return self._rows.write(iterator)
@@ -144,6 +149,10 @@ class ObjectStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, rows: ObjectRowWriter) -> None:
         self._rows = rows
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
 
     # The names of the arguments are Spark's.
 

@@ -1,4 +1,4 @@
-"""Taking Spark's string options one by one; every mistake is noted and all are told at once."""
+"""Taking Spark's string options one by one; all mistakes are reported together."""
 
 import difflib
 import re
@@ -10,6 +10,9 @@ from jetspark.errors import Error
 _Value = TypeVar("_Value")
 
 DIGITS: Final = re.compile(r"[0-9]+")
+
+# How much of a wrong value an error message shows.
+QUOTED_MAX: Final = 60
 
 
 # What Spark itself keeps among the options of a streaming write: the place of its checkpoint, and
@@ -69,6 +72,11 @@ class OptionReader:
 
     def finish(self) -> None:
         """Raise ``InvalidOptions`` when something was wrong."""
+        if not self._options:
+            raise InvalidOptions(
+                f"format {self._format!r}: Spark passed no options. If this is a table made with "
+                f"CREATE TABLE: {_catalog_table_advice(self._format)}"
+            )
         if len(self.problems) == 1:
             raise InvalidOptions(f"format {self._format!r}: {self.problems[0]}")
         if self.problems:
@@ -89,6 +97,27 @@ class OptionReader:
         return f"unknown option {name!r} (there are {', '.join(self._known.values())})"
 
 
+def refuse_catalog_table(format_name: str, options: Mapping[str, str]) -> None:
+    """Raise ``InvalidOptions`` when Spark asks on behalf of CREATE TABLE.
+
+    Spark keeps such a table in its catalog, but passes none of its options to a Python format
+    when the table is read or written. Here, and only here, they come with the table's properties.
+    """
+    names = {name.lower() for name in options}
+    if "provider" in names and "owner" in names:
+        raise InvalidOptions(
+            f"CREATE TABLE ... USING {format_name} cannot work: "
+            f"{_catalog_table_advice(format_name)}"
+        )
+
+
+def _catalog_table_advice(format_name: str) -> str:
+    return (
+        "Spark does not pass the OPTIONS of a table in its catalog to a format written in "
+        f"Python. Use CREATE TEMPORARY VIEW name USING {format_name} OPTIONS (servers '...', ...)"
+    )
+
+
 def text_of(text: str) -> str:
     """Any text but none."""
     if not text:
@@ -96,15 +125,30 @@ def text_of(text: str) -> str:
     return text
 
 
+def shortened(text: str) -> str:
+    """Quote ``text`` for an error message, cut off where it is very long."""
+    return repr(text) if len(text) <= QUOTED_MAX else f"{text[:QUOTED_MAX]!r}..."
+
+
+def whole_number(text: str, least: int, most: int) -> int | None:
+    """Return a decimal number without a sign that lies within the bounds; None for other text."""
+    # Counted before it is read: Python refuses to read thousands of digits.
+    if not DIGITS.fullmatch(text) or len(text.lstrip("0")) > len(str(most)):
+        return None
+    number = int(text.lstrip("0") or "0")
+    return number if least <= number <= most else None
+
+
 def positive(text: str) -> int:
     """Read a whole number from 1 on that Spark can hold in an int."""
-    if not DIGITS.fullmatch(text) or not 1 <= int(text) <= 2**31 - 1:
-        raise ValueError(f"{text!r} is not a whole number from 1 to {2**31 - 1}")
-    return int(text)
+    number = whole_number(text, 1, 2**31 - 1)
+    if number is None:
+        raise ValueError(f"{shortened(text)} is not a whole number from 1 to {2**31 - 1}")
+    return number
 
 
 def boolean(text: str) -> bool:
     """Read true or false."""
     if text.lower() not in {"true", "false"}:
-        raise ValueError(f"{text!r} is neither true nor false")
+        raise ValueError(f"{shortened(text)} is neither true nor false")
     return text.lower() == "true"

@@ -1,18 +1,27 @@
 """Spark's string options turned into one typed struct; every mistake is reported at once.
 
 Spark hands options over as case-insensitive strings. An option that this version does not honour
-is refused, never ignored (spark.md 6.2 has the table).
+is refused, never ignored.
 """
 
 import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import msgspec
 
 from jetspark.spark.connection_settings import CONNECTION_OPTIONS, Connection, parse_connection
-from jetspark.spark.option_reader import DIGITS, OptionReader, boolean, positive, text_of
+from jetspark.spark.option_reader import (
+    OptionReader,
+    boolean,
+    positive,
+    shortened,
+    text_of,
+    whole_number,
+)
+from jetspark.spark.times import SessionZone, TimeOptions
 from jetspark.subjects.match import overlaps
 from jetspark.subjects.tokens import (
     consumer_name_problem,
@@ -20,20 +29,25 @@ from jetspark.subjects.tokens import (
     key_problem,
     stream_name_problem,
 )
-from jetspark.units import parse_duration, parse_rfc3339
+from jetspark.units import parse_duration
 
 FORMAT_NAME: Final = "jetstream"
+_Word = TypeVar("_Word", bound=StrEnum)
 
 # The planner of a source has no SparkContext and cannot count cores (spark.md 6.2): `register` and
 # `configure` put the default of minPartitions into this variable of its process.
 MIN_PARTITIONS_VARIABLE: Final = "JETSPARK_MIN_PARTITIONS"
 
-# Set by them as well where Spark's setting for push-down is on.
-PUSH_DOWN_VARIABLE: Final = "JETSPARK_PUSH_DOWN"
+# Spark 4.3 keeps one read of a DataFrame or view, with its filters, for all queries on it.
+_NO_PUSH_DOWN: Final = (
+    "is not offered: Spark keeps a filter that was pushed into a DataFrame or view and later "
+    "queries on it would return too few rows. Use the options subject, startingOffsets, "
+    "endingOffsets, startingTimestamp and endingTimestamp to read less"
+)
 
-MAX_RECORDS_PER_PARTITION: Final = 250_000  # spark.md 6.2
-BATCH_SIZE: Final = 5_000  # spark.md 6.2; 4.1: batches of 5 to 10 thousand rows are right
-MAX_BATCH_BYTES: Final = 8 * 1024 * 1024  # spark.md 6.2
+MAX_RECORDS_PER_PARTITION: Final = 250_000
+BATCH_SIZE: Final = 5_000  # batches of 5 to 10 thousand rows are right for Spark
+MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
 SEQ_MAX: Final = 2**63 - 1  # Spark's long; a stream's own numbers go further and never get there
 
 # As in Spark's Kafka source: how long minOffsetsPerTrigger may hold messages back.
@@ -54,6 +68,14 @@ class ReadMode(StrEnum):
     AUTO = "auto"
     DIRECT = "direct"
     CONSUMER = "consumer"
+
+
+class OnRecreate(StrEnum):
+    """What a streaming read does when its stream was deleted and created again."""
+
+    FAIL = "fail"
+    EARLIEST = "earliest"
+    CONTINUE = "continue"
 
 
 class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,21 +99,32 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     ledger_bucket: str = ""
     ending_time_ns: int | None = None
     """Read up to the last message stored before this time."""
+    open_ended: bool = False
+    """Read what the stream holds whenever a task runs, not what it held when planned."""
+    assumed_zone: SessionZone | None = None
+    """The session's time zone, if one of the times named none; tasks check that it holds."""
     min_last_seq: int = 0
     """Do not begin before the stream has reached this sequence (ADR-53)."""
     min_partitions: int = 1
     max_records_per_partition: int = MAX_RECORDS_PER_PARTITION
     fail_on_data_loss: bool = True
+    on_recreate: OnRecreate | None = None
+    """None: as ``fail_on_data_loss`` says, see ``when_recreated``."""
     headers: HeaderMode = HeaderMode.NONE
     batch_size: int = BATCH_SIZE
     max_batch_bytes: int = MAX_BATCH_BYTES
-    push_down: bool = False
-    """Whether a batch read takes filters of Spark; fails where Spark's setting is off."""
     on_commit: str = ""
     """What happens to committed messages: ``purge``, ``ack:<durable>``, or nothing."""
     read_mode: ReadMode = ReadMode.AUTO
     trigger: "TriggerLimits | None" = None
     """How much a micro-batch takes; None in a batch read."""
+
+    @property
+    def when_recreated(self) -> OnRecreate:
+        """What to do about a stream that was created again."""
+        if self.on_recreate is not None:
+            return self.on_recreate
+        return OnRecreate.FAIL if self.fail_on_data_loss else OnRecreate.EARLIEST
 
 
 class TriggerLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,13 +153,14 @@ _COMMON: Final = (
     "minLastSeq",
     "readMode",
 )
-_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "ledgerBucket", "pushDown")
+_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "ledgerBucket")
 _STREAMING_ONLY: Final = (
     "maxOffsetsPerTrigger",
     "maxBytesPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
     "onCommit",
+    "onRecreate",
 )
 
 
@@ -134,62 +168,76 @@ def parse_source_options(
     options: Mapping[str, str],
     *,
     default_min_partitions: int = 1,
-    default_push_down: bool = False,
+    zone: SessionZone | None = None,
     streaming: bool = False,
 ) -> SourceOptions:
     """Turn the options of a read into a struct, or raise ``InvalidOptions`` with all errors.
 
-    ``default_min_partitions`` stands in when the user gave no ``minPartitions``.
+    The default is for reads without ``minPartitions``, ``zone`` for times without a zone.
     """
+    times = TimeOptions(zone)
     own, others = (
         (_STREAMING_ONLY, dict.fromkeys(_BATCH_ONLY, "is for batch reads: a stream has no end"))
         if streaming
         else (_BATCH_ONLY, dict.fromkeys(_STREAMING_ONLY, "is for readStream"))
     )
-    reader = OptionReader(FORMAT_NAME, options, (*_COMMON, *own), others)
+    reader = OptionReader(FORMAT_NAME, options, (*_COMMON, *own, "pushDown"), others)
+    reader.take("pushDown", _push_down, None)
     stream = reader.take("stream", stream_name, "", required=not reader.has("subject"))
     start = reader.take(
         "startingOffsets",
         lambda text: _starting(text, stream, streaming),
         _LATEST if streaming else _EARLIEST,
     )
-    if reader.has("startingOffsets") and reader.has("startingTimestamp"):
-        reader.problems.append("startingOffsets and startingTimestamp exclude each other")
-    if reader.has("endingOffsets") and reader.has("endingTimestamp"):
-        reader.problems.append("endingOffsets and endingTimestamp exclude each other")
+    for edge in ("starting", "ending"):
+        if reader.has(f"{edge}Offsets") and reader.has(f"{edge}Timestamp"):
+            reader.problems.append(f"{edge}Offsets and {edge}Timestamp exclude each other")
     committed = reader.take("endingOffsets", _committed, "")
     if bool(committed) != reader.has("ledgerBucket"):
         reader.problems.append("endingOffsets committed:<queryId> and ledgerBucket go together")
+    open_ended = reader.take("endingOffsets", lambda text: _is_open(text, stream), default=False)
+    fail_on_loss = reader.take("failOnDataLoss", boolean, default=not open_ended)
+    if open_ended and fail_on_loss:
+        reader.problems.append(
+            "endingOffsets open reads what exists when a task runs and cannot detect what was "
+            "removed: drop failOnDataLoss true"
+        )
     parsed = SourceOptions(
         committed_by=committed,
+        open_ended=open_ended,
         ledger_bucket=reader.take("ledgerBucket", text_of, ""),
         connection=parse_connection(reader),
         stream=stream,
         subjects=reader.take("subject", _subjects, ()),
         starting_seq=start if start > 0 else None,
-        starting_time_ns=reader.take("startingTimestamp", parse_time, None),
+        starting_time_ns=reader.take("startingTimestamp", times.parse, None),
         from_latest=start == _LATEST and not reader.has("startingTimestamp"),
         ending_seq=reader.take("endingOffsets", lambda text: _ending(text, stream), None),
-        ending_time_ns=reader.take("endingTimestamp", parse_time, None),
+        ending_time_ns=reader.take("endingTimestamp", times.parse, None),
         min_last_seq=reader.take("minLastSeq", parse_sequence, 0),
         min_partitions=reader.take("minPartitions", positive, default_min_partitions),
         max_records_per_partition=reader.take(
             "maxRecordsPerPartition", positive, MAX_RECORDS_PER_PARTITION
         ),
-        fail_on_data_loss=reader.take("failOnDataLoss", boolean, default=True),
+        fail_on_data_loss=fail_on_loss,
         headers=reader.take("includeHeaders", parse_header_mode, HeaderMode.NONE),
         batch_size=reader.take("batchSize", positive, BATCH_SIZE),
         max_batch_bytes=reader.take("maxBatchBytes", positive, MAX_BATCH_BYTES),
-        push_down=reader.take("pushDown", boolean, default=default_push_down),
         on_commit=reader.take("onCommit", _on_commit, ""),
-        read_mode=reader.take("readMode", _read_mode, ReadMode.AUTO),
+        on_recreate=reader.take("onRecreate", partial(word_of, OnRecreate), None),
+        read_mode=reader.take("readMode", partial(word_of, ReadMode), ReadMode.AUTO),
         trigger=parse_trigger(reader) if streaming else None,
+        # After the times have been read.
+        assumed_zone=times.assumed,
     )
-    first, end = parsed.starting_seq, parsed.ending_seq
-    if first is not None and end is not None and first > end:
-        reader.problems.append(f"startingOffsets {first} lies after endingOffsets {end}")
+    _check_order(reader, parsed.starting_seq, parsed.ending_seq)
     reader.finish()
     return parsed
+
+
+def _check_order(reader: OptionReader, first: int | None, end: int | None) -> None:
+    if first is not None and end is not None and first > end:
+        reader.problems.append(f"startingOffsets {first} lies after endingOffsets {end}")
 
 
 def parse_trigger(reader: OptionReader) -> TriggerLimits:
@@ -219,7 +267,7 @@ def header_mode(options: Mapping[str, str]) -> HeaderMode:
 def default_min_partitions(environ: Mapping[str, str]) -> int:
     """Return the default of ``minPartitions`` that the driver left for this process."""
     text = environ.get(MIN_PARTITIONS_VARIABLE, "")
-    return max(1, int(text)) if DIGITS.fullmatch(text) else 1
+    return whole_number(text, 1, 2**31 - 1) or 1
 
 
 def stream_name(text: str) -> str:
@@ -246,6 +294,8 @@ def _subjects(text: str) -> tuple[str, ...]:
 # Words for where a read begins, beside sequences.
 _EARLIEST: Final = 0
 _LATEST: Final = -1
+# The word for a read that ends at whatever is last when it runs.
+_OPEN: Final = "open"
 
 
 def _starting(text: str, stream: str, streaming: bool) -> int:
@@ -261,11 +311,15 @@ def _starting(text: str, stream: str, streaming: bool) -> int:
 
 def _ending(text: str, stream: str) -> int | None:
     offset = _of_stream(text, stream)
-    if offset.lower() == "latest" or offset.startswith("committed:"):
+    if offset.lower() in {"latest", _OPEN} or offset.startswith("committed:"):
         return None
     if offset.lower() == "earliest":
         raise ValueError("'earliest' would read nothing: give latest or a sequence")
-    return _sequence_or(offset, "latest")
+    return _sequence_or(offset, "latest, open")
+
+
+def _is_open(text: str, stream: str) -> bool:
+    return _of_stream(text, stream).lower() == _OPEN
 
 
 def _committed(text: str) -> str:
@@ -289,11 +343,18 @@ def _on_commit(text: str) -> str:
     return "" if word.lower() == "none" else "purge"
 
 
-def _read_mode(text: str) -> ReadMode:
+def word_of(words: type[_Word], text: str) -> _Word:
+    """Read one of the words of an enumeration."""
     try:
-        return ReadMode(text.lower())
+        return words(text.lower())
     except ValueError:
-        raise ValueError(f"{text!r} is none of {', '.join(ReadMode)}") from None
+        raise ValueError(f"{text!r} is none of {', '.join(words)}") from None
+
+
+def _push_down(text: str) -> None:
+    """Accept only false, which programs written for 0.1.0 may set."""
+    if boolean(text):
+        raise ValueError(_NO_PUSH_DOWN)
 
 
 def _of_stream(text: str, stream: str) -> str:
@@ -310,28 +371,18 @@ def _of_stream(text: str, stream: str) -> str:
 
 
 def _sequence_or(text: str, words: str) -> int:
-    if not DIGITS.fullmatch(text) or not 1 <= int(text) <= SEQ_MAX:
-        raise ValueError(f"{text!r} is neither {words} nor a sequence (1 to {SEQ_MAX})")
-    return int(text)
+    number = whole_number(text, 1, SEQ_MAX)
+    if number is None:
+        raise ValueError(f"{shortened(text)} is neither {words} nor a sequence (1 to {SEQ_MAX})")
+    return number
 
 
 def parse_sequence(text: str) -> int:
     """Read a sequence."""
-    if not DIGITS.fullmatch(text) or not 1 <= int(text) <= SEQ_MAX:
-        raise ValueError(f"{text!r} is not a whole number from 1 to {SEQ_MAX}")
-    return int(text)
-
-
-def parse_time(text: str) -> int:
-    """Read a time: RFC 3339, or milliseconds since 1970 as in Spark's Kafka source."""
-    if DIGITS.fullmatch(text):
-        return int(text) * 1_000_000
-    try:
-        return parse_rfc3339(text)
-    except ValueError:
-        raise ValueError(
-            f"{text!r} is neither a time like 2026-11-15T12:00:00Z nor milliseconds since 1970"
-        ) from None
+    number = whole_number(text, 1, SEQ_MAX)
+    if number is None:
+        raise ValueError(f"{shortened(text)} is not a whole number from 1 to {SEQ_MAX}")
+    return number
 
 
 def _seconds(text: str) -> float:
@@ -346,7 +397,4 @@ def _seconds(text: str) -> float:
 
 def parse_header_mode(text: str) -> HeaderMode:
     """Read what the column ``headers`` shall hold."""
-    try:
-        return HeaderMode(text.lower())
-    except ValueError:
-        raise ValueError(f"{text!r} is none of false, map, raw") from None
+    return word_of(HeaderMode, text)

@@ -1,4 +1,4 @@
-"""Reading a range of sequences in a task, as Arrow batches (spark.md 6.2).
+"""Reading a range of sequences in a task, as Arrow batches.
 
 Nothing is created on the server and nothing acknowledged: a range can be read again at any time.
 """
@@ -20,12 +20,14 @@ from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
 from jetspark.spark.consumer_scan import consumer_scan
 from jetspark.spark.options import ReadMode, SourceOptions
-from jetspark.spark.planner import DataLoss, SequenceRange, first_missing
+from jetspark.spark.planner import DataLoss, SequenceRange, StreamRecreated, first_missing
 from jetspark.spark.schema import BatchEncoder, columns_to_read
-from jetspark.spark.stream_view import TRANSIENT, PlanningFailed
+from jetspark.spark.stream_view import TRANSIENT, PlanningFailed, view_of
+from jetspark.spark.task import local_property
+from jetspark.spark.times import ZONE_SETTING, check_zone
 
-# A scan that loses its server goes on from where it was (spark.md 6.6): this many tries without
-# a message in between, then the task fails and Spark decides.
+# A scan that loses its server continues where it was: this many tries without a message in
+# between, then the task fails and Spark decides.
 RETRIES_MAX: Final = 4
 RETRY_DELAY_S: Final = 0.2
 
@@ -42,11 +44,22 @@ class ChunkEncoder(Protocol):
 class SequencePartition(InputPartition):
     """The sequences of a stream that one task reads: ``first`` is read, ``end`` is not."""
 
-    def __init__(self, stream: str, first: int, end: int) -> None:
+    def __init__(
+        self,
+        stream: str,
+        first: int,
+        end: int,
+        created: str = "",
+        subjects: tuple[str, ...] | None = None,
+    ) -> None:
         super().__init__(SequenceRange(first, end))
         self.stream = stream
         self.first = first
         self.end = end
+        self.created = created
+        """When the stream was created that the read was planned for; empty: any will do."""
+        self.subjects = subjects
+        """The filters to read with; None: those of the options."""
 
 
 class RangeReader:
@@ -58,6 +71,8 @@ class RangeReader:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of ``partition`` as Arrow batches."""
+        if self._options.assumed_zone is not None:
+            check_zone(self._options.assumed_zone, local_property(ZONE_SETTING))
         if not isinstance(partition, SequencePartition):
             # Spark's stand-in when there are no partitions: InputPartition(None).
             return iter(())
@@ -98,7 +113,7 @@ class RangeReader:
         return BatchEncoder(self._schema, stream=stream, headers=self._options.headers)
 
     def _batches(self, partition: SequencePartition) -> Iterator[pa.RecordBatch]:
-        subjects = self._options.subjects
+        subjects = self._options.subjects if partition.subjects is None else partition.subjects
         # A scan has one filter after the other: each goes on from a place of its own.
         each: list[tuple[str, ...]] = [(subject,) for subject in subjects]
         for filters in each or [()]:
@@ -112,7 +127,9 @@ class RangeReader:
             yield encoder.encode(chunk)
 
     def chunks(self, partition: SequencePartition, filters: Sequence[str]) -> Iterator[ScanChunk]:
-        """Yield the messages of ``partition``; a scan that is cut off goes on where it was."""
+        """Yield the messages of ``partition``; a scan that is cut off continues where it was."""
+        if partition.first >= partition.end:
+            return
         options = self._options
         position = partition.first
         missing: int | None = None
@@ -122,14 +139,21 @@ class RangeReader:
                 with CONNECTIONS.borrow(options.connection) as client:
                     jetstream = jetstream_of(client, options.connection)
                     stream = jetstream.stream(partition.stream)
+                    if not self._is_the_planned(stream, partition, position):
+                        return
                     for chunk in self.scan(stream, position, partition.end - 1, filters):
-                        if missing is None:
+                        if filters:
+                            self._check_passed(stream, chunk, position)
+                        elif missing is None:
                             missing = first_missing(chunk.sequences, position)
                         position = chunk.sequences[-1] + 1
                         failures = 0
                         yield chunk
                     if missing is None and position < partition.end:
                         missing = position
+                    # The last look: nothing that was yielded counts before this task has ended.
+                    stream.info()
+                    self._check_unchanged(stream, partition)
                     self.check_still_kept(stream, missing)
             except AuthorizationFailed:
                 raise
@@ -144,20 +168,56 @@ class RangeReader:
     def check_still_kept(self, stream: sync.Stream, missing: int | None) -> None:
         """Raise ``DataLoss`` when messages were removed between the planning and the read.
 
-        A hole is no loss by itself (spark.md 6.2): it may have been deleted on purpose. But a hole
-        below the first sequence of the stream was perhaps expired unread, and as in Spark's Kafka
-        source a false alarm is better than silence. With a filter nearly every read has holes, so
-        that nothing follows from one.
+        ``missing`` is the first sequence that was not among those read, ``stream`` was just asked
+        for its state. A hole is no loss by itself: the message may have been deleted on purpose,
+        or have another subject than the filter. But a hole below the first sequence of the stream
+        may have been a message that expired unread, and as in Spark's Kafka source a false alarm
+        is better than silence.
         """
-        if missing is None or self._options.subjects or not self._options.fail_on_data_loss:
+        if missing is None or not self._options.fail_on_data_loss:
             return
-        head = stream.info().state.first_seq
+        head = stream.cached_info.state.first_seq
         if head > missing:
             raise DataLoss(
-                f"stream {stream.name!r} began at {head} when the read was done, and "
-                f"message {missing} was not among those read: it may have been removed since the "
-                'query was planned. To go on without such messages, set option("failOnDataLoss", '
-                '"false")'
+                f"stream {stream.name!r} begins at {head} by now, and message {missing} was not "
+                "among those read: it may have been removed since the query was planned. "
+                'To go on without such messages, set option("failOnDataLoss", "false"). If the '
+                "DataFrame was loaded some time ago, or is the static side of a streaming join: "
+                "load it again, call jetspark.spark.refresh on it, or read it with "
+                'option("endingOffsets", "open")'
+            )
+
+    def _check_passed(self, stream: sync.Stream, chunk: ScanChunk, position: int) -> None:
+        """Raise ``DataLoss`` when the gap before a chunk of a filtered read may hide a loss.
+
+        Asked for each chunk, since nearly every filtered read has gaps: at the end of the read
+        the stream may well have removed, in its usual course, what lies before them.
+        """
+        if chunk.sequences[0] > position and self._options.fail_on_data_loss:
+            stream.info()
+            self.check_still_kept(stream, position)
+
+    def _is_the_planned(
+        self, stream: sync.Stream, partition: SequencePartition, position: int
+    ) -> bool:
+        """Say whether the stream is still the one that the read was planned for.
+
+        If not, the messages of ``partition`` no longer exist: that is a ``StreamRecreated`` loss,
+        or with ``failOnDataLoss`` false there is nothing to read.
+        """
+        if self._options.fail_on_data_loss or position > partition.first:
+            self._check_unchanged(stream, partition)
+        return partition.created in {"", view_of(stream.cached_info).created}
+
+    def _check_unchanged(self, stream: sync.Stream, partition: SequencePartition) -> None:
+        """Raise ``StreamRecreated`` when the rows read so far may be of two streams."""
+        created = view_of(stream.cached_info).created
+        if partition.created not in {"", created}:
+            raise StreamRecreated(
+                f"stream {stream.name!r} was deleted and created again at {created}, after the "
+                f"read of the one of {partition.created} was planned: its messages are gone. "
+                "Start a batch read again with a new DataFrame; for a streaming query "
+                'option("onRecreate", ...) says how to continue'
             )
 
 
@@ -168,7 +228,7 @@ def retry_delay(failures: int) -> float:
 
 
 def with_retries(connection: Connection, attempt: Callable[[sync.Client], _Result]) -> _Result:
-    """Return what ``attempt`` returns, tried again after what is transient (spark.md 6.6)."""
+    """Return what ``attempt`` returns, tried again after what is transient."""
     failures = 0
     while True:
         try:

@@ -1,7 +1,7 @@
 """Chunks of messages on their way from a task into the stream, sent again when that may help.
 
 A chunk is done when the stream has acknowledged all of it. What is transient is tried again with
-jitter, with the same message ids (spark.md 6.6); then the task fails and Spark decides.
+jitter, with the same message ids; then the task fails and Spark decides.
 """
 
 import time
@@ -25,16 +25,22 @@ from jetspark.spark.sink_plan import SinkPlan, takes
 from jetspark.spark.sink_rows import RowRefused
 from jetspark.sync.bulk import TRANSIENT, publish_columns, publish_together
 
-ATOMIC_ROWS_MAX: Final = 1_000  # ADR-50; more are refused with 10199
+ATOMIC_ROWS_MAX: Final = 1_000  # more are refused with 10199
 
 _Result = TypeVar("_Result")
 
 
 class Sender:
-    """Publishes the chunks of one task."""
+    """Publishes the chunks of one task.
 
-    def __init__(self, plan: SinkPlan) -> None:
+    ``check`` is asked before each try, and raises when this task must not write any more.
+    """
+
+    def __init__(
+        self, plan: SinkPlan, check: Callable[[sync.JetStream], None] | None = None
+    ) -> None:
         self._plan = plan
+        self._check = check
         self._options = plan.options
         self._known_subjects: set[str] = set()
 
@@ -50,17 +56,26 @@ class Sender:
                 return self._send_atomic(subjects, payloads, headers)
             case _:
                 return self.with_retries(
-                    lambda jetstream: (
-                        publish_columns(
-                            jetstream,
-                            subjects,
-                            payloads,
-                            headers,
-                            max_in_flight=self._options.max_in_flight,
-                            timeout=self._options.ack_timeout_s,
-                        ).last_seq
-                    )
+                    lambda jetstream: self._publish(jetstream, subjects, payloads, headers)
                 )
+
+    def _publish(
+        self,
+        jetstream: sync.JetStream,
+        subjects: Sequence[str],
+        payloads: Sequence[bytes],
+        headers: Sequence[bytes],
+    ) -> int:
+        if self._check is not None:
+            self._check(jetstream)
+        return publish_columns(
+            jetstream,
+            subjects,
+            payloads,
+            headers,
+            max_in_flight=self._options.max_in_flight,
+            timeout=self._options.ack_timeout_s,
+        ).last_seq
 
     def send_together(
         self, subjects: Sequence[str], payloads: Sequence[bytes], headers: Sequence[bytes]
@@ -96,7 +111,10 @@ class Sender:
             publisher: sync.FastPublisher | None = None
             try:
                 with CONNECTIONS.borrow(self._options.connection) as client:
-                    publisher = jetstream_of(client, self._options.connection).fast_publisher(
+                    jetstream = jetstream_of(client, self._options.connection)
+                    if self._check is not None:
+                        self._check(jetstream)
+                    publisher = jetstream.fast_publisher(
                         flow=flow,
                         max_outstanding_acks=max(1, self._options.max_in_flight // flow),
                         ack_timeout=self._options.ack_timeout_s,
@@ -106,7 +124,7 @@ class Sender:
                     return publisher.ack.seq
             except TRANSIENT as error:
                 stored = publisher.acked if publisher is not None else 0
-                # spark.md 6.6: the batch is over; what was not acknowledged is sent again.
+                # The batch is over; what was not acknowledged is sent again.
                 at += stored
                 failures = 1 if stored else failures + 1
                 if at == len(subjects):

@@ -1,7 +1,7 @@
 """A Spark session that works on the first try: Java, Python workers, addresses, settings.
 
-spark.md section 3 lists what goes wrong for a first user without this; section 6.1 says what
-``configure`` is for.
+Without it, workers run whatever ``python3`` is on PATH, the Java from PyPI does not start, Spark
+binds the machine's outside address, and every start logs warnings that nobody can act on.
 """
 
 import os
@@ -9,29 +9,30 @@ import re
 import sys
 from collections.abc import Mapping, MutableMapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from jetspark.spark.archive import archive_options
 from jetspark.spark.cache import cache_directory, content_digest, write_cached
-from jetspark.spark.java import ensure_java
-from jetspark.spark.options import MIN_PARTITIONS_VARIABLE, PUSH_DOWN_VARIABLE
+from jetspark.spark.java import Java, ensure_java
+from jetspark.spark.options import MIN_PARTITIONS_VARIABLE
+from jetspark.spark.times import ZONE_SETTING, ZONE_VARIABLE, SessionZone
 
 if TYPE_CHECKING:
     import subprocess
 
     from pyspark.sql import SparkSession
 
-# What a read can use of the machine: two partitions for each task slot (spark.md 6.2), so that a
-# slot whose partition was short has another one to take.
+# What a read can use of the machine: two partitions for each task slot, so that a slot whose
+# partition was short has another one to take.
 PARTITIONS_PER_SLOT: Final = 2
-
-_PUSH_DOWN_SETTING: Final = "spark.sql.python.filterPushdown.enabled"
 
 SPARK_SETTINGS: Final[Mapping[str, str]] = {
     # createDataFrame and toPandas go through Arrow, as the connector itself does.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # A source with push-down fails every read while this is off, and off is Spark's default.
-    _PUSH_DOWN_SETTING: "true",
 }
+
+JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 LOG_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 
@@ -68,15 +69,23 @@ def configure(builder: "SparkSession.Builder") -> "SparkSession.Builder":
     ``SPARK_LOCAL_IP``, a good ``JAVA_HOME``) are kept. Raises ``JavaNotFound`` when there is no
     Java to run Spark on. For a Spark Connect server (``builder.remote(...)``) Spark runs
     elsewhere: only the settings of the session are made.
+
+    The first start leaves an archive of Spark's classes (150 MB) in the user's cache directory,
+    with which later ones take half the CPU time; ``JETSPARK_CLASS_ARCHIVE=off`` in the environment
+    prevents that.
     """
     # Spark offers no public way to ask a builder what was set on it.
     chosen: Mapping[str, object] = builder._options  # noqa: SLF001
     if "spark.remote" not in chosen and "SPARK_REMOTE" not in os.environ:
-        prepare_environment(
+        java = prepare_environment(
             os.environ,
             master=_as_text(chosen.get("spark.master")),
             parallelism=_as_text(chosen.get("spark.default.parallelism")),
         )
+        # An entry in front of Spark's jars would make every archive useless.
+        if java is not None and "spark.driver.extraClassPath" not in chosen:
+            options = archive_options(os.environ, java, _spark_home())
+            builder = _with_java_options(builder, " ".join(options))
     for key, value in SPARK_SETTINGS.items():
         builder = builder.config(key, value)
     if find_spec("pandas") is None:
@@ -114,10 +123,15 @@ def session(
         builder = builder.remote(remote)
     builder = configure(builder)
     if log_level is not None and remote is None:
-        for key, value in log_settings(log_level, os.environ).items():
+        settings = log_settings(log_level, os.environ)
+        builder = _with_java_options(builder, settings.pop(JAVA_OPTIONS))
+        for key, value in settings.items():
             builder = builder.config(key, value)
     for key, value in (config or {}).items():
-        builder = builder.config(key, value)
+        if key == JAVA_OPTIONS:
+            builder = _with_java_options(builder, value)
+        else:
+            builder = builder.config(key, value)
     spark = builder.getOrCreate()
     register(spark)
     return spark
@@ -127,8 +141,9 @@ def register(spark: "SparkSession") -> None:
     """Make the formats of jetspark known to ``spark``.
 
     Needed where Spark cannot find the modules ``pyspark_*`` by itself, as in zips passed
-    with ``--py-files`` (spark.md 1.3); harmless elsewhere. It also tells the source how many tasks
-    run side by side, from which the default of ``minPartitions`` follows.
+    with ``--py-files``; harmless elsewhere. It also passes on how many tasks run
+    side by side, from which the default of ``minPartitions`` follows, and the session's time zone:
+    call it again after changing that.
     """
     from jetspark.spark.kv_source import KvDataSource
     from jetspark.spark.object_source import ObjectDataSource
@@ -137,12 +152,14 @@ def register(spark: "SparkSession") -> None:
     # A client of Spark Connect has no context: what it would tell is set where the server runs.
     if not type(spark).__module__.startswith("pyspark.sql.connect"):
         context = spark.sparkContext
+        jvm = cast("Any", context)._jvm  # noqa: SLF001 - nothing public tells the JVM's zone
+        zone = SessionZone(
+            spark.conf.get(ZONE_SETTING) or "", jvm.java.util.TimeZone.getDefault().getID()
+        )
+        context.environment[ZONE_VARIABLE] = zone.text()
         context.environment[MIN_PARTITIONS_VARIABLE] = str(
             PARTITIONS_PER_SLOT * context.defaultParallelism
         )
-        # The setting may have been changed since `configure`: what counts is what it is now.
-        enabled = spark.conf.get(_PUSH_DOWN_SETTING, "false")
-        context.environment[PUSH_DOWN_VARIABLE] = "1" if enabled == "true" else "0"
     for format_class in (JetStreamDataSource, KvDataSource, ObjectDataSource):
         spark.dataSource.register(format_class)
 
@@ -152,26 +169,27 @@ def prepare_environment(
     *,
     master: str | None,
     parallelism: str | None,
-) -> None:
-    """Set the variables that Spark's JVM reads once, when it is started.
+) -> Java | None:
+    """Set the variables that Spark's JVM reads once, when it is started; return its Java.
 
-    Under ``spark-submit`` the JVM is already there and nothing is changed.
+    Under ``spark-submit`` the JVM runs already and nothing is changed: None.
     """
     if "PYSPARK_GATEWAY_PORT" in environ:
-        return
-    ensure_java(environ)
+        return None
+    java = ensure_java(environ)
     # Otherwise the workers are whatever `python3` is on PATH, not this virtual environment.
     environ.setdefault("PYSPARK_PYTHON", sys.executable)
     environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     slots = task_slots(master or _ambient_master(environ))
     if slots is None:
-        return
+        return java
     # Only when all of Spark is on this machine: others could not reach a loopback address.
     environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # The way to a source that Spark found by its module name; `register` has a better figure.
     if parallelism is not None and parallelism.isdecimal():
         slots = int(parallelism)
     environ[MIN_PARTITIONS_VARIABLE] = str(PARTITIONS_PER_SLOT * slots)
+    return java
 
 
 def jvm_process() -> "subprocess.Popen[bytes] | None":
@@ -211,7 +229,7 @@ def log_settings(log_level: str, environ: Mapping[str, str]) -> dict[str, str]:
     content = _LOG4J.format(level=level, quieter=quieter)
     file = cache_directory(environ) / f"log4j2-{content_digest(content)}.properties"
     write_cached(file, content, executable=False)
-    settings = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={file.as_uri()}"}
+    settings = {JAVA_OPTIONS: f"-Dlog4j2.configurationFile={file.as_uri()}"}
     if LOG_LEVELS.index(level) > LOG_LEVELS.index("WARN"):
         settings["spark.ui.showConsoleProgress"] = "false"
     return settings
@@ -222,6 +240,20 @@ def _ambient_master(environ: Mapping[str, str]) -> str:
     if "PYSPARK_SUBMIT_ARGS" in environ or "SPARK_CONF_DIR" in environ:
         return "unknown"
     return environ.get("MASTER", "local[*]")
+
+
+def _spark_home() -> Path:
+    """Return the Spark that pyspark starts."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    return Path(_find_spark_home())
+
+
+def _with_java_options(builder: "SparkSession.Builder", options: str) -> "SparkSession.Builder":
+    """Add options for the JVM after those that the builder has: of two, Java takes the later."""
+    before = builder._options.get(JAVA_OPTIONS)  # noqa: SLF001
+    joined = " ".join(part for part in (_as_text(before), options) if part)
+    return builder.config(JAVA_OPTIONS, joined) if joined else builder
 
 
 def _as_text(value: object) -> str | None:

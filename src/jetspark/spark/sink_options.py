@@ -1,4 +1,4 @@
-"""The options of a write to format ``jetstream`` (spark.md 6.3), checked all at once."""
+"""The options of a write to format ``jetstream``, checked all at once."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -20,6 +20,7 @@ from jetspark.subjects.tokens import is_valid_literal
 
 ACK_TIMEOUT_MS: Final = 5_000
 RETRIES: Final = 4
+LEDGER_BUCKET: Final = "jetspark_ledger"
 
 _Word = TypeVar("_Word", bound=StrEnum)
 
@@ -45,7 +46,6 @@ class IdSource(StrEnum):
 
     COLUMN = "column"
     CONTENT = "content"
-    POSITION = "position"
 
 
 class AtomicScope(StrEnum):
@@ -70,9 +70,13 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     id_prefix: str = ""
     atomic_scope: AtomicScope = AtomicScope.CHUNK
     ledger_subject: str = ""
-    """Where the markers of atomic exactly-once writes go (spark.md 6.4, C)."""
+    """Where the markers of atomic exactly-once writes go."""
     ledger_bucket: str = ""
-    """The bucket that remembers which epochs are committed (spark.md 6.4, B)."""
+    """The bucket with the committed epochs; empty: ``LEDGER_BUCKET`` where one is needed."""
+    fail_on_replay_gaps: bool = True
+    """Whether a replay stops when messages were removed among which are rows of its epoch."""
+    keep_committed_epoch: int | None = None
+    """An epoch whose stored rows stay, although a replay of it has other rows."""
     max_in_flight: int = PUBLISH_ASYNC_MAX
     ack_timeout_s: float = ACK_TIMEOUT_MS / 1000
     retries: int = RETRIES
@@ -92,6 +96,8 @@ _COMMON: Final = (
     "atomicScope",
     "ledgerSubject",
     "ledgerBucket",
+    "failOnReplayGaps",
+    "keepCommittedEpoch",
     "maxInFlight",
     "ackTimeoutMs",
     "retries",
@@ -118,11 +124,13 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
         subject=reader.take("subject", _literal, ""),
         publish_mode=reader.take("publishMode", _word(PublishMode), PublishMode.AUTO),
         delivery=reader.take("delivery", _word(Delivery), None),
-        id_source=reader.take("idSource", _word(IdSource), None),
+        id_source=reader.take("idSource", _id_source, None),
         id_prefix=reader.take("idPrefix", _literal, ""),
         atomic_scope=reader.take("atomicScope", _word(AtomicScope), AtomicScope.CHUNK),
         ledger_subject=reader.take("ledgerSubject", _literal, ""),
         ledger_bucket=reader.take("ledgerBucket", _literal, ""),
+        fail_on_replay_gaps=reader.take("failOnReplayGaps", boolean, default=True),
+        keep_committed_epoch=reader.take("keepCommittedEpoch", parse_count, None),
         max_in_flight=reader.take("maxInFlight", positive, PUBLISH_ASYNC_MAX),
         ack_timeout_s=reader.take("ackTimeoutMs", positive, ACK_TIMEOUT_MS) / 1000,
         retries=reader.take("retries", parse_count, RETRIES),
@@ -149,11 +157,16 @@ def _check_together(reader: OptionReader, options: SinkOptions) -> None:
     if options.ledger_bucket and atomic:
         problems.append("ledgerBucket is not for publishMode atomic, which has a ledgerSubject")
     if options.delivery is Delivery.AT_LEAST_ONCE:
-        for name in ("ledgerSubject", "ledgerBucket", "txnAppId"):
+        for name in (
+            "ledgerSubject",
+            "ledgerBucket",
+            "txnAppId",
+            "keepCommittedEpoch",
+        ):
             if reader.has(name):
                 problems.append(f"{name} is for delivery exactly-once, not at-least-once")
-        if options.id_source in {IdSource.CONTENT, IdSource.POSITION}:
-            problems.append(f"idSource {options.id_source} is for delivery exactly-once")
+        if options.id_source is IdSource.CONTENT:
+            problems.append("idSource content is for delivery exactly-once")
 
 
 def _word(kind: type[_Word]) -> Callable[[str], _Word]:
@@ -166,6 +179,16 @@ def _word(kind: type[_Word]) -> Callable[[str], _Word]:
             raise ValueError(f"{text!r} is none of {', '.join(kind)}") from None
 
     return parse
+
+
+def _id_source(text: str) -> IdSource:
+    if text.lower() == "position":
+        raise ValueError(
+            "'position' is not offered any more: the place of a row changes with the number of "
+            "partitions and the order of a shuffle, so that a replay would lose rows or store "
+            "them twice. Leave it out (content), or give the rows a column 'msg_id'"
+        )
+    return _word(IdSource)(text)
 
 
 def _literal(text: str) -> str:

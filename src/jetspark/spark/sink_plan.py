@@ -1,8 +1,10 @@
-"""What a write will do, decided on the driver before a task starts (spark.md 6.3, 6.4, 6.6).
+"""What a write will do, decided on the driver before a task starts.
 
 A promise that the options, the columns or the stream cannot keep is refused here, in one line.
 """
 
+import logging
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -13,20 +15,34 @@ import msgspec
 from jetspark import sync
 from jetspark.api.enums import PersistMode, Retention
 from jetspark.api.stream import StreamConfig
-from jetspark.errors import BucketNotFound
+from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.errors import (
+    BucketExists,
+    BucketNotFound,
+    ConnectFailed,
+    ConnectionClosed,
+    Error,
+)
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.options import FORMAT_NAME
 from jetspark.spark.range_reader import retry_delay
-from jetspark.spark.sink_options import Delivery, IdSource, PublishMode, SinkOptions
+from jetspark.spark.sink_options import (
+    LEDGER_BUCKET,
+    Delivery,
+    IdSource,
+    PublishMode,
+    SinkOptions,
+)
 from jetspark.spark.stream_view import PlanningFailed, ServerUnreachable, lend_for_planning
 from jetspark.subjects.match import matches
-from jetspark.subjects.tokens import key_problem
 from jetspark.units import format_duration
 
-# What a replay may take: Spark starts a task again within seconds, a driver within a minute.
-# spark.md 6.4, A: below this the duplicate window does not carry the promise.
+# What a repetition may take: Spark starts a task again within seconds, a driver within a minute.
+# Below this the duplicate window does not carry the promise.
 MIN_DUPLICATE_WINDOW_NS: Final = 60 * 1_000_000_000
 
+
+_log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 
@@ -45,13 +61,17 @@ class SinkPlan(msgspec.Struct, frozen=True, kw_only=True):
     delivery: Delivery
     id_source: IdSource | None
     """None: no message ids."""
+    run: str = ""
+    """Names this run of the write: all its tasks and their repetitions share it."""
+    ledger_bucket: str = ""
+    """The bucket with the committed epochs; empty: none."""
     duplicate_window_ns: int = 0
     overwrite_below: int = 0
     """At commit, messages below this sequence are removed; 0: none."""
 
     @property
     def marked(self) -> bool:
-        """Whether markers keep the promise (spark.md 6.4, C)."""
+        """Whether markers in the stream keep the promise."""
         return self.mode is PublishMode.ATOMIC and self.delivery is Delivery.EXACTLY_ONCE
 
 
@@ -98,23 +118,63 @@ def _plan(
             mode=choose_mode(options, info.config),
             delivery=delivery,
             id_source=id_source,
+            # Spark plans each epoch, and each batch, once.
+            run=secrets.token_hex(6),
+            ledger_bucket=choose_ledger(options, delivery, id_source),
             duplicate_window_ns=info.config.duplicate_window,
             overwrite_below=info.state.last_seq + 1 if overwrite else 0,
         )
         check_stream(plan, info.config, columns)
-        if options.ledger_bucket:
-            _find_ledger(jetstream, options.ledger_bucket)
+        if plan.ledger_bucket:
+            _find_ledger(jetstream, plan, info.config.num_replicas)
     return plan
 
 
-def _find_ledger(jetstream: sync.JetStream, bucket: str) -> None:
+def choose_ledger(options: SinkOptions, delivery: Delivery, id_source: IdSource | None) -> str:
+    """Return the bucket of the ledger; empty where the write needs none.
+
+    Ids from a column do not depend on how rows are partitioned: the duplicate window is enough.
+    """
+    needed = delivery is Delivery.EXACTLY_ONCE and id_source is IdSource.CONTENT
+    return options.ledger_bucket or (LEDGER_BUCKET if needed else "")
+
+
+def _find_ledger(jetstream: sync.JetStream, plan: SinkPlan, replicas: int) -> None:
+    """Make sure that there is a ledger; the default one is created."""
+    bucket = plan.ledger_bucket
+    ways = (
+        f"create the bucket {bucket!r} (history 1, no ttl), name another with ledgerBucket, give "
+        "the rows a column 'msg_id' of their own (with_msg_id), or set delivery at-least-once"
+    )
     try:
         jetstream.key_value(bucket)
     except BucketNotFound:
+        if plan.options.ledger_bucket:
+            raise _refused(f"there is no bucket {bucket!r} for the ledger: {ways}") from None
+    except (ConnectionClosed, ConnectFailed):
+        raise
+    except Error as error:
         raise _refused(
-            f"there is no bucket {bucket!r} for the ledger: create it, with a ttl that outlives "
-            "every query, or without one"
+            f"the ledger of exactly-once writes cannot be read ({error}): {ways}"
         ) from None
+    else:
+        return
+    config = KeyValueConfig(
+        bucket=bucket,
+        description="epochs that jetspark's Spark sinks have committed",
+        replicas=replicas,
+    )
+    try:
+        jetstream.create_key_value(config)
+    except BucketExists:
+        return  # by another query at the same moment
+    except (ConnectionClosed, ConnectFailed):
+        raise
+    except Error as error:
+        raise _refused(
+            f"the ledger of exactly-once writes cannot be created ({error}): {ways}"
+        ) from None
+    _log.info("created the bucket %r for the ledger of exactly-once writes", bucket)
 
 
 def decide_delivery(
@@ -127,9 +187,9 @@ def decide_delivery(
         return _decide_overwrite(options, has_ids=has_ids)
     if id_source is IdSource.COLUMN and not has_ids:
         raise _refused("idSource is column, but there is no column 'msg_id'")
-    if id_source in {IdSource.CONTENT, IdSource.POSITION} and has_ids:
+    if id_source is IdSource.CONTENT and has_ids:
         raise _refused(
-            f"idSource is {id_source}, and there is a column 'msg_id' which would be ignored: "
+            "idSource is content, and there is a column 'msg_id' which would be ignored: "
             "drop one of the two"
         )
     if delivery is None:
@@ -158,10 +218,6 @@ def _check_ledger(options: SinkOptions, delivery: Delivery) -> None:
         raise _refused(
             "ledgerBucket is for delivery exactly-once; a batch needs txnAppId and txnVersion"
         )
-    name = options.id_prefix or options.txn_app_id
-    problem = key_problem(name) if name else None
-    if problem is not None:
-        raise _refused(f"{name!r} cannot be a key of the ledger: {problem}")
 
 
 def _decide_overwrite(options: SinkOptions, *, has_ids: bool) -> tuple[Delivery, IdSource | None]:
@@ -249,6 +305,12 @@ def _cannot_promise(plan: SinkPlan, config: StreamConfig) -> Iterator[str]:
             f"has a duplicate_window of {format_duration(window)}, less than the "
             f"{format_duration(MIN_DUPLICATE_WINDOW_NS)} that delivery exactly-once needs for a "
             "replay: raise it, or choose at-least-once"
+        )
+    if plan.id_source is IdSource.CONTENT and config.retention is not Retention.LIMITS:
+        yield (
+            f"has retention {config.retention}, so that rows are gone as soon as they are "
+            "consumed: a replay could not tell which rows an earlier run stored. Give the rows a "
+            "column 'msg_id' of their own (with_msg_id), or choose at-least-once"
         )
     marker = f"{plan.options.ledger_subject}.query.0"
     if plan.id_source is None and not takes(config.subjects, marker):

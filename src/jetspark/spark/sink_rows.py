@@ -19,7 +19,7 @@ from jetspark.spark.schema import InvalidSchema
 from jetspark.units import parse_duration
 
 _WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
-# spark.md 6.3: the columns, and the types each may have.
+# The columns, and the types each may have.
 SINK_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "subject": ("string",),
     "data": ("binary", "string"),
@@ -133,7 +133,7 @@ class RowDecoder:
         column = batch.column(self._at["headers"])
         raw = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
         encode = _checked_block if raw else _block_of_map
-        return [_own_headers(encode(value)) if value else b"" for value in column.to_pylist()]
+        return [own_headers(encode(value)) if value else b"" for value in column.to_pylist()]
 
     def _lines(self, batch: pa.RecordBatch) -> list[bytes] | None:
         expected = self._values(batch, "expected_last_subject_seq")
@@ -194,7 +194,7 @@ def _block_of_map(pairs: Iterable[tuple[str, Any]]) -> bytes:
         raise RowRefused(f"column 'headers': {error}") from None
 
 
-def _own_headers(block: bytes) -> bytes:
+def own_headers(block: bytes) -> bytes:
     """Return the headers without those that another publish was sent with."""
     if not block or not has_nats_headers(block):
         return block

@@ -1,9 +1,9 @@
 """Writing rows into a stream: what a task does, and what the driver does when all are done.
 
-Spark may run a task twice, side by side or again, and a whole epoch again after a restart. Rows
-carry ids that come out the same, so the stream keeps one copy (spark.md 6.4, A); a ledger (B) or
-markers (C) carry the promise beyond the duplicate window. ``abort`` never
-undoes: the same epoch comes again.
+Spark may run a task twice, side by side or again, and a whole epoch again after a restart, with
+the rows in other partitions. Within a run rows carry ids that come out the same, so that the
+stream keeps one copy; a ledger (``ledger``, ``replay``) or markers (``markers``) carry the promise
+from run to run. ``abort`` never undoes: the same epoch comes again.
 """
 
 import functools
@@ -22,11 +22,21 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from jetspark.headers.block import append_lines
-from jetspark.spark.ledger import begin_epoch, commit_epoch, stored_before
-from jetspark.spark.markers import MarkedWriter, check_size
-from jetspark.spark.message_ids import IdMaker, WriteTask
+from jetspark.spark.epoch_ledger import Totals
+from jetspark.spark.markers import (
+    COMMIT_PART,
+    EpochWriter,
+    MarkedLedger,
+    MarkedWriter,
+    check_size,
+    missing_copies,
+)
+from jetspark.spark.message_ids import IdMaker, WriteTask, row_digests, strong_digest
+from jetspark.spark.replay import ReplayLedger
+from jetspark.spark.row_counts import RowCounts, digest_sum, sum_of_sums
+from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.sending import Sender
-from jetspark.spark.sink_options import AtomicScope
+from jetspark.spark.sink_options import AtomicScope, IdSource
 from jetspark.spark.sink_plan import SinkPlan, WriteRefused
 from jetspark.spark.sink_rows import RowDecoder, Rows
 
@@ -48,6 +58,42 @@ class SinkCommit(WriterCommitMessage):
     """The highest sequence of its rows, as far as the task knows; 0: unknown."""
     held: Rows | None = None
     """Rows that the driver is to store (``atomicScope`` epoch)."""
+    run: str = ""
+    """The run of the write that the task belongs to; Spark plans the commit as another one."""
+    checksum: int = 0
+    """Of all rows of the task, written or not."""
+    reported: bytes = b""
+    """Packed ``RowCounts`` of the rows of which earlier runs stored some: the driver settles."""
+
+
+class Tally:
+    """What a task has seen of its rows."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.last_seq = 0
+        self.checksum = 0
+        self._reported = bytearray()
+
+    def add(self, digests: Sequence[bytes]) -> None:
+        """Count rows."""
+        self.rows += len(digests)
+        self.checksum = digest_sum(digests, self.checksum)
+
+    def new_places(self, digests: Sequence[bytes], earlier: RowCounts) -> list[int]:
+        """Return which rows no earlier run has stored; the others are reported."""
+        places: list[int] = []
+        for place, digest in enumerate(digests):
+            if digest in earlier:
+                self._reported += digest
+            else:
+                places.append(place)
+        return places
+
+    def message(self, task: WriteTask, run: str, held: Rows | None = None) -> SinkCommit:
+        """Return what the driver is told."""
+        reported = RowCounts.of(self._reported).packed() if self._reported else b""
+        return SinkCommit(task, self.rows, self.last_seq, held, run, self.checksum, reported)
 
 
 class RowWriter:
@@ -59,69 +105,145 @@ class RowWriter:
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> SinkCommit:
         """Publish the rows of one task. Runs in a worker."""
-        plan = self._plan
-        task = this_task(plan)
-        chunks = gather(RowDecoder(self._schema, plan.options.subject), batches)
-        if plan.marked:
+        task = this_task(self._plan)
+        chunks = gather(RowDecoder(self._schema, self._plan.options.subject), batches)
+        if self._plan.marked:
             return self._write_marked(task, chunks)
-        sender = Sender(plan)
-        known: set[bytes] = set()
-        if plan.options.ledger_bucket:
-            found = sender.with_retries(lambda js: begin_epoch(js, plan, task))
-            if found.entry.epoch >= task.epoch:
-                # Spark's replay of a committed epoch; its rows are taken and left alone.
-                return SinkCommit(task, sum(len(rows.subjects) for rows in chunks), 0)
-            known = sender.with_retries(lambda js: stored_before(js, plan, task, found))
-        maker = IdMaker(plan.id_source, task) if plan.id_source is not None else None
-        count, last = 0, 0
+        if self._plan.ledger_bucket:
+            return self._write_ledgered(task, chunks)
+        sender, tally = Sender(self._plan), Tally()
         for rows in chunks:
-            count += len(rows.subjects)
-            ids = maker.ids(rows) if maker is not None else None
-            if known and ids is not None:
-                new = [row for row, one in enumerate(ids) if one.encode() not in known]
-                rows, ids = picked(rows, new), [ids[row] for row in new]  # noqa: PLW2901
+            tally.rows += len(rows.subjects)
+            headers = finished_headers(self._plan.stream, rows, rows.msg_ids)
+            last = sender.send(rows.subjects, rows.payloads, headers)
+            tally.last_seq = max(tally.last_seq, last)
+        return tally.message(task, self._plan.run)
+
+    def _write_ledgered(self, task: WriteTask, chunks: Iterator[Rows]) -> SinkCommit:
+        """Publish rows with message ids, in a run that the ledger knows."""
+        plan, tally = self._plan, Tally()
+        ledger = ReplayLedger(plan, plan.run, task)
+        epochs = ledger.epochs
+        sender = Sender(plan, epochs.check)
+        found = sender.with_retries(epochs.begin)
+        if epochs.is_committed(found):
+            # Spark's replay of a committed epoch; its rows are taken and left alone.
+            for rows in chunks:
+                tally.add(row_digests(rows))
+            return tally.message(task, plan.run)
+        by_content = plan.id_source is IdSource.CONTENT
+        earlier = None
+        if by_content and epochs.is_replay(found):
+            earlier = sender.with_retries(lambda js: ledger.earlier_rows(js, found))
+        known = sender.with_retries(lambda js: ledger.known_ids(js, found))
+        maker = IdMaker(task.id_prefix)
+        for rows in chunks:
+            digests = row_digests(rows)
+            tally.add(digests)
+            if earlier is not None:
+                new = tally.new_places(digests, earlier)
+                rows, digests = picked(rows, new), [digests[at] for at in new]  # noqa: PLW2901
+            ids = maker.ids(digests) if by_content else rows.msg_ids or []
+            if known:
+                new = [at for at, one in enumerate(ids) if one.encode() not in known]
+                rows, ids = picked(rows, new), [ids[at] for at in new]  # noqa: PLW2901
             if rows.subjects:
                 headers = finished_headers(plan.stream, rows, ids)
-                last = max(last, sender.send(rows.subjects, rows.payloads, headers))
-        return SinkCommit(task, count, last)
+                last = sender.send(rows.subjects, rows.payloads, headers)
+                tally.last_seq = max(tally.last_seq, last)
+        return tally.message(task, plan.run)
 
     def _write_marked(self, task: WriteTask, chunks: Iterator[Rows]) -> SinkCommit:
         """Store rows in atomic batches, or leave that to the driver for a whole epoch."""
-        scope = self._plan.options.atomic_scope
+        plan, tally = self._plan, Tally()
+        scope = plan.options.atomic_scope
         rows = functools.reduce(joined, chunks, NO_ROWS)
-        count = len(rows.subjects)
+        digests = row_digests(rows, strong_digest)
+        tally.add(digests)
         if scope is not AtomicScope.CHUNK:
             check_size(rows, "a partition")
         if scope is AtomicScope.EPOCH:
-            return SinkCommit(task, count, 0, rows)
-        last = self._store_marked(task, str(task.partition), rows) if count else 0
-        return SinkCommit(task, count, last)
-
-    def _store_marked(self, task: WriteTask, part: str, rows: Rows) -> int:
-        Sender(self._plan).check_subjects(rows.subjects)
-        headers = finished_headers(self._plan.stream, rows, None)
-        return MarkedWriter(self._plan, task, part).write(rows, headers)
+            return tally.message(task, plan.run, rows)
+        sender = Sender(plan)
+        sender.check_subjects(rows.subjects)
+        ledger = MarkedLedger(plan, plan.run, task)
+        found = sender.with_retries(ledger.epochs.begin)
+        if ledger.epochs.is_committed(found):
+            return tally.message(task, plan.run)
+        if ledger.epochs.is_replay(found):
+            earlier = sender.with_retries(lambda js: ledger.earlier_rows(js, found)).counts
+            new = tally.new_places(digests, earlier)
+            rows, digests = picked(rows, new), [digests[at] for at in new]
+        if rows.subjects:
+            headers = finished_headers(plan.stream, rows, None)
+            writer = MarkedWriter(plan, ledger, task, str(task.partition))
+            tally.last_seq = writer.write(found, rows, headers, digests)
+        return tally.message(task, plan.run)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Every task has written; the driver does what is left to do for all of them."""
         plan = self._plan
-        told = [message for message in messages if isinstance(message, SinkCommit)]
-        _log.info("%d tasks have written to stream %r", len(told), plan.stream)
-        if plan.options.ledger_bucket and told:
-            Sender(plan).with_retries(lambda js: commit_epoch(js, plan, told[0].task))
-        if plan.marked and plan.options.atomic_scope is AtomicScope.EPOCH:
-            held = [message.held for message in told if message.held is not None]
-            rows = functools.reduce(joined, held, NO_ROWS)
-            check_size(rows, "an epoch")
-            if rows.subjects:
-                self._store_marked(told[0].task, "epoch", rows)
+        done = [message for message in messages if isinstance(message, SinkCommit)]
+        _log.info("%d tasks have written to stream %r", len(done), plan.stream)
+        if done and plan.marked:
+            self._commit_marked(done)
+        elif done and plan.ledger_bucket:
+            self._commit_ledgered(done)
         if plan.overwrite_below:
             Sender(plan).with_retries(
                 lambda js: js.stream(plan.stream).purge(seq=plan.overwrite_below)
             )
 
+    def _commit_ledgered(self, done: Sequence[SinkCommit]) -> None:
+        plan, totals = self._plan, totals_of(done)
+        ledger = ReplayLedger(plan, done[0].run, done[0].task)
+        epochs = ledger.epochs
+        sender = Sender(plan, epochs.check)
+        found = sender.with_retries(epochs.begin)
+        if epochs.is_committed(found):
+            epochs.check_same_rows(found, totals)
+            return
+        if plan.id_source is IdSource.CONTENT and epochs.is_replay(found):
+            missing = sender.with_retries(
+                lambda js: ledger.missing(js, found, reports_of(done), totals.rows)
+            )
+            if missing.ids:
+                headers = finished_headers(plan.stream, missing.rows, missing.ids)
+                sender.send(missing.rows.subjects, missing.rows.payloads, headers)
+            rows = totals.rows + missing.surplus
+            sender.with_retries(lambda js: ledger.check_complete(js, found, rows))
+        sender.with_retries(lambda js: epochs.commit(js, found, totals))
+
+    def _commit_marked(self, done: Sequence[SinkCommit]) -> None:
+        plan, totals = self._plan, totals_of(done)
+        ledger = MarkedLedger(plan, done[0].run, done[0].task)
+        epochs = ledger.epochs
+        if plan.options.atomic_scope is AtomicScope.EPOCH:
+            held = [message.held for message in done if message.held is not None]
+            rows = functools.reduce(joined, held, NO_ROWS)
+            check_size(rows, "an epoch")
+            Sender(plan).check_subjects(rows.subjects)
+            headers = finished_headers(plan.stream, rows, None)
+            EpochWriter(plan, ledger).write(rows, headers, totals)
+            return
+        sender = Sender(plan)
+        found = sender.with_retries(epochs.begin)
+        if epochs.is_committed(found):
+            epochs.check_same_rows(found, totals)
+            return
+        if epochs.is_replay(found):
+            stored = sender.with_retries(lambda js: ledger.earlier_rows(js, found))
+            rows, digests = sender.with_retries(
+                lambda js: missing_copies(js, plan, stored, reports_of(done))
+            )
+            if digests:
+                headers = finished_headers(plan.stream, rows, None)
+                writer = MarkedWriter(plan, ledger, done[0].task, COMMIT_PART)
+                writer.write(found, rows, headers, digests)
+        sender.with_retries(lambda js: epochs.commit(js, found, totals))
+
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Say so, and leave what is stored: Spark's replay counts on it (spark.md 1.4)."""
+        """Say so, and leave what is stored: Spark's replay counts on it."""
         done = sum(message is not None for message in messages)
         _log.warning(
             "a write to stream %r was aborted: %d of %d tasks have written, their rows stay",
@@ -136,6 +258,10 @@ class JetStreamBatchWriter(DataSourceArrowWriter):
 
     def __init__(self, rows: RowWriter) -> None:
         self._rows = rows
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Publish the rows of one task."""
@@ -155,6 +281,10 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, rows: RowWriter) -> None:
         self._rows = rows
+
+    def __reduce__(self) -> Sealed:
+        """Travel to the tasks with the driver's version, which they compare."""
+        return reduced(self)
 
     # The names of the arguments are Spark's.
 
@@ -179,8 +309,20 @@ class JetStreamStreamWriter(DataSourceStreamArrowWriter):
         self._rows.abort(messages)
 
 
+def totals_of(done: Sequence[SinkCommit]) -> Totals:
+    """Return the rows of all tasks together."""
+    return Totals(
+        sum(message.rows for message in done), sum_of_sums(message.checksum for message in done)
+    )
+
+
+def reports_of(done: Sequence[SinkCommit]) -> list[RowCounts]:
+    """Return the rows that the tasks left to the driver."""
+    return [RowCounts.unpacked(message.reported) for message in done if message.reported]
+
+
 def this_task(plan: SinkPlan) -> WriteTask:
-    """Ask Spark which part of which write this is (spark.md 1.4).
+    """Ask Spark which part of which write this is.
 
     The epoch and the query reach a task as local properties only; a batch is named by the user.
     """

@@ -1,7 +1,7 @@
 """``JetStreamDataSource``: what Spark knows as the format ``jetstream``.
 
 Spark makes an instance in a short-lived process on the driver for every plan, so nothing here
-connects: the first to do so is the reader, when it is asked for its partitions (spark.md 1.1).
+connects: the first to do so is the reader, when it is asked for its partitions.
 """
 
 import os
@@ -16,25 +16,27 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from jetspark.spark.batch_reader import JetStreamBatchReader, PushDownBatchReader
+from jetspark.spark.batch_reader import JetStreamBatchReader
+from jetspark.spark.option_reader import refuse_catalog_table
 from jetspark.spark.options import (
     FORMAT_NAME,
-    PUSH_DOWN_VARIABLE,
     SourceOptions,
     default_min_partitions,
     header_mode,
     parse_source_options,
 )
+from jetspark.spark.refused_reader import reader_or_refusal
 from jetspark.spark.schema import check_schema, default_schema
 from jetspark.spark.sink_options import parse_sink_options
 from jetspark.spark.sink_plan import plan_write
 from jetspark.spark.sink_rows import check_sink_schema
 from jetspark.spark.sink_writer import JetStreamBatchWriter, JetStreamStreamWriter, RowWriter
 from jetspark.spark.stream_reader import JetStreamStreamReader
+from jetspark.spark.times import session_zone
 
 
 class JetStreamDataSource(DataSource):
-    """A stream as a table, one row for each message: batch and streaming (spark.md 6.2, 6.3)."""
+    """A stream as a table, one row for each message: batch and streaming."""
 
     @classmethod
     def name(cls) -> str:
@@ -43,6 +45,7 @@ class JetStreamDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of a read whose user gave no schema."""
+        refuse_catalog_table(FORMAT_NAME, self.options)
         # Spark asks before it says whether the read is a batch or a stream.
         return default_schema(header_mode(self.options))
 
@@ -50,8 +53,6 @@ class JetStreamDataSource(DataSource):
         """Return the reader for a batch query; wrong options and schemas are refused here."""
         options = self._source_options(streaming=False)
         check_schema(schema, options.headers)
-        if options.push_down:
-            return PushDownBatchReader(options, schema)
         return JetStreamBatchReader(options, schema)
 
     # The names and arguments below are Spark's.
@@ -61,10 +62,8 @@ class JetStreamDataSource(DataSource):
         return JetStreamBatchWriter(self._row_writer(schema, overwrite, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return the reader for a streaming query; wrong options and schemas are refused here."""
-        options = self._source_options(streaming=True)
-        check_schema(schema, options.headers)
-        return JetStreamStreamReader(options, schema)
+        """Return the reader for a streaming query; one that raises if it cannot be made."""
+        return reader_or_refusal(lambda: self._stream_reader(schema))
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
@@ -73,6 +72,11 @@ class JetStreamDataSource(DataSource):
         writer = JetStreamStreamWriter(self._row_writer(schema, overwrite, streaming=True))
         # Spark takes either kind of streaming writer; its annotation names one.
         return cast("DataSourceStreamWriter", writer)
+
+    def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
+        options = self._source_options(streaming=True)
+        check_schema(schema, options.headers)
+        return JetStreamStreamReader(options, schema)
 
     def _row_writer(self, schema: StructType, overwrite: bool, *, streaming: bool) -> RowWriter:
         options = parse_sink_options(self.options, streaming=streaming)
@@ -83,6 +87,6 @@ class JetStreamDataSource(DataSource):
         return parse_source_options(
             self.options,
             default_min_partitions=default_min_partitions(os.environ),
-            default_push_down=os.environ.get(PUSH_DOWN_VARIABLE) == "1" and not streaming,
+            zone=session_zone(os.environ),
             streaming=streaming,
         )

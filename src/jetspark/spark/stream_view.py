@@ -1,7 +1,7 @@
 """What the driver asks the server before a read: which stream, how far it reaches, since when."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final, NamedTuple
 
@@ -14,6 +14,7 @@ from jetspark.errors import (
     ConnectionClosed,
     Error,
     MessageNotFound,
+    MinLastSequence,
     NoResponders,
     RequestTimeout,
     StreamNotFound,
@@ -22,10 +23,10 @@ from jetspark.errors import (
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
 from jetspark.spark.options import FORMAT_NAME, SourceOptions
-from jetspark.spark.planner import DataLoss, StreamBounds
+from jetspark.spark.planner import DataLoss, SequenceRange, StreamBounds
 from jetspark.units import format_rfc3339
 
-# What may pass by itself (spark.md 6.6): a server that restarts, a cluster that elects a leader.
+# What may pass by itself: a server that restarts, a cluster that elects a leader.
 TRANSIENT: Final = (
     ConnectionClosed,
     ConnectFailed,
@@ -63,7 +64,7 @@ class StreamView(NamedTuple):
 def lend_for_planning(
     connection: Connection, *, doing: str, missing: str
 ) -> Iterator[sync.Client]:
-    """Lend a connection for planning; what goes wrong becomes one clear line (spark.md 6.6).
+    """Lend a connection for planning; what goes wrong becomes one clear line.
 
     ``doing`` says what cannot be done when it goes wrong, ``missing`` what there is none of.
     """
@@ -74,7 +75,7 @@ def lend_for_planning(
     except (DataLoss, PlanningFailed):
         raise
     except (StreamNotFound, BucketNotFound):
-        raise PlanningFailed(f"{missing} {where}") from None
+        raise PlanningFailed(f"{missing} {where}: create it, or correct the options") from None
     except AuthorizationFailed as error:
         raise PlanningFailed(f"{doing} {where}: {error}") from None
     except TRANSIENT as error:
@@ -145,3 +146,31 @@ def first_since(stream: sync.Stream, time_ns: int, bounds: StreamBounds) -> int:
         return stream.get_msg(start_time=time_ns, min_last_seq=bounds.last_seq).seq
     except MessageNotFound:
         return bounds.last_seq + 1
+
+
+def first_match(stream: sync.Stream, subjects: Sequence[str], whole: SequenceRange) -> int | None:
+    """Return the first sequence of a range whose message one of the filters takes, or None.
+
+    The range must not reach beyond the last sequence of the stream.
+    """
+    if whole.first >= whole.end:
+        return None
+    found = [
+        match for subject in subjects if (match := _match(stream, subject, whole)) is not None
+    ]
+    return min(found, default=None)
+
+
+def _match(stream: sync.Stream, subject: str, whole: SequenceRange) -> int | None:
+    try:
+        # From a copy that has all of the range: one that is behind would say "none".
+        seq = stream.get_msg(
+            next_by_subject=subject, seq=whole.first, min_last_seq=whole.end - 1
+        ).seq
+    except MessageNotFound:
+        return None
+    except MinLastSequence as error:
+        raise ServerUnreachable(
+            f"no copy of stream {stream.name!r} has caught up with its leader: {error}"
+        ) from None
+    return seq if seq < whole.end else None

@@ -5,6 +5,7 @@ The expected values are written down by hand, never by the decoder under test.
 
 import base64
 import datetime as dt
+import gc
 import json
 import pkgutil
 from decimal import Decimal
@@ -374,3 +375,27 @@ def test_no_helper_has_the_name_of_a_module() -> None:
     modules = {module.name for module in pkgutil.iter_modules(jetspark.spark.__path__)}
 
     assert not modules & (set(jetspark.spark.__all__) - {"session"})
+
+
+def test_the_cyclic_collector_does_not_walk_a_batch_and_runs_again_afterwards() -> None:
+    """It took half of the CPU time of a batch of nested payloads."""
+    schema = struct(tags=ArrayType(StringType()), place=struct(x=LongType()))
+    runs: list[str] = []
+
+    def seen(phase: str, _info: dict[str, int]) -> None:
+        runs.append(phase)
+
+    payloads = pa.array([b'{"tags":["a"],"place":{"x":1}}'] * 5000, pa.binary())
+    decoder = BatchDecoder(DecodePlan(JSON, json.dumps(schema.jsonValue()), "_rescued"))
+    gc.collect()
+    gc.callbacks.append(seen)
+    try:
+        decoder.decode(payloads)
+    finally:
+        gc.callbacks.remove(seen)
+
+    assert len(runs) <= 2  # one collection, before or after the batch
+    assert gc.isenabled()
+    with pytest.raises(PayloadMismatch):
+        decode(schema, b"?", rescue=None)
+    assert gc.isenabled()

@@ -110,7 +110,7 @@ def test_words_for_the_ends() -> None:
         ("minPartition", "4", "unknown option 'minpartition': did you mean minPartitions"),
         ("kafka.topic", "x", r"unknown option 'kafka.topic' \(there are servers, "),
         ("readMode", "quick", "readMode 'quick' is none of auto, direct, consumer"),
-        ("STARTINGTIMESTAMP", "noon", "startingTimestamp 'noon' is neither a time like"),
+        ("STARTINGTIMESTAMP", "noon", "startingTimestamp 'noon' is none of a time like"),
         ("maxOffsetsPerTrigger", "9", "maxOffsetsPerTrigger is for readStream"),
     ],
 )

@@ -7,7 +7,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
-from jetspark.api.enums import PersistMode
+from jetspark.api.enums import PersistMode, Retention
 from jetspark.api.stream import StreamConfig, StreamSource
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.option_reader import InvalidOptions
@@ -84,6 +84,7 @@ def test_what_spark_keeps_among_the_options_is_no_mistake() -> None:
             {"delivery": "at-least-once", "idSource": "content"},
             "idSource content is for delivery exactly-once",
         ),
+        ({"idSource": "position"}, "'position' is not offered any more"),
         ({"retry": "3"}, "did you mean retries?"),
     ],
 )
@@ -149,6 +150,7 @@ def test_a_promise_that_cannot_be_kept_is_refused(
     ("changes", "columns", "said"),
     [
         ({"duplicate_window": Nanoseconds(10**9)}, PLAIN, "duplicate_window of 1s"),
+        ({"retention": Retention.WORKQUEUE}, PLAIN, "gone as soon as they are consumed"),
         ({"persist_mode": PersistMode.ASYNC}, PLAIN, "may be lost"),
         ({"no_ack": True}, PLAIN, "no_ack"),
         ({"sealed": True}, PLAIN, "sealed"),

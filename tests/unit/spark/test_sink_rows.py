@@ -1,4 +1,6 @@
-"""Arrow batches turned into messages with ids that a replay makes again (spark.md 6.3)."""
+"""Arrow batches turned into messages with ids that a repeated task makes again."""
+
+from collections import Counter
 
 import pyarrow as pa
 import pytest
@@ -8,8 +10,8 @@ pytest.importorskip("pyspark")
 from pyspark.sql.types import StructType
 
 from jetspark.headers.block import decode_headers
-from jetspark.spark.message_ids import IdMaker, WriteTask
-from jetspark.spark.sink_options import IdSource
+from jetspark.spark.message_ids import IdMaker, WriteTask, digest_in, row_digests
+from jetspark.spark.row_counts import RowCounts, digest_sum, sum_of_sums
 from jetspark.spark.sink_rows import RowDecoder, RowRefused, Rows
 from jetspark.spark.sink_writer import finished_headers, gather
 
@@ -28,6 +30,11 @@ def _decode(schema: StructType, batch: pa.RecordBatch, subject: str = "") -> Row
 def _rows(*payloads: bytes) -> Rows:
     count = len(payloads)
     return Rows(["s"] * count, list(payloads), [b""] * count, None, None)
+
+
+def _ids(task: WriteTask, *chunks: Rows) -> list[str]:
+    maker = IdMaker(task.id_prefix)
+    return [one for rows in chunks for one in maker.ids(row_digests(rows))]
 
 
 def test_text_becomes_bytes_and_null_an_empty_payload() -> None:
@@ -117,10 +124,8 @@ def test_a_time_to_live_that_is_none_is_refused(ttl: str) -> None:
 
 
 def test_ids_by_content_do_not_depend_on_order_or_chunks() -> None:
-    together = IdMaker(IdSource.CONTENT, TASK).ids(_rows(b"x", b"y", b"x"))
-    maker = IdMaker(IdSource.CONTENT, TASK)
-
-    apart = maker.ids(_rows(b"y", b"x")) + maker.ids(_rows(b"x"))
+    together = _ids(TASK, _rows(b"x", b"y", b"x"))
+    apart = _ids(TASK, _rows(b"y", b"x"), _rows(b"x"))
 
     assert len(set(together)) == 3
     assert set(apart) == set(together)
@@ -128,26 +133,43 @@ def test_ids_by_content_do_not_depend_on_order_or_chunks() -> None:
 
 
 def test_equal_rows_of_two_partitions_are_two_messages() -> None:
-    other = IdMaker(IdSource.CONTENT, WriteTask("query", 7, 4)).ids(_rows(b"x"))
-
-    assert other != IdMaker(IdSource.CONTENT, TASK).ids(_rows(b"x"))
+    assert _ids(WriteTask("query", 7, 4), _rows(b"x")) != _ids(TASK, _rows(b"x"))
 
 
 def test_a_digest_tells_where_a_subject_ends() -> None:
     first = Rows(["ab"], [b"c"], [b""], None, None)
     second = Rows(["a"], [b"bc"], [b""], None, None)
 
-    made = [IdMaker(IdSource.CONTENT, TASK).ids(rows) for rows in (first, second)]
-
-    assert made[0] != made[1]
+    assert row_digests(first) != row_digests(second)
 
 
-def test_ids_by_position_count_through_the_task() -> None:
-    maker = IdMaker(IdSource.POSITION, TASK)
+def test_the_digest_of_a_row_is_read_back_from_its_id() -> None:
+    digests = row_digests(_rows(b"x", b"y", b"x"))
+    made = IdMaker(TASK.id_prefix).ids(digests)
 
-    made = maker.ids(_rows(b"x", b"x")) + maker.ids(_rows(b"x"))
+    read = [digest_in(one.encode(), TASK.epoch_prefix.encode()) for one in made]
 
-    assert made == ["query.7.3.0", "query.7.3.1", "query.7.3.2"]
+    assert read == digests
+    assert made[2].endswith(".1")
+    assert digest_in(b"query.7.3.12", b"query.7.") is None
+
+
+def test_counts_of_rows_survive_packing_and_adding() -> None:
+    digests = row_digests(_rows(b"x", b"y", b"x", b"z"))
+    counts = RowCounts.of(b"".join(digests))
+
+    twice = RowCounts.merged([counts, RowCounts.unpacked(counts.packed())])
+
+    assert sorted(twice.items()) == sorted((one, 2 * n) for one, n in Counter(digests).items())
+    assert (len(twice), twice.total, twice[b"\0" * 16]) == (3, 8, 0)
+    assert len(RowCounts.merged([])) == 0
+
+
+def test_a_checksum_does_not_depend_on_order_or_tasks() -> None:
+    digests = row_digests(_rows(b"x", b"y", b"x", b"z"))
+    apart = sum_of_sums([digest_sum(digests[3:]), digest_sum(digests[:3][::-1])])
+
+    assert apart == digest_sum(digests) != digest_sum(digests[:3])
 
 
 def test_small_batches_are_gathered() -> None:

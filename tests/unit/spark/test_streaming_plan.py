@@ -1,32 +1,84 @@
-"""Where micro-batches begin and end (spark.md 6.2): offsets, limits, loss. No Spark, no server."""
+"""Where micro-batches begin and end: offsets, limits, loss. No Spark, no server."""
+
+import json
 
 import pytest
 
-from jetspark.spark.offsets import Offset, OffsetRefused, decode_offset, encode_offset
-from jetspark.spark.options import TriggerLimits
-from jetspark.spark.planner import DataLoss, StreamBounds, admit, check_position
+from jetspark.spark.offsets import (
+    BatchPlan,
+    Offset,
+    OffsetRefused,
+    decode_offset,
+    encode_offset,
+)
+from jetspark.spark.options import OnRecreate, TriggerLimits
+from jetspark.spark.planner import (
+    DataLoss,
+    StreamBounds,
+    StreamRecreated,
+    admit,
+    check_position,
+    planned_ranges,
+)
 
 MADE = "2026-11-15T12:00:00Z"
 
 
-def test_an_offset_survives_the_checkpoint() -> None:
-    offset = Offset(1001, MADE)
-
+@pytest.mark.parametrize(
+    ("offset", "place"),
+    [
+        (Offset(1001, MADE), {}),
+        (Offset(1001, MADE, BatchPlan(1)), {"from": 1}),
+        (
+            Offset(1001, MADE, BatchPlan(1, (251, 501), ("a.>", "b"))),
+            {"from": 1, "cuts": [251, 501], "subjects": ["a.>", "b"]},
+        ),
+        (
+            Offset(8, MADE, BatchPlan(0, (), ("$KV.B.a",), (4, 100))),
+            {"from": 0, "subjects": ["$KV.B.a"], "split": [4, 100]},
+        ),
+    ],
+)
+def test_an_offset_survives_the_checkpoint(offset: Offset, place: dict[str, object]) -> None:
     kept = encode_offset("ORDERS", offset)
 
-    assert kept == {"v": 1, "streams": {"ORDERS": {"next": 1001, "created": MADE}}}
-    assert decode_offset("ORDERS", kept) == offset
+    expected = {"next": offset.next, "created": MADE, **place}
+    assert kept == {"v": 2, "streams": {"ORDERS": expected}}
+    assert decode_offset("ORDERS", json.loads(json.dumps(kept)), lowest=0) == offset
+
+
+def test_an_offset_of_the_version_before_is_read_without_a_plan() -> None:
+    kept = {"v": 1, "streams": {"ORDERS": {"next": 1001, "created": MADE}}}
+
+    assert decode_offset("ORDERS", kept) == Offset(1001, MADE, None, planned=False)
+
+
+def _place(**more: object) -> dict[str, object]:
+    return {"v": 2, "streams": {"ORDERS": {"next": 100, "created": MADE, **more}}}
 
 
 @pytest.mark.parametrize(
     ("kept", "text"),
     [
-        ({"v": 2, "streams": {}}, "version 2"),
+        ({"v": 3, "streams": {}}, "version 3, this jetspark reads versions 1 and 2. Continue"),
+        ({"v": True}, "version True"),
         ({}, "version None"),
         ({"v": 1, "streams": {"OTHER": {}}}, "offsets of OTHER, this query reads 'ORDERS'"),
+        (
+            {"v": 2, "streams": {"OTHER": {"next": 7}}},
+            r"startingOffsets\", \"7\"\) there to continue after sequence 6",
+        ),
         ({"v": 1, "streams": 7}, "another read"),
+        ({"v": 1, "streams": {"ORDERS": 7}}, "no sequence in 'next'"),
         ({"v": 1, "streams": {"ORDERS": {"next": "x", "created": MADE}}}, "no sequence"),
         ({"v": 1, "streams": {"ORDERS": {"next": 1}}}, "no time"),
+        (_place(**{"from": 101}), "in 'from'"),
+        (_place(**{"from": True}), "in 'from'"),
+        (_place(**{"from": 1, "cuts": [50, 50]}), "no rising sequences"),
+        (_place(**{"from": 1, "cuts": [100]}), "no rising sequences"),
+        (_place(**{"from": 1, "cuts": "x"}), "no list of sequences"),
+        (_place(**{"from": 1, "subjects": [1]}), "no list of filters"),
+        (_place(**{"from": 1, "split": [1]}), "no two numbers.*new checkpointLocation"),
     ],
 )
 def test_what_another_read_or_version_wrote_is_refused(kept: dict[str, object], text: str) -> None:
@@ -68,7 +120,7 @@ def test_a_read_goes_on_where_it_was() -> None:
 @pytest.mark.parametrize(
     ("created", "bounds", "resume_at", "text"),
     [
-        ("2026-11-15T13:00:00Z", StreamBounds(1, 100), 1, "was made anew"),
+        ("2026-11-15T13:00:00Z", StreamBounds(1, 100), 1, "was created again"),
         (MADE, StreamBounds(60, 100), 60, "begins at 60"),
         (MADE, StreamBounds(1, 20), 21, "ends at 20"),
     ],
@@ -80,3 +132,25 @@ def test_a_stream_that_lost_messages_is_noticed(
         check_position("S", Offset(50, MADE), created, bounds)
 
     assert caught.value.resume_at == resume_at
+
+
+NEW = "2026-11-15T13:00:00Z"
+
+
+def test_a_stream_created_again_is_read_as_the_option_says() -> None:
+    bounds, start = StreamBounds(3, 100), Offset(50, MADE)
+
+    assert check_position("S", start, NEW, bounds, OnRecreate.EARLIEST) == 3
+    assert check_position("S", start, NEW, bounds, OnRecreate.CONTINUE) == 50
+    with pytest.raises(StreamRecreated, match=r"earliest.*continue at 50.*fail"):
+        check_position("S", start, NEW, bounds, OnRecreate.FAIL)
+    with pytest.raises(StreamRecreated, match="this one ends at 48: it is no complete copy"):
+        check_position("S", start, NEW, StreamBounds(1, 48), OnRecreate.CONTINUE)
+
+
+def test_a_partition_that_lost_its_messages_keeps_its_number() -> None:
+    plan = BatchPlan(1, (26, 51, 76))
+
+    ranges = planned_ranges(plan, 101, StreamBounds(60, 90))
+
+    assert ranges == [(26, 26), (51, 51), (60, 76), (76, 91)]

@@ -1,0 +1,212 @@
+"""Two builds of jetspark side by side, row by row, to see whether anything became slower.
+
+    make bench ARGS="--gate OLD.whl"                     every row, three rounds
+    make bench ARGS="--gate OLD.whl --only publish"      the rows whose name contains the word
+
+The old wheel is unpacked beside the environment and put in front of the installed build, so both
+run on the same Python, the same dependencies and the same minute. The builds take turns. What is
+judged is CPU time per message, the best of the rounds, because that is what other work on the
+machine disturbs least; the rate by the clock is printed beside it. A row below the bar is measured
+again before it counts. Exit status 1 when a row stays below.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from bench import client_bulk, clients, consumer_cases
+from bench.cases import CASES, Case
+from bench.servers import OURS, PEER
+from bench.stream_cases import CASES as STREAM_CASES
+
+BAR = 0.97
+ROUNDS_AGAIN = 5
+SPARK_ROUNDS = 5  # within one session: a JVM needs a while until its code is compiled
+
+SERVER_ROWS: Mapping[str, Case] = {
+    case.name: case for case in (*CASES, *STREAM_CASES, *consumer_cases.CONSUMER_CASES)
+}
+SPARK_ROWS = ("spark read", "spark exactly-once write", "spark KV snapshot")
+
+
+@dataclass(frozen=True)
+class Row:
+    """Something that is measured in a process of its own."""
+
+    kind: str
+    name: str
+
+
+@dataclass
+class Figures:
+    """What the rounds of one build gave for one row."""
+
+    cpu_ns: list[float] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+
+    def add(self, found: Mapping[str, float]) -> None:
+        """Take the figures of one round."""
+        self.cpu_ns.append(found["cpu_ns"])
+        self.rates.append(found["rate"])
+
+
+def chosen_rows(only: str) -> list[Row]:
+    """Return the rows whose name contains a word."""
+    rows = [Row("server", name) for name in SERVER_ROWS]
+    rows += [Row("client", name) for name in (*clients.CASES, *client_bulk.CASES)]
+    rows += [Row("spark", name) for name in SPARK_ROWS]
+    return [row for row in rows if only in row.name]
+
+
+def measure_server(name: str, scale: float) -> dict[str, float]:
+    """CPU time of the server per message."""
+    from bench.run import measure
+
+    case = SERVER_ROWS[name]
+    rate, cpu_ns, _ = measure(OURS, case, max(1, int(case.count * scale)))
+    return {"cpu_ns": cpu_ns, "rate": rate}
+
+
+def measure_client(name: str, _scale: float) -> dict[str, float]:
+    """CPU time of the client per message; what needs our server counts its time as well."""
+    if name in clients.CASES:
+        return clients.measured("jetspark", name, PEER)
+    found = clients.measured("jetspark", name, OURS)
+    count = client_bulk.CASES[name][1]
+    return {"cpu_ns": found["cpu_ns"] + found["served_ns"] / count, "rate": found["rate"]}
+
+
+def measure_spark(name: str, scale: float) -> dict[str, float]:
+    """CPU time of the JVM and its Python workers per row, best of a few in one session."""
+    from bench import spark
+
+    session = spark.Session()
+    found = spark.Figures()
+    rows = int((200_000 if "KV" in name else 500_000) * scale)
+    try:
+        with spark.served(OURS) as url:
+            for number, job in enumerate(_spark_jobs(session, name, url, rows)):
+                # The first run compiles.
+                session.measure(found if number else spark.Figures(), rows, job)
+    finally:
+        session.spark.stop()
+    return {"cpu_ns": 1e9 / found.cpu, "rate": found.rate}
+
+
+def _spark_jobs(session: "object", name: str, url: str, rows: int) -> list[Callable[[], None]]:
+    from bench import spark
+
+    assert isinstance(session, spark.Session)
+    made = session.spark
+    if "write" in name:
+        spark.filled(url, "WRITE", 0)
+        return [
+            partial(spark.write_exactly_once, made, url, rows, number)
+            for number in range(SPARK_ROUNDS + 1)
+        ]
+    if "KV" in name:
+        spark.fill_bucket(url, rows)
+        source = made.read.format("nats_kv").option("bucket", "BENCH")
+    else:
+        spark.filled(url, "READ", rows)
+        source = made.read.format("jetstream").option("stream", "READ")
+    source = source.option("servers", url)
+    # Loaded each time: Spark keeps the plan of a DataFrame.
+    return [lambda: spark.discard(source.load())] * (SPARK_ROUNDS + 1)
+
+
+MEASURES = {"server": measure_server, "client": measure_client, "spark": measure_spark}
+
+
+class Gate:
+    """Measures rows with both builds."""
+
+    def __init__(self, old: Path, scale: float) -> None:
+        self._scale = scale
+        ahead = os.pathsep.join(filter(None, [str(old), os.environ.get("PYTHONPATH", "")]))
+        self._environments = {
+            "old": os.environ | {"PYTHONPATH": ahead},
+            "new": dict(os.environ),
+        }
+
+    def compare(self, row: Row, rounds: int) -> float:
+        """Print a row and return old CPU time over new: 1 is equal, below is slower."""
+        figures = {"old": Figures(), "new": Figures()}
+        self._run(row, rounds, figures)
+        if _ratio(figures) < BAR:
+            self._run(row, ROUNDS_AGAIN, figures)
+        ratio = _ratio(figures)
+        old, new = figures["old"], figures["new"]
+        print(
+            f"{row.name:<38} {min(old.cpu_ns):>10,.0f} {min(new.cpu_ns):>10,.0f} {ratio:>6.2f}   "
+            f"{max(old.rates):>12,.0f} {max(new.rates):>12,.0f} "
+            f"{max(new.rates) / max(old.rates):>6.2f}{'' if ratio >= BAR else '   SLOWER'}",
+            flush=True,
+        )
+        return ratio
+
+    def _run(self, row: Row, rounds: int, figures: Mapping[str, Figures]) -> None:
+        for number in range(rounds):
+            # Taking turns in changing order: what is first may find the machine in another state.
+            for build in ("old", "new") if number % 2 == 0 else ("new", "old"):
+                figures[build].add(self._child(row, build))
+
+    def _child(self, row: Row, build: str) -> dict[str, float]:
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.gate", "--child", row.kind, row.name, str(self._scale)],
+            env=self._environments[build],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{row.name}, {build} build:\n{done.stderr[-3000:]}")
+        found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+
+def _ratio(figures: Mapping[str, Figures]) -> float:
+    return min(figures["old"].cpu_ns) / min(figures["new"].cpu_ns)
+
+
+def run_gate(wheel: Path, *, only: str, rounds: int, scale: float) -> int:
+    """Compare the installed build with a wheel; return the exit status."""
+    if not zipfile.is_zipfile(wheel):
+        print(f"bench: {wheel} is not a wheel", file=sys.stderr)
+        return 2
+    rows = chosen_rows(only)
+    if not rows:
+        print(f"bench: no row of the gate has {only!r} in its name", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="jetspark-gate-") as folder:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder)
+        gate = Gate(Path(folder), scale)
+        print(f"{'':<38} {'CPU ns per message':>21} {'':>6}   {'messages/s':>25}")
+        print(f"{'row':<38} {'old':>10} {'new':>10} {'ratio':>6}   {'old':>12} {'new':>12}")
+        slower = [row.name for row in rows if gate.compare(row, rounds) < BAR]
+    if slower:
+        print(f"slower than {BAR:.2f} of {wheel.name}: {', '.join(slower)}")
+        return 1
+    print(f"{len(rows)} rows, none below {BAR:.2f} of {wheel.name}")
+    return 0
+
+
+def main() -> None:
+    """Measure one row in this process, for the gate in another."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--child", nargs=3, required=True, metavar=("KIND", "NAME", "SCALE"))
+    kind, name, scale = parser.parse_args().child
+    print(json.dumps(MEASURES[kind](name, float(scale))))
+
+
+if __name__ == "__main__":
+    main()

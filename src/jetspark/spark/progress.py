@@ -1,0 +1,141 @@
+"""What a streaming query reports about itself: rows, bytes, durations, and how far it lags.
+
+Spark 4.3 gives Python sources no place in ``StreamingQueryProgress.metrics``, and shows them in a
+plan as ``(Python)``. What it does carry is the offsets of each source, which hold sequences, and
+observed metrics (``observed``): everything here is worked out from those two.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Report = dict[str, Any]
+
+_log = logging.getLogger(__name__)
+
+
+class SourceLag(NamedTuple):
+    """How far one source of a query is from the end of its stream."""
+
+    stream: str
+    """Name of the stream; of a bucket ``KV_<bucket>``."""
+    behind: int | None
+    """Sequences not read yet; None where Spark did not say where the stream ends."""
+    next: int
+    """The first sequence that the query has not read."""
+
+
+def lag(query: "StreamingQuery | Mapping[str, Any]") -> list[SourceLag]:
+    """Return how far each stream or bucket that a query reads is from its end.
+
+    ``query`` is a streaming query, or a progress of one (``query.lastProgress``, a listener's
+    ``event.progress``, or its JSON as a dict). The figures are those of the moment at which Spark
+    planned the reported micro-batch, once that batch has been read; a query that has not reported
+    yet has none. Sequences are counted: with a subject filter, or where messages were deleted,
+    fewer messages may be left than that.
+    """
+    progress = query if isinstance(query, Mapping) else query.lastProgress
+    if not progress:
+        return []
+    found: list[SourceLag] = []
+    for source in progress["sources"]:
+        latest = _positions(source["latestOffset"])
+        for stream, (following, created) in _positions(source["endOffset"]).items():
+            found.append(SourceLag(stream, _behind(following, created, latest, stream), following))
+    return found
+
+
+def watch(
+    spark: "SparkSession", report: Callable[[Report], None] | None = None
+) -> "StreamingQueryListener":
+    """Call ``report`` for every progress of every streaming query of ``spark``.
+
+    It gets a dict that ``json.dumps`` takes, see ``progress_report``; ``{"event": "terminated"}``
+    with ``error`` at the end of a query. Without ``report`` the dicts are logged as JSON to the
+    logger ``jetspark.spark.progress``. Works with classic Spark and with Connect, where ``report``
+    runs in the client. An error in ``report`` is logged and does no harm to the query.
+    ``spark.streams.removeListener(...)`` with what is returned ends it.
+    """
+    from jetspark.spark.progress_listener import ProgressListener
+
+    listener = ProgressListener(report or _log_report)
+    spark.streams.addListener(listener)
+    return listener
+
+
+def progress_report(progress: Mapping[str, Any]) -> Report:
+    """Return a progress as plain values.
+
+    ``query`` (its name), ``id``, ``runId``, ``batch``, ``time``, ``rows``, ``rowsPerSecond``;
+    ``bytes`` as far as ``observed`` counted them, else None; ``lag`` by stream; ``durationsMs`` by
+    step; ``observed`` with the metrics of every observation by name.
+    """
+    observed = {
+        name: {key: _plain(value) for key, value in _items(row)}
+        for name, row in (progress["observedMetrics"] or {}).items()
+    }
+    counted = [each["bytes"] for each in observed.values() if each.get("bytes") is not None]
+    return {
+        "event": "progress",
+        "query": progress["name"],
+        "id": str(progress["id"]),
+        "runId": str(progress["runId"]),
+        "batch": progress["batchId"],
+        "time": progress["timestamp"],
+        "rows": progress["numInputRows"],
+        "rowsPerSecond": progress["processedRowsPerSecond"],
+        "bytes": sum(counted) if counted else None,
+        "lag": {each.stream: each.behind for each in lag(progress)},
+        "durationsMs": dict(progress["durationMs"]),
+        "observed": observed,
+    }
+
+
+def _log_report(report: Report) -> None:
+    _log.info("%s", json.dumps(report))
+
+
+def _positions(offset: Any) -> dict[str, tuple[int, str]]:
+    """Return the sequence and creation time by stream; nothing for sources of other formats.
+
+    Versions 1 and 2 of the offset agree in these two fields.
+    """
+    if isinstance(offset, str):
+        try:
+            offset = json.loads(offset)
+        except ValueError:
+            return {}
+    if not isinstance(offset, Mapping):
+        return {}
+    streams = offset.get("streams")
+    if not isinstance(streams, Mapping):
+        return {}
+    return {
+        str(name): (place["next"], str(place["created"]))
+        for name, place in streams.items()
+        if isinstance(place, Mapping) and isinstance(place.get("next"), int) and "created" in place
+    }
+
+
+def _behind(
+    following: int, created: str, latest: Mapping[str, tuple[int, str]], stream: str
+) -> int | None:
+    if stream not in latest:
+        return None
+    end, made = latest[stream]
+    # A stream that was deleted and created again starts at 1: nothing of it has been read.
+    return max(end - following, 0) if made == created else end - 1
+
+
+def _items(row: Any) -> list[tuple[str, Any]]:
+    return list((row if isinstance(row, Mapping) else row.asDict()).items())
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -1,0 +1,67 @@
+"""A listener of streaming queries that passes their reports to a function.
+
+In a module of its own because its base class needs pyspark to be imported first.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from jetspark.spark.progress import Report, progress_report
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+_log = logging.getLogger(__name__)
+
+
+class ProgressListener(StreamingQueryListener):
+    """Calls a function with each progress, and at the start and the end of each query."""
+
+    def __init__(self, report: Callable[[Report], None]) -> None:
+        self._report = report
+
+    # The names below are Spark's.
+
+    def onQueryStarted(self, event: "QueryStartedEvent") -> None:  # noqa: N802
+        """Report that a query starts."""
+        self._call(
+            lambda: {
+                "event": "started",
+                "query": event.name,
+                "id": str(event.id),
+                "runId": str(event.runId),
+            }
+        )
+
+    def onQueryProgress(self, event: "QueryProgressEvent") -> None:  # noqa: N802
+        """Report a micro-batch, or that there was nothing to read for a while."""
+        self._call(lambda: progress_report(event.progress))
+
+    def onQueryIdle(self, event: "QueryIdleEvent") -> None:  # noqa: N802
+        """Do nothing: an idle query has no new figures."""
+
+    def onQueryTerminated(self, event: "QueryTerminatedEvent") -> None:  # noqa: N802
+        """Report the end of a query, with the error that ended it."""
+        self._call(
+            lambda: {
+                "event": "terminated",
+                "id": str(event.id),
+                "runId": str(event.runId),
+                "error": event.exception,
+            }
+        )
+
+    def _call(self, made: Callable[[], Report]) -> None:
+        try:
+            self._report(made())
+        except Exception:  # noqa: BLE001 - the user's function may raise anything
+            # Spark would drop it without a word, or log it in the JVM.
+            _log.exception("the function that gets reports of streaming queries failed")

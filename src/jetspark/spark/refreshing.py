@@ -1,0 +1,115 @@
+"""``refresh``: look at the streams, buckets and stores of a DataFrame or view again.
+
+Spark plans the read of a Python format once for each ``load()`` and keeps the plan: what was
+stored later is not in it. Nothing public discards it, so the field that holds it is reset in the
+JVM. Every step is checked; where a version of Spark differs, ``RefreshFailed`` says so.
+"""
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from jetspark.errors import Error
+from jetspark.spark.kv_options import KV_FORMAT
+from jetspark.spark.object_options import OBJECT_FORMAT
+from jetspark.spark.options import FORMAT_NAME
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FORMATS: Final = (FORMAT_NAME, KV_FORMAT, OBJECT_FORMAT)
+
+_RELATION: Final = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation"
+_TABLE: Final = "org.apache.spark.sql.execution.datasources.v2.python.PythonTable"
+
+
+class RefreshFailed(Error):
+    """The reads of a DataFrame or view cannot be planned again; the text says what to do."""
+
+
+def refresh(query: "DataFrame | str") -> "DataFrame":
+    """Return ``query`` as a DataFrame that reads what its streams and buckets hold from now on.
+
+    ``query`` is a DataFrame, or the name of a temporary view; all that is built on the same
+    ``load()`` is planned again by its next query, so a view needs not be created again. Use the
+    DataFrame that is returned: one that was collected before keeps the plan it was collected with.
+
+    Raises ``RefreshFailed`` for a DataFrame of Spark Connect, for one that is cached, and for one
+    that reads nothing through jetspark.
+    """
+    from pyspark.sql import DataFrame
+
+    frame = _table(query) if isinstance(query, str) else query
+    if type(frame).__module__.startswith("pyspark.sql.connect"):
+        raise RefreshFailed(
+            "a DataFrame of Spark Connect cannot be refreshed, its plan is on the server: call "
+            "spark.read.format(...).load() again"
+        )
+    session = frame.sparkSession
+    java_session = cast("Any", session)._jsparkSession  # noqa: SLF001 - nothing public
+    plan = cast("Any", frame)._jdf.queryExecution().analyzed()  # noqa: SLF001
+    tables = _tables(plan)
+    if not tables:
+        raise RefreshFailed(
+            f"nothing to refresh: the query has no batch read of format {', '.join(FORMATS)}"
+        )
+    jvm = cast("Any", session)._jvm  # noqa: SLF001
+    fresh = jvm.org.apache.spark.sql.classic.Dataset.ofRows(java_session, plan)
+    if len(_tables(fresh.queryExecution().withCachedData())) < len(tables):
+        raise RefreshFailed(
+            "the DataFrame or a part of it is cached, so that Spark would return the cached rows: "
+            "call unpersist() first"
+        )
+    for table in tables:
+        _forget_plan(table)
+    return DataFrame(fresh, session)
+
+
+def _table(name: str) -> "DataFrame":
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is None:
+        raise RefreshFailed(f"there is no active Spark session that could have a view {name!r}")
+    return session.table(name)
+
+
+def _tables(plan: Any) -> list[Any]:
+    """Return what a plan, its views and its subqueries read through jetspark."""
+    found: list[Any] = []
+    for each in (plan, *_items(plan.subqueriesAll())):
+        for leaf in _items(each.collectLeaves()):
+            if leaf.getClass().getName() != _RELATION:
+                continue
+            table = leaf.table()
+            if table.getClass().getName() == _TABLE and table.name() in FORMATS:
+                found.append(table)
+    return found
+
+
+def _items(sequence: Any) -> list[Any]:
+    return [sequence.apply(at) for at in range(sequence.size())]
+
+
+def _forget_plan(table: Any) -> None:
+    """Make Spark plan the next read of ``table`` again."""
+    from py4j.protocol import Py4JError
+
+    try:
+        holder = _field(table, "ds")
+        holder.setReadInfo(None)
+        kept = _field(holder, "readInfo")
+    except Py4JError as error:
+        raise RefreshFailed(
+            "this version of Spark keeps the plan of a read in a way that jetspark does not know: "
+            f"call spark.read.format({table.name()!r})...load() again ({error})"
+        ) from error
+    if kept is not None:
+        raise RefreshFailed(
+            "this version of Spark did not discard the plan of a read: call "
+            f"spark.read.format({table.name()!r})...load() again"
+        )
+
+
+def _field(owner: Any, name: str) -> Any:
+    field = owner.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(owner)

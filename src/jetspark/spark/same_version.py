@@ -1,0 +1,60 @@
+"""What travels from the driver to the tasks carries the driver's version of jetspark.
+
+Pickle refers to classes by name and restores their fields: an executor with another jetspark would
+fail somewhere in the middle, or do something else than the driver planned. So the version is
+compared first, before anything of the sender is restored.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pyspark import cloudpickle
+
+import jetspark
+from jetspark.errors import Error
+from jetspark.version import VERSION
+
+_Value = TypeVar("_Value")
+Sealed = tuple[Callable[[str, bytes], Any], tuple[str, bytes]]
+
+
+class VersionMismatch(Error, RuntimeError):
+    """The driver and an executor have different versions of jetspark."""
+
+
+def require_version(driver: str) -> None:
+    """Raise ``VersionMismatch`` unless the driver has the version of this process."""
+    if driver == VERSION:
+        return
+    place = Path(jetspark.__file__ or "").parent
+    raise VersionMismatch(
+        f"the driver has jetspark {driver}, this executor has {VERSION} (in {place}, "
+        f"{sys.executable}): install the same version on the driver and on every node, or send "
+        "the driver's to the executors with spark.archives"
+    )
+
+
+def reduced(part: Any) -> Sealed:
+    """Return what ``__reduce__`` of a reader or writer gives: its fields sealed in bytes."""
+    return _restored, (VERSION, cloudpickle.dumps((type(part), vars(part))))
+
+
+class Carried(Generic[_Value]):
+    """A value that a function takes along to the tasks."""
+
+    def __init__(self, value: _Value) -> None:
+        self.value = value
+
+    def __reduce__(self) -> Sealed:
+        """Seal the value, with the version outside."""
+        return reduced(self)
+
+
+def _restored(driver: str, sealed: bytes) -> Any:
+    require_version(driver)
+    kind, fields = cloudpickle.loads(sealed)
+    made = kind.__new__(kind)
+    vars(made).update(fields)
+    return made

@@ -1,0 +1,101 @@
+"""What a task restores from the driver is refused when the versions of jetspark differ."""
+
+import importlib
+import pkgutil
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark import cloudpickle
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+import jetspark.spark
+from jetspark.spark import same_version
+from jetspark.spark.decode_plan import DecodePlan, PayloadFormat
+from jetspark.spark.options import parse_source_options
+from jetspark.spark.refused_reader import RefusedStreamReader
+from jetspark.spark.same_version import Carried, VersionMismatch
+from jetspark.spark.schema import default_schema
+from jetspark.spark.source import JetStreamBatchReader, JetStreamStreamReader
+
+KINDS = (DataSourceReader, DataSourceStreamReader, DataSourceWriter, DataSourceStreamWriter)
+
+
+def batch_reader() -> JetStreamBatchReader:
+    options = parse_source_options(
+        {"servers": "nats://127.0.0.1:4222", "stream": "S"},
+        default_min_partitions=2,
+        zone="UTC",
+        streaming=False,
+    )
+    return JetStreamBatchReader(options, default_schema(options.headers))
+
+
+def test_a_reader_arrives_as_it_was_sent() -> None:
+    reader = batch_reader()
+
+    arrived = cloudpickle.loads(cloudpickle.dumps(reader))
+
+    assert type(arrived) is JetStreamBatchReader
+    assert vars(arrived)["_options"] == vars(reader)["_options"]
+
+
+def test_another_version_in_the_task_is_named_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent = cloudpickle.dumps(batch_reader())
+    plan = cloudpickle.dumps(Carried(DecodePlan(PayloadFormat.JSON, "{}", None)))
+    ours = same_version.VERSION
+
+    monkeypatch.setattr(same_version, "VERSION", "9.9.9")
+
+    for each in (sent, plan):
+        with pytest.raises(VersionMismatch) as caught:
+            cloudpickle.loads(each)
+        assert str(caught.value).startswith(
+            f"the driver has jetspark {ours}, this executor has 9.9.9 (in "
+        )
+        assert "install the same version on the driver and on every node" in str(caught.value)
+
+
+def test_the_version_is_compared_before_anything_of_the_sender_is_restored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Classes and fields that the task's jetspark does not have must not be what is reported."""
+    sent = cloudpickle.dumps(batch_reader())
+    monkeypatch.setattr(same_version, "VERSION", "9.9.9")
+    monkeypatch.delattr("jetspark.spark.batch_reader.JetStreamBatchReader")
+
+    with pytest.raises(VersionMismatch):
+        cloudpickle.loads(sent)
+
+
+def test_every_reader_and_writer_that_goes_to_tasks_carries_the_version() -> None:
+    for module in pkgutil.iter_modules(jetspark.spark.__path__, "jetspark.spark."):
+        if not module.ispkg:
+            importlib.import_module(module.name)
+    found = {
+        each
+        for kind in (*KINDS, SupportsTriggerAvailableNow)
+        for each in _subclasses(kind)
+        if each.__module__.startswith("jetspark.spark.")
+        # Raises on the driver, before there is a task.
+        and each is not RefusedStreamReader
+    }
+
+    assert JetStreamStreamReader in found
+    assert len(found) >= 9
+    for each in found:
+        assert each.__reduce__ is not object.__reduce__, each
+
+
+def _subclasses(kind: type) -> set[type]:
+    direct = set(kind.__subclasses__())
+    return direct.union(*map(_subclasses, direct))

@@ -9,6 +9,7 @@ metadata is.
 
 import errno
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -114,7 +115,13 @@ def unreadable(document: bytes, error: ValueError) -> WrongStoreFormat:
 def write_manifest(files: Files, folder: Path, manifest: Manifest) -> None:
     """Write the copy whose turn it is; the other one stays good meanwhile."""
     path = folder / COPIES[manifest.epoch % 2]
-    files.replace(path, frame(MANIFEST_MAGIC, msgspec.json.encode(manifest)))
+    try:
+        files.replace(path, frame(MANIFEST_MAGIC, msgspec.json.encode(manifest)))
+    except OSError:
+        # On a full disk a part of it must not take the last space from others.
+        with suppress(OSError):
+            files.remove(path.with_name(path.name + ".tmp"))
+        raise
 
 
 def write_manifests(files: Files, folder: Path, identity: Identity) -> None:
@@ -130,7 +137,7 @@ def renew_manifests(
 
     The floor is never lower than one that is known: a copy may be unreadable today.
     """
-    with manifest_change:
+    with manifest_change(folder):
         found, _ = read_manifests(files, folder, identity.stream_id)
         if found is None:
             found = Manifest(epoch=0, identity=identity)
@@ -144,7 +151,7 @@ def renew_manifests(
 
 def raise_floor(files: Files, folder: Path, stream_id: int, floor: int) -> None:
     """Say durably that no start after this one may give out sequences up to ``floor``."""
-    with manifest_change:
+    with manifest_change(folder):
         found, _ = read_manifests(files, folder, stream_id, strict=True)
         if found is None:
             raise OSError(errno.EIO, "no manifest can be read", str(folder))
@@ -156,20 +163,28 @@ def raise_floor(files: Files, folder: Path, stream_id: int, floor: int) -> None:
 def note_stored(
     files: Files, folder: Path, stream_id: int, last_seq: int, segments: tuple[str, ...]
 ) -> None:
-    """Say durably up to which sequence a stream is on the disk, and in which files."""
-    with manifest_change:
-        found, _ = read_manifests(files, folder, stream_id, strict=True)
-        if found is not None:
-            last = max(last_seq, found.last_seq)
+    """Say durably up to which sequence a stream is on the disk, and in which files.
+
+    Files that came or went are written into both copies: when one copy is damaged, a missing file
+    is noticed by the other. The sequence alone goes to the copy whose turn it is, so the other
+    one knows that of the period before.
+    """
+    with manifest_change(folder):
+        found, damaged = read_manifests(files, folder, stream_id, strict=True)
+        if found is None:
+            return
+        last = max(last_seq, found.last_seq)
+        both = bool(damaged) or found.segments != segments
+        for step in (1, 2) if both else (1,):
             renewed = msgspec.structs.replace(
-                found, epoch=found.epoch + 1, last_seq=last, segments=segments
+                found, epoch=found.epoch + step, last_seq=last, segments=segments
             )
             write_manifest(files, folder, renewed)
 
 
 def forget_segments(files: Files, folder: Path, stream_id: int, names: list[str]) -> None:
     """Say durably, in both copies, that files are about to be removed."""
-    with manifest_change:
+    with manifest_change(folder):
         found, damaged = read_manifests(files, folder, stream_id, strict=True)
         older = None if damaged else _older(files, folder)
         for each in (older, found):

@@ -8,7 +8,7 @@ from librt.strings import read_i64_le
 
 from jetspark.store.columns import Columns
 from jetspark.store.condensed import SUFFIX, Chore
-from jetspark.store.files import Files
+from jetspark.store.files import NO_SPACE, Files
 from jetspark.store.manifest import forget_segments
 from jetspark.store.segment import SegmentHead, parse_segment_name, read_head
 
@@ -109,7 +109,13 @@ class Removal(Chore):
         """Remove the next file, durably; raises OSError when that is not certain."""
         if self.names and not self.unlisted:
             # First, or a crash would leave manifests that list what is gone.
-            forget_segments(self.files, self.folder, self.stream_id, self.names)
+            try:
+                forget_segments(self.files, self.folder, self.stream_id, self.names)
+            except OSError as error:
+                # A full disk has no space for a manifest until something is removed. A crash
+                # before the next manifest would report the file as missing.
+                if error.errno not in NO_SPACE:
+                    raise
             self.unlisted = True
         if self.names:
             try:

@@ -88,6 +88,47 @@ def test_a_newest_segment_that_was_cut_between_records_is_reported(
     assert sorted(messages(bench.log)) == [*range(1, left + 1), 4]
 
 
+@pytest.mark.parametrize("ended", [stop, kill])
+@pytest.mark.parametrize("copy", COPIES)
+@pytest.mark.parametrize("which", [0, 1, -1])
+def test_a_missing_segment_is_noticed_although_one_manifest_is_damaged(
+    bench: Bench, ended: object, copy: str, which: int
+) -> None:
+    fill(bench)
+    assert callable(ended)
+    ended(bench)
+    path = bench.segments()[which]
+    bench.disk.lose(path)
+    bench.disk.flip(bench.log.folder / copy, 100)
+
+    bench.reopen(bench.disk)
+
+    assert set(messages(bench.log)) | lost(bench) >= set(range(1, 16))
+    assert f"the segment {path.name} is missing" in bench.recovery.notes
+    assert bench.publish(b"new")[0] > 15
+
+
+def test_a_full_disk_does_not_keep_segments_from_being_removed(bench: Bench) -> None:
+    """The manifests that stop listing them need space, which only the removal gives."""
+    fill(bench)
+    kill(bench)
+    bench.reopen(bench.disk)
+    bench.log.stage_purge(14, b"", 0)
+    bench.write()
+    bench.log.commit()
+    before = bench.segments()
+    bench.disk.capacity = sum(bench.disk.paths().values())
+
+    while bench.log.maintain():
+        pass
+
+    assert len(bench.segments()) < len(before)
+    stop(bench)
+    bench.reopen(bench.disk)
+    assert lost(bench) == set()
+    assert bench.recovery.notes == []
+
+
 def test_all_segments_missing_is_reported(bench: Bench) -> None:
     fill(bench)
     stop(bench)

@@ -163,9 +163,15 @@ class Requests:
                 self.end(request, status_block(NOT_FOUND, NO_MESSAGES_TEXT))
 
     def end_unread(self) -> None:
-        """The next message cannot be read now: requests that do not wait are told so."""
+        """The next message cannot be read now: requests that do not wait are told so.
+
+        One that got messages ends as if its time were over: clients throw away what they have
+        when they meet an error. The next request hears the reason.
+        """
         for request in [r for r in self._delivery.waiting if r.no_wait]:
-            if request.expires == 0 or request.delivered > 0:
+            if request.delivered > 0:
+                self.end(request, status_block(TIMEOUT, REQUEST_TIMEOUT_TEXT, rest(request)))
+            elif request.expires == 0:
                 self.end(request, status_block(SERVER_ERROR, UNREADABLE_TEXT, rest(request)))
 
     def end_all(self) -> None:

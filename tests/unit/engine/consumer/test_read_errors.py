@@ -138,6 +138,20 @@ def test_a_request_that_does_not_wait_hears_why_nothing_comes(world: World) -> N
     assert [status(m) for m in world.got()] == [b"500 Message Could Not Be Read"] * 2
 
 
+def test_a_request_that_got_messages_ends_without_an_error(world: World) -> None:
+    """Clients throw away the messages they have when an error follows."""
+    filled(world)
+    world.consumer(world.engine.streams["S"])
+    stream, _ = reopened(world)
+    refuse(world, stream, 3)
+
+    world.pull(b'{"batch":5,"no_wait":true,"expires":60000000000}')
+    got = world.got()
+
+    assert sequences(got[:2]) == [1, 2]
+    assert [status(m) for m in got[2:]] == [b"408 Request Timeout"]
+
+
 def test_a_push_consumer_waits_and_goes_on(world: World) -> None:
     stream = filled(world)
     world.consumer(stream, deliver_subject="d", ack_policy=AckPolicy.NONE)

@@ -111,7 +111,7 @@ async def test_consumers_mirrors_and_watchers_wait_for_a_disk_that_refuses_to_re
         async def watch() -> None:
             while len(watched) < COUNT:
                 try:
-                    entry = await watcher.updates(timeout=1)
+                    entry = await watcher.updates(timeout=1)  # type: ignore[no-untyped-call]
                 except nats.errors.TimeoutError:
                     continue
                 if entry is not None and entry.value is not None:

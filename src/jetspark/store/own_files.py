@@ -54,13 +54,14 @@ class OwnFiles:
 
     def _expected_id(self) -> int:
         """The id that the folder is named after, if anything in it has that; 0: nobody knows."""
-        manifest, _ = read_manifests(self._files, self._folder)
         ids = [head[1].stream_id for head in self._heads.values() if head is not None]
         known = _FOLDER.fullmatch(self._folder.name)
         if known is not None:
             named = int(known[1], 16)
+            # Manifests are read only where no head settles it: a start has many streams to open.
             if named in ids or read_manifests(self._files, self._folder, named)[0] is not None:
                 return named
+        manifest, _ = read_manifests(self._files, self._folder)
         if manifest is not None:
             return manifest.identity.stream_id
         return Counter(ids).most_common(1)[0][0] if ids else 0

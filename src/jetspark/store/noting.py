@@ -31,6 +31,9 @@ def stored_seq(log: "Segments") -> int:
     """
     if log.unsynced or is_copy(log.identity):
         return int(log.noted_seq)
+    if log.index.last_time == 0:
+        # No message yet: a stream that begins at a later sequence has none before it to lose.
+        return int(log.noted_seq)
     return int(log.index.last_seq)
 
 

@@ -112,10 +112,14 @@ class Removal(Chore):
             try:
                 forget_segments(self.files, self.folder, self.stream_id, self.names)
             except OSError as error:
-                # A full disk has no space for a manifest until something is removed. A crash
-                # before the next manifest would report the file as missing.
                 if error.errno not in NO_SPACE:
                     raise
+                # A full disk has no space for a manifest until something is removed: condensed
+                # forms are never missed, whereas a segment that is still listed would be.
+                for name in self.names:
+                    with suppress(OSError):
+                        self.files.remove(self.folder / (name + SUFFIX))
+                forget_segments(self.files, self.folder, self.stream_id, self.names)
             self.unlisted = True
         if self.names:
             try:

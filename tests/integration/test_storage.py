@@ -171,3 +171,46 @@ async def test_a_stream_whose_sync_failed_is_read_only_and_comes_back(
         found = await client.request("$JS.API.DIRECT.GET.S", b'{"last_by_subj":"S.a"}', timeout=5)
         assert found.data == b"again"
         await client.close()
+
+
+class FailingFolders(OsFiles):
+    """The real file system, where changes of names cannot be made durable when told to."""
+
+    failures = 0
+
+    def sync_folder(self, path: Path) -> None:
+        super().sync_folder(path)
+        if FailingFolders.failures and path.name.startswith("acct-"):
+            FailingFolders.failures -= 1
+            raise OSError(errno.EIO, "the disk is broken")
+
+
+async def test_a_stream_whose_deletion_failed_takes_messages_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", FailingFolders)
+    monkeypatch.setattr(tending, "REOPEN_AFTER_NS", 300_000_000)
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        await create(client, "S", allow_direct=True)
+        await publish(client, "S.a", b"kept")
+        FailingFolders.failures = 2
+        refused = await client.request("$JS.API.STREAM.DELETE.S", b"", timeout=5)
+        assert FailingFolders.failures == 0
+        for _ in range(200):
+            answer = await publish(client, "S.a", b"again")
+            if "error" not in answer:
+                break
+            await asyncio.sleep(0.05)
+        await client.close()
+
+    assert "error" in json.loads(refused.data)
+    assert "error" not in answer
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        kept = await client.request("$JS.API.DIRECT.GET.S", b'{"seq":1}', timeout=5)
+        found = await client.request("$JS.API.DIRECT.GET.S", b'{"last_by_subj":"S.a"}', timeout=5)
+        gone = await client.request("$JS.API.STREAM.DELETE.S", b"", timeout=5)
+        await client.close()
+    assert (kept.data, found.data) == (b"kept", b"again")
+    assert json.loads(gone.data)["success"]

@@ -218,8 +218,17 @@ class Engine(Consumers):
         return None if stream is None else stream.config
 
     def drop_stream(self, stream: Stream, outbox: Outbox) -> None:
-        """Remove a stream, durably; what waits for it hears that. OSError: it is what it was."""
-        self._store.condemn(stream.log)
+        """Remove a stream, durably; what waits for it hears that.
+
+        OSError: it is what it was, or read-only until it was opened again.
+        """
+        try:
+            self._store.condemn(stream.log)
+        except OSError:
+            if stream.log.failed:
+                tending.failed(stream, self._store, no_space=False)
+                self._deadlines.note(stream)
+            raise
         for subject in stream.config.subjects:
             self._subjects.remove(subject.encode(), b"", stream)
         del self.streams[stream.config.name]

@@ -33,7 +33,9 @@ def tend(stream: Stream, store: FileStore, now: int) -> None:
         log.full = not store.reserve.has_room(now)
         wait = SECOND if log.full else 0
     elif log.failed:
-        log.reopen_due = not first
+        # What was staged before it failed is written to the end that would be cut off.
+        idle = log.in_flight is None and len(log.writer) == 0
+        log.reopen_due = idle and not first
         wait = REOPEN_AFTER_NS
     elif log.unsynced:
         log.sync_due = not first

@@ -85,9 +85,9 @@ class EngineDriver:
         self.follow_streams()
 
     def keep_house(self) -> None:
-        """Look after all streams: a start finds what the process before it left undone."""
-        for stream in self.engine.streams.values():
-            self._keep_house(stream)
+        """Look after all streams, from now on: a start finds what was left undone before it."""
+        if self._house is None:
+            self._keep_all()
 
     def follow_streams(self) -> None:
         """Streams came or went: routes made before are no longer good, deadlines may be new."""
@@ -251,12 +251,15 @@ class EngineDriver:
         """Streams that nobody writes to are kept in order as well, and looked at for damage."""
         self._house = self._loop.call_later(HOUSE_PERIOD, self._keep_all)
         for stream in list(self.engine.streams.values()):
+            stream.log.note_due = True
             self._keep_house(stream)
 
     def _keep_house(self, stream: Stream) -> None:
         """Have segments condensed or removed, beside the loop."""
         if stream.log.quarantine.news:
             self._tell_damage(stream)
+        if stream.log.refused_reads:
+            stream.log.read_refused_again()
         if self._housekeeper is None:
             return
         staged = stream.log.staged_position
@@ -271,11 +274,18 @@ class EngineDriver:
         """Say what was found damaged, to the log and to whoever listens."""
         now = self._clock.now_ns()
         for damage in stream.log.quarantine.take_news():
-            log.error(
-                "Stream %r: %d bytes at offset %d of %s are damaged (%s); %d messages are lost",
-                stream.config.name, damage.length, damage.offset, damage.segment, damage.reason,
-                damage.messages,
-            )  # fmt: skip
+            if damage.offset < 0:
+                log.error(
+                    "Stream %r: %s (%s); %d messages are lost",
+                    stream.config.name, damage.reason, damage.segment, damage.messages,
+                )  # fmt: skip
+            else:
+                log.error(
+                    "Stream %r: %d bytes at offset %d of %s are damaged (%s); "
+                    "%d messages are lost",
+                    stream.config.name, damage.length, damage.offset, damage.segment,
+                    damage.reason, damage.messages,
+                )  # fmt: skip
             told = StreamDamaged(
                 stream=stream.config.name,
                 first_seq=damage.first_seq,

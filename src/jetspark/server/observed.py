@@ -93,6 +93,7 @@ class ObservedStream:
         self.config: StreamConfig = stream.config
         self.created_ns = stream.created_ns
         self.write_error = "read-only after a disk error" if stream.log.read_only else ""
+        self.read_error = read_problem(stream.log.refused_reads)
 
     def state(self) -> StreamState:
         """What it holds, as STREAM.INFO says it."""
@@ -150,6 +151,16 @@ class ObservedStream:
             scrubs_failed=counts.scrubs_failed,
             read_only=log.read_only,
         )
+
+
+def read_problem(refused: dict[int, str]) -> str:
+    """What cannot be read now, in words; empty when everything can."""
+    if not refused:
+        return ""
+    first = min(refused)
+    if len(refused) == 1:
+        return f"message {first} cannot be read now: {refused[first]}"
+    return f"{len(refused)} messages from {first} on cannot be read now: {refused[first]}"
 
 
 class ObservedAccount:

@@ -17,6 +17,7 @@ from jetspark.store import failure
 from jetspark.store.configuration import adopt_limits, apply_configuration
 from jetspark.store.files import Files
 from jetspark.store.manifest import Identity
+from jetspark.store.noting import note_end
 from jetspark.store.record import (
     CONFIGURATION,
     CONSUMER,
@@ -231,7 +232,7 @@ class StreamLog(Segments):
         if index.messages == 0 or index.first_time >= time_ns:
             return 0
         before = index.messages
-        delete_range(index, index.first_seq, self.first_at(time_ns) - 1)
+        delete_range(index, index.first_seq, self.search_time(time_ns, False) - 1)
         return before - index.messages
 
     # The end -----------------------------------------------------------------------------------
@@ -242,8 +243,11 @@ class StreamLog(Segments):
         A group on its way keeps its file: its writer would otherwise meet a handle that belongs
         to somebody else by then. ``commit`` or ``fail`` closes it.
         """
-        if not self.durable and not self.read_only:
-            settle(self)
+        if not self.read_only and not self.opening:
+            if not self.durable:
+                settle(self)
+            if not self.in_memory:
+                note_end(self)
         flying: i64 = -1
         if self.in_flight is not None:
             flying = self.in_flight.handle

@@ -63,9 +63,15 @@ class Recovery:
         # What was wrong with metadata and what was done about it, as sentences.
         self.notes: list[str] = []
         # What `damaged` was judged from, and whether it is doubtful; files that are missing: the
-        # one behind, and the sequences between.
+        # one behind, the sequences between, and whether they may be there and unread.
         self.judged: list[tuple[BadRange, bool]] = []
-        self.missing: list[tuple[str, int, int]] = []
+        self.missing: list[tuple[str, int, int, bool]] = []
+        # Sequences that were stored and whose end of the log is not there: behind which file.
+        self.cut_off: list[tuple[str, int, int]] = []
+        # What the disk refused to read: (offset in the whole log, length); zeros stand for it.
+        self.unread: list[tuple[int, int]] = []
+        # Files that are none of the stream: what they are called now, their length, and why.
+        self.foreign: list[tuple[str, int, str]] = []
         # Bad ranges behind the last GROUP_FIRST record: not judged yet.
         self.pending: list[BadRange] = []
 
@@ -80,6 +86,10 @@ class Recovery:
                 before.first_seq = bad.first_seq
         else:
             self.pending.append(bad)
+
+    def is_unread(self, where: int, length: int) -> bool:
+        """Say whether the disk refused to read some of a range."""
+        return any(a < where + length and where < a + size for a, size in self.unread)
 
     def forget_from(self, where: i64) -> None:
         """What was found behind the last good record is part of the tail, and judged with it."""

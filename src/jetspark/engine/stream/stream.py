@@ -12,6 +12,7 @@ from jetspark.engine.stream.held import Held
 from jetspark.engine.stream.schedules import fired
 from jetspark.engine.stream.ttl import SECOND
 from jetspark.errors.bodies import error_body
+from jetspark.errors.storage import ReadFailed
 from jetspark.store.log import Group
 
 INSUFFICIENT_RESOURCES: Final = 10023
@@ -113,6 +114,19 @@ class Stream(BatchIntake):
         ):
             return False
         expiry = self.expiry
+        if now < expiry.held_until:
+            return False
+        before = self.log.staged_position
+        try:
+            return self.end_due(now)
+        except ReadFailed:
+            # Nothing ends unread; what was staged before that is there.
+            expiry.hold(now)
+            return self.log.staged_position > before
+
+    def end_due(self, now: i64) -> bool:
+        """Take out what is over, some at a time; raises ReadFailed when the disk refuses."""
+        expiry = self.expiry
         if expiry.scanning(self.rules):
             expiry.scan(now)
             return False
@@ -122,7 +136,11 @@ class Stream(BatchIntake):
             seq = expiry.next_message(now)
             if seq == 0:
                 break
-            staged = self.end_message(seq, now) or staged
+            try:
+                staged = self.end_message(seq, now) or staged
+            except ReadFailed:
+                expiry.take_back(seq, now)
+                raise
             count += 1
         if self.rules.allow_schedules:
             staged = self.fire(now) or staged
@@ -140,7 +158,11 @@ class Stream(BatchIntake):
             if seq == 0:
                 break
             count += 1
-            message = fired(self.log, seq, int(now))
+            try:
+                message = fired(self.log, seq, int(now))
+            except ReadFailed:
+                expiry.schedule(int(seq), now)
+                raise
             if message is None:
                 continue
             expiry.schedule(int(seq), message.next_due)
@@ -166,7 +188,8 @@ class Stream(BatchIntake):
         staged = False
         seq = expiry.next_mortal(0)
         count: i64 = 0
-        while seq > 0 and count < PER_TURN and self.log.time_of(seq) + rules.max_age <= now:
+        oldest = now - rules.max_age
+        while seq > 0 and count < PER_TURN and self.log.stored_at(seq, True) <= oldest:
             staged = self.end_message(seq, now) or staged
             seq = expiry.next_mortal(seq)
             count += 1

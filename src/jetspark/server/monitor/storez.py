@@ -83,6 +83,7 @@ class StreamFiles(ApiStruct, frozen=True, kw_only=True):
     scrubs_failed: int | None = None
     read_only: bool = shown(False)
     write_error: str = ""
+    read_error: str = ""
 
 
 class LostStreamInfo(ApiStruct, frozen=True, kw_only=True):
@@ -207,4 +208,5 @@ def _files(account: str, stream: StreamView, now_ns: int) -> StreamFiles:
         scrubs_failed=store.scrubs_failed,
         read_only=store.read_only,
         write_error=stream.write_error,
+        read_error=stream.read_error,
     )

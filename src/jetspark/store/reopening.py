@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from jetspark.errors.storage import CorruptRecord
 from jetspark.store.condensed import Chore
-from jetspark.store.record import FIXED, record_sequence
+from jetspark.store.record import FIXED, GROUP_FIRST, record_sequence
 
 if TYPE_CHECKING:
     from jetspark.store.segments import Segments
@@ -119,6 +119,7 @@ class Reopening(Chore):
         self._fresh = -1
         log.filled_to = log.end
         log.synced_end = log.end
+        log.group_flag = GROUP_FIRST
         log.page = b""
         # A segment without a record would have to be begun under its own name.
         log.roll_due = log.end > log.first_offset

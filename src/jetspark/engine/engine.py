@@ -436,8 +436,11 @@ class Engine(Consumers):
         more = super().advance(now, outbox)
         return self.copies.advance(now) or more
 
-    def close(self) -> None:
-        """Close the files of all streams."""
+    def close(self, in_time: Callable[[], bool] | None = None) -> None:
+        """Close the files of all streams.
+
+        ``in_time`` is asked for each one whether there is time to write down what it has.
+        """
         self.transfers.close()
         for stream in self.streams.values():
-            stream.log.close()
+            stream.log.close(note=in_time is None or in_time())

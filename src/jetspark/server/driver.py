@@ -349,9 +349,9 @@ class EngineDriver:
             if self._in_flight:
                 await self._idle.wait()
 
-    def close(self) -> None:
-        """Stop the timer and close the streams."""
+    def close(self, until_ns: int) -> None:
+        """Stop the timer and close the streams; manifests are written until then (monotonic)."""
         for timer in (self._timer, self._delayed, self._house):
             if timer is not None:
                 timer.cancel()
-        self.engine.close()
+        self.engine.close(lambda: self._clock.monotonic_ns() < until_ns)

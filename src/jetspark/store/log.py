@@ -237,8 +237,10 @@ class StreamLog(Segments):
 
     # The end -----------------------------------------------------------------------------------
 
-    def close(self) -> None:
+    def close(self, *, note: bool = True) -> None:
         """Close every segment file; twice is as good as once.
+
+        ``note``: say in a manifest what there is, so that a start notices when it is not there.
 
         A group on its way keeps its file: its writer would otherwise meet a handle that belongs
         to somebody else by then. ``commit`` or ``fail`` closes it.
@@ -246,7 +248,7 @@ class StreamLog(Segments):
         if not self.read_only and not self.opening:
             if not self.durable:
                 settle(self)
-            if not self.in_memory:
+            if note and not self.in_memory:
                 note_end(self)
         flying: i64 = -1
         if self.in_flight is not None:

@@ -124,10 +124,13 @@ def write_manifest(files: Files, folder: Path, manifest: Manifest) -> None:
         raise
 
 
-def write_manifests(files: Files, folder: Path, identity: Identity) -> None:
+def write_manifests(
+    files: Files, folder: Path, identity: Identity, segments: tuple[str, ...]
+) -> None:
     """Write both copies, for a stream that has none."""
     for epoch in (1, 2):
-        write_manifest(files, folder, Manifest(epoch=epoch, identity=identity))
+        manifest = Manifest(epoch=epoch, identity=identity, segments=segments)
+        write_manifest(files, folder, manifest)
 
 
 def renew_manifests(

@@ -43,6 +43,7 @@ from jetspark.store.segment import (
     identity_of,
     parse_segment_name,
     read_head,
+    segment_name,
     without_filler,
 )
 from jetspark.store.segment_files import Removal
@@ -87,8 +88,10 @@ class StreamFolder:
     def create(self, identity: Identity) -> StreamLog:
         """Make an empty stream in a folder that does not exist yet."""
         self._files.make_folder(self._folder)
-        write_manifests(self._files, self._folder, identity)
         log = self._log(identity)
+        # Its first segment is listed before it is made: no start opens a folder that is not whole.
+        log.noted_segments = (segment_name(1, 1),)
+        write_manifests(self._files, self._folder, identity, log.noted_segments)
         log.roll()
         return log
 

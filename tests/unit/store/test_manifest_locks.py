@@ -44,7 +44,7 @@ def files() -> SlowSync:
     for identity in (SLOW, OTHER):
         folder = Path("/", identity.name)
         files.make_folder(folder)
-        write_manifests(files, folder, identity)
+        write_manifests(files, folder, identity, ())
     files.slow = Path("/SLOW")
     return files
 

@@ -282,3 +282,23 @@ def test_two_segments_with_each_others_names_cost_nothing(bench: Bench) -> None:
     assert lost(bench) == set()
     bench.reopen()
     assert bench.recovery.notes == []
+
+
+def test_a_new_stream_needs_no_other_manifest_and_a_hurried_close_writes_none(
+    bench: Bench,
+) -> None:
+    def manifests() -> int:
+        renamed = [op for op in bench.disk.operations if op.kind == "rename"]
+        return sum("manifest" in op.path for op in renamed)
+
+    made = manifests()
+    while bench.log.maintain():
+        pass
+    bench.publish(b"one")
+    bench.log.close(note=False)
+    assert manifests() == made
+
+    bench.reopen(bench.disk.survivor())
+    before = manifests()
+    bench.log.close()
+    assert manifests() > before

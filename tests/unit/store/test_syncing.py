@@ -209,6 +209,8 @@ def test_a_start_after_a_full_disk_writes_only_the_last_group_again(lazy: "Bench
     lazy.reopen(lazy.disk.survivor())
 
     segments = {str(path) for path in lazy.segments()}
-    written = [op.size for op in lazy.disk.operations if op.kind == "write" and op.path in segments]
+    written = [
+        op.size for op in lazy.disk.operations if op.kind == "write" and op.path in segments
+    ]
     assert list(bodies(lazy).values()) == [b"one", b"two"]
     assert max(written) <= last_group + CHECK_SIZE

@@ -175,7 +175,8 @@ class Turns(Gets):
             consumer.open_or_close(now)
         try:
             reason = delivery.step(budget, now)
-            consumer.look_whether_read()
+            if delivery.read_error:
+                consumer.look_whether_read()
         except ReadFailed as problem:
             consumer.stop_at(problem, now)
             reason = PACED

@@ -274,7 +274,13 @@ class EngineDriver:
         """Say what was found damaged, to the log and to whoever listens."""
         now = self._clock.now_ns()
         for damage in stream.log.quarantine.take_news():
-            if damage.offset < 0:
+            if damage.doubtful:
+                log.warning(
+                    "Stream %r: %d bytes at offset %d of %s are the rest of a write that was "
+                    "interrupted, or damaged since; they are kept in its quarantine",
+                    stream.config.name, damage.length, damage.offset, damage.segment,
+                )  # fmt: skip
+            elif damage.offset < 0:
                 log.error(
                     "Stream %r: %s (%s); %d messages are lost",
                     stream.config.name, damage.reason, damage.segment, damage.messages,

@@ -337,13 +337,15 @@ def report_recovery(identity: Identity, recovery: Recovery) -> None:
             recovery.torn_bytes,
         )
     for place in recovery.damaged:
-        log.error(
+        doubtful = place in recovery.doubtful
+        log.log(
+            logging.WARNING if doubtful else logging.ERROR,
             "Stream %r: %d bytes at offset %d of the log do not check and are skipped%s",
             identity.name,
             place[1],
             place[0],
-            "; they may be the rest of a write that was never acknowledged"
-            if place in recovery.doubtful
+            "; they are the rest of a write that was interrupted, or of one that was damaged since"
+            if doubtful
             else "",
         )
     for first, last in recovery.lost:

@@ -133,6 +133,7 @@ class ObservedStream:
             cache_limit=log.cache.budget,
             lost_messages=log.quarantine.lost_messages,
             lost_bytes=log.quarantine.lost_bytes,
+            doubtful_bytes=log.quarantine.doubtful_bytes,
             quarantined_bytes=sum(
                 damage.length
                 for damage in log.quarantine.known.values()

@@ -91,10 +91,18 @@ class Quarantine:
         ]
 
     @property
+    def proven(self) -> list[Damage]:
+        """What was acknowledged once; a power cut leaves the rest of a write, which nobody lost.
+
+        What cannot be read may be as good as ever, and counts until it can.
+        """
+        return [damage for damage in self.known.values() if damage.unread or not damage.doubtful]
+
+    @property
     def lost(self) -> list[tuple[int, int]]:
-        """Ranges of sequences (first, last) that are lost, or may be; ascending."""
+        """Ranges of sequences (first, last) that were acknowledged and are lost; ascending."""
         merged: list[tuple[int, int]] = []
-        spans = sorted((d.first_seq, d.last_seq) for d in self.known.values() if d.first_seq)
+        spans = sorted((d.first_seq, d.last_seq) for d in self.proven if d.first_seq)
         for first, last in spans:
             if merged and first <= merged[-1][1] + 1:
                 merged[-1] = (merged[-1][0], max(merged[-1][1], last))
@@ -105,12 +113,17 @@ class Quarantine:
     @property
     def lost_messages(self) -> int:
         """How many messages are lost, at most."""
-        return sum(damage.messages for damage in self.known.values())
+        return sum(damage.messages for damage in self.proven)
 
     @property
     def lost_bytes(self) -> int:
-        """How many bytes do not check."""
-        return sum(damage.length for damage in self.known.values())
+        """How many bytes that were acknowledged do not check."""
+        return sum(damage.length for damage in self.proven)
+
+    @property
+    def doubtful_bytes(self) -> int:
+        """How many bytes do not check that may never have been acknowledged."""
+        return sum(damage.length for damage in self.known.values()) - self.lost_bytes
 
     def load(self, files: Files, folder: Path) -> int:
         """Read what earlier starts found; how many lines do not check."""

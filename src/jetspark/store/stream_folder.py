@@ -409,8 +409,9 @@ class StreamFolder:
         if recovery.is_unread(int(log.index.segments[-1].start) + good, len(data) - good):
             # It may be as good as ever: nothing is cut off.
             tail.verdict = DOUBTFUL
-        elif tail.verdict == TORN and log.index.last_seq < self._stored:
-            # Not the rest of an interrupted write: some of it was on the disk.
+        elif log.index.last_seq < self._stored or recovery.is_stored(self._stored):
+            # Not the rest of an interrupted write: some of it was on the disk. The mark says so:
+            # at later starts the sequences after it are on the disk as well.
             tail.verdict = DAMAGED
         if good < len(data):
             self._add_pending(log, good, len(data), recovery, int(tail.last_seq))

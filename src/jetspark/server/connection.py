@@ -9,6 +9,7 @@ write deadline, it is a slow consumer and is cut off with that reason.
 import asyncio
 import logging
 import ssl
+import time
 from typing import TYPE_CHECKING, Final, cast
 
 from jetspark.protocol.encoder import encode_err
@@ -28,6 +29,8 @@ SLOW_CONSUMER: Final = b"Slow Consumer"
 # nats-server stalls a producer for 2 to 5 ms, 10 ms per chunk read at most.
 STALL_BYTES: Final = 4 * 1024 * 1024
 STALL_SECONDS: Final = 0.005
+# How much CPU time the chunks of one client may take before others have their turn.
+TURN_NS: Final = 4_000_000
 # A large read is worked on in pieces: what one piece makes each receiver get stays below the
 # size from which malloc maps fresh pages, which cost more than everything else (bench: fan-out
 # 1:10 takes 2.3 us of CPU per message with pieces of 256 KiB, 1.8 with 64, 1.5 with 48).
@@ -44,6 +47,8 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer = server.read_buffer
         self._transport: asyncio.Transport | None = None
         self._held_back = 0
+        self._turn_began_ns = 0
+        self._waits_for_turn = False
         self._given = 0
         self._tls: TlsChannel | None = None
         self._handshake_timer: asyncio.TimerHandle | None = None
@@ -175,11 +180,10 @@ class Connection(asyncio.BufferedProtocol):
         session = self.session
         session.last_read_ns = self.client.router.now = self._server.clock.now_ns()
         data = self._buffer[:nbytes]
-        if nbytes == len(self._buffer):
-            # There is more to read. The loop would read up to 32 buffers of this client before it
-            # looks at the next one: others have their turn after each.
-            self.hold_back()
-            asyncio.get_running_loop().call_soon(self.go_on)
+        full = nbytes == len(self._buffer)
+        if full and not self._turn_began_ns:
+            self._turn_began_ns = time.thread_time_ns()
+            asyncio.get_running_loop().call_soon(self._end_turn)
         if nbytes <= CHUNK and self._tls is None and self._tracer is None:
             self.client.parser.feed(bytes(data))
             if self._server.flush(self.client.router):
@@ -198,6 +202,26 @@ class Connection(asyncio.BufferedProtocol):
                 behind = True
         if behind:
             self._stall()
+        if full and not self._waits_for_turn:
+            self._share_turn()
+
+    def _share_turn(self) -> None:
+        """Let others have the loop when this client kept it busy for long enough.
+
+        After a full buffer there is more to read, and the loop would read up to 32 buffers of one
+        client before it looks at the next. Holding back after each of them would make smaller
+        groups of what is written to disk together, so time decides.
+        """
+        if time.thread_time_ns() - self._turn_began_ns > TURN_NS:
+            self._waits_for_turn = True
+            self.hold_back()
+
+    def _end_turn(self) -> None:
+        """The loop has looked at everybody else."""
+        self._turn_began_ns = 0
+        if self._waits_for_turn:
+            self._waits_for_turn = False
+            self.go_on()
 
     def eof_received(self) -> bool:
         """The client has nothing more to say: close."""

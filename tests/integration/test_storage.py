@@ -9,12 +9,14 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import nats
 import pytest
 from nats.aio.client import Client
+from tests.integration.monitored import text
 
 import jetspark
 import jetspark.server.jetstream
@@ -37,6 +39,18 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 LISTEN = 'listen: "127.0.0.1:-1"\n'
+
+
+def fill(disk: Path, *, leave: int) -> None:
+    """Somebody else's file takes the space of a disk, but for so much."""
+    with (disk / "ballast").open("ab", buffering=0) as ballast, suppress(OSError):
+        while free(disk) > leave:
+            ballast.write(bytes(min(MIB, free(disk) - leave)))
+
+
+def free(disk: Path) -> int:
+    found = os.statvfs(disk)
+    return found.f_bavail * found.f_frsize
 
 
 async def create(client: Client, name: str, **settings: object) -> dict[str, Any]:
@@ -80,6 +94,58 @@ async def test_a_full_disk_refuses_serves_and_resumes(small_disk: Path) -> None:
         assert "error" not in answer
         assert (small_disk / "store" / "reserve").stat().st_size == MIB
         await client.close()
+
+
+async def test_a_full_disk_is_not_healthy_and_lets_the_first_purge_pass_after_a_restart(
+    small_disk: Path,
+) -> None:
+    store = small_disk / "store"
+    async with jetspark.Server(store_dir=store, http_port=-1) as server:
+        client = await nats.connect(server.client_url)
+        await create(client, "S")
+        await create(client, "T")
+        healthy, _ = await text(server, "/healthz")
+        fill(small_disk, leave=2 * MIB)
+        while "error" not in await publish(client, "S.a", bytes(5000)):
+            pass
+        full, reason = await text(server, "/healthz")
+        await client.close()
+    assert (healthy, full) == (200, 503)
+    assert "the disk is full" in reason
+
+    fill(small_disk, leave=0)
+    async with jetspark.Server(store_dir=store, http_port=-1) as server:
+        client = await nats.connect(server.client_url)
+        started, _ = await text(server, "/healthz")
+        refused = await publish(client, "T.a", b"small")
+        purged = await client.request("$JS.API.STREAM.PURGE.S", b"", timeout=5)
+        (small_disk / "ballast").unlink()
+        for _ in range(100):
+            answer = await publish(client, "T.a", b"again")
+            if "error" not in answer:
+                break
+            await asyncio.sleep(0.1)
+        await publish(client, "S.a", b"again")
+        mended, _ = await text(server, "/healthz")
+        await client.close()
+
+    assert started == 503
+    assert refused["error"]["err_code"] == 10023
+    assert json.loads(purged.data)["success"]
+    assert "error" not in answer
+    assert mended == 200
+
+
+async def test_a_purge_that_is_the_first_to_meet_a_full_disk_passes(small_disk: Path) -> None:
+    async with jetspark.Server(store_dir=small_disk / "store") as server:
+        client = await nats.connect(server.client_url)
+        await create(client, "S")
+        await publish(client, "S.a", bytes(512 * 1024))
+        fill(small_disk, leave=0)
+        purged = await client.request("$JS.API.STREAM.PURGE.S", b"", timeout=5)
+        await client.close()
+
+    assert json.loads(purged.data)["success"]
 
 
 async def test_streams_in_memory_and_with_async_persistence_are_served(tmp_path: Path) -> None:

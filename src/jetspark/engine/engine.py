@@ -122,6 +122,9 @@ class Engine(Consumers):
             log.expire_before(now - bounded(config.max_age) + 1)
         try:
             self._add(stream)
+            if log.full:
+                stream.tend_at = tending.SOON
+                self._deadlines.note(stream)
             self.adopt_consumers(stream, now)
         except Exception:
             self._forget(stream)
@@ -311,7 +314,7 @@ class Engine(Consumers):
                 self._deadlines.note(stream)
             try:
                 self.save_consumers(stream)
-                group = stream.take_group()
+                group = self._taken(stream)
             except OSError as error:
                 groups.append((stream, error))
                 continue
@@ -324,6 +327,23 @@ class Engine(Consumers):
                 groups.append((stream, group))
         self.dirty = waiting
         return groups
+
+    def _taken(self, stream: Stream) -> Group | None:
+        try:
+            return stream.take_group()
+        except OSError as error:
+            # The segment that it goes to may find space for itself in the reserve.
+            if not tending.find_room(stream, self._store, error):
+                raise
+        self._deadlines.note(stream)
+        return stream.take_group()
+
+    def again(self, stream: Stream, error: OSError) -> Group | None:
+        """The group on its way if it may be written once more, now that there is space for it."""
+        if not tending.find_room(stream, self._store, error):
+            return None
+        self._deadlines.note(stream)
+        return stream.log.in_flight
 
     def committed(self, stream: Stream, outbox: Outbox, now: int = 0) -> None:
         """The group of a stream is durable: its replies go out, readers learn of it.

@@ -7,6 +7,7 @@ possible, because whoever sets it knows no time.
 from typing import Final
 
 from jetspark.engine.stream.stream import Stream
+from jetspark.store.files import NO_SPACE
 from jetspark.store.store import FileStore
 
 SECOND: Final = 1_000_000_000
@@ -23,6 +24,31 @@ def failed(stream: Stream, store: FileStore, *, no_space: bool) -> None:
         # A quota, or a disk that somebody cleaned meanwhile: nothing to wait for.
         log.full = not store.reserve.has_room(0)
     stream.tend_at = SOON if log.full or log.failed else 0
+
+
+def find_room(stream: Stream, store: FileStore, error: OSError) -> bool:
+    """Say whether what met a full disk may be written once more, with the space of the reserve.
+
+    Only what has no message: deletes, purges and consumers are what the reserve is for.
+    """
+    log = stream.log
+    group = log.in_flight
+    if error.errno not in NO_SPACE or log.sync_error is not None:
+        return False
+    if stream.dropped or log.flying_messages + log.filling_messages > 0:
+        return False
+    if log.full and (group is None or not group.filler):
+        return False
+    failed(stream, store, no_space=True)
+    if not log.full:
+        return False
+    if group is not None:
+        group.filler = b""
+    try:
+        log.drop_filler()
+    except OSError:
+        return False
+    return True
 
 
 def tend(stream: Stream, store: FileStore, now: int) -> None:

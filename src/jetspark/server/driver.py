@@ -218,8 +218,12 @@ class EngineDriver:
 
     def report(self, stream: Stream, error: OSError | None) -> None:
         """The committer is done with the group of a stream."""
-        self._in_flight -= 1
         error = error or stream.log.sync_error
+        again = self.engine.again(stream, error) if error is not None else None
+        if again is not None:
+            self._committer.submit((self, stream), again)
+            return
+        self._in_flight -= 1
         if error is None:
             try:
                 self.engine.committed(stream, self._outbox, self._clock.now_ns())

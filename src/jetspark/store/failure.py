@@ -46,11 +46,8 @@ def fail(log: "StreamLog", no_space: bool) -> None:
         log.read_only = True
         log.failed = True
         return
-    # What does not fit with filler may fit without it.
-    log.filler = b""
-    log.filled_to = log.end
     try:
-        log.files.truncate(int(log.handle), int(log.end))
+        log.drop_filler()
     except OSError:
         log.read_only = True
         log.failed = True

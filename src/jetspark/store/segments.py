@@ -114,6 +114,12 @@ class Segments(Removing):
                     self.files.truncate(int(self.handle), int(self.end))
             self.filled_to = self.end
 
+    def drop_filler(self) -> None:
+        """Do without filler: what does not fit with it may fit without. Raises OSError."""
+        self.filler = b""
+        self.filled_to = self.end
+        self.files.truncate(int(self.handle), int(self.end))
+
     @property
     def disk_bytes(self) -> int:
         """How long the segments are, all together."""

@@ -122,6 +122,10 @@ class FileStore:
                     cannot_open(account / name, error)
                     continue
                 self.choose_level(log)
+                if self.reserve.refused and not log.read_only:
+                    # Messages are refused until there is clearly space, as before this start.
+                    log.full = True
+                    log.filler = b""
                 logs.append(log)
                 log.missing = recovery.lost + recovery.unwritten
                 report(log.identity, recovery)

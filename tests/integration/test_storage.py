@@ -16,6 +16,8 @@ from typing import Any
 import nats
 import pytest
 from nats.aio.client import Client
+from nats.errors import NoRespondersError
+from nats.js.api import ConsumerConfig
 from tests.integration.monitored import text
 
 import jetspark
@@ -237,6 +239,58 @@ async def test_a_stream_whose_sync_failed_is_read_only_and_comes_back(
         found = await client.request("$JS.API.DIRECT.GET.S", b'{"last_by_subj":"S.a"}', timeout=5)
         assert found.data == b"again"
         await client.close()
+
+
+async def test_a_confirmed_ack_on_a_read_only_stream_is_answered_with_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients take every other answer for a confirmation; later the same ack is confirmed."""
+    monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", FailingFiles)
+    monkeypatch.setattr(tending, "REOPEN_AFTER_NS", 1_000_000_000)
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        js = client.jetstream()
+        await create(client, "S")
+        for _ in range(2):
+            await publish(client, "S.a", b"kept")
+        consumer = await js.pull_subscribe("S.a", "D", stream="S")
+        first, second = await consumer.fetch(2, timeout=5)
+        await asyncio.sleep(0.2)  # what was delivered is in the journal by then
+        FailingFiles.fail_next = True
+        with pytest.raises(NoRespondersError):  # the write fails
+            await client.request(first.reply, b"+ACK", timeout=5)
+        with pytest.raises(NoRespondersError):  # and from then on there is none
+            await client.request(second.reply, b"+ACK", timeout=5)
+        for message in (first, second):
+            for _ in range(200):
+                try:
+                    await client.request(message.reply, b"+ACK", timeout=5)
+                    break
+                except NoRespondersError:
+                    await asyncio.sleep(0.05)
+        info = await js.consumer_info("S", "D")
+        await client.close()
+
+    assert info.num_ack_pending == 0
+    assert info.ack_floor.stream_seq == 2
+
+
+async def test_a_confirmed_ack_of_a_consumer_in_memory_is_answered(tmp_path: Path) -> None:
+    """Nothing of it is written, so there is nothing to wait for."""
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        js = client.jetstream()
+        await create(client, "S")
+        await publish(client, "S.a", b"kept")
+        config = ConsumerConfig(durable_name="D", mem_storage=True)
+        consumer = await js.pull_subscribe("S.a", "D", stream="S", config=config)
+        (message,) = await consumer.fetch(1, timeout=5)
+        answer = await client.request(message.reply, b"+ACK", timeout=5)
+        info = await js.consumer_info("S", "D")
+        await client.close()
+
+    assert answer.data == b""
+    assert (info.config.mem_storage, info.num_ack_pending) == (True, 0)
 
 
 class FailingFolders(OsFiles):

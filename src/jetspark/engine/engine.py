@@ -299,8 +299,13 @@ class Engine(Consumers):
 
     # Commit ------------------------------------------------------------------------------------
 
-    def take_groups(self, now: int = 0) -> list[tuple[Stream, Group | OSError]]:
-        """The next group of each dirty stream that has none on its way; or why there is none."""
+    def take_groups(
+        self, now: int = 0, outbox: Outbox | None = None
+    ) -> list[tuple[Stream, Group | OSError]]:
+        """The next group of each dirty stream that has none on its way; or why there is none.
+
+        Acknowledgements that no group brings to the disk are answered through ``outbox``.
+        """
         groups: list[tuple[Stream, Group | OSError]] = []
         waiting = []
         for stream in self.dirty:
@@ -325,6 +330,8 @@ class Engine(Consumers):
                 continue
             if group is not None:
                 groups.append((stream, group))
+            elif outbox is not None and stream.filling.acks:
+                stream.answer_acks(outbox)
         self.dirty = waiting
         return groups
 

@@ -205,7 +205,7 @@ class EngineDriver:
             self._committing = False
 
     def _submit_groups(self) -> None:
-        for stream, group in self.engine.take_groups(self._router.now):
+        for stream, group in self.engine.take_groups(self._router.now, self._outbox):
             if isinstance(group, OSError):
                 self.engine.failed(stream, group, self._outbox)
                 continue

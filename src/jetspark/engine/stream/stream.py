@@ -13,8 +13,10 @@ from jetspark.engine.stream.schedules import fired
 from jetspark.engine.stream.ttl import SECOND
 from jetspark.errors.bodies import error_body
 from jetspark.errors.storage import ReadFailed
+from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.store.log import Group
 
+ACK_NOT_STORED: Final = status_block(NO_RESPONDERS, b"Acknowledgement Could Not Be Stored")
 INSUFFICIENT_RESOURCES: Final = 10023
 STORE_FAILED: Final = 10077
 
@@ -68,6 +70,7 @@ class Stream(BatchIntake):
     def refuse_held(self, error: bytes, outbox: Outbox) -> None:
         """Answer everything that waits with an error: what it stands on will never be durable."""
         body = self.failure(error)
+        self.refuse_acks(outbox)
         for held in (self.flying, self.filling):
             for to in held.replies:
                 outbox.now.append((to, to, b"", b"", body))
@@ -79,6 +82,28 @@ class Stream(BatchIntake):
         self.filling = Held()
         if self.rules.allow_batched:
             groups.failed(self, error, outbox)
+
+    def answer_acks(self, outbox: Outbox) -> None:
+        """There is no group to wait for: confirm acknowledgements, or refuse them.
+
+        Those of consumers in memory leave no record, so all they stand on is there.
+        """
+        if self.log.read_only:
+            self.refuse_acks(outbox)
+        elif self.log.staged_position == self.log.durable_position:
+            for to in self.filling.acks:
+                outbox.now.append((to, to, b"", b"", b""))
+            self.filling.acks = []
+
+    def refuse_acks(self, outbox: Outbox) -> None:
+        """Tell clients that wait for it that no acknowledgement of theirs is stored now.
+
+        With 503 and no body: clients take any other answer for a confirmation.
+        """
+        for held in (self.flying, self.filling):
+            for to in held.acks:
+                outbox.reply_status(to, ACK_NOT_STORED)
+            held.acks = []
 
     # Time --------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from jetspark.api.stream import SnapshotRequest, StreamConfig, StreamState
 from jetspark.engine.archive import ArchiveWriter, ConsumerLine
 from jetspark.engine.outbox import Budget, Outbox
 from jetspark.engine.stream.stream import Stream
-from jetspark.errors.storage import CorruptRecord
+from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.headers.status import status_block
 from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
 
@@ -105,8 +105,11 @@ class Snapshot:
             try:
                 if not self._fill(budget):
                     return None
-            except CorruptRecord as problem:
-                text = str(problem).encode()
+            except (CorruptRecord, ReadFailed) as problem:
+                # Where the store lies on the disk is not the client's business.
+                text = str(
+                    problem.reason if isinstance(problem, CorruptRecord) else problem
+                ).encode()
                 return self.end(status_block(500, text.replace(b"\r\n", b" ")), now, outbox)
             if len(self._waiting) < self.chunk:
                 if self._waiting:

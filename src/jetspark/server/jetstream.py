@@ -40,6 +40,9 @@ from jetspark.units import Nanoseconds, bounded, format_bytes, seconds
 
 log = logging.getLogger("jetspark.server")
 
+# So long a stop writes down what each stream has.
+NOTES_MAX_NS: Final = 1_000_000_000
+
 
 class JetStreamRuntime:
     """The streams of all accounts.
@@ -242,8 +245,11 @@ class JetStreamRuntime:
         """Put everything staged on disk, then close the store."""
         await self.settle()
         self._housekeeper.close()
+        # With many streams and slow syncs the rest is left out: manifests then say what they said
+        # half a minute ago. Nobody opens a private store again.
+        until = 0 if self._private else self._clock.monotonic_ns() + NOTES_MAX_NS
         for driver in self._drivers.values():
-            driver.close()
+            driver.close(until)
         self._committer.close()
         self._store.close()
         if self._private:
@@ -331,13 +337,15 @@ def report_recovery(identity: Identity, recovery: Recovery) -> None:
             recovery.torn_bytes,
         )
     for place in recovery.damaged:
-        log.error(
+        doubtful = place in recovery.doubtful
+        log.log(
+            logging.WARNING if doubtful else logging.ERROR,
             "Stream %r: %d bytes at offset %d of the log do not check and are skipped%s",
             identity.name,
             place[1],
             place[0],
-            "; they may be the rest of a write that was never acknowledged"
-            if place in recovery.doubtful
+            "; they are the rest of a write that was interrupted, or of one that was damaged since"
+            if doubtful
             else "",
         )
     for first, last in recovery.lost:

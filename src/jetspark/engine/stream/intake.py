@@ -155,7 +155,7 @@ class Intake:
         if asked.endswith(FAST_BATCH_END):
             return self.publish_fast(subject, asked, block, body, now, outbox)
         checks = self.checks
-        error = checks.judge(subject, block, body, now)
+        error = checks.judge_or_refuse(subject, block, body, now)
         if len(error) > 0:
             if error == BATCHED:
                 return self.publish_batched(subject, reply, block, body, now, outbox)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from jetspark.server.connection import Connection
 from jetspark.server.monitor.app import create_app
-from jetspark.server.monitor.closed import reason_of
 from jetspark.server.monitor.http import MonitorPort
 from jetspark.server.observed import ObservedServer
 from jetspark.server.start_errors import cannot_listen
@@ -60,7 +59,7 @@ class Monitor:
 
     def note_closed(self, connection: Connection) -> None:
         """A connection ends."""
-        self._view.note_closed(connection, reason_of(connection.client.told))
+        self._view.note_closed(connection, connection.close_reason)
 
     async def stop(self) -> None:
         """Close the ports."""

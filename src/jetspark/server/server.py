@@ -24,6 +24,7 @@ from jetspark.server.auth.authenticator import Authenticator
 from jetspark.server.auth.users import Directory, build_directory
 from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
 from jetspark.server.client import ClientHandler
+from jetspark.server.close_reason import CloseReason
 from jetspark.server.config import ConfigProblem, ConfigRefused, plan_reload
 from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
@@ -90,6 +91,8 @@ class Server:
         self.remotes = Remotes(self.settings.jetspark.remotes, upstreams, self.clock)
         self.pending = Pending()
         self.connections: set[Connection] = set()
+        # Those that are closed and may still read what they were given.
+        self._closing: set[Connection] = set()
         self.read_buffer = memoryview(bytearray(READ_BUFFER))
         self.slow_consumers = 0
         self.stalls = 0
@@ -228,7 +231,6 @@ class Server:
     async def close(self) -> None:
         """Stop listening, put everything staged on disk, say goodbye, close the store."""
         self.stop_listening()
-        self.keepalive.stop()
         await self.remotes.close()
         if self.runtime is not None:
             self.runtime.end_requests()
@@ -238,10 +240,11 @@ class Server:
             await self._monitor.stop()
             self._monitor = None
         for connection in list(self.connections):
-            connection.close()
+            connection.close(CloseReason.SERVER_SHUTDOWN)
         for task in self._tasks:
             task.cancel()
         await self._all_gone()
+        self.keepalive.stop()
         if self.runtime is not None:
             await self.runtime.close()
         if self._executor is not None:
@@ -254,8 +257,8 @@ class Server:
             async with asyncio.timeout(2):
                 await self._no_connections.wait()
         except TimeoutError:
-            for connection in list(self.connections):
-                connection.abort()
+            for connection in [*self.connections, *self._closing]:
+                connection.abort(CloseReason.SERVER_SHUTDOWN)
             await self._no_connections.wait()
 
     async def __aenter__(self) -> Self:
@@ -292,22 +295,28 @@ class Server:
     def joined(self, connection: Connection) -> bytes:
         """A client connected; the answer is why it may not stay, or empty."""
         limit = self.settings.max_connections
-        full = limit > 0 and len(self.connections) >= limit
+        full = limit > 0 and len(self.connections) + len(self._closing) >= limit
         self.connections.add(connection)
         self.total_connections += 1
         self._no_connections.clear()
         return b"maximum connections exceeded" if full else b""
 
-    def left(self, connection: Connection) -> None:
-        """A client is gone."""
-        self.keepalive.forget(connection)
+    def ended(self, connection: Connection) -> None:
+        """A client is served no more; its socket may take a little longer."""
+        self.keepalive.expect_end(connection)
         if self._monitor is not None:
             self._monitor.note_closed(connection)
         self.connections.discard(connection)
+        self._closing.add(connection)
         user = connection.session.user
         if user is not None:
             self.accounts[user.account.name].clients -= 1
-        if not self.connections:
+
+    def left(self, connection: Connection) -> None:
+        """The socket of a client is gone."""
+        self.keepalive.forget(connection)
+        self._closing.discard(connection)
+        if not self.connections and not self._closing:
             self._no_connections.set()
 
     def reload(self, settings: Settings) -> None:
@@ -354,7 +363,9 @@ class Server:
             user = connection.session.user
             name = user.name if user is not None else ""
             if user is None or old.get(name) != new.get(name):
-                connection.client.close(AUTHORIZATION_VIOLATION)
+                connection.client.close(
+                    AUTHORIZATION_VIOLATION, CloseReason.AUTHENTICATION_FAILURE
+                )
 
     def _tell_everybody(self) -> None:
         """INFO again, for clients that understand it."""
@@ -374,8 +385,11 @@ class Server:
             router.send_outbox()
         behind = False
         for receiver in self.pending.take():
-            if receiver.connection.flush():
-                behind = True
+            try:
+                if receiver.connection.flush():
+                    behind = True
+            except Exception as error:  # noqa: BLE001 - one connection
+                receiver.connection.fail(error)
         return behind
 
     # Work beside the loop ----------------------------------------------------------------------

@@ -22,6 +22,7 @@ from jetspark.server.auth.violations import (
     subscription_violation,
 )
 from jetspark.server.client import ClientHandler
+from jetspark.server.close_reason import CloseReason
 from jetspark.server.tls import tls_peer
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class Session(Asker):
             options = decode_connect(body, self.options)
         except ValueError as problem:
             log.debug("%s: CONNECT refused: %s", self, problem)
-            self._client.close(b"")
+            self._client.close(b"", CloseReason.PROTOCOL_VIOLATION)
             return
         self._leave()
         # From here on the time to say CONNECT is no matter: a check may take longer.
@@ -155,7 +156,7 @@ class Session(Asker):
     def _judge(self, verdict: Accepted | Refused, options: ConnectOptions | None) -> None:
         if isinstance(verdict, Refused):
             log.error("%s - authentication error: %s", self, verdict.reason)
-            self._client.close(verdict.text)
+            self._client.close(verdict.text, CloseReason.AUTHENTICATION_FAILURE)
             return
         self._enter()
         if options is not None:
@@ -188,10 +189,13 @@ class Session(Asker):
         self.options = options
         headers = options.headers and self._server.headers
         if not 0 <= options.protocol <= PROTOCOL_MAX:
-            client.close(b"invalid client protocol")
+            client.close(b"invalid client protocol", CloseReason.BAD_CLIENT_PROTOCOL_VERSION)
             return
         if options.no_responders and not headers:
-            client.close(b"no responders requires headers support")
+            client.close(
+                b"no responders requires headers support",
+                CloseReason.NO_RESPONDERS_NEEDS_HEADERS,
+            )
             return
         client.verbose = options.verbose
         client.pedantic = options.pedantic

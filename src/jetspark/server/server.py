@@ -8,11 +8,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from jetspark.clock import SystemClock
 from jetspark.engine.failures import Failures
@@ -21,6 +20,7 @@ from jetspark.protocol.handshake import ServerInfo
 from jetspark.server.accounts import Account
 from jetspark.server.arguments import OurSettings, combined, raise_open_files_limit, users_by_name
 from jetspark.server.auth.authenticator import Authenticator
+from jetspark.server.auth.password_checks import PasswordChecks
 from jetspark.server.auth.users import Directory, build_directory
 from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
 from jetspark.server.client import ClientHandler
@@ -52,8 +52,6 @@ log = logging.getLogger("jetspark.server")
 READ_BUFFER: Final = 256 * 1024  # speed.md 6
 BACKLOG: Final = 4096
 AUTHORIZATION_TIMEOUT: Final = seconds(2)  # wire-facts.md 15
-
-_T = TypeVar("_T")
 
 
 class Server:
@@ -124,7 +122,7 @@ class Server:
         self._port = 0
         self._last_client_id = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._executor: ThreadPoolExecutor | None = None
+        self.password_checks = PasswordChecks()
         self._no_connections = asyncio.Event()
         self._no_connections.set()
 
@@ -247,9 +245,8 @@ class Server:
         self.keepalive.stop()
         if self.runtime is not None:
             await self.runtime.close()
-        if self._executor is not None:
-            self._executor.shutdown()
-        self._listener = self.runtime = self._executor = None
+        self.password_checks.close()
+        self._listener = self.runtime = None
 
     async def _all_gone(self) -> None:
         """Clients that do not read are not waited for."""
@@ -404,11 +401,3 @@ class Server:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("A task of the server failed", exc_info=task.exception())
-
-    async def in_executor(self, work: Callable[..., _T], *arguments: object) -> _T:
-        """Run something slow in a thread of the server's own."""
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(2, thread_name_prefix="jetspark-password")
-        return await asyncio.get_running_loop().run_in_executor(
-            self._executor, lambda: work(*arguments)
-        )

@@ -17,6 +17,7 @@ from jetspark.server.auth.admission import Admission, Stage
 from jetspark.server.auth.authenticator import Accepted, NeedsHash, Refused
 from jetspark.server.auth.users import User
 from jetspark.server.auth.violations import (
+    AUTHENTICATION_TIMEOUT,
     publish_violation,
     reply_violation,
     subscription_violation,
@@ -131,9 +132,15 @@ class Session(Asker):
             self._judge(verdict, options)
 
     async def _check_password(self, options: ConnectOptions, asked: NeedsHash) -> None:
-        matched = await self._server.in_executor(asked.check)
+        checks = self._server.password_checks
+        matched = await checks.run(self.ip, asked.check, self._connection.has_left)
         if self._client.closing:
-            return  # the client left meanwhile, or took too long
+            return
+        if matched is None:
+            # It left, or too many wait: clients try again after this error.
+            self._client.close(AUTHENTICATION_TIMEOUT, CloseReason.AUTHENTICATION_TIMEOUT)
+            self._server.flush()
+            return
         self._judge(self.admission.finish(matched=matched), options)
         self._connection.go_on()
         if not self._client.closing:

@@ -33,6 +33,7 @@ from jetspark.server.greeting import greeting
 from jetspark.server.jetstream import JetStreamRuntime
 from jetspark.server.keepalive import Keepalive
 from jetspark.server.linger import Linger
+from jetspark.server.listening import open_listener, shown_address
 from jetspark.server.no_jetstream import NoJetStream
 from jetspark.server.receiver import Pending, Receiver
 from jetspark.server.remotes import Remotes, UpstreamFactory
@@ -145,7 +146,7 @@ class Server:
         """Where clients connect."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.settings.host, self.settings.host)  # noqa: S104
         scheme = "tls" if self.tls is not None else "nats"
-        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return f"{scheme}://{shown_address(host, self.port)}"
 
     def replica_state(self) -> "ReplicaState | None":
         """Of what it is a read replica, and how far: nothing, unless it is more than this one."""
@@ -176,7 +177,8 @@ class Server:
         except (OSError, ConfigRefused):
             await self.close()
             raise
-        log.info("Listening for client connections on %s:%d", self.settings.host, self.port)
+        at = shown_address(self.settings.host, self.port)
+        log.info("Listening for client connections on %s", at)
         log.info("Server is ready")
         if self.runtime is not None:
             self.runtime.keep_house()
@@ -186,7 +188,8 @@ class Server:
         host, port = self.settings.host, max(self.settings.port, 0)
         loop = asyncio.get_running_loop()
         try:
-            self._listener = await loop.create_server(self._accept, host, port, backlog=BACKLOG)
+            opened = open_listener(host, port, BACKLOG)
+            self._listener = await loop.create_server(self._accept, sock=opened, backlog=BACKLOG)
         except OSError as error:
             raise cannot_listen("clients", host, port, error) from error
         self._port = int(self._listener.sockets[0].getsockname()[1])

@@ -24,6 +24,7 @@ from jetspark.server.auth.violations import (
 )
 from jetspark.server.client import ClientHandler
 from jetspark.server.close_reason import CloseReason
+from jetspark.server.listening import peer_ip
 from jetspark.server.tls import tls_peer
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ class Session(Asker):
         return self.admission.user
 
     def begin(self, peer: tuple[str, int] | None) -> None:
-        """The socket is there."""
+        """Called once the socket is connected."""
         if peer:
-            self.ip, self.port = peer[0], peer[1]
+            self.ip, self.port = peer_ip(peer[0]), peer[1]
         if self.admission.stage is Stage.ADMITTED:
             self._enter()
         else:

@@ -28,6 +28,7 @@ from jetspark.server.config import (
     ShowVersion,
     from_command_line,
 )
+from jetspark.server.config.jetstream import STORE_DIR_DEFAULT
 from jetspark.server.lame_duck import quack
 from jetspark.server.server import Server
 from jetspark.server.start_errors import in_words
@@ -129,6 +130,8 @@ async def _serve(settings: Settings, flags: tuple[str, ...]) -> None:
     log.info("  Version:  %s, as nats-server %s", VERSION, NATS_VERSION)
     log.info("  Name:     %s", server.server_name)
     log.info("  ID:       %s", server.server_id)
+    if not settings.jetstream.enabled:
+        log.info("  %s", how_to_have_streams(settings.jetstream.store_dir))
     for warning in [*settings.warnings, *settings.remarks]:
         log.warning("%s", warning)
     async with server:
@@ -141,6 +144,15 @@ async def _serve(settings: Settings, flags: tuple[str, ...]) -> None:
         await stop.wait()
         log.info("Initiating Shutdown...")
     log.info("Server Exiting..")
+
+
+def how_to_have_streams(store_dir: str) -> str:
+    """What to say where JetStream is off; ``store_dir`` may have been given in vain."""
+    told = f" (nothing is stored in {store_dir})" if store_dir != STORE_DIR_DEFAULT else ""
+    return (
+        f"JetStream is off{told}: start with -js, or put 'jetstream {{}}' into the configuration, "
+        "to have streams"
+    )
 
 
 def _server(settings: Settings) -> Server:

@@ -8,7 +8,7 @@ import os
 import signal
 import ssl
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -63,19 +63,18 @@ def serve(flags: tuple[str, ...]) -> None:
     # Nothing that is made before the server is ready is garbage, streams of many subjects least.
     gc.disable()
     try:
-        with _pid_file(told.pid_file):
-            _run(told, flags)
+        with contextlib.ExitStack() as pid_files:
+            _write_pid(told.pid_file, pid_files)
+            _run(told, flags, pid_files)
     except (ConfigRefused, StorageFault, OSError, ssl.SSLError) as error:
         for line in in_words(error).splitlines():
             log.critical("%s", line)
         sys.exit(1)
 
 
-@contextlib.contextmanager
-def _pid_file(path: str) -> Iterator[None]:
-    """Say in a file which process serves, as long as it does."""
+def _write_pid(path: str, pid_files: contextlib.ExitStack) -> None:
+    """Say in a file which process serves; the end of ``pid_files`` removes it."""
     if not path:
-        yield
         return
     try:
         Path(path).write_text(f"{os.getpid()}\n")
@@ -83,10 +82,7 @@ def _pid_file(path: str) -> Iterator[None]:
         raise OSError(
             error.errno, f"cannot write the pid file {path}: {error.strerror}"
         ) from error
-    try:
-        yield
-    finally:
-        Path(path).unlink(missing_ok=True)
+    pid_files.callback(Path(path).unlink, missing_ok=True)
 
 
 def _do_instead(told: Instruction) -> None:
@@ -113,19 +109,21 @@ def _do_instead(told: Instruction) -> None:
             sys.exit(code)
 
 
-def _run(settings: Settings, flags: tuple[str, ...]) -> None:
+def _run(settings: Settings, flags: tuple[str, ...], pid_files: contextlib.ExitStack) -> None:
     try:
         import uvloop
     except ImportError:
-        asyncio.run(_serve(settings, flags))
+        asyncio.run(_serve(settings, flags, pid_files))
     else:
-        uvloop.run(_serve(settings, flags))
+        uvloop.run(_serve(settings, flags, pid_files))
 
 
-async def _serve(settings: Settings, flags: tuple[str, ...]) -> None:
+async def _serve(
+    settings: Settings, flags: tuple[str, ...], pid_files: contextlib.ExitStack
+) -> None:
     server = _server(settings)
     stop = asyncio.Event()
-    _on_signals(server, stop, flags)
+    _on_signals(server, stop, lambda: _reload(server, flags, pid_files))
     log.info("Starting jetspark (%s)", "compiled" if COMPILED else "interpreted")
     log.info("  Version:  %s, as nats-server %s", VERSION, NATS_VERSION)
     log.info("  Name:     %s", server.server_name)
@@ -164,7 +162,7 @@ def _server(settings: Settings) -> Server:
     return ReplicaServer(config=settings)
 
 
-def _on_signals(server: Server, stop: asyncio.Event, flags: tuple[str, ...]) -> None:
+def _on_signals(server: Server, stop: asyncio.Event, reload: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
 
     def trap(number: signal.Signals, then: Callable[[], object]) -> None:
@@ -176,12 +174,12 @@ def _on_signals(server: Server, stop: asyncio.Event, flags: tuple[str, ...]) -> 
 
     trap(signal.SIGTERM, stop.set)
     trap(signal.SIGINT, stop.set)
-    trap(signal.SIGHUP, lambda: _reload(server, flags))
+    trap(signal.SIGHUP, reload)
     trap(signal.SIGUSR1, lambda: reopen_log(server.settings))
     trap(signal.SIGUSR2, lambda: server.run(quack(server, stop)))
 
 
-def _reload(server: Server, flags: tuple[str, ...]) -> None:
+def _reload(server: Server, flags: tuple[str, ...], pid_files: contextlib.ExitStack) -> None:
     """Read the configuration again and take over what can change; all of it or nothing."""
     told = from_command_line(flags, os.environ)
     if not isinstance(told, Settings):
@@ -189,6 +187,7 @@ def _reload(server: Server, flags: tuple[str, ...]) -> None:
         for problem in problems:
             log.error("Failed to reload server configuration: %s", problem)
         return
+    pid_file_before = server.settings.pid_file
     try:
         handler = open_log(told)
         server.reload(told)
@@ -197,4 +196,9 @@ def _reload(server: Server, flags: tuple[str, ...]) -> None:
             log.error("Failed to reload server configuration: %s", line)  # noqa: TRY400
         return
     set_up_log(told, handler)
+    if told.pid_file != pid_file_before:
+        try:
+            _write_pid(told.pid_file, pid_files)
+        except OSError as error:
+            log.error("%s", in_words(error))  # noqa: TRY400
     log.info("Reloaded server configuration")

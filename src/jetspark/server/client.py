@@ -42,6 +42,9 @@ VIOLATIONS: Final = {
     PAYLOAD_VIOLATION: CloseReason.MAXIMUM_PAYLOAD,
 }
 
+# What nats-server's system account answers.
+SYSTEM_REQUESTS: Final = b"$SYS.REQ."
+
 # How the subjects begin that only servers use: ``$GR. $JS. $NRG. _GR_. _R_.``
 _DOLLAR: Final = 0x24
 _UNDERSCORE: Final = 0x5F
@@ -156,8 +159,11 @@ class ClientHandler(ServerOps):
             target.kind == NEXT
             and not router.pull(target.subject, data[hs:ps], data[ps:pe], data[rs:re])
         ):
-            if not delivered and re > rs and self.no_responders:
-                self.say_no_responders(subject, data[rs:re])
+            if not delivered and re > rs:
+                if subject.startswith(SYSTEM_REQUESTS):
+                    self.session.on_system_request(subject, data[rs:re])
+                elif self.no_responders:
+                    self.say_no_responders(subject, data[rs:re])
         elif target.kind == PUBLISH:
             stream = target.stream
             assert stream is not None

@@ -71,9 +71,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         refusal = self._server.joined(self)
         self.session.begin(transport.get_extra_info("peername"))
-        settings = self._server.settings
-        if settings.trace or settings.trace_verbose:
-            self._tracer = Tracer(self.session, settings.max_traced_msg_len, settings.max_payload)
+        self.follow_settings()
         tls = self._server.tls
         if tls is None or not tls.handshake_first:
             self.client.receiver.queue(self.session.info())
@@ -83,6 +81,18 @@ class Connection(asyncio.BufferedProtocol):
         if refusal:
             self.client.close(refusal, CloseReason.MAXIMUM_CONNECTIONS)
             self.flush()
+
+    def follow_settings(self) -> None:
+        """Take over the server's settings: at the beginning and when they change."""
+        settings = self._server.settings
+        parser = self.client.parser
+        parser.max_payload = settings.max_payload
+        parser.max_control_line = settings.max_control_line
+        self._tracer = None
+        if settings.trace or settings.trace_verbose:
+            self._tracer = Tracer(
+                self.session, parser, settings.max_traced_msg_len, settings.max_payload
+            )
 
     def _begin_tls(self, tls: TlsRuntime) -> None:
         """Expect TLS from the client's first byte on."""

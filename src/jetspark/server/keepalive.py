@@ -40,12 +40,6 @@ class Keepalive:
     ) -> None:
         self._clock = clock
         self._flush = flush
-        self.follow(
-            ping_interval_ns=ping_interval_ns,
-            ping_max=ping_max,
-            auth_timeout_ns=auth_timeout_ns,
-            write_deadline_ns=write_deadline_ns,
-        )
         # Connection -> deadline, in the order of deadlines.
         self._connecting: dict[Connection, int] = {}
         self._first_pings: dict[Connection, int] = {}
@@ -58,6 +52,10 @@ class Keepalive:
         self._timer_at = 0
         # How many connections were closed because nobody answered.
         self.stale = 0
+        self._ping_interval_ns = ping_interval_ns
+        self._ping_max = ping_max
+        self._auth_timeout_ns = auth_timeout_ns
+        self._write_deadline_ns = write_deadline_ns
 
     def follow(
         self,
@@ -67,11 +65,24 @@ class Keepalive:
         auth_timeout_ns: int,
         write_deadline_ns: int,
     ) -> None:
-        """Use these times for deadlines set from now on."""
+        """Use these times from now on; deadlines that are further away come nearer."""
         self._ping_interval_ns = ping_interval_ns
         self._ping_max = ping_max
         self._auth_timeout_ns = auth_timeout_ns
         self._write_deadline_ns = write_deadline_ns
+        now = self._clock.now_ns()
+        # Each queue stays in the order of its deadlines: whatever is added is no earlier.
+        for queue, wait in (
+            (self._connecting, auth_timeout_ns),
+            (self._first_pings, min(FIRST_PING_NS, ping_interval_ns)),
+            (self._pings, ping_interval_ns),
+            (self._writing, write_deadline_ns),
+            (self._ending, write_deadline_ns),
+        ):
+            for connection, deadline in queue.items():
+                queue[connection] = min(deadline, now + wait)
+        if any(self._queues()):
+            self._rearm()
 
     def expect_connect(self, connection: "Connection") -> None:
         """CONNECT must come within the authentication timeout."""

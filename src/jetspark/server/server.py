@@ -8,6 +8,7 @@
 
 import asyncio
 import logging
+import random
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -52,7 +53,8 @@ log = logging.getLogger("jetspark.server")
 
 READ_BUFFER: Final = 256 * 1024  # speed.md 6
 BACKLOG: Final = 4096
-AUTHORIZATION_TIMEOUT: Final = seconds(2)  # wire-facts.md 15
+AUTHORIZATION_TIMEOUT: Final = seconds(2)
+TOO_MANY_CONNECTIONS: Final = b"maximum connections exceeded"
 
 
 class Server:
@@ -299,7 +301,7 @@ class Server:
         self.connections.add(connection)
         self.total_connections += 1
         self._no_connections.clear()
-        return b"maximum connections exceeded" if full else b""
+        return TOO_MANY_CONNECTIONS if full else b""
 
     def ended(self, connection: Connection) -> None:
         """A client is served no more; its socket may take a little longer."""
@@ -339,7 +341,11 @@ class Server:
         for name in directory.accounts.keys() - self.accounts.keys():
             account = self.accounts[name] = Account(name)
             granted = directory.accounts[name].jetstream
-            if self.runtime is not None and granted is not None:
+            if self.runtime is None:
+                continue
+            if granted is None:
+                NoJetStream(account.router)
+            else:
                 self.runtime.serve(account, granted, self.flush)
         self._change_directory(directory, before)
         if self.runtime is not None:
@@ -350,9 +356,9 @@ class Server:
             auth_timeout_ns=self.authorization_timeout,
             write_deadline_ns=settings.write_deadline,
         )
-        for parser in (connection.client.parser for connection in self.connections):
-            parser.max_payload = settings.max_payload
-            parser.max_control_line = settings.max_control_line
+        for connection in self.connections:
+            connection.follow_settings()
+        self._close_surplus()
         self._tell_everybody()
 
     def _change_directory(self, directory: Directory, before: Settings) -> None:
@@ -366,6 +372,16 @@ class Server:
                 connection.client.close(
                     AUTHORIZATION_VIOLATION, CloseReason.AUTHENTICATION_FAILURE
                 )
+
+    def _close_surplus(self) -> None:
+        """Close as many connections as are too many, at random, as nats-server does."""
+        limit = self.settings.max_connections
+        surplus = len(self.connections) - limit if limit > 0 else 0
+        if surplus <= 0:
+            return
+        for connection in random.sample(list(self.connections), surplus):
+            connection.client.close(TOO_MANY_CONNECTIONS, CloseReason.MAXIMUM_CONNECTIONS)
+        log.info("Closed %d connections to fall within max_connections", surplus)
 
     def _tell_everybody(self) -> None:
         """INFO again, for clients that understand it."""

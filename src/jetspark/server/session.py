@@ -11,6 +11,7 @@ from jetspark.api.base import Timestamp
 from jetspark.engine.advisories import Asker
 from jetspark.engine.failures import failure_answer
 from jetspark.engine.target import Target
+from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.protocol.encoder import OK, PING, encode_err, encode_info
 from jetspark.protocol.handshake import ConnectOptions, ServerInfo, decode_connect
 from jetspark.server.auth.admission import Admission, Stage
@@ -26,6 +27,7 @@ from jetspark.server.client import ClientHandler
 from jetspark.server.close_reason import CloseReason
 from jetspark.server.listening import peer_ip
 from jetspark.server.tls import tls_peer
+from jetspark.version import NATS_VERSION
 
 if TYPE_CHECKING:
     from jetspark.server.connection import Connection
@@ -242,6 +244,29 @@ class Session(Asker):
         self._server.failures.note(f"{self}, subject {text!r}", error)
         if reply:
             failure_answer(reply, target, error, self._client.router.outbox)
+
+    def on_system_request(self, subject: bytes, reply: bytes) -> None:
+        """Refuse a request to the system account by name, in the form of its errors.
+
+        The status makes clients that look at nothing else see a failure, too.
+        """
+        name = subject[:SUBJECT_LOGGED].decode(errors="replace")
+        text = f"jetspark does not serve {name} yet; use the monitoring port (http_port, -m)"
+        server = self._server
+        body = msgspec.json.encode(
+            {
+                "server": {
+                    "name": server.server_name,
+                    "host": server.settings.host,
+                    "id": server.server_id,
+                    "ver": NATS_VERSION,
+                },
+                "error": {"code": NO_RESPONDERS, "description": text},
+            }
+        )
+        block = status_block(NO_RESPONDERS, b"Not Supported")
+        router = self._client.router
+        router.deliver(router.route(reply), None, reply, b"", block, body)
 
     # Denials -----------------------------------------------------------------------------------
 

@@ -231,3 +231,24 @@ def test_a_connection_that_cannot_be_pinged_does_not_stop_the_others(
 
     assert [str(error) for error in broken.failures] == ["broken"]
     assert other.session.pings == 1
+
+
+def test_shorter_times_reach_those_who_wait_already(
+    keepalive: Keepalive, clock: ManualClock
+) -> None:
+    old, new = FakeConnection(), FakeConnection()
+    keepalive.expect_life(real(old))
+    keepalive.expire(FIRST_PING_NS)  # the next one would be in two minutes
+    old.session.answer(FIRST_PING_NS)
+    clock.now = FIRST_PING_NS
+
+    keepalive.follow(
+        ping_interval_ns=SECOND,
+        ping_max=2,
+        auth_timeout_ns=2 * SECOND,
+        write_deadline_ns=10 * SECOND,
+    )
+    keepalive.expect_life(real(new))
+    keepalive.expire(FIRST_PING_NS + SECOND)
+
+    assert (old.session.pings, new.session.pings) == (2, 1)

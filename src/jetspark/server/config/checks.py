@@ -50,6 +50,11 @@ def remarks(settings: Settings) -> Iterator[str]:
         yield "acknowledgements no longer mean on disk: a power cut loses the last ones"
     if settings.max_payload > PAYLOAD_HIGH:
         yield f"max_payload is {settings.max_payload}; values over {PAYLOAD_HIGH} are not advised"
+    if any(account.name == SYSTEM_ACCOUNT and account.users for account in settings.accounts):
+        yield (
+            f"the account {SYSTEM_ACCOUNT} has users, and no $SYS requests are served yet; use "
+            "the monitoring port (http_port)"
+        )
     if any(password and not is_bcrypt(password) for password in _passwords(settings)):
         yield "plaintext passwords detected, use nkeys or bcrypt"
 

@@ -36,8 +36,10 @@ class ClientOutlet(Outlet):
 class PushOutlet(Outlet):
     """All plain subscribers and one member of each group.
 
-    It is there while somebody is of the kind that was asked for: a plain subscriber, a member of
-    ``group``, or, with ``anybody``, either.
+    It exists while there is interest. With ``anybody`` every subscription counts. Without, only
+    a subscription of exactly this subject does, plain or in ``group``: a client that listens to
+    a wildcard must not make a push consumer deliver (and use up its redeliveries), although it
+    gets copies of what is delivered to others.
     """
 
     def __init__(self, router: Router, subject: bytes, group: bytes, anybody: bool) -> None:
@@ -69,10 +71,21 @@ class PushOutlet(Outlet):
                 assert isinstance(member, Subscription)
                 members.append(member)
             self._groups.append(members)
-        if self._group:
-            self._there = self._group in match.group_names
+        if self._anybody:
+            self._there = len(self._plain) > 0 or len(self._groups) > 0
+        elif not self._group:
+            self._there = self._is_exact(self._plain)
+        elif self._group in match.group_names:
+            self._there = self._is_exact(self._groups[match.group_names.index(self._group)])
         else:
-            self._there = len(self._plain) > 0 or (self._anybody and len(self._groups) > 0)
+            self._there = False
+
+    def _is_exact(self, subscriptions: list[Subscription]) -> bool:
+        """Say whether one of them names this very subject."""
+        for subscription in subscriptions:
+            if subscription.subject == self._subject:
+                return True
+        return False
 
     def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """Send one message."""
@@ -121,9 +134,10 @@ def reply_outlet(router: Router, subject: bytes) -> Outlet | None:
 
 
 def push_outlet(router: Router, subject: bytes, group: bytes) -> Outlet | None:
-    """The receivers of a deliver subject; None when there are none.
+    """The receivers of a deliver subject; None when there is no interest.
 
-    A queue alone is nobody for a consumer without a deliver group, as in released servers.
+    As in nats-server a queue alone is no interest for a consumer without a deliver group, and a
+    wildcard never is.
     """
     return _there(PushOutlet(router, subject, group, False))
 

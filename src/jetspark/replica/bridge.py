@@ -27,6 +27,7 @@ from jetspark.protocol.encoder import (
     encode_unsub,
 )
 from jetspark.protocol.handshake import ServerInfo
+from jetspark.server.auth.permissions import Permissions
 from jetspark.server.client import ClientHandler
 from jetspark.server.receiver import Subscription
 from jetspark.server.router import Router
@@ -139,7 +140,7 @@ class Bridge(ClientCore):
             if not lingers and not sink.leaving:
                 self._receiver.sinks.pop(sink.sid, None)
         if lingers:
-            sink.leaving[subscription] = None
+            sink.leaving[subscription] = subscription.receiver.permissions
             self._leaving.append((sink, subscription))
             if len(self._leaving) == 1 and not self._ending:
                 self._start(self._end_leaving())
@@ -177,9 +178,7 @@ class Bridge(ClientCore):
 
     def pass_message(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> bool:
         """Send a message; False when the leader cannot be reached."""
-        if headers:
-            return self.pass_frame(encode_hpub(subject, reply, headers, payload))
-        return self.pass_frame(encode_pub(subject, reply, payload))
+        return self.pass_frame(message_frame(subject, reply, headers, payload))
 
     @property
     def waiting_bytes(self) -> int:
@@ -280,8 +279,8 @@ class UpstreamSink(Sink):
         self.queue = subscription.queue
         self.delivered = 0
         self.members: dict[Subscription, None] = {}
-        # Ended by their clients; the leader may not know yet.
-        self.leaving: dict[Subscription, None] = {}
+        # Ended by their clients, and the permissions these had then; the leader may not know yet.
+        self.leaving: dict[Subscription, Permissions | None] = {}
 
     def frame(self) -> bytes:
         """The SUB for it."""
@@ -302,9 +301,11 @@ class UpstreamSink(Sink):
             # A copy: the last message that a member wanted ends it.
             for member in list(self.members):
                 give(member, None, subject, reply, headers, payload)
-            for member in self.leaving:
-                if not member.receiver.connection.client.closing:
-                    self._router.write(member, subject, reply, headers, payload)
+            for member, permissions in self.leaving.items():
+                # A client that says CONNECT again is somebody else.
+                same = member.receiver.permissions is permissions
+                if same and not member.receiver.connection.client.closing:
+                    self._router.give_to(member, subject, reply, headers, payload)
         self._bridge.wake_at_chunk_end()
 
     def _tell_requester(self, subject: bytes, headers: bytes) -> None:
@@ -316,6 +317,13 @@ class UpstreamSink(Sink):
         asked = max(found, key=lambda member: len(member.subject), default=None)
         if asked is not None and asked.receiver.connection.client.no_responders:
             self._router.give(asked, None, subject, b"", headers, b"")
+
+
+def message_frame(subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> bytes:
+    """PUB, or HPUB when there are headers."""
+    if headers:
+        return encode_hpub(subject, reply, headers, payload)
+    return encode_pub(subject, reply, payload)
 
 
 def shown(payload: bytes) -> tuple[str, int]:

@@ -65,6 +65,7 @@ class Parts:
     passed: PassedReads
     reads: Reads
     router: Router
+    guard: WriteGuard | None
 
 
 class ReplicaServer(Server):
@@ -134,7 +135,7 @@ class ReplicaServer(Server):
         assert driver is not None
         bridge = self._bridge(router, self._on_change, patient=False)
         local = LocalStreams(driver, self.clock)
-        guard = WriteGuard(router) if self.replica.read_only else None
+        guard = WriteGuard(router, bridge) if self.replica.read_only else None
 
         def follow_subjects(configs: Iterable[StreamConfig]) -> None:
             if guard is not None:
@@ -158,7 +159,7 @@ class ReplicaServer(Server):
             bridge, reads, guard, self._own_bridges, self._make_own, following.suspect
         )
         router.relayed = True
-        self._parts = Parts(bridge, following, passed, reads, router)
+        self._parts = Parts(bridge, following, passed, reads, router, guard)
         await bridge.open()
         self.run(following.run())
 
@@ -205,6 +206,8 @@ class ReplicaServer(Server):
         parts, self._parts = self._parts, None
         if parts is not None:
             parts.passed.close()
+            if parts.guard is not None:
+                parts.guard.close()
             await parts.bridge.close()
         for bridge in list(self._own_bridges.values()):
             await bridge.close()

@@ -82,10 +82,7 @@ class PushOutlet(Outlet):
 
     def _is_exact(self, subscriptions: list[Subscription]) -> bool:
         """Say whether one of them names this very subject."""
-        for subscription in subscriptions:
-            if subscription.subject == self._subject:
-                return True
-        return False
+        return any(subscription.subject == self._subject for subscription in subscriptions)
 
     def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """Send one message."""

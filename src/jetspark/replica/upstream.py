@@ -80,10 +80,19 @@ class RemoteUpstream:
         filters: Sequence[bytes],
         reader: str,
         woken: Callable[[], None],
+        *,
+        takes: bool,
     ) -> RemoteFeed:
         """Begin to find out about a stream."""
         feed = RemoteFeed(
-            self, stream, filters, woken, reader=reader, clock=self._clock, times=self._times
+            self,
+            stream,
+            filters,
+            woken,
+            reader=reader,
+            takes=takes,
+            clock=self._clock,
+            times=self._times,
         )
         self._feeds.add(feed)
         return feed

@@ -64,6 +64,8 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
     """A server that streams of ours mirror or source from.
 
     ``credentials`` and ``nkey`` are paths, of a credentials file and of a file with a seed.
+    ``accounts`` are those whose streams may copy from it, ``take`` those that may also take
+    messages away (grants.py).
     """
 
     name: str
@@ -74,6 +76,8 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
     nkey: str = ""
     credentials: str = ""
     tls: Tls | None = None
+    accounts: tuple[str, ...] = ()
+    take: bool | tuple[str, ...] = False
 
 
 class Jetspark(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,6 +156,14 @@ def remote_problem(remote: Remote) -> str:
     return ""
 
 
+def _take(setting: Setting) -> bool | tuple[str, ...]:
+    if isinstance(setting.node.value, bool):
+        return setting.node.value
+    if not isinstance(setting.node.value, str | list):
+        raise setting.wrong("true, false, or names of accounts")
+    return strings(setting)
+
+
 def _urls(setting: Setting) -> tuple[str, ...]:
     urls = strings(setting)
     for url in urls:
@@ -182,6 +194,8 @@ _REMOTE: Final = {
     "nkey": Field(string, ("nkey_seed",)),
     "credentials": Field(string, ("creds",)),
     "tls": Field(read_remote_tls),
+    "accounts": Field(strings),
+    "take": Field(_take),
 }
 _FIELDS: Final = {
     "durability": Field(one_of({level.value: level for level in Durability})),

@@ -84,6 +84,71 @@ async def test_a_subscription_that_ends_gets_nothing_that_is_denied(tmp_path: Pa
         assert b"MSG secret.x" not in seen
 
 
+async def test_clients_see_neither_copies_nor_answers_that_are_the_replicas(
+    tmp_path: Path,
+) -> None:
+    async with secured(tmp_path, 'subscribe { deny: "s.>" }') as at:
+        taps = [await at.eve.subscribe(subject) for subject in (">", "_INBOX.>", "*.*.>")]
+        await at.eve.flush()
+        await stored(at)
+        # A read that is passed on is asked by the replica, for its client.
+        unmet = b'{"seq":1,"min_last_seq":2}'
+        asked = asyncio.create_task(ask(at.admin, "$JS.API.DIRECT.GET.S", unmet))
+        await at.at_leader.jetstream().publish("s.b", b"2")
+        assert (await asked).data == b"1"
+        await copied(at.replica, "S", 2)
+        await at.eve.flush()
+        seen = []
+        for tap in taps:
+            while tap.pending_msgs:
+                message = await tap.next_msg()
+                seen.append(message)
+        assert not [message for message in seen if message.reply.startswith("$JS.ACK.")]
+        assert not [message for message in seen if message.subject.startswith("s.")]
+        own = at.replica._own
+        assert not [message for message in seen if own.has(message.subject.encode(), b"")]
+
+        await at.eve.flush()
+        at.eve.publish(f"{own.inbox}.1", b"made up")
+        at.eve.publish("svc", b"", reply=f"{own.inbox}.1")
+        heard = await at.at_leader.subscribe(">")
+        await at.at_leader.flush()
+        await at.eve.flush()
+        await at.at_leader.flush()
+        assert heard.pending_msgs == 0
+
+
+async def test_what_one_member_of_a_queue_may_not_have_another_gets(tmp_path: Path) -> None:
+    async with secured(tmp_path, 'subscribe { deny: "w.secret" }') as at:
+        denied = await at.eve.subscribe("w.*", queue="q")
+        await at.eve.flush()
+        allowed = await at.admin.subscribe("w.>", queue="q")
+        await at.admin.flush()
+        for _ in range(40):
+            at.at_leader.publish("w.secret")
+        for client in (at.at_leader, at.eve, at.admin):
+            await client.flush()
+
+        assert (denied.pending_msgs, allowed.pending_msgs) == (0, 40)
+
+
+async def test_what_is_sent_to_a_denied_inbox_is_not_seen_by_a_tap(tmp_path: Path) -> None:
+    async with secured(tmp_path, 'subscribe { deny: "_INBOX.private.>" }') as at:
+        await stored(at)
+        tap = await at.eve.subscribe(">")
+        await at.eve.flush()
+        private = await at.at_leader.subscribe("_INBOX.private.1")
+        body = {"stream_name": "S", "config": {"name": "c"}}
+        await ask(at.at_leader, "$JS.API.CONSUMER.CREATE.S.c", json.dumps(body).encode())
+        at.at_leader.publish(
+            "$JS.API.CONSUMER.MSG.NEXT.S.c", b'{"batch":1}', reply="_INBOX.private.1"
+        )
+        assert (await private.next_msg()).data == b"1"
+        await at.eve.flush()
+        while tap.pending_msgs:
+            assert (await tap.next_msg()).subject != "s.a"
+
+
 async def stored(at: Secured) -> None:
     """Streams with one message each; Q is a work queue."""
     js = at.at_leader.jetstream()

@@ -103,6 +103,31 @@ async def test_a_tap_does_not_wake_a_push_consumer(tmp_path: Path) -> None:
         assert not [subject for subject in seen if subject.startswith("s.")]
 
 
+async def test_what_is_sent_to_a_denied_inbox_is_not_seen_by_a_tap(tmp_path: Path) -> None:
+    """Consumers send messages under the subjects that they were stored with."""
+    async with served(tmp_path, 'subscribe { deny: "_INBOX.private.>" }') as (admin, eve):
+        taps = [await eve.subscribe(">"), await eve.subscribe(">", queue="q")]
+        await eve.flush()
+        private = await admin.subscribe("_INBOX.private.1")
+        pushed = await admin.subscribe("_INBOX.private.2")
+        for name, config in (("c", {}), ("p", {"deliver_subject": "_INBOX.private.2"})):
+            body = {"stream_name": "S", "config": {"name": name, **config}}
+            subject = f"$JS.API.CONSUMER.CREATE.S.{name}"
+            await admin.request(subject, json.dumps(body).encode())
+        admin.publish("$JS.API.CONSUMER.MSG.NEXT.S.c", b'{"batch":2}', reply="_INBOX.private.1")
+        admin.publish("$JS.API.DIRECT.GET.S.s.open", b"", reply="_INBOX.private.1")
+        for subscription, count in ((private, 3), (pushed, 2)):
+            for _ in range(count):
+                await subscription.next_msg()
+        await eve.flush()
+        seen = []
+        for tap in taps:
+            while tap.pending_msgs:
+                seen.append((await tap.next_msg()).data)
+
+        assert not {b"open", b"secret"} & set(seen)
+
+
 @pytest.mark.parametrize("subject", ["s.*", ">"])
 async def test_without_publish_rules_wildcards_read_as_before(
     tmp_path: Path, subject: str

@@ -27,10 +27,12 @@ from jetspark.protocol.encoder import (
     encode_unsub,
 )
 from jetspark.protocol.handshake import ServerInfo
+from jetspark.replica.own_traffic import OwnTraffic
 from jetspark.server.auth.permissions import Permissions
 from jetspark.server.client import ClientHandler
 from jetspark.server.receiver import Subscription
 from jetspark.server.router import Router
+from jetspark.subjects.tokens import is_literal
 
 log = logging.getLogger("jetspark.replica")
 
@@ -47,6 +49,7 @@ _ACK_START: Final = b'{"stream":"'
 _SHOWING: Final = (_ACK_START, *_INFO_STARTS)
 _ACK_SEQUENCE: Final = re.compile(rb'"seq": ?(\d{1,19})')
 _ACK_PART: Final = 200
+_ACK_SUBJECT: Final = b"$JS.ACK."
 _NO_RESPONDERS_START: Final = status_block(NO_RESPONDERS, b"")[:12]
 
 
@@ -64,8 +67,10 @@ class Bridge(ClientCore):
         flush: Callable[[], object],
         on_change: Callable[[], None],
         on_shown: Callable[[str, int], None],
+        own: OwnTraffic,
     ) -> None:
         self.on_shown = on_shown
+        self.own: Final = own
         self._subscribed: dict[Subscription, UpstreamSink] = {}
         self._shared: dict[bytes, UpstreamSink] = {}
         self._sinks: dict[int, UpstreamSink] = {}
@@ -277,6 +282,7 @@ class UpstreamSink(Sink):
         self.sid = sid
         self.subject = subscription.subject
         self.queue = subscription.queue
+        self._literal = is_literal(self.subject)
         self.delivered = 0
         self.members: dict[Subscription, None] = {}
         # Ended by their clients, and the permissions these had then; the leader may not know yet.
@@ -293,20 +299,52 @@ class UpstreamSink(Sink):
         self.delivered += 1
         give = self._router.give
         subject, reply, headers, payload = data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
+        if not self._literal and self._bridge.own.has(subject, reply):
+            return
         if payload.startswith(_SHOWING):
             self._bridge.on_shown(*shown(payload))
         if ps == pe and headers.startswith(_NO_RESPONDERS_START):
             self._tell_requester(subject, headers)
         else:
+            given = False
             # A copy: the last message that a member wanted ends it.
             for member in list(self.members):
-                give(member, None, subject, reply, headers, payload)
+                if self._may_see(member, reply):
+                    given = give(member, None, subject, reply, headers, payload) or given
             for member, permissions in self.leaving.items():
                 # A client that says CONNECT again is somebody else.
                 same = member.receiver.permissions is permissions
-                if same and not member.receiver.connection.client.closing:
-                    self._router.give_to(member, subject, reply, headers, payload)
+                if (
+                    same
+                    and not member.receiver.connection.client.closing
+                    and self._may_see(member, reply)
+                ):
+                    router = self._router
+                    given = router.give_to(member, subject, reply, headers, payload) or given
+            if self.queue and not given:
+                self._give_to_another(subject, reply, headers, payload)
         self._bridge.wake_at_chunk_end()
+
+    def _may_see(self, member: Subscription, reply: bytes) -> bool:
+        """Say whether a member may see what consumers deliver, if this is a delivery.
+
+        The leader does not say where it was sent to: that may be an inbox that is denied.
+        """
+        if self._literal or not reply.startswith(_ACK_SUBJECT):
+            return True
+        permissions = member.receiver.permissions
+        return permissions is None or not permissions.rules.subscribe_deny.touches(self.subject)
+
+    def _give_to_another(
+        self, subject: bytes, reply: bytes, headers: bytes, payload: bytes
+    ) -> None:
+        """The leader chose a member of a queue that may not have the message: another one may."""
+        for group in self._router.route(subject).groups:
+            for member in group:
+                if member.queue != self.queue:
+                    break
+                if self._router.give(member, None, subject, reply, headers, payload):
+                    return
 
     def _tell_requester(self, subject: bytes, headers: bytes) -> None:
         """Nobody answers a request: the leader says so once, to any that matches of ours.

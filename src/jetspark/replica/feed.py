@@ -231,7 +231,15 @@ class RemoteFeed:
                 time_ns=time_ns,
                 stored=self._stored,
             )
-        return Reading(api, self._stream, filters, times, next_seq=next_seq, time_ns=time_ns)
+        return Reading(
+            api,
+            self._stream,
+            filters,
+            times,
+            tag=self._upstream.tag,
+            next_seq=next_seq,
+            time_ns=time_ns,
+        )
 
     async def _pass_on(self, api: ApiClient, reading: Reading) -> None:
         """Put what comes where it is taken from, until something else is to be read."""

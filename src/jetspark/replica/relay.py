@@ -64,6 +64,10 @@ class ReplicaRelay:
     ) -> None:
         """A client published."""
         reply, payload = data[rs:re], data[ps:pe]
+        own = self._bridge.own
+        if own.is_inbox(subject) or own.is_inbox(reply):
+            client.session.on_publish_denied(subject)
+            return
         if subject.startswith(API_PREFIX) and self._reads.take(
             client, subject, reply, data[hs:ps], payload
         ):

@@ -64,15 +64,17 @@ class PushOutlet(Outlet):
         self._groups = []
         for value in match.plain:
             assert isinstance(value, Subscription)
-            self._plain.append(value)
+            if may_listen(value, self._subject):
+                self._plain.append(value)
         for values in match.groups:
             members: list[Subscription] = []
             for member in values:
                 assert isinstance(member, Subscription)
-                members.append(member)
+                if may_listen(member, self._subject):
+                    members.append(member)
             self._groups.append(members)
         if self._anybody:
-            self._there = len(self._plain) > 0 or len(self._groups) > 0
+            self._there = len(self._plain) > 0 or any(self._groups)
         elif not self._group:
             self._there = self._is_exact(self._plain)
         elif self._group in match.group_names:
@@ -113,6 +115,18 @@ class PushOutlet(Outlet):
         return not self._there
 
 
+def may_listen(subscription: Subscription, subject: bytes) -> bool:
+    """Say whether a client may get what is sent to a subject.
+
+    The messages of a run have subjects of their own, which are looked at one by one; this one is
+    where they are sent to, such as somebody's inbox.
+    """
+    permissions = subscription.receiver.permissions
+    if permissions is None or not permissions.needs_delivery_check:
+        return True
+    return permissions.may_deliver(subject, subscription.queue)
+
+
 def is_full(subscription: Subscription) -> bool:
     """Say whether a client has much output waiting."""
     receiver = subscription.receiver
@@ -125,7 +139,11 @@ def reply_outlet(router: Router, subject: bytes) -> Outlet | None:
     Mostly there is one, but whoever listens to everything gets the replies of others, too.
     """
     route = router.route(subject)
-    if len(route.subscribers) == 1 and not route.groups:
+    if (
+        len(route.subscribers) == 1
+        and not route.groups
+        and may_listen(route.subscribers[0], subject)
+    ):
         return ClientOutlet(router, route.subscribers[0])
     return _there(PushOutlet(router, subject, b"", True))
 

@@ -23,6 +23,7 @@ from jetspark.server.config.values import (
     string,
     strings,
 )
+from jetspark.subjects.tokens import is_valid_literal
 from jetspark.units import ByteCount, Nanoseconds, milliseconds
 
 _REMOTE_SCHEMES: Final = ("nats", "tls", "ws", "wss")
@@ -76,6 +77,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
     nkey: str = ""
     credentials: str = ""
     tls: Tls | None = None
+    inbox_prefix: str = "_INBOX"
     accounts: tuple[str, ...] = ()
     take: bool | tuple[str, ...] = False
 
@@ -153,6 +155,8 @@ def remote_problem(remote: Remote) -> str:
         return f"{' and '.join(given)} were both given: a connection uses one of them"
     if bool(remote.user) != bool(remote.password):
         return "'user' and 'password' belong together"
+    if not is_valid_literal(remote.inbox_prefix.encode("utf-8", "replace")):
+        return f"inbox_prefix '{remote.inbox_prefix}': expected a subject without wildcards"
     return ""
 
 
@@ -194,6 +198,7 @@ _REMOTE: Final = {
     "nkey": Field(string, ("nkey_seed",)),
     "credentials": Field(string, ("creds",)),
     "tls": Field(read_remote_tls),
+    "inbox_prefix": Field(string),
     "accounts": Field(strings),
     "take": Field(_take),
 }

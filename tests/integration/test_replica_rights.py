@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.client.servers import ServerProcess
 from tests.integration.replicas import FAST, ask, copied, until
 
 import jetspark
@@ -33,18 +34,36 @@ class Secured(NamedTuple):
 
 
 @asynccontextmanager
-async def secured(folder: Path, permissions: str = "", **settings: Any) -> AsyncIterator[Secured]:
+async def leading(kind: str, folder: Path) -> AsyncIterator[str]:
+    """A leader, by its URL; nats-server has the domain ``hub``."""
+    if kind == "jetspark":
+        async with jetspark.Server() as leader:
+            yield leader.client_url
+        return
+    file = folder / "leader.conf"
+    file.write_text("jetstream { domain: hub }\n")
+    running = ServerProcess(kind, folder / "leader", "-c", str(file))
+    try:
+        yield running.url
+    finally:
+        running.kill()
+
+
+@asynccontextmanager
+async def secured(
+    folder: Path, permissions: str = "", *, kind: str = "jetspark", **settings: Any
+) -> AsyncIterator[Secured]:
     users = f"{ADMIN}, {{ user: eve, password: pw, permissions {{ {permissions} }} }}"
-    async with jetspark.Server() as leader:
+    async with leading(kind, folder) as url:
         file = folder / "replica.conf"
         read_only = "true" if settings.get("read_only") else "false"
         file.write_text(
             f"port: -1\nhost: 127.0.0.1\nauthorization {{ users [ {users} ] }}\n"
-            f'jetspark {{ replica {{ of: "{leader.client_url}", read_only: {read_only} }} }}\n'
+            f'jetspark {{ replica {{ of: "{url}", read_only: {read_only} }} }}\n'
         )
         async with (
             ReplicaServer(config=file, store_dir=folder / "copies", times=FAST) as replica,
-            await jetspark.connect(leader.client_url) as at_leader,
+            await jetspark.connect(url) as at_leader,
             await jetspark.connect(replica.client_url, user="admin", password="pw") as admin,
             await jetspark.connect(replica.client_url, user="eve", password="pw") as eve,
         ):
@@ -162,9 +181,9 @@ async def stored(at: Secured) -> None:
 
 WRITES = [
     ("$JS.API.STREAM.DELETE.S", {}),
-    ("$JS.any.API.STREAM.DELETE.S", {}),
+    ("$JS.hub.API.STREAM.DELETE.S", {}),
     ("$JS.API.STREAM.PURGE.S", {}),
-    ("$JS.any.API.STREAM.PURGE.S", {}),
+    ("$JS.hub.API.STREAM.PURGE.S", {}),
     ("$JS.API.STREAM.CREATE.N", {"name": "N", "subjects": ["n"]}),
     ("$JS.API.STREAM.UPDATE.S", {"name": "S", "subjects": ["s.>", "t"]}),
     ("$JS.API.STREAM.MSG.DELETE.S", {"seq": 1}),
@@ -193,16 +212,17 @@ WRITES = [
     ("$JS.API.CONSUMER.MSG.NEXT.Q.worker", {"batch": 1}),
     ("$JS.API.META.LEADER.STEPDOWN", {}),
     ("$JS.API.ACCOUNT.PURGE.A", {}),
-    ("$JS.any.API.s.b", {}),
+    ("$JS.hub.API.s.b", {}),
     ("s.b", {}),
     ("q", {}),
 ]
 
 
+@pytest.mark.parametrize("kind", ["jetspark", "nats-server"])
 async def test_a_read_only_replica_lets_no_write_through_whatever_its_subject(
-    tmp_path: Path,
+    tmp_path: Path, kind: str
 ) -> None:
-    async with secured(tmp_path, read_only=True) as at:
+    async with secured(tmp_path, read_only=True, kind=kind) as at:
         await stored(at)
         js = at.at_leader.jetstream()
         explicit = AckPolicy.EXPLICIT

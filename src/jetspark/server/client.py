@@ -119,9 +119,13 @@ class ClientHandler(ServerOps):
         if looks_reserved(data, ss) and is_reserved_publish(subject, self.system):
             self.session.on_publish_denied(subject)
             return
-        if re > rs and looks_reserved(data, rs) and is_reserved_reply(data[rs:re]):
-            self.session.on_reply_denied(data[rs:re])
-            return
+        if re > rs and looks_reserved(data, rs):
+            reply = data[rs:re]
+            if is_reserved_reply(reply) or (
+                permissions is not None and not permissions.may_be_answered_at(reply)
+            ):
+                self.session.on_reply_denied(reply)
+                return
         if self.verbose:
             receiver.queue(OK)
         if router.relayed:

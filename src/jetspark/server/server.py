@@ -89,7 +89,7 @@ class Server:
             ours=ours,
         )
         self.clock = SystemClock()
-        self.remotes = Remotes(self.settings.jetspark.remotes, upstreams, self.clock)
+        self.remotes = Remotes(self.settings, upstreams, self.clock)
         self.pending = Pending()
         self.connections: set[Connection] = set()
         # Those that are closed and may still read what they were given.
@@ -337,6 +337,7 @@ class Server:
             log.info("Reloaded: %s = %s", change.name, change.new)
         before, self.settings = self.settings, settings
         self.config_loaded_ns = self.clock.now_ns()
+        self.remotes.follow(settings)
         self.tls = tls
         for name in directory.accounts.keys() - self.accounts.keys():
             account = self.accounts[name] = Account(name)

@@ -10,6 +10,7 @@ from typing import Final
 from jetspark.protocol.limits import PAYLOAD_MAX
 from jetspark.server.config.accounts import GLOBAL_ACCOUNT, Account
 from jetspark.server.config.blocks import Report
+from jetspark.server.config.grants import grant_problems
 from jetspark.server.config.jetstream import Durability
 from jetspark.server.config.settings import SYSTEM_ACCOUNT, Settings
 from jetspark.server.config.sharing import Export, Import
@@ -32,6 +33,8 @@ def check(settings: Settings, report: Report, check_tls: CheckTls) -> None:
     _check_accounts(settings, report)
     _check_shares(settings, report)
     _check_websocket(settings, report)
+    for wrong in grant_problems(settings):
+        report.problem(report.place("jetspark.remotes"), wrong)
     for path, tls in _tls_blocks(settings):
         problem = check_tls(tls)
         if problem:

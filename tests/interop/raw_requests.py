@@ -72,6 +72,19 @@ class RawClient:
         """Keep the messages of a subject for `heard`."""
         self._socket.sendall(b"SUB %s 2\r\n" % subject.encode())
 
+    def subscribe(self, subject: str, sid: int) -> None:
+        """Subscribe under a number of its own, for `unsubscribe`."""
+        self._socket.sendall(b"SUB %s %d\r\n" % (subject.encode(), sid))
+
+    def unsubscribe(self, sid: int) -> None:
+        """End a subscription."""
+        self._socket.sendall(b"UNSUB %d\r\n" % sid)
+
+    def all_heard(self) -> list[tuple[str, str, str, bytes]]:
+        """What has come of what was listened to."""
+        found, self._heard = self._heard, []
+        return found
+
     def heard(self) -> tuple[str, bytes]:
         """The next message of what was listened to: its subject and payload."""
         subject, _, _, payload = self.heard_whole()

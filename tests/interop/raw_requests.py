@@ -100,6 +100,11 @@ class RawClient:
         """Publish without asking for an answer."""
         self._socket.sendall(b"PUB %s %d\r\n%s\r\n" % (subject.encode(), len(body), body))
 
+    def publish(self, subject: str, body: bytes, reply: str) -> None:
+        """Publish with a reply subject of the caller's."""
+        line = f"PUB {subject} {reply} {len(body)}\r\n".encode()
+        self._socket.sendall(line + body + b"\r\n")
+
     def _keep(self, to: bytes, answer: bytes, reply: Reply) -> None:
         self._heard.append((to.decode(), answer.decode(), reply.headers.decode(), reply.payload))
 

@@ -122,3 +122,37 @@ def test_the_time_of_what_nobody_wanted_survives_a_restart(tmp_path: Path) -> No
 
     assert after == before
     assert before["last_ts"] != ZERO
+
+
+def ends(client: RawClient, storage: str) -> list[tuple[int, bytes]]:
+    """How many answers reads have that go to the end or beyond, and the headers of the last."""
+    make(client, 6, storage=storage, allow_direct=True)
+    bodies = (
+        {"multi_last": ["s.>"], "up_to_seq": 6},
+        {"multi_last": ["s.>"], "up_to_seq": 7},
+        {"seq": 3, "batch": 10, "no_hdr": True},
+    )
+    answers = [
+        client.ask("$JS.API.DIRECT.GET.S", json.dumps(body).encode(), many=True)
+        for body in bodies
+    ]
+    return [(len(each), each[-1].headers) for each in answers]
+
+
+@pytest.mark.parametrize("storage", ["file", "memory"])
+def test_reads_beyond_the_end_and_without_headers_differ_on_purpose(
+    storage: str, tmp_path: Path
+) -> None:
+    with nats_server(tmp_path / "theirs") as client:
+        theirs = ends(client, storage)
+    with jetspark_server(tmp_path / "ours") as client:
+        ours = ends(client, storage)
+
+    head = b"NATS/1.0 204 EOB\r\nNats-Num-Pending: "
+    whole = (7, head + b"0\r\nNats-Last-Sequence: 6\r\nNats-UpTo-Sequence: 6\r\n\r\n")
+    assert ours == [whole, whole, (5, head + b"0\r\nNats-Last-Sequence: 6\r\n\r\n")]
+    # Messages without headers are not counted down, and beyond the end a file stream has nothing.
+    beyond = (1, b"NATS/1.0 404 No Results\r\n\r\n")
+    if storage == "memory":
+        beyond = (7, whole[1].replace(b"UpTo-Sequence: 6", b"UpTo-Sequence: 7"))
+    assert theirs == [whole, beyond, (5, head + b"4\r\nNats-Last-Sequence: 6\r\n\r\n")]

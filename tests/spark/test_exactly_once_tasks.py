@@ -19,7 +19,7 @@ from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.headers.block import find_value
-from jetspark.spark import markers
+from jetspark.spark import markers, replay
 from jetspark.spark.epoch_ledger import ReplayRefused
 from jetspark.spark.sending import Sender
 from jetspark.spark.sink_plan import WriteRefused
@@ -633,25 +633,35 @@ def test_a_driver_that_died_before_its_first_row_goes_on(
 
 
 @pytest.mark.parametrize("committed", [False, True])
-@pytest.mark.parametrize("change", ["to markers", "from markers", "subject"])
+@pytest.mark.parametrize(
+    "change",
+    ["to markers", "from markers", "subject", "bucket", "prefix", "no prefix", "marked prefix"],
+)
 def test_an_epoch_that_was_begun_with_another_ledger_is_refused(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]", change: str, committed: bool
 ) -> None:
-    """PublishMode or ledgerSubject was changed in the middle of an epoch; after it is fine."""
+    """A ledger, or the name in it, was changed in the middle of an epoch; after it is fine."""
     name = f"CHANGED_{change.replace(' ', '_')}_{committed}"
     stream = _stream(jetstream, name)
+    jetstream.create_key_value(KeyValueConfig(bucket=name))
+    task.query = name
     markers_of = {"publishMode": "atomic", "ledgerSubject": f"{name}.ledger"}
+    deep = {"ledgerSubject": f"{name}.other.place.of.many.words.in.it"}
     before, after = {
         "to markers": ({}, markers_of),
-        "from markers": (markers_of, {}),
-        "subject": (markers_of, markers_of | {"ledgerSubject": f"{name}.other.place"}),
+        "from markers": (markers_of | deep, {}),
+        "subject": (markers_of, markers_of | deep),
+        "bucket": ({}, {"ledgerBucket": name}),
+        "prefix": ({}, {"idPrefix": f"{name}.other"}),
+        "no prefix": ({"ledgerBucket": name, "idPrefix": "mine"}, {"ledgerBucket": name}),
+        "marked prefix": (markers_of | {"idPrefix": f"{name}.other"}, markers_of),
     }[change]
     first = _writer(url, name, **before)
     told = first.write(_batch(name, 1, 10))
     if committed:
         first.commit([told])
 
-    with pytest.raises(WriteRefused, match="begun with another publishMode or ledgerSubject"):
+    with pytest.raises(WriteRefused, match="begun with another publishMode, ledgerSubject"):
         _writer(url, name, **after).write(_batch(name, 1, 10))
     again = _writer(url, name, ackTimeoutMs="200", **before)
     again.commit([again.write(_batch(name, 1, 10))])
@@ -660,3 +670,35 @@ def test_an_epoch_that_was_begun_with_another_ledger_is_refused(
     changed.commit([changed.write(_batch(name, 11, 10))])
 
     assert _stored(stream) == Counter(range(1, 21))
+
+
+def test_rows_of_an_epoch_whose_ledger_is_gone_are_found_after_the_duplicate_window(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bucket was renamed or its entry deleted: the ids in the stream say what is stored."""
+    monkeypatch.setattr(replay, "_SEARCH_PAGE", 7)
+    stream = _stream(jetstream, "GONELEDGER")
+    for bucket in ("GONEOLD", "GONENEW"):
+        jetstream.create_key_value(KeyValueConfig(bucket=bucket))
+    for task.epoch, first in (("0", 1), ("1", 21)):
+        writer = _writer(url, "GONELEDGER", ledgerBucket="GONEOLD")
+        told = writer.write(_batch("GONELEDGER", first, 20))
+        if task.epoch == "0":
+            writer.commit([told])
+    for number in range(30):
+        jetstream.publish("GONELEDGER.foreign", b"%d" % number)
+    jetstream.update_stream(
+        msgspec.structs.replace(stream.info().config, duplicate_window=seconds(0.1))
+    )
+    time.sleep(0.3)
+    jetstream.update_stream(
+        msgspec.structs.replace(stream.info().config, duplicate_window=seconds(60))
+    )
+
+    made = _writer(url, "GONELEDGER", ledgerBucket="GONENEW", ackTimeoutMs="200")
+    plan = msgspec.structs.replace(made._plan, duplicate_window_ns=0)
+    again = RowWriter(plan, SCHEMA)
+    task.partition = 1
+    again.commit([again.write(_batch("GONELEDGER", 21, 25))])
+
+    assert _stored(stream) == Counter(range(1, 46))

@@ -330,8 +330,7 @@ class EpochLedger:
                 f"epoch {task.epoch} of {task.prefix!r} comes after epoch {newest}, which "
                 f"{place} has: this checkpoint is older than the rows in the stream (restored "
                 "from a backup?), and its next epochs would be stored a second time. Go on with "
-                "the newer checkpoint; or, if rows may be stored twice, set another "
-                'option("idPrefix", ...)'
+                f"the newer checkpoint; or, if rows may be stored twice, {self.entries.removal}"
             )
         raise WriteRefused(
             f"txnVersion {task.epoch} of txnAppId {task.prefix!r} comes after txnVersion "

@@ -27,6 +27,9 @@ from jetspark.units import format_duration
 _MARGIN_S = 0.05
 # How many messages after the last commit are looked at when an epoch begins.
 _LOOK_ROWS = 1_000
+# Where the ledger has nothing of a query that had epochs before, so many messages are searched.
+_SEARCHED_ROWS = 1_000_000
+_SEARCH_PAGE = 20_000
 
 
 class StoredRows(NamedTuple):
@@ -166,7 +169,11 @@ class ReplayLedger:
         )
 
     def first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
-        """Look for rows of this epoch that were written without a ledger (by 0.1.0)."""
+        """Look for rows of this epoch that this ledger has not seen begin.
+
+        Of 0.1.0, which had none; or the query had a bucket of another name, or its entry was
+        deleted.
+        """
         last, task = info.state.last_seq, self._task
         entry = LedgerEntry(task.epoch - 1, last, task.query, begun=task.epoch - 1)
         if self._plan.id_source is IdSource.COLUMN or not last:
@@ -176,10 +183,30 @@ class ReplayLedger:
         try:
             first = stream.get_msg(start_time=since, min_last_seq=last).seq
         except MessageNotFound:
-            return entry
+            first = last + 1
+        if self._plan.options.streaming and task.epoch:
+            first = min(first, self._end_of_earlier_epochs(stream, info) + 1)
         if first > last or not self._read(stream, first, last).newest_ns:
             return entry
         return LedgerEntry(task.epoch - 1, first - 1, task.query)
+
+    def _end_of_earlier_epochs(self, stream: sync.Stream, info: StreamInfo) -> int:
+        """Return a sequence that no row of this epoch lies at or below.
+
+        Those of earlier epochs do, so that the search goes back to one of them; or far enough.
+        """
+        task, state = self._task, info.state
+        lowest = max(state.first_seq, state.last_seq - _SEARCHED_ROWS)
+        last = state.last_seq
+        query = f"{task.prefix}.".encode()
+        while last >= lowest:
+            first = max(lowest, last - _SEARCH_PAGE + 1)
+            for msg_id in ids_between(stream, first, last, query):
+                epoch = msg_id[len(query) :].partition(b".")[0]
+                if epoch.isdigit() and int(epoch) < task.epoch:
+                    return first - 1
+            last = first - 1
+        return lowest - 1
 
     def is_outdated(self, jetstream: sync.JetStream, entry: LedgerEntry, info: StreamInfo) -> bool:
         """Look for rows of this epoch that the ledger has not seen begin.

@@ -16,11 +16,13 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from jetspark import sync
-from jetspark.api.stream import StreamConfig
+from jetspark.api.stream import StreamConfig, StreamSource
+from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.headers.block import find_value
-from jetspark.spark import markers, replay
-from jetspark.spark.epoch_ledger import ReplayRefused
+from jetspark.spark import epoch_ledger, markers, replay
+from jetspark.spark.epoch_ledger import ReplayRefused, Superseded
+from jetspark.spark.ledger import LedgerEntry, read_entry
 from jetspark.spark.sending import Sender
 from jetspark.spark.sink_plan import WriteRefused
 from jetspark.spark.sink_rows import RowRefused
@@ -202,6 +204,45 @@ def test_a_missing_ledger_is_found_in_planning(url: str, jetstream: sync.JetStre
         _writer(url, "NOLEDGER", publishMode="atomic", ledgerSubject="elsewhere")
 
 
+def test_a_bucket_that_would_forget_epochs_is_no_ledger(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    _stream(jetstream, "FORGETFUL")
+    jetstream.create_key_value(KeyValueConfig(bucket="SHORT", ttl=seconds(3600)))
+    jetstream.create_key_value(KeyValueConfig(bucket="WHOLE_LEDGER"))
+    original = StreamSource(name="WHOLE_LEDGER")
+    jetstream.create_key_value(KeyValueConfig(bucket="COPIED", mirror=original))
+
+    for bucket, problem in (
+        ("SHORT", "has a ttl of 1h0m0s, after which it forgets what is committed"),
+        ("COPIED", "is a mirror of"),
+    ):
+        with pytest.raises(WriteRefused, match=f"'{bucket}' cannot be the ledger: it {problem}"):
+            _writer(url, "FORGETFUL", ledgerBucket=bucket)
+
+
+def test_a_read_of_the_ledger_costs_one_look_at_its_stream(
+    jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each task asks twice a second whether a later run has taken over."""
+    jetstream.create_key_value(KeyValueConfig(bucket="COSTS")).put(
+        "q1", msgspec.json.encode(LedgerEntry(4, 10))
+    )
+    asked: list[str] = []
+    call = ApiClient.call
+
+    async def recording(self: ApiClient, verb: str, *rest: Any, **named: Any) -> Any:
+        asked.append(verb)
+        return await call(self, verb, *rest, **named)
+
+    monkeypatch.setattr(ApiClient, "call", recording)
+    found = read_entry(jetstream, "COSTS", "q1")
+
+    assert found is not None
+    assert found.entry.epoch == 4
+    assert asked == ["STREAM.INFO.KV_COSTS"]
+
+
 def test_markers_refuse_a_replay_whatever_the_delay(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
 ) -> None:
@@ -316,10 +357,10 @@ def test_a_replay_of_a_committed_epoch_must_have_the_same_rows(
 
     run(1, 20)
     run(1, 20)
-    run(1, 15)  # the source has lost some
-    with pytest.raises(WriteRefused, match=r'set option."keepCommittedEpoch", "0"'):
-        run(2, 20)
-    run(2, 20, keepCommittedEpoch="0")
+    for first, count in ((2, 20), (1, 15), (1, 25)):
+        with pytest.raises(WriteRefused, match=r'set option."keepCommittedEpoch", "0"'):
+            run(first, count)
+        run(first, count, keepCommittedEpoch="0")
 
     assert _stored(stream) == Counter(range(1, 21))
 
@@ -702,3 +743,24 @@ def test_rows_of_an_epoch_whose_ledger_is_gone_are_found_after_the_duplicate_win
     again.commit([again.write(_batch("GONELEDGER", 21, 25))])
 
     assert _stored(stream) == Counter(range(1, 46))
+
+
+def test_a_task_that_was_stopped_while_it_sent_says_that_its_rows_came_too_late(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later run waits for a task that is sending, but not for ever."""
+    _stream(jetstream, "STOPPED")
+    monkeypatch.setattr(epoch_ledger, "CHECK_INTERVAL_S", 0.0)
+    stopped = _writer(url, "STOPPED", ackTimeoutMs="100")
+    later = _writer(url, "STOPPED", ackTimeoutMs="100")
+    check = epoch_ledger.EpochLedger.check
+
+    def then_stopped(self: epoch_ledger.EpochLedger, js: sync.JetStream) -> None:
+        check(self, js)
+        monkeypatch.setattr(epoch_ledger.EpochLedger, "check", check)
+        task.partition = 1
+        later.commit([later.write(_batch("STOPPED", 1, 10))])
+
+    monkeypatch.setattr(epoch_ledger.EpochLedger, "check", then_stopped)
+    with pytest.raises(Superseded, match=r"while it was sending 10 rows .* stored twice"):
+        stopped.write(_batch("STOPPED", 1, 10))

@@ -70,7 +70,7 @@ class Life:
     source: dict[str, str] = field(default_factory=dict)
     """Options of the reads of the stream, besides those that say where it is."""
     sink: dict[str, str | None] = field(default_factory=dict)
-    """Options of the writes besides those of the query, whose name is ``{name}``; None: without."""
+    """Options of the writes besides those of the query, whose name is ``{name}``; None: none."""
     ids: bool = False
     """Whether the rows have a column ``msg_id``, whatever the query says."""
     layout: dict[str, int] = field(default_factory=dict)

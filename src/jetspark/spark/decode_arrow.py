@@ -30,6 +30,8 @@ _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 # The year 1, where Python's time begins; Arrow's has a year 0.
 _FIRST_DAY: Final = -719_162
 _FIRST_MICROSECOND: Final = _FIRST_DAY * 86_400_000_000
+# The bits of -0.0 as a whole number.
+_MINUS_ZERO: Final = -(2**63)
 # 2026-11-15T12:00:00Z
 _INSTANT_LENGTH: Final = 20
 # What Arrow's reader makes the same values of as the exact way; other types are looked at below.
@@ -108,11 +110,13 @@ class ArrowColumns:
                 values = self._column(array.values, kind.elementType, target.value_type)
                 mask = array.is_null() if array.null_count else None
                 return pa.ListArray.from_arrays(array.offsets, values, type=target, mask=mask)
+            case types.DoubleType():
+                return _doubles(array)
             case types.FloatType():
                 # Read as a double, and rounded from there, as the exact way does.
                 if (pc.max(pc.abs(array)).as_py() or 0.0) > FLOAT_MAX:
                     raise Doubtful("a number too large for a float")
-                return array.cast(target, safe=False)
+                return _doubles(array).cast(target, safe=False)
             case types.DecimalType():
                 # Arrow's reader does not look at the digits after it brought a number to the
                 # column's scale; its conversion to fewer digits does.
@@ -202,6 +206,19 @@ def _in_utc(text: pa.Array) -> bool:
     if shortest is None or shortest < _INSTANT_LENGTH:
         return False
     return bool(pc.all(pc.ends_with(text, "Z")).as_py())
+
+
+def _doubles(numbers: pa.Array) -> pa.Array:
+    """Leave to the exact way what it has other rules for.
+
+    That is -0, which it takes as a whole number, without a sign, other than -0.0; and numbers that
+    round to infinity.
+    """
+    if pc.any(pc.equal(numbers.view(pa.int64()), _MINUS_ZERO)).as_py():
+        raise Doubtful("a zero below zero")
+    if pc.any(pc.invert(pc.is_finite(numbers))).as_py():
+        raise Doubtful("a number too large for a double")
+    return numbers
 
 
 def _since_year_one(times: pa.Array) -> pa.Array:

@@ -745,6 +745,24 @@ def test_rows_of_an_epoch_whose_ledger_is_gone_are_found_after_the_duplicate_win
     assert _stored(stream) == Counter(range(1, 46))
 
 
+def test_rows_of_another_checkpoint_with_the_same_prefix_are_none_of_a_lost_epoch(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    stream = _stream(jetstream, "PREFIXED")
+    options = {"idPrefix": "nightly", "ackTimeoutMs": "100"}
+    for task.epoch, first in (("0", 1), ("1", 11), ("2", 21)):
+        writer = _writer(url, "PREFIXED", **options)
+        writer.commit([writer.write(_batch("PREFIXED", first, 10))])
+    jetstream.key_value("jetspark_ledger").purge("nightly.PREFIXED")
+    task.query, task.epoch = "a new checkpoint", "1"
+
+    again = _writer(url, "PREFIXED", **options)
+    task.partition = 1  # the stream knows the ids of partition 0
+    again.commit([again.write(_batch("PREFIXED", 11, 10))])
+
+    assert _stored(stream) == Counter(range(1, 31)) + Counter(range(11, 21))
+
+
 def test_a_task_that_was_stopped_while_it_sent_says_that_its_rows_came_too_late(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]", monkeypatch: pytest.MonkeyPatch
 ) -> None:

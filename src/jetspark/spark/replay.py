@@ -185,28 +185,37 @@ class ReplayLedger:
         except MessageNotFound:
             first = last + 1
         if self._plan.options.streaming and task.epoch:
-            first = min(first, self._end_of_earlier_epochs(stream, info) + 1)
+            first = self._search_back(stream, info, first)
         if first > last or not self._read(stream, first, last).newest_ns:
             return entry
         return LedgerEntry(task.epoch - 1, first - 1, task.query)
 
-    def _end_of_earlier_epochs(self, stream: sync.Stream, info: StreamInfo) -> int:
-        """Return a sequence that no row of this epoch lies at or below.
+    def _search_back(self, stream: sync.Stream, info: StreamInfo, since: int) -> int:
+        """Return where rows of this epoch may begin, at ``since`` or before.
 
-        Those of earlier epochs do, so that the search goes back to one of them; or far enough.
+        They lie after those of earlier epochs, so that the search ends at one of them, or after a
+        million messages. Rows of a later epoch are those of another checkpoint with the same
+        idPrefix, and so is all that lies before them.
         """
         task, state = self._task, info.state
         lowest = max(state.first_seq, state.last_seq - _SEARCHED_ROWS)
-        last = state.last_seq
-        query = f"{task.prefix}.".encode()
+        query, last = f"{task.prefix}.".encode(), state.last_seq
         while last >= lowest:
             first = max(lowest, last - _SEARCH_PAGE + 1)
-            for msg_id in ids_between(stream, first, last, query):
-                epoch = msg_id[len(query) :].partition(b".")[0]
-                if epoch.isdigit() and int(epoch) < task.epoch:
-                    return first - 1
+            later, earlier = 0, False
+            for chunk in stream.scan(first, last, columns=("sequences", "headers")):
+                for seq, block in zip(chunk.sequences, chunk.headers, strict=True):
+                    msg_id = id_of(block, query)
+                    word = b"" if msg_id is None else msg_id[len(query) :].partition(b".")[0]
+                    if word.isdigit() and int(word) > task.epoch:
+                        later = seq
+                    earlier = earlier or (word.isdigit() and int(word) < task.epoch)
+            if later:
+                return later + 1
+            if earlier:
+                return min(first, since)
             last = first - 1
-        return lowest - 1
+        return min(lowest, since)
 
     def is_outdated(self, jetstream: sync.JetStream, entry: LedgerEntry, info: StreamInfo) -> bool:
         """Look for rows of this epoch that the ledger has not seen begin.

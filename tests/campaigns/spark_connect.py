@@ -55,8 +55,8 @@ while all(each["event"] != "terminated" for each in reports) and time.monotonic(
     time.sleep(0.05)
 spark.streams.removeListener(listener)
 progress = [each for each in reports if each["event"] == "progress"]
-print([each["event"] for each in (reports[0], reports[-1])], sum(each["rows"] for each in progress),
-      sum(each["bytes"] or 0 for each in progress), progress[-1]["lag"])
+counted = [sum(each[name] or 0 for each in progress) for name in ("rows", "bytes")]
+print([each["event"] for each in (reports[0], reports[-1])], *counted, progress[-1]["lag"])
 print(lag(query))
 try:
     spark.read.format("jetstream").options(servers=url, stream="NONE").load().count()

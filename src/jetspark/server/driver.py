@@ -70,6 +70,7 @@ class EngineDriver:
 
         engine.outlet_for = lambda subject: reply_outlet(router, subject)
         engine.advisories.wanted = router.listens
+        engine.transfers.subscribed = router.sublist.has_literal
         router.resolve = engine.resolve
         router.request = self._request
         router.mark_dirty = self._mark_dirty

@@ -18,7 +18,6 @@ from jetspark.engine.engine import Engine
 from jetspark.engine.failures import Failures, where
 from jetspark.engine.ledger import NO_LIMIT, AccountLedger, ServerLedger
 from jetspark.engine.replicate.adoption import copies_first
-from jetspark.engine.replicate.upstream import Upstreams
 from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import StorageFault, UnknownRecordKind, WrongStoreFormat
@@ -27,6 +26,7 @@ from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
 from jetspark.server.driver import EngineDriver
 from jetspark.server.monitor.machine import memory_budget, storage_budget
+from jetspark.server.remotes import Remotes
 from jetspark.server.router import Router
 from jetspark.server.start_errors import cannot_open_store
 from jetspark.store.commit_counts import CommitCounts
@@ -55,10 +55,10 @@ class JetStreamRuntime:
         settings: Settings,
         clock: Clock,
         leader: str = "",
-        upstreams: Upstreams | None = None,
+        remotes: Remotes | None = None,
         failures: Failures | None = None,
     ) -> None:
-        self._upstreams = upstreams
+        self._remotes = remotes
         self._failures = failures or Failures()
         folder = settings.jetstream.store_dir
         self._leader = leader
@@ -188,7 +188,7 @@ class JetStreamRuntime:
             batch_limits=self._batch_limits,
             held_reads=self._held_reads,
             ledger=AccountLedger(account_limits(granted), self.ledger),
-            upstreams=self._upstreams,
+            upstreams=self._remotes.of(account.name) if self._remotes is not None else None,
             failures=self._failures,
         )
         driver = EngineDriver(

@@ -38,7 +38,7 @@ from jetspark.store.record import (
     record_sequence,
     record_time,
 )
-from jetspark.store.removal import delete_range, purge
+from jetspark.store.removal import delete_range, is_of_newest, purge
 from jetspark.store.rewriting import apply_drop
 from jetspark.store.segments import Segments
 from jetspark.store.staging import Group
@@ -210,6 +210,8 @@ class StreamLog(Segments):
         self.index.skip_to(read_i64_le(data, body))
         if kind == DELETE_RANGE:
             delete_range(self.index, read_i64_le(data, body + 8), read_i64_le(data, body + 16))
+            if is_of_newest(data, at):
+                self.index.last_time = max(self.index.last_time, record_time(data, at))
         elif kind == PURGE:
             pattern = data[body + 24 : body_end(data, at)]
             before, keep = read_i64_le(data, body + 8), read_i64_le(data, body + 16)

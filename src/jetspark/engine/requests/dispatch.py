@@ -112,8 +112,13 @@ def handle(
 
 def not_enabled(verb: bytes) -> bytes | None:
     """The answer to a request of an account without JetStream; None to what nobody knows."""
+    return error_answer(verb, error_body(ErrCode.NOT_ENABLED_FOR_ACCOUNT))
+
+
+def error_answer(verb: bytes, error: bytes) -> bytes | None:
+    """The answer that refuses a request with an error; None to what nobody knows."""
     known = _known(verb)
-    return None if known is None else known.kind.error(error_body(ErrCode.NOT_ENABLED_FOR_ACCOUNT))
+    return None if known is None else known.kind.error(error)
 
 
 def _known(verb: bytes) -> consumers.Route | None:

@@ -230,7 +230,7 @@ class Intake:
 
     def store_nothing(self, reply: bytes, now: i64) -> None:
         """Nobody is interested: the message gets its sequence and its answer, and is not kept."""
-        seq = int(self.log.stage_unused())
+        seq = int(self.log.stage_unused(now))
         msg_id = self.checks.headers.msg_id
         self.checks.last_id = msg_id
         if len(msg_id) > 0:

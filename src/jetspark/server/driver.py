@@ -64,8 +64,6 @@ class EngineDriver:
         self._house: asyncio.TimerHandle | None = None
         self._in_flight = 0
         # `$JS.API` requests, and those answered with an error; direct gets are none.
-        self.api_total = 0
-        self.api_errors = 0
         self._idle = asyncio.Event()
 
         engine.outlet_for = lambda subject: reply_outlet(router, subject)
@@ -119,12 +117,8 @@ class EngineDriver:
             self._follow_if_needed()
             self._schedule_turn()
         else:
-            self.api_total += 1
             outbox = self._outbox
-            if not handle(
-                self.engine, target.subject, body, reply, now, outbox, headers, self._asker()
-            ):
-                self.api_errors += 1
+            handle(self.engine, target.subject, body, reply, now, outbox, headers, self._asker())
             self._follow_if_needed()
         if self._has_work() or self.engine.next_deadline() != self._timer_at:
             self._schedule_turn()

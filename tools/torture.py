@@ -26,6 +26,7 @@ from tests.campaigns.kv_fights import fight  # noqa: E402
 from tests.campaigns.permissions import judge_decisions  # noqa: E402
 from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
 from tests.campaigns.replica_histories import replica_histories  # noqa: E402
+from tests.campaigns.rights import Campaign as Rights  # noqa: E402
 from tests.campaigns.served import Served  # noqa: E402
 from tests.campaigns.spark_archive import STANDALONE, install  # noqa: E402
 from tests.campaigns.spark_archive import campaign as run_spark_archive  # noqa: E402
@@ -48,6 +49,7 @@ from jetspark.testing.store_sample import KINDS  # noqa: E402
 Campaign = Callable[[float, int], str]
 
 CONSUMER_KILLS_MIN = 100
+RIGHTS_ACTIONS = 200
 
 
 def kills(deadline: float, seed: int) -> str:
@@ -202,6 +204,20 @@ def permissions(deadline: float, seed: int) -> str:
     return f"{total} decisions, all as the evaluator's"
 
 
+def rights(deadline: float, seed: int) -> str:
+    """Random users at a server and at a replica see what a naive model says, and no more."""
+    runs = actions = delivered = denied = 0
+    while time.monotonic() < deadline or runs < 2:
+        campaign = Rights(seed + runs, replica=runs % 2 == 1)
+        with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+            asyncio.run(campaign.run(Path(folder), RIGHTS_ACTIONS))
+        runs += 1
+        actions += campaign.actions
+        delivered += campaign.delivered
+        denied += campaign.denied
+    return f"{actions} actions, {delivered} delivered, {denied} denied, all as the model says"
+
+
 def chaos(deadline: float, seed: int) -> str:
     """Connections that are cut, swallowed and refused under every call of the client."""
     runs = 0
@@ -316,6 +332,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     fuzz_protocol,
     wire_scripts,
     permissions,
+    rights,
     chaos,
     through_replica,
     spark_kills,

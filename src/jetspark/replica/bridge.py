@@ -309,7 +309,7 @@ class UpstreamSink(Sink):
             given = False
             # A copy: the last message that a member wanted ends it.
             for member in list(self.members):
-                if self._may_see(member, reply):
+                if may_see(member, reply):
                     given = give(member, None, subject, reply, headers, payload) or given
             for member, permissions in self.leaving.items():
                 # A client that says CONNECT again is somebody else.
@@ -317,7 +317,7 @@ class UpstreamSink(Sink):
                 if (
                     same
                     and not member.receiver.connection.client.closing
-                    and self._may_see(member, reply)
+                    and may_see(member, reply)
                 ):
                     router = self._router
                     given = router.give_to(member, subject, reply, headers, payload) or given
@@ -325,25 +325,23 @@ class UpstreamSink(Sink):
                 self._give_to_another(subject, reply, headers, payload)
         self._bridge.wake_at_chunk_end()
 
-    def _may_see(self, member: Subscription, reply: bytes) -> bool:
-        """Say whether a member may see what consumers deliver, if this is a delivery.
-
-        The leader does not say where it was sent to: that may be an inbox that is denied.
-        """
-        if self._literal or not reply.startswith(_ACK_SUBJECT):
-            return True
-        permissions = member.receiver.permissions
-        return permissions is None or not permissions.rules.subscribe_deny.touches(self.subject)
-
     def _give_to_another(
         self, subject: bytes, reply: bytes, headers: bytes, payload: bytes
     ) -> None:
         """The leader chose a member of a queue that may not have the message: another one may."""
-        for group in self._router.route(subject).groups:
+        sent_to = subject
+        if reply.startswith(_ACK_SUBJECT):
+            # A delivery of a consumer has another subject than it was sent to.
+            if not self._literal:
+                return
+            sent_to = self.subject
+        for group in self._router.route(sent_to).groups:
             for member in group:
                 if member.queue != self.queue:
                     break
-                if self._router.give(member, None, subject, reply, headers, payload):
+                if may_see(member, reply) and self._router.give(
+                    member, None, subject, reply, headers, payload
+                ):
                     return
 
     def _tell_requester(self, subject: bytes, headers: bytes) -> None:
@@ -355,6 +353,17 @@ class UpstreamSink(Sink):
         asked = max(found, key=lambda member: len(member.subject), default=None)
         if asked is not None and asked.receiver.connection.client.no_responders:
             self._router.give(asked, None, subject, b"", headers, b"")
+
+
+def may_see(member: Subscription, reply: bytes) -> bool:
+    """Say whether a client may see what a consumer delivers, if this is a delivery.
+
+    The leader does not say where it was sent to: that may be an inbox that is denied.
+    """
+    if not reply.startswith(_ACK_SUBJECT) or is_literal(member.subject):
+        return True
+    permissions = member.receiver.permissions
+    return permissions is None or not permissions.rules.subscribe_deny.touches(member.subject)
 
 
 def message_frame(subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> bytes:

@@ -20,7 +20,7 @@ from typing import Any, Final, NoReturn, TypeVar
 import msgspec
 from msgspec import inspect
 
-from jetspark.api.base import ApiStruct, timestamp_hook
+from jetspark.api.base import INT64_MIN, ApiStruct, timestamp_hook
 from jetspark.api.enums import DeliverPolicy, Discard, PersistMode
 from jetspark.api.stream import StreamConfig, StreamCreateRequest, StreamSource
 from jetspark.api.unicode import unicode_text
@@ -216,8 +216,9 @@ def _zero(info: inspect.Type) -> Any:
 def _integer(value: Any, info: inspect.IntType, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         _refuse("an integer", name, value)
-    if info.ge is not None and value < info.ge:
-        _refuse(f"at least {info.ge}", name, value)
+    lower = INT64_MIN if info.ge is None else info.ge
+    if value < lower:
+        _refuse(f"at least {lower}", name, value)
     upper = _UINT64_MAX if info.le is None else info.le
     if value > upper:
         _refuse(f"at most {upper}", name, value)

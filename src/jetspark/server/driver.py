@@ -27,6 +27,9 @@ from jetspark.store.committer import Committer, Housekeeper, write
 log = logging.getLogger("jetspark.server")
 
 HOUSE_PERIOD: Final = 30.0  # seconds
+# The timers of the loop know nothing of a clock that was set or a machine that was asleep: no
+# deadline is waited for longer than this without a look at the clock.
+LOOK_PERIOD: Final = 60.0  # seconds
 
 
 class EngineDriver:
@@ -82,12 +85,12 @@ class EngineDriver:
         router.desk.confirmed = engine.confirmed
         engine.push_outlet_for = lambda subject, group: push_outlet(router, subject, group)
         engine.hub.agenda.wake = self._schedule_turn
+        self._look_at_clock()
         self.follow_streams()
 
     def keep_house(self) -> None:
         """Look after all streams: a start finds what the process before it left undone."""
-        for stream in self.engine.streams.values():
-            self._keep_house(stream)
+        self._keep_all()
 
     def follow_streams(self) -> None:
         """Streams came or went: routes made before are no longer good, deadlines may be new."""
@@ -159,9 +162,17 @@ class EngineDriver:
             self._turn_due = True
             self._loop.call_soon(self._turn)
 
+    def _look_at_clock(self) -> int:
+        """Engine time; the engine learns when somebody set the clock of the machine."""
+        now = self._clock.now_ns()
+        lead = self._clock.wall_lead_ns()
+        if lead != self.engine.wall.lead:
+            self.engine.follow_wall(now, lead)
+        return now
+
     def _turn(self) -> None:
         self._turn_due = False
-        self._router.now = self._clock.now_ns()
+        self._router.now = self._look_at_clock()
         if self.engine.dirty and not self._waits():
             self._commit()
         try:
@@ -311,12 +322,12 @@ class EngineDriver:
         self._timer_at = deadline
         if deadline is not None:
             wait = max(0, deadline - self._clock.now_ns()) / 1e9
-            self._timer = self._loop.call_later(wait, self._on_timer)
+            self._timer = self._loop.call_later(min(wait, LOOK_PERIOD), self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
         self._timer_at = None
-        self._router.now = self._clock.now_ns()
+        self._router.now = self._look_at_clock()
         try:
             for stream in self.engine.expire(self._router.now, self._outbox):
                 self._keep_house(stream)

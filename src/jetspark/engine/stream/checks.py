@@ -334,11 +334,12 @@ class Checks:
         """
         self.window_loaded = True
         index = self.log.index
-        seq = self.log.first_at(now - self.rules.window + 1)
+        timeline = self.log.timeline
+        seq = self.log.first_at(timeline.stored_time(now - self.rules.window) + 1)
         while 0 < seq <= index.last_seq:
             found = self.read_id(seq)
             if len(found) > 0:
-                self.window.add(found, int(seq), self.read_time)
+                self.window.add(found, int(seq), timeline.engine_time(self.read_time))
             seq = index.next_seq(seq + 1, b"")
 
     def read_id(self, seq: i64) -> bytes:

@@ -81,6 +81,16 @@ class Stream(BatchIntake):
 
     # Time --------------------------------------------------------------------------------------
 
+    def begin_time(self, now: i64, wall_lead: i64) -> None:
+        """The stream is made or taken over at an engine time."""
+        self.log.timeline.begin(self.log.staged_time, now, wall_lead)
+        self.expiry.follow_wall(int(wall_lead))
+
+    def follow_wall(self, now: i64, wall_lead: i64) -> None:
+        """The wall clock was set: it is this far ahead of engine time."""
+        self.log.timeline.follow(now, wall_lead)
+        self.expiry.follow_wall(int(wall_lead))
+
     def next_deadline(self) -> i64:
         """When ``expire`` has something to do; 0 when there is nothing."""
         log = self.log
@@ -140,14 +150,15 @@ class Stream(BatchIntake):
             if seq == 0:
                 break
             count += 1
-            message = fired(self.log, seq, int(now))
+            message = fired(self.log, seq, int(now) + expiry.wall_lead)
             if message is None:
                 continue
-            expiry.schedule(int(seq), message.next_due)
+            if message.following is not None:
+                expiry.schedule(int(seq), message.following)
             if self.checks.judge_fired(message.target, message.block, message.body):
                 self.store(message.target, b"", now)
                 staged = True
-            if message.next_due == 0:
+            if message.following is None:
                 self.log.stage_purge(0, message.scheduler, 0)
                 staged = True
         return staged
@@ -155,18 +166,20 @@ class Stream(BatchIntake):
     def end_old(self, now: i64) -> bool:
         """Take out what is older than ``max_age``."""
         rules = self.rules
+        log = self.log
         expiry = self.expiry
         due = expiry.oldest_due(rules)
         if due == 0 or due > now:
             return False
         if rules.marker_ttl <= 0 and not expiry.immortal:
             # No record: the log says when each message came, and that is enough.
-            self.log.expire_before(now - rules.max_age + 1)
+            log.expire_before(log.timeline.stored_time(now - rules.max_age) + 1)
             return False
         staged = False
         seq = expiry.next_mortal(0)
         count: i64 = 0
-        while seq > 0 and count < PER_TURN and self.log.time_of(seq) + rules.max_age <= now:
+        before = log.timeline.stored_time(now - rules.max_age)
+        while seq > 0 and count < PER_TURN and log.time_of(seq) <= before:
             staged = self.end_message(seq, now) or staged
             seq = expiry.next_mortal(seq)
             count += 1

@@ -128,6 +128,7 @@ class ObservedStream:
             duplicates_limit=DUPLICATE_IDS_MAX,
             staged_position=log.staged_position,
             durable_position=log.durable_position,
+            ahead_ns=self._stream.ahead(),
             cache_bytes=log.cache.size,
             cache_limit=log.cache.budget,
             lost_messages=log.quarantine.lost_messages,

@@ -18,6 +18,10 @@ LATEST_STORED: Final[i64] = 9_000_000_000_000_000_000
 # machines differ a little, and each change of the lead is remembered.
 COPY_LEAD_MAX: Final[i64] = 60_000_000_000
 
+# A stream further ahead of the wall clock than this is reported: no two clocks that anybody looks
+# after differ so much.
+AHEAD_MAX_NS: Final = 3_600_000_000_000
+
 # So many changes of the lead are remembered.
 CHANGES_MAX: Final = 64
 

@@ -91,6 +91,10 @@ class Stream(BatchIntake):
         self.log.timeline.follow(now, wall_lead)
         self.expiry.follow_wall(int(wall_lead))
 
+    def ahead(self) -> int:
+        """How far the times of new messages are ahead of the wall clock."""
+        return int(self.log.timeline.lead) - self.expiry.wall_lead
+
     def next_deadline(self) -> i64:
         """When ``expire`` has something to do; 0 when there is nothing."""
         log = self.log

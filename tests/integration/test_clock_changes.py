@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import nats
 import pytest
+from click.testing import CliRunner
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from tests.integration.monitored import get
 
+from jetspark.cli.doctor import doctor as commands
 from jetspark.clock import SystemClock
 from jetspark.server.server import Server
 from jetspark.units import parse_rfc3339
@@ -31,9 +31,7 @@ class Machine:
         self.ahead = ahead
 
     def clock(self) -> SystemClock:
-        return SystemClock(
-            wall=lambda: time.time_ns() + self.ahead, check_interval_ns=20_000_000
-        )
+        return SystemClock(wall=lambda: time.time_ns() + self.ahead, check_interval_ns=20_000_000)
 
 
 async def ask(client: Client, verb: str, body: object = None) -> dict[str, Any]:
@@ -180,9 +178,7 @@ async def test_a_stream_from_the_year_2200_is_served_reported_and_mended(
             await put(client, f"s.{number}")
         await client.close()
 
-    async with Server(
-        store_dir=store, port=-1, http_port=-1, clock=Machine().clock()
-    ) as server:
+    async with Server(store_dir=store, port=-1, http_port=-1, clock=Machine().clock()) as server:
         client = await nats.connect(server.client_url)
         health = await get(server, "/healthz")
         await put(client, "s.4", TTL="1s")
@@ -193,9 +189,7 @@ async def test_a_stream_from_the_year_2200_is_served_reported_and_mended(
     told = doctor(store, 1)
     mended = doctor(store, 0, "--mend")
     check = doctor(store, 0)
-    async with Server(
-        store_dir=store, port=-1, http_port=-1, clock=Machine().clock()
-    ) as server:
+    async with Server(store_dir=store, port=-1, http_port=-1, clock=Machine().clock()) as server:
         client = await nats.connect(server.client_url)
         healthy = await get(server, "/healthz")
         info = await ask(client, "STREAM.INFO.S")
@@ -219,9 +213,6 @@ async def test_a_stream_from_the_year_2200_is_served_reported_and_mended(
 
 
 def doctor(store: Path, code: int, *options: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "jetspark", "doctor", "clock", str(store), *options],
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout
+    done = CliRunner().invoke(commands, ["clock", str(store), *options])
+    assert done.exit_code == code, done.output
+    return done.output

@@ -72,7 +72,11 @@ class Advisories:
         if not self.wanted(subject):
             return None
         # Every event has a domain; it is none of the base's fields because of its place in JSON.
-        known = {"id": self._next_id(), "timestamp": Timestamp(self._wall.at(now)), "domain": self._domain}
+        known = {
+            "id": self._next_id(),
+            "timestamp": Timestamp(self._wall.at(now)),
+            "domain": self._domain,
+        }
         return (subject, subject, b"", b"", encode(msgspec.structs.replace(event, **known)))
 
 

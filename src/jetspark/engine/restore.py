@@ -136,9 +136,7 @@ class Restore:
         )
 
 
-def check_consumer(
-    stream: Stream, consumer: ConsumerLine, check: CheckConsumer, now: int
-) -> None:
+def check_consumer(stream: Stream, consumer: ConsumerLine, check: CheckConsumer, now: int) -> None:
     """Raise ArchiveBroken for what is no consumer."""
     try:
         check(stream, consumer.number, consumer.document, consumer.state, consumer.changes, now)

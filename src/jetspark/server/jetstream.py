@@ -158,9 +158,9 @@ class JetStreamRuntime:
         stream = engine.streams.get(name)
         if stream is not None and stream.ahead() > AHEAD_MAX_NS:
             log.warning(
-                "Stream %r has times that are %s ahead of the clock of this machine; ages and TTLs "
-                "count what passes. If the clock is right: stop the server, run `jetspark doctor "
-                "clock %s`",
+                "Stream %r has times that are %s ahead of the clock of this machine; ages and "
+                "TTLs count what passes. If the clock is right: stop the server, then run "
+                "`jetspark doctor clock %s`",
                 name,
                 format_duration(stream.ahead() // 10**9 * 10**9),
                 self.folder,

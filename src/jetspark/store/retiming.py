@@ -116,7 +116,9 @@ class Retiming:
         write_i64_le(writer, time)
         content[at + _TIME : at + _TIME + 8] = writer.getvalue()
         end = at + length - _CHECK
-        content[end : end + _CHECK] = xxh3_64_digest(bytes(content[at + 8 : end]), self._codec.seed)
+        content[end : end + _CHECK] = xxh3_64_digest(
+            bytes(content[at + 8 : end]), self._codec.seed
+        )
 
 
 def _with_time(head: SegmentHead, last_time: int, length: int) -> bytes:

@@ -137,8 +137,8 @@ class Staging(LogReader):
         """Decide that a message is in the stream; returns its sequence. Not durable yet.
 
         ``tail`` is headers, body and CRLF as they arrived, ``now`` is engine time. No two messages
-        of a stream have the same time. Raises StoreReadOnly after a failed write, and ValueError, with nothing staged,
-        for what a record cannot hold.
+        of a stream have the same time. Raises StoreReadOnly after a failed write, and ValueError,
+        with nothing staged, for what a record cannot hold.
         """
         if self.read_only or self.skip_needed or self.limits_due:
             self.stage_prelude()

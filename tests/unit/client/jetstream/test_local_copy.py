@@ -57,6 +57,12 @@ class Hands:
     def __init__(self) -> None:
         self.now = NOW
 
+    def wall_ns(self) -> int:
+        return self.now_ns()
+
+    def wall_lead_ns(self) -> int:
+        return 0
+
     def now_ns(self) -> int:
         return self.now
 

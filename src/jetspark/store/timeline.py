@@ -11,8 +11,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-# The latest time that is stored, in the year 2255: 64 bits have room for more, which is needed when
-# something is added to it.
+# The latest time that is stored, in the year 2255: 64 bits must have room for what is added to it.
 LATEST_STORED: Final[i64] = 9_000_000_000_000_000_000
 
 # How far ahead of the stream a copied message may be before the stream follows it. Clocks of two

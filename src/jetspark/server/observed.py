@@ -7,6 +7,7 @@ when somebody asks.
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from jetspark.api.base import Timestamp
 from jetspark.api.consumer import ConsumerInfo
 from jetspark.api.enums import Storage
 from jetspark.api.stream import StreamConfig, StreamSourceInfo, StreamState
@@ -288,8 +289,12 @@ class ObservedServer:
         )
 
     def now_ns(self) -> int:
-        """Engine time."""
+        """Engine time: what durations are counted with."""
         return self._server.clock.now_ns()
+
+    def date(self, time_ns: int) -> Timestamp:
+        """The date of an engine time."""
+        return Timestamp(time_ns + self._server.clock.wall_lead_ns())
 
     def counters(self) -> Counters:
         """What was counted since the start."""

@@ -27,6 +27,7 @@ from jetspark.store.committer import Committer, Housekeeper, write
 log = logging.getLogger("jetspark.server")
 
 HOUSE_PERIOD: Final = 30.0  # seconds
+HOUSE_STREAMS: Final = 100  # in one turn of the loop
 # The timers of the loop know nothing of a clock that was set or a machine that was asleep: no
 # deadline is waited for longer than this without a look at the clock.
 LOOK_PERIOD: Final = 60.0  # seconds
@@ -64,7 +65,7 @@ class EngineDriver:
         self._closing = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: int | None = None
-        self._house: asyncio.TimerHandle | None = None
+        self._house: asyncio.Handle | None = None
         self._in_flight = 0
         # `$JS.API` requests, and those answered with an error; direct gets are none.
         self.api_total = 0
@@ -90,7 +91,7 @@ class EngineDriver:
 
     def keep_house(self) -> None:
         """Look after all streams: a start finds what the process before it left undone."""
-        self._keep_all()
+        self._keep_all(list(self.engine.streams.values()))
 
     def follow_streams(self) -> None:
         """Streams came or went: routes made before are no longer good, deadlines may be new."""
@@ -258,11 +259,21 @@ class EngineDriver:
             self._flush(self._router)
             self._rearm()
 
-    def _keep_all(self) -> None:
-        """Streams that nobody writes to are kept in order as well, and looked at for damage."""
-        self._house = self._loop.call_later(HOUSE_PERIOD, self._keep_all)
-        for stream in list(self.engine.streams.values()):
-            self._keep_house(stream)
+    def _keep_all(self, streams: list[Stream]) -> None:
+        """Streams that nobody writes to are kept in order as well, and looked at for damage.
+
+        Some at a time, so that many of them hold up nobody.
+        """
+        for stream in streams[:HOUSE_STREAMS]:
+            if not stream.dropped:
+                self._keep_house(stream)
+        left = streams[HOUSE_STREAMS:]
+        if left:
+            self._house = self._loop.call_soon(self._keep_all, left)
+        else:
+            self._house = self._loop.call_later(
+                HOUSE_PERIOD, lambda: self._keep_all(list(self.engine.streams.values()))
+            )
 
     def _keep_house(self, stream: Stream) -> None:
         """Have segments condensed or removed, beside the loop."""

@@ -83,8 +83,15 @@ class Stream(BatchIntake):
 
     def begin_time(self, now: i64, wall_lead: i64) -> None:
         """The stream is made or taken over at an engine time."""
-        self.log.timeline.begin(self.log.staged_time, now, wall_lead)
+        timeline = self.log.timeline
+        timeline.begin(self.log.staged_time, now, wall_lead)
         self.expiry.follow_wall(int(wall_lead))
+        for batch in self.fast.values():
+            # Open when the server stopped: it was used some time before now, whatever the clock
+            # says.
+            batch.touched = min(timeline.engine_time(batch.touched), now)
+            due = batch.touched + self.batch_limits.idle_ns
+            self.batch_due = min(self.batch_due, due)
 
     def follow_wall(self, now: i64, wall_lead: i64) -> None:
         """The wall clock was set: it is this far ahead of engine time."""

@@ -22,7 +22,13 @@ DIFFERENCE_MAX_NS: Final = 1_000_000_000
 
 
 class Clock(Protocol):
-    """What reads time. Everything below client and server gets ``now`` as an argument instead."""
+    """What reads time. Everything below client and server gets ``now`` as an argument instead.
+
+    ``wall_lead_ns`` is how far the date is ahead of engine time; less than 0 is behind. It is a
+    field because somebody looks at it in every turn of the loop.
+    """
+
+    wall_lead_ns: int
 
     def now_ns(self) -> int:
         """Return engine time: nanoseconds since 1970 that only the passing of time changes."""
@@ -30,10 +36,6 @@ class Clock(Protocol):
 
     def wall_ns(self) -> int:
         """Return the date and time, in nanoseconds since 1970; it may be set back."""
-        ...
-
-    def wall_lead_ns(self) -> int:
-        """Return how far the date and time is ahead of engine time; less than 0 is behind."""
         ...
 
     def monotonic_ns(self) -> int:
@@ -66,7 +68,7 @@ class SystemClock:
         started_ns = monotonic()
         self._offset_ns = wall() - started_ns
         self._asleep_ns = asleep()
-        self._wall_lead_ns = 0
+        self.wall_lead_ns = 0
         self._check_at_ns = started_ns + check_interval_ns
 
     def now_ns(self) -> int:
@@ -78,11 +80,7 @@ class SystemClock:
 
     def wall_ns(self) -> int:
         """Return the date and time, in nanoseconds since 1970; it may be set back."""
-        return self.now_ns() + self._wall_lead_ns
-
-    def wall_lead_ns(self) -> int:
-        """Return how far the date and time is ahead of engine time; less than 0 is behind."""
-        return self._wall_lead_ns
+        return self.now_ns() + self.wall_lead_ns
 
     def monotonic_ns(self) -> int:
         """Return nanoseconds of a clock that only measures intervals."""
@@ -96,9 +94,9 @@ class SystemClock:
             self._offset_ns += asleep_ns - self._asleep_ns
             self._asleep_ns = asleep_ns
         lead_ns = self._wall() - (monotonic_ns + self._offset_ns)
-        change_ns = lead_ns - self._wall_lead_ns
+        change_ns = lead_ns - self.wall_lead_ns
         if abs(change_ns) > DIFFERENCE_MAX_NS:
-            self._wall_lead_ns = lead_ns
+            self.wall_lead_ns = lead_ns
             log.warning(
                 "The clock of this machine was set %s by %.1f seconds",
                 "forward" if change_ns > 0 else "back",

@@ -54,6 +54,7 @@ class EngineDriver:
         self._router = router
         self._outbox = outbox
         self._clock = clock
+        self._wall_lead_ns = 0
         self._committer = committer
         self._flush = flush
         self._loop = asyncio.get_running_loop()
@@ -86,7 +87,7 @@ class EngineDriver:
         router.desk.confirmed = engine.confirmed
         engine.push_outlet_for = lambda subject, group: push_outlet(router, subject, group)
         engine.hub.agenda.wake = self._schedule_turn
-        self._look_at_clock()
+        self._follow_clock()
         self.follow_streams()
 
     def keep_house(self) -> None:
@@ -163,17 +164,16 @@ class EngineDriver:
             self._turn_due = True
             self._loop.call_soon(self._turn)
 
-    def _look_at_clock(self) -> int:
-        """Engine time; the engine learns when somebody set the clock of the machine."""
-        now = self._clock.now_ns()
-        lead = self._clock.wall_lead_ns()
-        if lead != self.engine.wall.lead:
-            self.engine.follow_wall(now, lead)
-        return now
+    def _follow_clock(self) -> None:
+        """Somebody set the clock of the machine: let the engine know."""
+        self._wall_lead_ns = self._clock.wall_lead_ns
+        self.engine.follow_wall(self._clock.now_ns(), self._wall_lead_ns)
 
     def _turn(self) -> None:
         self._turn_due = False
-        self._router.now = self._look_at_clock()
+        self._router.now = self._clock.now_ns()
+        if self._clock.wall_lead_ns != self._wall_lead_ns:
+            self._follow_clock()
         if self.engine.dirty and not self._waits():
             self._commit()
         try:
@@ -338,7 +338,9 @@ class EngineDriver:
     def _on_timer(self) -> None:
         self._timer = None
         self._timer_at = None
-        self._router.now = self._look_at_clock()
+        self._router.now = self._clock.now_ns()
+        if self._clock.wall_lead_ns != self._wall_lead_ns:
+            self._follow_clock()
         try:
             for stream in self.engine.expire(self._router.now, self._outbox):
                 self._keep_house(stream)

@@ -294,7 +294,7 @@ class ObservedServer:
 
     def date(self, time_ns: int) -> Timestamp:
         """The date of an engine time."""
-        return Timestamp(time_ns + self._server.clock.wall_lead_ns())
+        return Timestamp(time_ns + self._server.clock.wall_lead_ns)
 
     def counters(self) -> Counters:
         """What was counted since the start."""

@@ -19,12 +19,10 @@ class ManualClock:
 
     def __init__(self) -> None:
         self.now = 0
+        self.wall_lead_ns = 0
 
     def wall_ns(self) -> int:
         return self.now_ns()
-
-    def wall_lead_ns(self) -> int:
-        return 0
 
     def now_ns(self) -> int:
         return self.now

@@ -1,5 +1,7 @@
 """The date and time as an engine knows it: engine time, and how far the wall clock is from it."""
 
+from jetspark.units import LATEST
+
 
 class Wall:
     """The wall clock. ``lead`` is 0 until somebody sets the clock of the machine."""
@@ -18,5 +20,5 @@ class Wall:
         return now + self.lead
 
     def engine_time(self, date: int) -> int:
-        """The engine time at which a date comes, as far as is known."""
-        return date - self.lead
+        """The engine time at which a date comes, as far as is known; within 64 bits."""
+        return max(min(date - self.lead, LATEST), -LATEST)

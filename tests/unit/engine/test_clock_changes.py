@@ -282,6 +282,38 @@ def test_a_stream_from_1970_is_served(bench: Bench) -> None:
     assert times(stream) == [5 * SECOND, now]
 
 
+@pytest.mark.parametrize("ttls", [False, True])
+def test_a_machine_that_starts_in_1970_serves_and_ends_what_it_should(
+    bench: Bench, ttls: bool
+) -> None:
+    """As a board without a battery does, until it has asked for the time."""
+    now = bench.now
+    stream = made(bench, allow_msg_ttl=ttls, max_age=Nanoseconds(DAY))
+    if ttls:
+        ask(bench, stream, ttl="never")
+        ask(bench, stream, ttl="1h")
+    ask(bench, stream)
+    bench.now += 3 * DAY - 10 * SECOND
+    ask(bench, stream, msg_id="a")
+    bench.now += 10 * SECOND
+    newest = ask(bench, stream)
+
+    bench.now = 5 * SECOND
+    stream = restarted(bench, 0)
+    wait(bench, 0.1)
+    at_first = there(stream)
+    duplicate = ask(bench, stream, msg_id="a")
+    set_clock(bench, now + 4 * DAY - bench.now)
+    wait(bench, 24 * 3600 - 15)
+    kept = there(stream)
+    wait(bench, 20)
+
+    immortal = [1] if ttls else []
+    assert at_first == [*immortal, newest - 1, newest]
+    assert duplicate == ("duplicate", newest - 1)
+    assert (kept, there(stream)) == (at_first, immortal)
+
+
 def test_what_a_stream_from_the_future_sends_elsewhere_gets_the_time_of_that_stream(
     bench: Bench,
 ) -> None:

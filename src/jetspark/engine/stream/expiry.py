@@ -52,7 +52,7 @@ class Expiry:
             self.immortal.add(seq)
         elif ttl > 0:
             stored = int(self.log.timeline.engine_time(time_ns))
-            heappush(self.heap, (min(stored + int(ttl) * SECOND, FOREVER), seq))
+            heappush(self.heap, (min(max(stored + int(ttl) * SECOND, 1), FOREVER), seq))
 
     def start_again(self) -> None:
         """A group failed: what was learned or taken with it is read from the log again."""
@@ -105,7 +105,8 @@ class Expiry:
         index = self.log.index
         if rules.max_age <= 0 or index.messages == 0:
             return 0
-        return self.log.timeline.engine_time(index.first_time) + rules.max_age
+        # A message may be older than engine time is, where that began in 1970.
+        return max(self.log.timeline.engine_time(index.first_time) + rules.max_age, i64(1))
 
     def next_deadline(self, rules: Rules) -> i64:
         """When something is due; 0 when nothing is."""
@@ -130,7 +131,7 @@ class Expiry:
         if seq == 0:
             return 0
         stored = max(self.log.time_of(seq), i64(0))
-        return self.log.timeline.engine_time(stored) + rules.max_age
+        return max(self.log.timeline.engine_time(stored) + rules.max_age, i64(1))
 
     def next_mortal(self, after: i64) -> i64:
         """The first message behind ``after`` that is not to live for ever; 0: none."""

@@ -89,7 +89,7 @@ class Stream(BatchIntake):
         for batch in self.fast.values():
             # Open when the server stopped: it was used some time before now, whatever the clock
             # says.
-            batch.touched = min(timeline.engine_time(batch.touched), now)
+            batch.touched = max(min(timeline.engine_time(batch.touched), now), i64(0))
             due = batch.touched + self.batch_limits.idle_ns
             self.batch_due = min(self.batch_due, due)
 

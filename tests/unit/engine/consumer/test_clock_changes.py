@@ -151,3 +151,15 @@ def test_the_journal_says_dates_so_that_another_process_understands_it(world: Wo
 
     assert before == []
     assert sequences(world.got()) == [1]
+
+
+@pytest.mark.parametrize("lead", [HOUR, -HOUR, -50 * 365 * 24 * HOUR])
+def test_a_pause_until_the_end_of_time_stays_one(world: World, lead: int) -> None:
+    stream = world.stream()
+    world.publish(stream, b"s.1")
+    consumer = world.consumer(stream, pause_until=Timestamp(2**63 - 1))
+    world.engine.follow_wall(world.now, lead)
+    world.pull(b"1")
+    world.pass_time(HOUR)
+
+    assert (world.info(consumer).paused, world.got()) == (True, [])

@@ -119,7 +119,7 @@ async def test_a_clock_that_is_set_changes_dates_and_nothing_else(
 ) -> None:
     """On 02f3840 a clock set forward ended messages, requests and logins, and forgot ids."""
     machine = Machine()
-    async with Server(store_dir=tmp_path, port=-1, clock=machine.clock()) as server:
+    async with Server(store_dir=tmp_path, port=-1, http_port=-1, clock=machine.clock()) as server:
         client = await nats.connect(server.client_url)
         silent_reader, silent_writer = await asyncio.open_connection("127.0.0.1", server.port)
         await silent_reader.readline()
@@ -144,6 +144,8 @@ async def test_a_clock_that_is_set_changes_dates_and_nothing_else(
         times = [
             parse_rfc3339((await ask(client, "STREAM.INFO.S"))["state"]["last_ts"]),
             parse_rfc3339((await ask(client, "CONSUMER.INFO.S.c"))["ts"]),
+            parse_rfc3339((await get(server, "/varz"))["now"]),
+            parse_rfc3339((await get(server, "/connz"))["connections"][0]["start"]),
         ]
         silent_writer.close()
         await client.close()
@@ -154,7 +156,7 @@ async def test_a_clock_that_is_set_changes_dates_and_nothing_else(
     assert new["seq"] == 3
     ahead = [round((each - time.time_ns()) / HOUR) for each in times]
     # Times of a stream never decrease, so one that was ahead of the new date stays there.
-    assert ahead == ([1, 1] if jump > 0 else [0, -1])
+    assert ahead == ([1, 1, 1, 1] if jump > 0 else [0, -1, -1, -1])
 
 
 async def test_a_stream_from_the_year_2200_is_served_reported_and_mended(

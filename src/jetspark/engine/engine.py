@@ -125,6 +125,9 @@ class Engine(Consumers):
             log.expire_before(oldest + 1)
         try:
             self._add(stream)
+            if log.full:
+                stream.tend_at = tending.SOON
+                self._deadlines.note(stream)
             self.adopt_consumers(stream, now)
         except Exception:
             self._forget(stream)
@@ -224,8 +227,17 @@ class Engine(Consumers):
         return None if stream is None else stream.config
 
     def drop_stream(self, stream: Stream, outbox: Outbox) -> None:
-        """Remove a stream, durably; what waits for it hears that. OSError: it is what it was."""
-        self._store.condemn(stream.log)
+        """Remove a stream, durably; what waits for it hears that.
+
+        OSError: it is what it was, or read-only until it was opened again.
+        """
+        try:
+            self._store.condemn(stream.log)
+        except OSError:
+            if stream.log.failed:
+                tending.failed(stream, self._store, no_space=False)
+                self._deadlines.note(stream)
+            raise
         for subject in stream.config.subjects:
             self._subjects.remove(subject.encode(), b"", stream)
         del self.streams[stream.config.name]
@@ -293,8 +305,13 @@ class Engine(Consumers):
 
     # Commit ------------------------------------------------------------------------------------
 
-    def take_groups(self, now: int = 0) -> list[tuple[Stream, Group | OSError]]:
-        """The next group of each dirty stream that has none on its way; or why there is none."""
+    def take_groups(
+        self, now: int = 0, outbox: Outbox | None = None
+    ) -> list[tuple[Stream, Group | OSError]]:
+        """The next group of each dirty stream that has none on its way; or why there is none.
+
+        Acknowledgements that no group brings to the disk are answered through ``outbox``.
+        """
         groups: list[tuple[Stream, Group | OSError]] = []
         waiting = []
         for stream in self.dirty:
@@ -308,7 +325,7 @@ class Engine(Consumers):
                 self._deadlines.note(stream)
             try:
                 self.save_consumers(stream)
-                group = stream.take_group()
+                group = self._taken(stream)
             except OSError as error:
                 groups.append((stream, error))
                 continue
@@ -319,8 +336,27 @@ class Engine(Consumers):
                 continue
             if group is not None:
                 groups.append((stream, group))
+            elif outbox is not None and stream.filling.acks:
+                stream.answer_acks(outbox)
         self.dirty = waiting
         return groups
+
+    def _taken(self, stream: Stream) -> Group | None:
+        try:
+            return stream.take_group()
+        except OSError as error:
+            # The segment that it goes to may find space for itself in the reserve.
+            if not tending.find_room(stream, self._store, error):
+                raise
+        self._deadlines.note(stream)
+        return stream.take_group()
+
+    def again(self, stream: Stream, error: OSError) -> Group | None:
+        """The group on its way if it may be written once more, now that there is space for it."""
+        if not tending.find_room(stream, self._store, error):
+            return None
+        self._deadlines.note(stream)
+        return stream.log.in_flight
 
     def committed(self, stream: Stream, outbox: Outbox, now: int = 0) -> None:
         """The group of a stream is durable: its replies go out, readers learn of it.
@@ -443,8 +479,11 @@ class Engine(Consumers):
         more = super().advance(now, outbox)
         return self.copies.advance(now) or more
 
-    def close(self) -> None:
-        """Close the files of all streams."""
+    def close(self, in_time: Callable[[], bool] | None = None) -> None:
+        """Close the files of all streams.
+
+        ``in_time`` is asked for each one whether there is time to write down what it has.
+        """
         self.transfers.close()
         for stream in self.streams.values():
-            stream.log.close()
+            stream.log.close(note=in_time is None or in_time())

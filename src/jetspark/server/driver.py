@@ -75,6 +75,7 @@ class EngineDriver:
 
         engine.outlet_for = lambda subject: reply_outlet(router, subject)
         engine.advisories.wanted = router.listens
+        engine.transfers.subscribed = router.sublist.has_literal
         router.resolve = engine.resolve
         router.request = self._request
         router.mark_dirty = self._mark_dirty
@@ -91,8 +92,9 @@ class EngineDriver:
         self.follow_streams()
 
     def keep_house(self) -> None:
-        """Look after all streams: a start finds what the process before it left undone."""
-        self._keep_all(list(self.engine.streams.values()))
+        """Look after all streams, from now on: a start finds what was left undone before it."""
+        if self._house is None:
+            self._keep_all(list(self.engine.streams.values()))
 
     def follow_streams(self) -> None:
         """Streams came or went: routes made before are no longer good, deadlines may be new."""
@@ -217,7 +219,7 @@ class EngineDriver:
             self._committing = False
 
     def _submit_groups(self) -> None:
-        for stream, group in self.engine.take_groups(self._router.now):
+        for stream, group in self.engine.take_groups(self._router.now, self._outbox):
             if isinstance(group, OSError):
                 self.engine.failed(stream, group, self._outbox)
                 continue
@@ -230,8 +232,12 @@ class EngineDriver:
 
     def report(self, stream: Stream, error: OSError | None) -> None:
         """The committer is done with the group of a stream."""
-        self._in_flight -= 1
         error = error or stream.log.sync_error
+        again = self.engine.again(stream, error) if error is not None else None
+        if again is not None:
+            self._committer.submit((self, stream), again)
+            return
+        self._in_flight -= 1
         if error is None:
             try:
                 self.engine.committed(stream, self._outbox, self._clock.now_ns())
@@ -266,6 +272,7 @@ class EngineDriver:
         """
         for stream in streams[:HOUSE_STREAMS]:
             if not stream.dropped:
+                stream.log.note_due = True
                 self._keep_house(stream)
         left = streams[HOUSE_STREAMS:]
         if left:
@@ -279,6 +286,8 @@ class EngineDriver:
         """Have segments condensed or removed, beside the loop."""
         if stream.log.quarantine.news:
             self._tell_damage(stream)
+        if stream.log.refused_reads:
+            stream.log.read_refused_again()
         if self._housekeeper is None:
             return
         staged = stream.log.staged_position
@@ -293,11 +302,24 @@ class EngineDriver:
         """Say what was found damaged, to the log and to whoever listens."""
         now = self._clock.now_ns()
         for damage in stream.log.quarantine.take_news():
-            log.error(
-                "Stream %r: %d bytes at offset %d of %s are damaged (%s); %d messages are lost",
-                stream.config.name, damage.length, damage.offset, damage.segment, damage.reason,
-                damage.messages,
-            )  # fmt: skip
+            if damage.doubtful:
+                log.warning(
+                    "Stream %r: %d bytes at offset %d of %s are the rest of a write that was "
+                    "interrupted, or damaged since; they are kept in its quarantine",
+                    stream.config.name, damage.length, damage.offset, damage.segment,
+                )  # fmt: skip
+            elif damage.offset < 0:
+                log.error(
+                    "Stream %r: %s (%s); %d messages are lost",
+                    stream.config.name, damage.reason, damage.segment, damage.messages,
+                )  # fmt: skip
+            else:
+                log.error(
+                    "Stream %r: %d bytes at offset %d of %s are damaged (%s); "
+                    "%d messages are lost",
+                    stream.config.name, damage.length, damage.offset, damage.segment,
+                    damage.reason, damage.messages,
+                )  # fmt: skip
             told = StreamDamaged(
                 stream=stream.config.name,
                 first_seq=damage.first_seq,
@@ -363,9 +385,9 @@ class EngineDriver:
             if self._in_flight:
                 await self._idle.wait()
 
-    def close(self) -> None:
-        """Stop the timer and close the streams."""
+    def close(self, until_ns: int) -> None:
+        """Stop the timer and close the streams; manifests are written until then (monotonic)."""
         for timer in (self._timer, self._delayed, self._house):
             if timer is not None:
                 timer.cancel()
-        self.engine.close()
+        self.engine.close(lambda: self._clock.monotonic_ns() < until_ns)

@@ -17,9 +17,12 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
+from weakref import WeakValueDictionary
 
 from jetspark.errors.storage import StoreClosed
 from jetspark.store.commit_counts import CommitCounts
@@ -35,6 +38,23 @@ INLINE_AVERAGE_MAX_NS: Final = 300_000
 AVERAGE_WEIGHT: Final = 8
 DECAY_WEIGHT: Final = 32
 WORKERS_MAX: Final = 4
+
+_manifest_locks: Final[WeakValueDictionary[Path, threading.RLock]] = WeakValueDictionary()
+_of_manifest_locks: Final = threading.Lock()
+
+
+def manifest_change(folder: Path) -> AbstractContextManager[bool]:
+    """Held while the manifests of a folder are read, changed and written.
+
+    The loop does that, and so do chores in the housekeeper's thread. One lock per folder: the loop
+    must not wait for the disk because another stream's manifest is being synced. Reentrant: a
+    simulated disk starts another store in the middle of a write.
+    """
+    with _of_manifest_locks:
+        lock = _manifest_locks.get(folder)
+        if lock is None:
+            lock = _manifest_locks[folder] = threading.RLock()
+        return lock
 
 
 class Work(Protocol):

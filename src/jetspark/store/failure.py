@@ -10,6 +10,7 @@ from librt.strings import BytesWriter
 
 from jetspark.errors.storage import CorruptRecord
 from jetspark.store.limits import Limits
+from jetspark.store.record import GROUP_FIRST
 from jetspark.store.removal import Doomed
 from jetspark.store.reopening import Reopening
 
@@ -32,6 +33,11 @@ def fail(log: "StreamLog", no_space: bool) -> None:
             log.close_handle(group.handle)
         return
     log.skip_needed = log.staged_seq > log.index.last_seq
+    if not log.unsynced:
+        # The failed group took the mark of a first one with it. Without the mark a start takes
+        # what is on the disk for the last group, too, and writes it again: a power cut in that
+        # write tears what was acknowledged.
+        log.group_flag = GROUP_FIRST
     # A failed sync is for all that was written since the last one, whatever the reason is: no
     # later one brings it to the disk.
     lost_sync = log.sync_error is not None
@@ -40,11 +46,8 @@ def fail(log: "StreamLog", no_space: bool) -> None:
         log.read_only = True
         log.failed = True
         return
-    # What does not fit with filler may fit without it.
-    log.filler = b""
-    log.filled_to = log.end
     try:
-        log.files.truncate(int(log.handle), int(log.end))
+        log.drop_filler()
     except OSError:
         log.read_only = True
         log.failed = True

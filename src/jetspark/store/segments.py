@@ -83,6 +83,11 @@ class Segments(Removing):
         self.sync_error: OSError | None = None
         # A manifest says less than the log.
         self.manifest_due: bool = False
+        # What the manifests say of the files and of the last sequence, and whether it is time
+        # to say more (``noting.py``).
+        self.noted_segments: tuple[str, ...] = ()
+        self.noted_seq: i64 = 0
+        self.note_due: bool = False
 
     def roll(self) -> None:
         """Go on in a new segment; when that fails, nothing is written before it was repeated.
@@ -108,6 +113,12 @@ class Segments(Removing):
                 if self.files.size(int(self.handle)) > self.end:
                     self.files.truncate(int(self.handle), int(self.end))
             self.filled_to = self.end
+
+    def drop_filler(self) -> None:
+        """Do without filler: what does not fit with it may fit without. Raises OSError."""
+        self.filler = b""
+        self.filled_to = self.end
+        self.files.truncate(int(self.handle), int(self.end))
 
     @property
     def disk_bytes(self) -> int:
@@ -156,6 +167,7 @@ class Segments(Removing):
             or self.is_front_dead()
             or self.now >= self.scrub_at > 0
             or len(self.unreadable) > 0
+            or self.note_due
         )
 
     def is_front_dead(self) -> bool:

@@ -12,12 +12,11 @@ either: before a group is written, a manifest says that they are used up, many a
 Not compiled: the work is per period.
 """
 
-import errno
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from jetspark.store.condensed import Chore
-from jetspark.store.manifest import Manifest, read_manifests, renew_manifests, write_manifest
+from jetspark.store.manifest import raise_floor, renew_manifests
 from jetspark.store.record import GROUP_FIRST
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def prepare(log: "StreamLog") -> None:
     if not log.unsynced:
         log.synced_first = log.index.first_seq
     if log.staged_seq > log.sequence_floor:
-        raise_floor(log, int(log.staged_seq) + log.sequences_ahead)
+        reserve_sequences(log, int(log.staged_seq) + log.sequences_ahead)
 
 
 def sync_now(log: "Segments") -> None:
@@ -81,14 +80,9 @@ def renew(log: "Segments") -> None:
         renew_manifests(log.files, log.folder, log.identity, int(log.sequence_floor))
 
 
-def raise_floor(log: "Segments", floor: int) -> None:
+def reserve_sequences(log: "Segments", floor: int) -> None:
     """Say durably that no start after this one may give out sequences up to ``floor``."""
-    found, _ = read_manifests(log.files, log.folder)
-    if found is None:
-        raise OSError(errno.EIO, "no manifest can be read", str(log.folder))
-    # Not the log's own identity: a manifest must not say what a power cut takes from the log.
-    renewed = Manifest(epoch=found.epoch + 1, identity=found.identity, sequence_floor=floor)
-    write_manifest(log.files, log.folder, renewed)
+    raise_floor(log.files, log.folder, log.identity.stream_id, floor)
     log.sequence_floor = floor
 
 
@@ -101,7 +95,7 @@ def settle(log: "Segments") -> None:
         if log.in_flight is None:
             sync_now(log)
             if log.sequence_floor > log.index.last_seq:
-                raise_floor(log, int(log.staged_seq))
+                reserve_sequences(log, int(log.staged_seq))
 
 
 class Syncing(Chore):

@@ -46,6 +46,7 @@ HOT = [
     "store/segments.py",
     "store/staging.py",
     "store/subject_table.py",
+    "store/timeline.py",
     "engine/batch/intake.py",
     "engine/batch/members.py",
     "engine/outbox.py",

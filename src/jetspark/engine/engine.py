@@ -83,7 +83,8 @@ class Engine(Consumers):
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader
         self.generation = 0
-        self.advisories = Advisories(self.publish_own, self.next_id, server=leader)
+        self.wall = self.hub.wall
+        self.advisories = Advisories(self.publish_own, self.next_id, self.wall, server=leader)
         self.transfers = Transfers(self)
         self.purges = Purges(self.mark_dirty)
         self.upstreams: Upstreams = upstreams or NoUpstreams()
@@ -107,7 +108,7 @@ class Engine(Consumers):
 
     # Streams -----------------------------------------------------------------------------------
 
-    def adopt(self, log: StreamLog, now: int = 0) -> bool:
+    def adopt(self, log: StreamLog, now: int) -> bool:
         """Take over a stream that was recovered; False: it never was whole, and is removed.
 
         What grew too old while the server was down is not shown once more.
@@ -117,9 +118,11 @@ class Engine(Consumers):
             return False
         config = decode_config(bytes(log.identity.config))
         stream = Stream(config, log.identity.created_ns, log, self._batch_limits)
+        stream.begin_time(now, self.wall.lead)
         if config.max_age > 0 and not config.allow_msg_ttl:
             # With TTLs some may be there for ever: those streams are read first (expiry.py).
-            log.expire_before(now - bounded(config.max_age) + 1)
+            oldest = log.timeline.stored_time(now - bounded(config.max_age))
+            log.expire_before(oldest + 1)
         try:
             self._add(stream)
             if log.full:
@@ -158,7 +161,7 @@ class Engine(Consumers):
             stream_id=self.random_id(),
             account=self._account,
             name=config.name,
-            created_ns=now,
+            created_ns=self.wall.at(now),
             config=msgspec.Raw(encode(config)),
             max_msgs=evicting(config)[0],
             max_bytes=evicting(config)[1],
@@ -166,11 +169,14 @@ class Engine(Consumers):
         )
         in_memory = config.storage == "memory"
         create = self._store.create_in_memory if in_memory else self._store.create
-        return Stream(config, now, create(identity), self._batch_limits)
+        stream = Stream(config, identity.created_ns, create(identity), self._batch_limits)
+        stream.begin_time(now, self.wall.lead)
+        return stream
 
     def reveal(self, config: StreamConfig, stream: Stream, now: int) -> bytes:
         """Show a stream that was restored; the answer to who restored it."""
         shown = Stream(config, stream.created_ns, stream.log, self._batch_limits)
+        shown.begin_time(now, self.wall.lead)
         self._add(shown)
         self.adopt_consumers(shown, now)
         return STREAM_CREATE.ok(stream_info(shown, now, StreamCreateResponse))
@@ -355,13 +361,14 @@ class Engine(Consumers):
     def committed(self, stream: Stream, outbox: Outbox, now: int = 0) -> None:
         """The group of a stream is durable: its replies go out, readers learn of it.
 
-        ``now`` is the time of the stream's last message unless it is given.
+        ``now`` is when its last message was stored unless it is given.
         """
         if stream.dropped:
             stream.log.commit()  # gives the file back that the group was written to
             return
         stream.committed_ns = now
         stream.committed(outbox)
+        now = now or int(stream.log.timeline.engine_time(stream.log.index.last_time))
         if self.transfers.committed(stream, outbox):
             return
         self.ledger.note(stream)
@@ -370,13 +377,13 @@ class Engine(Consumers):
         self._deadlines.note(stream)
         if stream.published:
             entries, stream.published = stream.published, []
-            self.publish_own(entries, int(stream.log.index.last_time), outbox)
+            self.publish_own(entries, now, outbox)
         self.answer_held(stream, outbox)
         self.purges.go_on(stream)
         if stream.followers or stream.copies:
             self.copies.committed(stream)
         if stream.consumers:
-            self.consumers_committed(stream, now or int(stream.log.index.last_time))
+            self.consumers_committed(stream, now)
 
     def publish_own(self, entries: list[Entry], now: int, outbox: Outbox) -> None:
         """Send messages of the engine's own, to subscribers and to streams that want them."""
@@ -457,6 +464,15 @@ class Engine(Consumers):
             self._deadlines.note(stream)
             self.ledger.note(stream)
         self.note_removals(stream, now)
+
+    def follow_wall(self, now: int, lead: int) -> None:
+        """The wall clock is this far ahead of engine time: somebody may have set it."""
+        if not self.wall.follow(lead):
+            return
+        for stream in self.streams.values():
+            stream.follow_wall(now, lead)
+            self._deadlines.note(stream)
+        self.consumers_follow_wall(now)
 
     def advance(self, now: int = 0, outbox: Outbox | None = None) -> bool:
         """Go on with reads, deliveries and copies, within one turn's budget; True: some remain."""

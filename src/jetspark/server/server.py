@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
-from jetspark.clock import SystemClock
+from jetspark.clock import Clock, SystemClock
 from jetspark.engine.failures import Failures
 from jetspark.ids import Nuid
 from jetspark.protocol.handshake import ServerInfo
@@ -75,6 +75,7 @@ class Server:
         config: str | Path | Settings | None = None,
         mounts: "Mapping[str, ASGIApp] | None" = None,
         upstreams: UpstreamFactory | None = None,
+        clock: Clock | None = None,
         **ours: Unpack[OurSettings],
     ) -> None:
         self.mounts = dict(mounts or {})
@@ -88,7 +89,7 @@ class Server:
             name=server_name,
             ours=ours,
         )
-        self.clock = SystemClock()
+        self.clock: Clock = clock or SystemClock()
         self.remotes = Remotes(self.settings, upstreams, self.clock)
         self.pending = Pending()
         self.connections: set[Connection] = set()

@@ -220,7 +220,7 @@ class Session(Asker):
         """Describe the client as advisories do (wire-facts.md 13)."""
         user = self.user
         return ClientInfo(
-            start=Timestamp(self.started_ns),
+            start=Timestamp(self.started_ns + self._server.clock.wall_lead_ns),
             host=self.ip,
             id=self.client_id,
             acc=user.account.name if user is not None else "",

@@ -33,7 +33,9 @@ def snapshot(engine: Engine, request: Request) -> bytes:
     stream = request.stream(engine)
     state = stream_state(stream)
     client = request.asker.client_info()
-    begun = Snapshot(stream, wanted, stream.config, state, engine.next_id(), client, request.now)
+    begun = Snapshot(
+        stream, wanted, stream.config, state, engine.next_id(), client, request.now, engine.wall
+    )
     engine.transfers.add_snapshot(begun)
     told = SnapshotCreate(stream=stream.config.name, state=state, client=client)
     engine.advisories.send(told, request.now, request.outbox)
@@ -68,7 +70,8 @@ def restore(engine: Engine, request: Request) -> bytes:
         raise Refusal(ErrCode.RESTORE_NO_TEMP_STORAGE) from error
     subject = b"%b%b.%b" % (PREFIX, request.name.encode(), engine.next_id().encode())
     client = request.asker.client_info()
-    engine.transfers.add_restore(Restore(subject, config, stream, client, request.now))
+    begun = Restore(subject, config, stream, client, request.now, engine.wall)
+    engine.transfers.add_restore(begun)
     told = RestoreCreate(stream=config.name, client=client)
     engine.advisories.send(told, request.now, request.outbox)
     return STREAM_RESTORE.ok(RestoreResponse(deliver_subject=subject.decode()))

@@ -41,6 +41,8 @@ from jetspark.server.remotes import Remotes, UpstreamFactory
 from jetspark.server.router import Router
 from jetspark.server.start_errors import cannot_listen
 from jetspark.server.tls import TlsRuntime, tls_runtime
+from jetspark.server.turn_queue import FanOuts, TurnQueue
+from jetspark.turn import Turn
 from jetspark.units import Nanoseconds, seconds
 
 if TYPE_CHECKING:
@@ -91,6 +93,8 @@ class Server:
         self.clock = SystemClock()
         self.remotes = Remotes(self.settings, upstreams, self.clock)
         self.pending = Pending()
+        self.turn = Turn()
+        self.turns = TurnQueue(self._call_soon, self.clock.monotonic_ns)
         self.connections: set[Connection] = set()
         # Those that are closed and may still read what they were given.
         self._closing: set[Connection] = set()
@@ -104,7 +108,7 @@ class Server:
         self.headers = not self.settings.no_header_support
         self.directory = build_directory(self.settings)
         self.authenticator = Authenticator(self.directory)
-        self.accounts = {name: Account(name) for name in self.directory.accounts}
+        self.accounts = {name: Account(name, self.turn) for name in self.directory.accounts}
         self.default_account = self.accounts[self.directory.everybody.account.name]
         self.tls: TlsRuntime | None = tls_runtime(self.settings.tls) if self.settings.tls else None
         self.keepalive = Keepalive(
@@ -340,7 +344,7 @@ class Server:
         self.remotes.follow(settings)
         self.tls = tls
         for name in directory.accounts.keys() - self.accounts.keys():
-            account = self.accounts[name] = Account(name)
+            account = self.accounts[name] = Account(name, self.turn)
             granted = directory.accounts[name].jetstream
             if self.runtime is None:
                 continue
@@ -400,6 +404,8 @@ class Server:
         """Write what was queued; True if somebody cannot keep up with what they get."""
         if router is not None:
             router.send_outbox()
+            if router.flushed():
+                self.turns.add(FanOuts(router.fan_out, lambda: self.flush(router)))
         behind = False
         for receiver in self.pending.take():
             try:
@@ -408,6 +414,9 @@ class Server:
             except Exception as error:  # noqa: BLE001 - one connection
                 receiver.connection.fail(error)
         return behind
+
+    def _call_soon(self, callback: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(callback)
 
     # Work beside the loop ----------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ SOURCE = Path("src/jetspark")
 HOT = [
     "turn.py",
     "subjects/match.py",
+    "subjects/pattern_set.py",
     "subjects/sublist.py",
     "subjects/tokens.py",
     "subjects/trie.py",

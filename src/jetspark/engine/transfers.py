@@ -97,7 +97,7 @@ class Transfers:
                 raise Refusal(ErrCode.RESTORE_NAME_IN_USE)
             engine.ledger.admit(config)
             engine.ledger.check_room(config.storage, int(restore.stream.log.staged_bytes))
-            if engine.overlapping(config) is not None:
+            if engine.overlaps(config):
                 raise Refusal(ErrCode.SUBJECTS_OVERLAP)
         except Refusal as refusal:
             restore.problem = refusal.body

@@ -53,7 +53,7 @@ def create(engine: Engine, request: Request) -> bytes:
             raise Refusal(ErrCode.STREAM_NAME_IN_USE)
     else:
         engine.ledger.admit(config)
-        if engine.overlapping(config) is not None:
+        if engine.overlaps(config):
             raise Refusal(ErrCode.SUBJECTS_OVERLAP)
     stream = existing or _create(engine, config, request)
     answer = stream_info(stream, request.now, StreamCreateResponse)
@@ -104,7 +104,7 @@ def update(engine: Engine, request: Request) -> bytes | None:
     check_remotes(config, engine.upstreams)
     _check_consumers(stream, config)
     engine.ledger.admit(config, stream.config)
-    if engine.overlapping(config) is not None:
+    if engine.overlaps(config):
         raise Refusal(ErrCode.SUBJECTS_OVERLAP)
     try:
         engine.update_stream(stream, config)

@@ -41,6 +41,7 @@ from jetspark.ids import Nuid
 from jetspark.store.log import Group, StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.store import FileStore
+from jetspark.turn import Turn
 from jetspark.units import bounded
 
 API_PREFIX = b"$JS.API."
@@ -66,8 +67,10 @@ class Engine(Consumers):
         batch_limits: BatchLimits | None = None,
         upstreams: Upstreams | None = None,
         failures: Failures | None = None,
+        turn: Turn | None = None,
     ) -> None:
         self.failures = failures or Failures()
+        self.turn = turn or Turn()
         self.account = account
         self.settings = settings or EngineSettings()
         self.next_id = next_id or Nuid().next
@@ -251,6 +254,7 @@ class Engine(Consumers):
         self.streams[stream.config.name] = stream
         self.ledger.add(stream)
         self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
+        stream.log.index.turn = self.turn
         stream.log.packing = stream.config.compression == "s2"
         self._subjects.add(stream, stream.config.subjects)
         self.generation += 1

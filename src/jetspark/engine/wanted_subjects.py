@@ -1,4 +1,4 @@
-"""Which stream of an account stores which subjects: one answer for each, however many there are."""
+"""Which stream of an account stores which subjects, however many there are."""
 
 from jetspark.engine.stream.stream import Stream
 from jetspark.subjects.pattern_set import PatternSet

@@ -102,7 +102,7 @@ class PatternSet:
         return self._walk(pattern, but, False, True)
 
     def covers(self, pattern: bytes, but: object) -> bool:
-        """Tell whether all that ``pattern`` matches is matched by one here that ``but`` has not."""
+        """Tell whether one here that ``but`` has not matches all that ``pattern`` does."""
         if has_empty_token(pattern):
             return False
         return self._walk(pattern, but, False, False)

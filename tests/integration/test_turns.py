@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.integration.turn_probe import TurnProbe, Wire
+from tests.campaigns.turn_probe import TurnProbe, Wire
 
 from jetspark import COMPILED
 from jetspark.api.stream import StreamConfig, StreamState

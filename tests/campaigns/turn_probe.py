@@ -21,7 +21,6 @@ import pytest
 from jetspark import COMPILED
 from jetspark.server.server import Server
 
-
 # Ten, and as much again for a busy machine, whose caches are shared.
 LONGEST_MS = 20 if COMPILED else 150
 
@@ -90,11 +89,12 @@ class TurnProbe:
         longest, self._longest = self._longest, 0
         return longest / 1e6
 
-    def check(self) -> None:
-        """Fail when a turn since the last check was too long."""
+    def check(self) -> float:
+        """Fail when a turn since the last check was too long; how long the longest was."""
         what = self._what
         longest = self.longest_ms()
         assert longest < LONGEST_MS, f"a turn took {longest:.0f} ms of CPU time: {what}"
+        return longest
 
     @contextmanager
     def client(self, **options: bool) -> "Iterator[Wire]":

@@ -31,4 +31,6 @@ def test_a_set_answers_as_its_patterns_one_by_one(
         everybody = [patterns[number] for number in left]
         if all(b">" not in each.split(b".")[:-1] for each in everybody):
             assert found.matches(asked) == any(matches(asked, each) for each in everybody)
+    owning = [owners[number] for number in left if overlaps(asked, patterns[number])]
+    assert {id(each) for each in found.overlapping(asked)} == {id(each) for each in owning}
     assert found.overlaps(asked, but) == any(overlaps(asked, other) for other in others)

@@ -249,6 +249,10 @@ class Engine(Consumers):
         """Say whether a stream of another name stores some of the subjects."""
         return self._subjects.overlap(config.subjects, self.streams.get(config.name))
 
+    def overlapping(self, subject: bytes) -> set[Stream]:
+        """The streams whose subjects overlap one, which may have wildcards."""
+        return self._subjects.overlapping(subject)
+
     def _add(self, stream: Stream) -> None:
         self._store.choose_level(stream.log, level_of(stream.config))
         self.streams[stream.config.name] = stream

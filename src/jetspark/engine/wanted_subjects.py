@@ -43,6 +43,12 @@ class WantedSubjects:
         """Say whether another stream than ``but`` stores some of these."""
         return any(self._patterns.overlaps(subject.encode(), but) for subject in subjects)
 
+    def overlapping(self, subject: bytes) -> set[Stream]:
+        """The streams that store some of what a subject, perhaps with wildcards, stands for."""
+        return {
+            owner for owner in self._patterns.overlapping(subject) if isinstance(owner, Stream)
+        }
+
     def has_inboxes(self) -> bool:
         """Say whether a stream has subjects that begin with an underscore, as inboxes do."""
         return self._inboxes > 0

@@ -93,22 +93,39 @@ class PatternSet:
         """Tell whether a pattern matches a literal subject; wildcards in it mean themselves."""
         if has_empty_token(subject):
             return False
-        return self._walk(subject, None, True, False)
+        return self._walk(subject, None, True, False, None)
 
     def overlaps(self, pattern: bytes, but: object) -> bool:
         """Tell whether some subject matches ``pattern`` and one here that ``but`` has not."""
         if has_empty_token(pattern):
             return False
-        return self._walk(pattern, but, False, True)
+        return self._walk(pattern, but, False, True, None)
 
     def covers(self, pattern: bytes, but: object) -> bool:
         """Tell whether one here that ``but`` has not matches all that ``pattern`` does."""
         if has_empty_token(pattern):
             return False
-        return self._walk(pattern, but, False, False)
+        return self._walk(pattern, but, False, False, None)
 
-    def _walk(self, pattern: bytes, but: object, literal: bool, overlapping: bool) -> bool:
-        """Look at every place that the pattern leads to."""
+    def overlapping(self, pattern: bytes) -> list[object]:
+        """Return the owners of all patterns that overlap ``pattern``, some more than once."""
+        found: list[object] = []
+        if not has_empty_token(pattern):
+            self._walk(pattern, None, False, True, found)
+        return found
+
+    def _walk(
+        self,
+        pattern: bytes,
+        but: object,
+        literal: bool,
+        overlapping: bool,
+        found: list[object] | None,
+    ) -> bool:
+        """Look at every place that the pattern leads to, up to the first that answers.
+
+        With ``found`` all of them are looked at, and it gets the owners of what answers.
+        """
         end: i64 = len(pattern)
         places: list[Place] = [self._root]
         starts: list[i64] = [0]
@@ -117,15 +134,19 @@ class PatternSet:
             start = starts.pop()
             self.looked += 1
             if start > end:
-                if _other(place.ends, but):
+                if found is not None:
+                    found.extend(place.ends)
+                elif _other(place.ends, but):
                     return True
                 continue
-            if _other(place.tails, but):
+            if found is not None:
+                found.extend(place.tails)
+            elif _other(place.tails, but):
                 return True
             stop = token_end(pattern, start, end)
             wild: i64 = 0 if literal else wildcard_at(pattern, start, stop)
             if wild == GREATER:
-                if overlapping and self._anything_below(place, but):
+                if overlapping and self._anything_below(place, but, found):
                     return True
                 continue
             star = place.star
@@ -138,13 +159,13 @@ class PatternSet:
                         places.append(child)
                         starts.append(stop + 1)
             elif len(place.children) > 0:
-                found = place.children.get(pattern[start:stop])
-                if found is not None:
-                    places.append(found)
+                child_there = place.children.get(pattern[start:stop])
+                if child_there is not None:
+                    places.append(child_there)
                     starts.append(stop + 1)
         return False
 
-    def _anything_below(self, place: Place, but: object) -> bool:
+    def _anything_below(self, place: Place, but: object, found: list[object] | None) -> bool:
         """Tell whether a pattern goes on from here."""
         places = list(place.children.values())
         if place.star is not None:
@@ -152,7 +173,10 @@ class PatternSet:
         while places:
             place = places.pop()
             self.looked += 1
-            if _other(place.ends, but) or _other(place.tails, but):
+            if found is not None:
+                found.extend(place.ends)
+                found.extend(place.tails)
+            elif _other(place.ends, but) or _other(place.tails, but):
                 return True
             if place.star is not None:
                 places.append(place.star)

@@ -37,7 +37,6 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.engine.stream.update import updated
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
-from jetspark.subjects.match import overlaps
 
 
 def create(engine: Engine, request: Request) -> bytes:
@@ -207,12 +206,11 @@ def needs_cluster(_engine: Engine, _request: Request) -> NoReturn:
 
 
 def _matching(engine: Engine, request: StreamNamesRequest) -> list[Stream]:
-    wanted = request.subject.encode()
-    return [
-        stream
-        for _, stream in sorted(engine.streams.items())
-        if not wanted or any(overlaps(s.encode(), wanted) for s in stream.config.subjects)
-    ]
+    streams = engine.streams
+    if request.subject:
+        found = engine.overlapping(request.subject.encode())
+        return sorted(found, key=lambda stream: stream.config.name)
+    return [streams[name] for name in sorted(streams)]
 
 
 def _subject_counts(stream: Stream, pattern: bytes) -> dict[str, int]:

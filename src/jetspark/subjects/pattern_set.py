@@ -5,6 +5,8 @@ Only a wildcard in the question looks at all that stands in its place. ``looked`
 places that were looked at, for who keeps turns short.
 """
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from jetspark.subjects.match import token_end, wildcard_at
@@ -12,14 +14,17 @@ from jetspark.subjects.tokens import GREATER, STAR, has_empty_token
 
 
 class Place:
-    """One place in the trie. Owners tell patterns apart that are the same."""
+    """One place in the trie. Owners tell patterns apart that are the same.
+
+    What most places do not have is not made for them: there may be very many.
+    """
 
     def __init__(self) -> None:
-        self.children: dict[bytes, Place] = {}
+        self.children: dict[bytes, Place] = _NO_CHILDREN
         self.star: Place | None = None
         # The owners of patterns that go on with ``>``, and of those that end here.
-        self.tails: list[object] = []
-        self.ends: list[object] = []
+        self.tails: list[object] = _NO_OWNERS
+        self.ends: list[object] = _NO_OWNERS
 
     def is_empty(self) -> bool:
         """Tell whether no pattern comes here."""
@@ -29,6 +34,16 @@ class Place:
             and len(self.ends) == 0
             and len(self.children) == 0
         )
+
+    def add_child(self, token: bytes, child: "Place") -> None:
+        """Let a literal token lead to a place."""
+        if len(self.children) == 0:
+            self.children = {}
+        self.children[token] = child
+
+
+_NO_CHILDREN: Final[dict[bytes, Place]] = {}
+_NO_OWNERS: Final[list[object]] = []
 
 
 class PatternSet:
@@ -49,6 +64,8 @@ class PatternSet:
             stop = token_end(pattern, start, end)
             wild = wildcard_at(pattern, start, stop)
             if wild == GREATER:
+                if len(place.tails) == 0:
+                    place.tails = []
                 place.tails.append(owner)
                 return
             following = place.star if wild == STAR else place.children.get(pattern[start:stop])
@@ -57,9 +74,11 @@ class PatternSet:
                 if wild == STAR:
                     place.star = following
                 else:
-                    place.children[pattern[start:stop]] = following
+                    place.add_child(pattern[start:stop], following)
             place = following
             start = stop + 1
+        if len(place.ends) == 0:
+            place.ends = []
         place.ends.append(owner)
 
     def remove(self, pattern: bytes, owner: object) -> None:
@@ -70,7 +89,7 @@ class PatternSet:
         tokens: list[bytes] = []
         for token in pattern.split(b"."):
             if token == b">":
-                _drop(path[-1].tails, owner)
+                path[-1].tails = _without(path[-1].tails, owner)
                 break
             place = path[-1]
             following = place.star if token == b"*" else place.children.get(token)
@@ -79,7 +98,7 @@ class PatternSet:
             path.append(following)
             tokens.append(token)
         else:
-            _drop(path[-1].ends, owner)
+            path[-1].ends = _without(path[-1].ends, owner)
         for depth in range(len(path) - 1, 0, -1):
             if not path[depth].is_empty():
                 return
@@ -188,8 +207,9 @@ def _other(owners: list[object], but: object) -> bool:
     return len(owners) > 1 or (len(owners) == 1 and owners[0] is not but)
 
 
-def _drop(owners: list[object], owner: object) -> None:
+def _without(owners: list[object], owner: object) -> list[object]:
+    """Return all owners but one."""
     for index in range(len(owners)):
         if owners[index] is owner:
-            del owners[index]
-            return
+            return owners[:index] + owners[index + 1 :]
+    return owners

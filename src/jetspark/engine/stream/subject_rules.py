@@ -17,6 +17,7 @@ _EVERYTHING: Final = ">"
 # A server answers on these; a stream without acknowledgements may record them all the same.
 _API_SPACES: Final = (b"$JS.>", b"$JSC.>", b"$NRG.>")
 _EVENTS: Final = b"$JS.EVENT.>"
+_MAY_BE_SPACE: Final = b"$*>"  # how what overlaps one of these begins
 _SYSTEM: Final = b"$SYS.>"
 _SYSTEM_ACCOUNTS: Final = b"$SYS.ACCOUNT.>"
 
@@ -50,6 +51,8 @@ def with_subjects(config: StreamConfig) -> StreamConfig:
 
 
 def _check_spaces(subject: bytes) -> None:
+    if subject[0] not in _MAY_BE_SPACE:
+        return
     if any(overlaps(subject, space) for space in _API_SPACES) and not is_subset(subject, _EVENTS):
         raise invalid("subjects that overlap with jetstream api require no-ack to be true")
     if overlaps(subject, _SYSTEM) and not is_subset(subject, _SYSTEM_ACCOUNTS):

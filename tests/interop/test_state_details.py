@@ -133,8 +133,7 @@ def ends(client: RawClient, storage: str) -> list[tuple[int, bytes]]:
         {"seq": 3, "batch": 10, "no_hdr": True},
     )
     answers = [
-        client.ask("$JS.API.DIRECT.GET.S", json.dumps(body).encode(), many=True)
-        for body in bodies
+        client.ask("$JS.API.DIRECT.GET.S", json.dumps(body).encode(), many=True) for body in bodies
     ]
     return [(len(each), each[-1].headers) for each in answers]
 

@@ -34,6 +34,10 @@ INDEX_SUFFIX: Final = ".ndjson"
 BODY_SUFFIX: Final = ".bin"
 PART_BYTES: Final = 256 * 1024
 PART_MESSAGES: Final = 1000
+# How much of what arrived is taken out of its framing in one go, and between two looks at how
+# many frames that were.
+FRAMES_AT_ONCE: Final = 1000
+UNFRAMED_AT_ONCE: Final = 8 * 1024
 # An entry holds one message at least, and a message is never larger than this.
 ENTRY_MAX: Final = 128 * 1024 * 1024
 # The index of a part has a line for each of its messages, none longer than 250 bytes.
@@ -164,6 +168,7 @@ class ArchiveReader:
         self.end: End | None = None
         self._check = xxh3_64()
         self._unframer = Unframer()
+        self._framed = bytearray()
         self._buffer = bytearray()
         # The head of the entry that the buffer begins with, once that is there.
         self._info: tarfile.TarInfo | None = None
@@ -177,17 +182,13 @@ class ArchiveReader:
         While ``has_more`` says so, there are others: about one part is looked at in one go,
         because it takes milliseconds.
         """
-        try:
-            self._buffer += self._unframer.feed(data)
-        except CompressedChunk:
-            raise ArchiveBroken(_THEIRS) from None
-        except FramesBroken as problem:
-            raise ArchiveBroken(str(problem)) from None
+        self._framed += data
+        self._unframe()
         if self.head is None and self._buffer.startswith(_THEIR_MAGIC):
             raise ArchiveBroken(_THEIRS)
         found: list[Message] = []
         looked_at = 0
-        while looked_at < PART_BYTES and len(found) < PART_MESSAGES // 2 and self.has_more():
+        while looked_at < PART_BYTES and len(found) < PART_MESSAGES // 2 and self._has_entry():
             info = self._header()
             whole = _entry_size(info)
             entry = bytes(memoryview(self._buffer)[:whole])
@@ -198,10 +199,32 @@ class ArchiveReader:
             self._check.update(entry)
         if self.end is not None:
             self._buffer.clear()  # the padding that ends a tar
+            self._framed.clear()
         return found
 
+    def _unframe(self) -> None:
+        """Take the framing off some of what arrived; small frames cost more than large ones."""
+        before = self._unframer.chunks
+        taken = 0
+        while taken < 2 * PART_BYTES and self._unframer.chunks - before < FRAMES_AT_ONCE:
+            piece = bytes(self._framed[:UNFRAMED_AT_ONCE])
+            if not piece:
+                return
+            del self._framed[: len(piece)]
+            taken += len(piece)
+            try:
+                self._buffer += self._unframer.feed(piece)
+            except CompressedChunk:
+                raise ArchiveBroken(_THEIRS) from None
+            except FramesBroken as problem:
+                raise ArchiveBroken(str(problem)) from None
+
     def has_more(self) -> bool:
-        """Say whether another whole entry has arrived. Raises ArchiveBroken."""
+        """Say whether something arrived that can be looked at. Raises ArchiveBroken."""
+        return self.end is None and (len(self._framed) > 0 or self._has_entry())
+
+    def _has_entry(self) -> bool:
+        """Say whether a whole entry is there."""
         if self.end is not None or len(self._buffer) < _BLOCK:
             return False
         return len(self._buffer) >= _entry_size(self._header())
@@ -209,7 +232,7 @@ class ArchiveReader:
     @property
     def buffered(self) -> int:
         """How many bytes arrived that were not looked at yet."""
-        return len(self._buffer)
+        return len(self._buffer) + len(self._framed)
 
     def check_whole(self) -> None:
         """Raise ArchiveBroken unless everything has arrived."""

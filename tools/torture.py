@@ -35,6 +35,7 @@ from tests.campaigns.spark_kills import campaign as run_spark_kills  # noqa: E40
 from tests.campaigns.spark_replays import campaign as run_spark_replays  # noqa: E402
 from tests.campaigns.spark_restarts import CASES, other_pythons  # noqa: E402
 from tests.campaigns.spark_restarts import campaign as run_spark_restarts  # noqa: E402
+from tests.campaigns.turns import campaign as run_turns  # noqa: E402
 from tests.campaigns.wire_scripts_campaign import play_scripts  # noqa: E402
 
 from jetspark import sync  # noqa: E402
@@ -195,6 +196,11 @@ def wire_scripts(deadline: float, seed: int) -> str:
     return play_scripts(deadline, seed)
 
 
+def turns(deadline: float, seed: int) -> str:
+    """Clients that do very much of something: no turn of the server's loop is long."""
+    return run_turns(deadline, seed)
+
+
 def permissions(deadline: float, seed: int) -> str:
     """Decisions about permissions against an evaluator that was written differently."""
     total = 0
@@ -331,6 +337,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     rewrites,
     fuzz_protocol,
     wire_scripts,
+    turns,
     permissions,
     rights,
     chaos,

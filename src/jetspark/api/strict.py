@@ -194,12 +194,16 @@ def _shape(value: Any, info: inspect.Type, name: str) -> Any:
 def _array(value: Any, held: inspect.Type, name: str) -> list[Any]:
     if isinstance(value, _Pairs) or not isinstance(value, list):
         _refuse("an array", name, value)
+    if isinstance(held, inspect.StrType) and set(map(type, value)) <= {str}:
+        return value  # there may be very many
     return [_zero(held) if item is None else _shape(item, held, name) for item in value]
 
 
 def _map(value: Any, held: inspect.Type, name: str) -> dict[str, Any]:
     if not isinstance(value, _Pairs):
         _refuse("an object", name, value)
+    if isinstance(held, inspect.StrType) and {type(item) for _, item in value} <= {str}:
+        return dict(value)
     return {
         key: _zero(held) if item is None else _shape(item, held, f"{name}.{key[:_QUOTED_MAX]}")
         for key, item in value

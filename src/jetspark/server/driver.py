@@ -23,6 +23,7 @@ from jetspark.server.outlets import push_outlet, reply_outlet
 from jetspark.server.router import Router
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Committer, Housekeeper, write
+from jetspark.turn import UNIT_NS
 
 log = logging.getLogger("jetspark.server")
 
@@ -105,6 +106,14 @@ class EngineDriver:
             self.follow_streams()
 
     def _request(self, target: Target, reply: bytes, headers: bytes, body: bytes) -> None:
+        """Take a request, and count what it cost as work of who asked."""
+        began = self._clock.monotonic_ns()
+        try:
+            self._take_request(target, reply, headers, body)
+        finally:
+            self._router.turn.spend((self._clock.monotonic_ns() - began) // UNIT_NS)
+
+    def _take_request(self, target: Target, reply: bytes, headers: bytes, body: bytes) -> None:
         now = self._clock.now_ns()
         if target.kind == DIRECT_GET:
             assert target.stream is not None

@@ -189,6 +189,7 @@ class Engine(Consumers):
             self._subjects.remove(subject.encode(), b"", stream)
         stream.configure(config)
         stream.log.packing = config.compression == "s2"
+        stream.log.fit_segments(config.max_bytes)
         if stream.copies or config.sources:
             self._store.choose_level(stream.log, level_of(config))
         self._deadlines.note(stream)
@@ -245,6 +246,7 @@ class Engine(Consumers):
         self.ledger.add(stream)
         self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
         stream.log.packing = stream.config.compression == "s2"
+        stream.log.fit_segments(stream.config.max_bytes)
         for subject in stream.config.subjects:
             self._subjects.insert(subject.encode(), b"", stream)
         self.generation += 1

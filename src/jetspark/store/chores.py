@@ -25,7 +25,7 @@ from jetspark.store.quarantine import (
 from jetspark.store.reopening import Reopening
 from jetspark.store.runs import compacted, next_compactor
 from jetspark.store.scrubber import DAY_NS, Scrub, next_scrub, scrubbed
-from jetspark.store.segment import FILLER, create_segment, segment_name
+from jetspark.store.segment import FILLER_SIZE, create_segment, segment_name
 from jetspark.store.segment_files import Removal, segment_files
 from jetspark.store.syncing import Syncing, sync_now
 from jetspark.store.upkeep import UpkeepCounts
@@ -66,7 +66,7 @@ def roll(log: "Segments") -> None:
     log.end = offset
     log.synced_end = offset
     log.filled_to = offset
-    log.filler = FILLER * log.filler_size
+    log.filler_max = min(FILLER_SIZE, int(log.segment_size) // 8)
     log.roll_due = False
     log.chores_due = True
     log.quarantine.refused = False

@@ -41,7 +41,7 @@ def fail(log: "StreamLog", no_space: bool) -> None:
         log.failed = True
         return
     # What does not fit with filler may fit without it.
-    log.filler = b""
+    log.filler_max = 0
     log.filled_to = log.end
     try:
         log.files.truncate(int(log.handle), int(log.end))

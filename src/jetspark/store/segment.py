@@ -28,8 +28,17 @@ SEGMENT_MAGIC: Final = b"JSS1"
 SUFFIX: Final = ".seg"
 SEGMENT_SIZE: Final = 32 * 1024 * 1024
 
+# A stream with a limit of its size has smaller ones, so that what it evicts leaves the disk, too:
+# this part of its limit, but none that would be full after a few messages.
+SEGMENT_PART: Final = 8
+SEGMENT_MIN: Final = 1024 * 1024
+
 FILLER: Final = b"\xa5"
 FILLER_SIZE: Final = 256 * 1024
+# No more filler than there are records, so that a stream of a few messages is a small file. The
+# pieces are shared by all streams.
+FILLER_MIN: Final = 4 * 1024
+FILLERS: Final = tuple(FILLER * size for size in (256 * 1024, 64 * 1024, 16 * 1024, 4 * 1024))
 # Large groups gain little and would write everything twice.
 FILLED_GROUP_MAX: Final = 16 * 1024
 
@@ -56,6 +65,13 @@ class SegmentHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 _head_decoder = msgspec.json.Decoder(SegmentHead)
+
+
+def fitting_size(max_bytes: int, largest: int) -> int:
+    """How long the segments of a stream are that holds ``max_bytes`` (0 or less: no limit)."""
+    if max_bytes <= 0:
+        return largest
+    return min(largest, max(SEGMENT_MIN, max_bytes // SEGMENT_PART))
 
 
 def segment_name(first_seq: int, first_position: int) -> str:

@@ -26,8 +26,10 @@ from jetspark.store.reopening import Reopening
 from jetspark.store.scrubber import Scrub
 from jetspark.store.segment import (
     FILLED_GROUP_MAX,
-    FILLER,
+    FILLER_MIN,
     FILLER_SIZE,
+    FILLERS,
+    fitting_size,
 )
 from jetspark.store.segment_files import disk_bytes
 from jetspark.store.upkeep import Upkeep, UpkeepCounts
@@ -41,11 +43,12 @@ class Segments(Removing):
     ) -> None:
         super().__init__(files, folder, identity, cache_budget)
         self.segment_size: i64 = segment_size
+        self.segment_max: int = segment_size
         self.first_offset: i64 = 0
         # Up to where the newest segment has bytes already, records or filler.
         self.filled_to: i64 = 0
-        self.filler_size: int = min(FILLER_SIZE, segment_size // 8)
-        self.filler: bytes = FILLER * self.filler_size
+        # On a full disk there is no filler.
+        self.filler_max: i64 = min(FILLER_SIZE, segment_size // 8)
         self.roll_due: bool = False
         # How much of each segment is condensed on disk; the one that is being condensed.
         self.condensed: dict[str, int] = {}
@@ -97,9 +100,17 @@ class Segments(Removing):
         end = self.end + size
         if size > FILLED_GROUP_MAX or end <= self.filled_to:
             return b""
-        if end + len(self.filler) > self.segment_size:
-            return b""
-        return self.filler
+        most = min(self.filler_max, max(end, FILLER_MIN))
+        filler = FILLERS[-1][:most]  # shorter only in segments that nobody but a test has
+        for piece in FILLERS:
+            if len(piece) <= most:
+                filler = piece
+                break
+        return filler if end + len(filler) <= self.segment_size else b""
+
+    def fit_segments(self, max_bytes: int) -> None:
+        """Have segments from now on that suit a stream of at most ``max_bytes``."""
+        self.segment_size = fitting_size(max_bytes, self.segment_max)
 
     def cut_filler(self) -> None:
         """Cut the filler off the newest segment. When that fails, recovery passes over it."""

@@ -17,13 +17,16 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
+from weakref import WeakValueDictionary
 
 from jetspark.errors.storage import StoreClosed
 from jetspark.store.commit_counts import CommitCounts
-from jetspark.store.files import Files
+from jetspark.store.files import NO_SPACE, Files
 
 log = logging.getLogger("jetspark.store")
 
@@ -35,6 +38,23 @@ INLINE_AVERAGE_MAX_NS: Final = 300_000
 AVERAGE_WEIGHT: Final = 8
 DECAY_WEIGHT: Final = 32
 WORKERS_MAX: Final = 4
+
+_manifest_locks: Final[WeakValueDictionary[Path, threading.RLock]] = WeakValueDictionary()
+_of_manifest_locks: Final = threading.Lock()
+
+
+def manifest_change(folder: Path) -> AbstractContextManager[bool]:
+    """Held while the manifests of a folder are read, changed and written.
+
+    The loop does that, and so do chores in the housekeeper's thread. One lock per folder: the loop
+    must not wait for the disk because another stream's manifest is being synced. Reentrant: a
+    simulated disk starts another store in the middle of a write.
+    """
+    with _of_manifest_locks:
+        lock = _manifest_locks.get(folder)
+        if lock is None:
+            lock = _manifest_locks[folder] = threading.RLock()
+        return lock
 
 
 class Work(Protocol):
@@ -63,6 +83,19 @@ class Work(Protocol):
     @property
     def synced(self) -> bool:
         """Whether it has to be on the disk before it is reported."""
+        ...
+
+    @property
+    def before(self) -> object | None:
+        """What ``prepare`` does; None when nothing has to be done."""
+        ...
+
+    def prepare(self) -> None:
+        """Do what has to be done on the disk before it is written; raises OSError."""
+        ...
+
+    def cut_off(self, files: Files) -> None:
+        """Cut off what a full disk took of it."""
         ...
 
 
@@ -140,7 +173,11 @@ class ThreadCommitter:
         behind = self._busy.get(id(owner))
         if behind is not None:
             behind.append(work)
-        elif len(work.blob) <= self._inline_bytes_max and self._average_ns < INLINE_AVERAGE_MAX_NS:
+        elif (
+            len(work.blob) <= self._inline_bytes_max
+            and self._average_ns < INLINE_AVERAGE_MAX_NS
+            and work.before is None
+        ):
             self._write_inline(owner, work)
         else:
             self._average_ns -= self._average_ns // DECAY_WEIGHT
@@ -387,11 +424,15 @@ def write(files: Files, work: Work) -> OSError | None:
     """
     blobs = [work.blob, work.filler] if work.filler else [work.blob]
     try:
+        if work.before is not None:
+            work.prepare()
         if work.synced:
             files.write_synced(work.handle, blobs, work.offset)
         else:
             files.write(work.handle, blobs, work.offset)
     except OSError as error:
+        if error.errno in NO_SPACE:
+            work.cut_off(files)
         return error
     except Exception as error:  # noqa: BLE001 - reported, never swallowed
         unexpected = OSError(errno.EIO, f"the write ended with {type(error).__name__}: {error}")

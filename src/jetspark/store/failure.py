@@ -29,8 +29,10 @@ def fail(log: "StreamLog", no_space: bool) -> None:
     forget_staged(log)
     if log.closed:
         if group is not None:
-            log.close_handle(group.handle)
+            log.let_go(group)
         return
+    if group is not None and group.before is not None:
+        log.prepared(group.before)
     log.skip_needed = log.staged_seq > log.index.last_seq
     # A failed sync is for all that was written since the last one, whatever the reason is: no
     # later one brings it to the disk.
@@ -43,13 +45,16 @@ def fail(log: "StreamLog", no_space: bool) -> None:
     # What does not fit with filler may fit without it.
     log.filler_max = 0
     log.filled_to = log.end
-    try:
-        log.files.truncate(int(log.handle), int(log.end))
-    except OSError:
+    if group is None:
+        log.full = True
+        return
+    if not group.cut_tried:
+        group.cut_off(log.files)
+    if group.cut:
+        log.full = True
+    else:
         log.read_only = True
         log.failed = True
-    else:
-        log.full = True
 
 
 def reopen(log: "StreamLog") -> bool:

@@ -7,6 +7,7 @@ When both are damaged the identity comes from a segment head: a stream is never 
 metadata is.
 """
 
+import errno
 import struct
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ import msgspec
 from xxhash import xxh3_64_digest
 
 from jetspark.errors.storage import WrongStoreFormat
+from jetspark.store.committer import manifest_change
 from jetspark.store.files import Files
 
 FORMAT: Final = 1
@@ -121,11 +123,23 @@ def renew_manifests(
 
     The floor is never lower than one that is known: a copy may be unreadable today.
     """
-    found, _ = read_manifests(files, folder)
-    epoch = found.epoch if found else 0
-    floor = max(sequence_floor, found.sequence_floor if found else 0)
-    for step in (1, 2):
-        renewed = Manifest(epoch=epoch + step, identity=identity, sequence_floor=floor)
+    with manifest_change(folder):
+        found, _ = read_manifests(files, folder)
+        epoch = found.epoch if found else 0
+        floor = max(sequence_floor, found.sequence_floor if found else 0)
+        for step in (1, 2):
+            renewed = Manifest(epoch=epoch + step, identity=identity, sequence_floor=floor)
+            write_manifest(files, folder, renewed)
+
+
+def raise_floor(files: Files, folder: Path, _stream_id: int, floor: int) -> None:
+    """Say durably that no start after this one may give out sequences up to ``floor``."""
+    with manifest_change(folder):
+        found, _ = read_manifests(files, folder)
+        if found is None:
+            raise OSError(errno.EIO, "no manifest can be read", str(folder))
+        # Not the log's own identity: a manifest must not say what a power cut takes from the log.
+        renewed = Manifest(epoch=found.epoch + 1, identity=found.identity, sequence_floor=floor)
         write_manifest(files, folder, renewed)
 
 

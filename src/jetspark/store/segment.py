@@ -115,30 +115,11 @@ def encode_rewritten_head(head: SegmentHead) -> bytes:
     return frame(SEGMENT_MAGIC, msgspec.json.encode(head))
 
 
-def create_segment(
-    files: Files,
-    folder: Path,
-    identity: Identity,
-    first_seq: int,
-    first_position: int,
-    *,
-    first_live: int = 0,
-    last_time: int = 0,
-    consumer_number: int = 0,
-) -> tuple[int, int]:
-    """Make a segment file durably; return its handle and the offset of its first record.
+def create_segment(files: Files, path: Path, head: bytes) -> int:
+    """Make a segment file durably; return its handle. Records follow its head.
 
     It appears under its name whole or not at all, so an attempt that failed can be repeated.
     """
-    data = encode_head(
-        identity,
-        first_seq,
-        first_position,
-        first_live=first_live,
-        last_time=last_time,
-        consumer_number=consumer_number,
-    )
-    path = folder / segment_name(first_seq, first_position)
     try:
         handle = files.open(path)
     except FileNotFoundError:
@@ -148,10 +129,10 @@ def create_segment(
         # that must never be replaced.
         length = files.size(handle)
         files.close(handle)
-        if length > len(data):
+        if length > len(head):
             raise FileExistsError(errno.EEXIST, "a segment with records is in the way", str(path))
-    files.replace(path, data)
-    return files.open(path), len(data)
+    files.replace(path, head)
+    return files.open(path)
 
 
 def read_head(data: bytes) -> tuple[SegmentHead, int] | None:

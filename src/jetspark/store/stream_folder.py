@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from jetspark.errors.storage import CorruptRecord
-from jetspark.store.chores import seal
 from jetspark.store.condensed import SUFFIX, CondensedHead
 from jetspark.store.condensed_file import read_condensed
 from jetspark.store.condensed_replay import replay_condensed
@@ -156,7 +155,7 @@ class StreamFolder:
                     self._add_pending(log, good, len(data), recovery)
                 recovery.settle(DAMAGED, 0)
                 log.end = len(data)
-                seal(log)
+                log.seal()
         if self._litter:
             # Before anything else is removed: they hold what is gone.
             log.unremoved = Removal(self._files, self._folder, [], self._litter)

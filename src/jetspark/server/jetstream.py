@@ -36,6 +36,7 @@ from jetspark.store.log import StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.recovery import Recovery
 from jetspark.store.store import FileStore
+from jetspark.store.threads import DiskThreads
 from jetspark.units import Nanoseconds, bounded, format_bytes, seconds
 
 log = logging.getLogger("jetspark.server")
@@ -90,6 +91,7 @@ class JetStreamRuntime:
             clock.monotonic_ns,
             counts=self.counts,
         )
+        self._threads = DiskThreads(asyncio.get_running_loop().call_soon_threadsafe)
         self._housekeeper = Housekeeper(
             asyncio.get_running_loop().call_soon_threadsafe, clock.monotonic_ns
         )
@@ -198,6 +200,7 @@ class JetStreamRuntime:
             self._housekeeper,
             self._commit_delay,
             self.counts,
+            self._threads,
         )
         account.driver = driver
         self._drivers[account.name] = driver
@@ -245,6 +248,7 @@ class JetStreamRuntime:
         for driver in self._drivers.values():
             driver.close()
         self._committer.close()
+        self._threads.close()
         self._store.close()
         if self._private:
             shutil.rmtree(self.folder, ignore_errors=True)

@@ -189,6 +189,17 @@ class StreamLog(Segments):
                 limits = self.limits
             at += total
 
+    def hold(self) -> None:
+        """Take no group and no chore until ``release``: somebody changes the folder."""
+        assert self.in_flight is None, "a group needs the folder"
+        self.in_flight = Group(-1, self.end, b"", [], self.durable_position)
+        self.held = True
+
+    def release(self) -> None:
+        """Go on after ``hold``."""
+        self.in_flight = None
+        self.held = False
+
     def fail(self, no_space: bool) -> None:
         """The group on its way did not reach the disk: forget all that was staged.
 

@@ -76,6 +76,8 @@ class Segments(Removing):
         # Compress what is rewritten, and rewrite what is full (``compression.py``).
         self.packing: bool = False
         self.closed: bool = False
+        # Somebody changes the folder (``StreamLog.hold``).
+        self.held: bool = False
         # While a stream is recovered nothing is staged that nobody would write.
         self.opening: bool = False
         # Gone with the process: no start will read it.
@@ -169,6 +171,8 @@ class Segments(Removing):
         ``end_chore`` follows. There is one at a time, and nothing waits for it.
         """
         self.now = max(self.now, now)
+        if self.held:
+            return None
         if self.chore is None and not self.read_only and self.has_chore():
             self.chore = next_chore(self)
         elif self.chore is None and self.reopen_due and not self.closed:

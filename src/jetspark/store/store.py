@@ -172,6 +172,9 @@ class FileStore:
         Raises OSError when the disk refuses; then the stream is what it was.
         """
         self.condemn(log)
+        # Nothing of it has to be put on the disk any more.
+        log.read_only = True
+        log.close()
         self.bury(log)
 
     def condemn(self, log: StreamLog) -> None:
@@ -208,11 +211,13 @@ class FileStore:
             self.drop(log)
         log.close()
 
+    def sweep(self, log: StreamLog) -> None:
+        """Condemn and remove the folder of a log that was closed; raises OSError."""
+        self.condemn(log)
+        self.bury(log)
+
     def bury(self, log: StreamLog) -> None:
-        """Close and remove what was condemned; what cannot be removed now is litter."""
-        # Nothing of it has to be put on the disk any more.
-        log.read_only = True
-        log.close()
+        """Remove the folder of a condemned log that was closed; what stays is litter."""
         if not log.in_memory:
             with suppress(OSError):
                 self._files.remove_folder(log.folder)

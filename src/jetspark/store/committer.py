@@ -27,16 +27,19 @@ from weakref import WeakValueDictionary
 from jetspark.errors.storage import StoreClosed
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.files import NO_SPACE, Files
+from jetspark.store.threads import start_thread
 
 log = logging.getLogger("jetspark.store")
 
 INLINE_BYTES_MAX: Final = 16 * 1024
 INLINE_AVERAGE_MAX_NS: Final = 300_000
-# The average moves by an eighth per inline commit. It decays with each group that was not inline,
-# so that one bad phase of the disk does not switch inline commits off for ever, but slowly: on a
-# disk that stays slow, few commits may block the loop to find that out.
+# The average moves by an eighth per inline commit. It decays with each small group that a thread
+# wrote in reasonable time, so that one bad phase of the disk does not switch inline commits off
+# for ever. While threads need longer than that for a group, none is written inline: on a disk that
+# stays slow the loop waits for one sync at most, the one that finds it out.
 AVERAGE_WEIGHT: Final = 8
 DECAY_WEIGHT: Final = 32
+SLOW_NS: Final = 2_000_000
 WORKERS_MAX: Final = 4
 
 _manifest_locks: Final[WeakValueDictionary[Path, threading.RLock]] = WeakValueDictionary()
@@ -152,12 +155,20 @@ class ThreadCommitter:
         self._report = report
         self._hand_back = hand_back
         self._monotonic_ns = monotonic_ns
-        self._workers_max = workers_max
         self._inline_bytes_max = inline_bytes_max
         self.counts = counts or CommitCounts()
-        self._average_ns = 0
-        self._idle: list[_Worker] = []
+        # What the disk is like shows when the first group was written, beside the loop.
+        self._average_ns = INLINE_AVERAGE_MAX_NS
+        # All threads at once: later there may be no room for one.
         self._workers: list[_Worker] = []
+        try:
+            for _ in range(workers_max):
+                self._workers.append(_Worker(files, self._done, monotonic_ns))
+        except OSError:
+            for worker in self._workers:
+                worker.stop()
+            raise
+        self._idle: list[_Worker] = list(self._workers)
         # Groups whose owner has none on its way but for which there is no free thread; bounded by
         # the number of owners, as each of them waits for a report before it submits again.
         self._waiting: deque[tuple[object, Work]] = deque()
@@ -180,7 +191,6 @@ class ThreadCommitter:
         ):
             self._write_inline(owner, work)
         else:
-            self._average_ns -= self._average_ns // DECAY_WEIGHT
             self._busy[id(owner)] = deque()
             self._write_beside(owner, work)
 
@@ -195,10 +205,6 @@ class ThreadCommitter:
     def _write_beside(self, owner: object, work: Work) -> None:
         if self._idle:
             self._idle.pop().start(owner, work)
-        elif len(self._workers) < self._workers_max:
-            worker = _Worker(self._files, self._done, self._monotonic_ns)
-            self._workers.append(worker)
-            worker.start(owner, work)
         else:
             self._waiting.append((owner, work))
 
@@ -211,6 +217,10 @@ class ThreadCommitter:
         self, worker: "_Worker", owner: object, size: int, took: int, error: OSError | None
     ) -> None:
         self.counts.written(size, took, error, inline=False)
+        if took > SLOW_NS and size <= self._inline_bytes_max:
+            self._average_ns = max(self._average_ns, took)
+        elif size <= self._inline_bytes_max:
+            self._average_ns -= self._average_ns // DECAY_WEIGHT
         if self._closed:
             self._report(owner, error)
             self._write_rest(owner)
@@ -268,8 +278,7 @@ class _Worker:
         self._go.acquire()
         self._started.acquire()
         self._task: tuple[object, Work] | None = None
-        self._thread = threading.Thread(target=self._run, name="jetspark-committer", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("jetspark-committer", self._run)
 
     def start(self, owner: object, work: Work) -> None:
         """Hand over a group; returns when the thread is about to write it."""
@@ -330,18 +339,14 @@ class Housekeeper:
         self._slow: list[_Task] = []
         # When the next step of a kind of chore is due.
         self._resume: dict[type, int] = {}
-        self._thread: threading.Thread | None = None
         self._closing = False
+        self._thread: threading.Thread | None = start_thread("jetspark-housekeeper", self._run)
 
     def start(self, chore: Steps, done: Callable[[bool], None]) -> None:
         """Do a chore; ``done(failed)`` is called once when it has ended."""
         if self._closing:
             done(True)
             return
-        if self._thread is None:
-            name = "jetspark-housekeeper"
-            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-            self._thread.start()
         task = _Task(chore, done)
         self._open.append(task)
         self._queue.put(task)

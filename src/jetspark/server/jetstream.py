@@ -71,9 +71,11 @@ class JetStreamRuntime:
         self._held_reads = HeldReads(settings.jetspark.held_reads_max)
         self._clock = clock
         self._files = OsFiles()
+        self._threads = DiskThreads(asyncio.get_running_loop().call_soon_threadsafe)
         self._store = FileStore(
             self._files,
             self.folder,
+            aside=self._threads.run,
             durability=settings.jetstream.durability.value,
             sync_period_ns=bounded(settings.jetstream.sync_interval),
         )
@@ -91,7 +93,6 @@ class JetStreamRuntime:
             clock.monotonic_ns,
             counts=self.counts,
         )
-        self._threads = DiskThreads(asyncio.get_running_loop().call_soon_threadsafe)
         self._housekeeper = Housekeeper(
             asyncio.get_running_loop().call_soon_threadsafe, clock.monotonic_ns
         )
@@ -112,7 +113,11 @@ class JetStreamRuntime:
         try:
             logs = self._store.open(report_recovery, self._cannot_open)
         except OSError as error:
+            self._stop_threads()
             raise cannot_open_store(self.folder, error) from error
+        except StorageFault:
+            self._stop_threads()
+            raise
         for stream_log in copies_first(logs):
             owner = drivers.get(stream_log.identity.account)
             if owner is not None and stream_log.identity.name in owner.engine.streams:
@@ -247,11 +252,16 @@ class JetStreamRuntime:
         self._housekeeper.close()
         for driver in self._drivers.values():
             driver.close()
-        self._committer.close()
-        self._threads.close()
+        self._stop_threads()
         self._store.close()
         if self._private:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _stop_threads(self) -> None:
+        """Finish what was handed to threads, and end them; twice is as good as once."""
+        self._housekeeper.close()
+        self._committer.close()
+        self._threads.close()
 
 
 def batch_limits(settings: Settings) -> BatchLimits:

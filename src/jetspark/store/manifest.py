@@ -116,6 +116,16 @@ def write_manifests(files: Files, folder: Path, identity: Identity) -> None:
         write_manifest(files, folder, Manifest(epoch=epoch, identity=identity))
 
 
+def first_manifests(identity: Identity) -> dict[str, bytes]:
+    """Names and contents of both copies, for a stream that is being made."""
+    return {
+        COPIES[epoch % 2]: frame(
+            MANIFEST_MAGIC, msgspec.json.encode(Manifest(epoch=epoch, identity=identity))
+        )
+        for epoch in (1, 2)
+    }
+
+
 def renew_manifests(
     files: Files, folder: Path, identity: Identity, sequence_floor: int = 0
 ) -> None:

@@ -126,7 +126,8 @@ class Segments(Removing):
         self.end = self.first_offset
         self.synced_end = self.first_offset
         self.filled_to = self.first_offset
-        self.filler_max = min(FILLER_SIZE, self.segment_size // 8)
+        if not self.in_memory:
+            self.filler_max = min(FILLER_SIZE, self.segment_size // 8)
         self.roll_due = False
         self.chores_due = True
         self.quarantine.refused = False

@@ -39,6 +39,11 @@ MARK: Final = b"jetspark-store 1\n"
 CHECK: Final = b"check " + xxh3_64_hexdigest(MARK).encode() + b"\n"
 
 
+def at_once(work: Callable[[], None]) -> None:
+    """Do something here and now: for stores that no loop uses."""
+    work()
+
+
 class FileStore:
     """All streams below one folder."""
 
@@ -54,6 +59,7 @@ class FileStore:
         sequences_ahead: int = SEQUENCES_AHEAD,
         reserve_size: int = RESERVE_SIZE,
         upkeep: Upkeep = PLAIN,
+        aside: Callable[[Callable[[], None]], None] = at_once,
     ) -> None:
         self._files = files
         self._folder = folder
@@ -65,7 +71,7 @@ class FileStore:
         self.durability = durability
         self._sync_period_ns = sync_period_ns
         self._sequences_ahead = sequences_ahead
-        self.reserve = Reserve(files, folder, reserve_size)
+        self.reserve = Reserve(files, folder, reserve_size, aside)
 
     def open(
         self,
@@ -163,6 +169,7 @@ class FileStore:
         folder = StreamFolder(MemoryFiles(), Path("/stream"), self._segment_size, 0)
         log = folder.create(identity)
         log.in_memory = True
+        log.filler_max = 0
         log.codec.count_as_memory()
         return log
 

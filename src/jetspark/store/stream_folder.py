@@ -21,11 +21,13 @@ from jetspark.store.log import StreamLog
 from jetspark.store.manifest import (
     Identity,
     Manifest,
+    first_manifests,
     read_manifests,
     renew_manifests,
     write_manifest,
     write_manifests,
 )
+from jetspark.store.preparation import Preparation
 from jetspark.store.quarantine import open_quarantine
 from jetspark.store.recovery import replay_segment
 from jetspark.store.removal import delete_range
@@ -69,11 +71,17 @@ class StreamFolder:
         self._litter: list[str] = []
 
     def create(self, identity: Identity) -> StreamLog:
-        """Make an empty stream in a folder that does not exist yet."""
-        self._files.make_folder(self._folder)
-        write_manifests(self._files, self._folder, identity)
+        """Make an empty stream in a folder that does not exist yet.
+
+        The name of the folder is not durable before its parent was synced.
+        """
         log = self._log(identity)
-        log.roll()
+        first = Preparation(log, sync=False, floor=0, roll=True)
+        contents = first_manifests(identity) | {first.name: first.head}
+        self._files.make_folder(self._folder.parent)
+        self._files.make_filled(self._folder, contents)
+        first.fresh = self._files.open(self._folder / first.name)
+        log.prepared(first)
         return log
 
     def open(self) -> tuple[StreamLog, Recovery]:

@@ -316,6 +316,7 @@ class Engine(Consumers):
         self.ledger.remove(stream)
         del self._targets[stream.config.name]
         stream.dropped = True
+        self._deadlines.forget()
         drop_with_stream(stream)
         self.drop_consumers(stream)
         self.copies.dropped(stream)

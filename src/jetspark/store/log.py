@@ -14,6 +14,7 @@ from librt.strings import BytesWriter, read_i64_le
 from mypy_extensions import i64
 
 from jetspark.store import failure
+from jetspark.store.cache import BlobCache
 from jetspark.store.configuration import adopt_limits, apply_configuration
 from jetspark.store.files import Files
 from jetspark.store.manifest import Identity
@@ -276,6 +277,11 @@ class StreamLog(Segments):
         if not self.read_only and not self.opening and (self.manifest_due or not self.durable):
             settle(self)
         self.close_segments()
+        # What is large goes now, and what refers back to it: garbage in a cycle would stay until
+        # a pass over all objects.
+        self.index.times = None
+        self.cache = BlobCache(0)
+        self.page = b""
         self.handle = -1
         self.read_only = True
         self.closed = True

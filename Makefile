@@ -55,11 +55,14 @@ wheel: # a stale build/ would put modules into the wheel that no longer exist
 demo: env ## a million events through Spark; server and driver are killed meanwhile; nothing is lost
 	@$(BIN)/jetspark demo
 
+# A failed run prints its seed; SEED=n repeats its order and its random choices.
+SEED_ARGUMENT := $(if $(SEED),--seed $(SEED))
+
 test: env ## everything: static checks, compiled tests, the lower layers interpreted
-	@$(BIN)/python tools/run_tests.py
+	@$(BIN)/python tools/run_tests.py $(SEED_ARGUMENT)
 
 test-interpreted: env ## the whole suite on the interpreted modules
-	@$(BIN)/python tools/run_tests.py --interpreted
+	@$(BIN)/python tools/run_tests.py --interpreted $(SEED_ARGUMENT)
 
 check: $(DEPS) ## format, lint, types, layers, tidiness
 	@$(BIN)/python tools/run_tests.py --only static

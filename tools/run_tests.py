@@ -3,10 +3,15 @@
 Each part has a share of the 14 minutes that all may take on two cores, and is a process of its
 own, so that a crash or a leak in one says nothing about the next. Compiled parts run on the
 installed wheel; the interpreted ones run the same environment with PYTHONPATH=src.
+
+The order of the tests and what they draw at random come from a seed, printed at the beginning and
+at the end: `make test SEED=n` runs the same again.
 """
 
 import argparse
 import os
+import random
+import resource
 import subprocess
 import sys
 import time
@@ -38,6 +43,7 @@ class Result:
 
     part: Part
     seconds: float
+    cpu_seconds: float
     ok: bool
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -74,6 +80,24 @@ PARTS = (
     Part("docs", 20, ("tests/docs",)),
 )
 STATIC_BUDGET_S = 60
+# As large as both pytest-randomly and Hypothesis take.
+SEED_MAX = 2**32 - 1
+
+
+class Stopwatch:
+    """Wall and CPU seconds since it was made, of processes that ended since then."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._cpu = self._children_cpu()
+
+    def read(self) -> tuple[float, float]:
+        """Return wall and CPU seconds."""
+        return time.monotonic() - self._begun, self._children_cpu() - self._cpu
+
+    def _children_cpu(self) -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
 
 
 def static_commands() -> list[list[str]]:
@@ -89,7 +113,7 @@ def static_commands() -> list[list[str]]:
 
 def run_static() -> Result:
     """Format, lint, layers, types, tidiness; all of them, so that one run shows everything."""
-    begun = time.monotonic()
+    watch = Stopwatch()
     ok = True
     for command in static_commands():
         name = Path(command[0]).name if command[0] != sys.executable else "tidy"
@@ -100,25 +124,28 @@ def run_static() -> Result:
         if done.returncode:
             ok = False
             print(f"-- {name} failed\n{done.stdout}{done.stderr}")
-    return Result(Part("static", STATIC_BUDGET_S, ()), time.monotonic() - begun, ok)
+    return Result(Part("static", STATIC_BUDGET_S, ()), *watch.read(), ok)
 
 
-def run_part(part: Part, *, expect: str) -> Result | None:
+def run_part(part: Part, *, expect: str, seed: int) -> Result | None:
     """Run one part with pytest; None when the project has no such tests yet."""
     paths = [path for path in part.paths if (ROOT / path).exists()]
     if not paths:
         return None
-    print(f"== {part.name} ({expect})", flush=True)
+    print(f"== {part.name} ({expect}, seed {seed})", flush=True)
     env = os.environ | {"JETSPARK_EXPECT": expect}
     if expect == "interpreted":
         env["PYTHONPATH"] = "src"
-    begun = time.monotonic()
+    watch = Stopwatch()
     with TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
         command = [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", *part.arguments]
+        command += [f"--hypothesis-seed={seed}"]
+        if "no:randomly" not in part.arguments:
+            command += [f"--randomly-seed={seed}"]
         code = subprocess.run([*command, *paths], cwd=ROOT, env=env, check=False).returncode
         counts = read_counts(report)
-    return Result(part, time.monotonic() - begun, code == 0, counts)
+    return Result(part, *watch.read(), code == 0, counts)
 
 
 def read_counts(report: Path) -> dict[str, int]:
@@ -156,7 +183,8 @@ def chosen(arguments: argparse.Namespace) -> list[Result]:
             continue
         if part.interpreted and build == "interpreted":
             continue
-        done = run_part(part, expect="interpreted" if part.interpreted else build)
+        expect = "interpreted" if part.interpreted else build
+        done = run_part(part, expect=expect, seed=arguments.seed)
         if done is not None:
             results.append(done)
     return results
@@ -167,14 +195,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=["static", *(part.name for part in PARTS)])
     parser.add_argument("--interpreted", action="store_true", help="everything, interpreted")
-    results = chosen(parser.parse_args())
-    print(f"\n{'part':<30} {'seconds':>8} {'budget':>7}  result")
+    parser.add_argument("--seed", type=int, help="as an earlier run printed it")
+    arguments = parser.parse_args()
+    if arguments.seed is None:
+        arguments.seed = random.SystemRandom().randint(0, SEED_MAX)
+    elif not 0 <= arguments.seed <= SEED_MAX:
+        parser.error(f"--seed: expected 0 to {SEED_MAX}")
+    results = chosen(arguments)
+    print(f"\n{'part':<30} {'seconds':>8} {'budget':>7} {'CPU s':>7}  result")
     for result in results:
         verdict = "ok" if result.ok else "FAILED"
         if result.ok and result.seconds > result.part.budget_s:
             verdict = "ok, over budget"
         line = (
-            f"{result.part.name:<30} {result.seconds:>8.1f} {result.part.budget_s:>7}  {verdict}"
+            f"{result.part.name:<30} {result.seconds:>8.1f} {result.part.budget_s:>7} "
+            f"{result.cpu_seconds:>7.1f}  {verdict}"
         )
         skipped = result.counts.get("skipped", 0)
         print(line + (f" ({skipped} skipped)" if skipped else ""))
@@ -183,7 +218,8 @@ def main() -> None:
     }
     broken = sum(1 for r in results if not r.ok and not r.counts.get("failed"))
     failed = total["failed"] + broken
-    print(f"\n{total['passed']} passed, {failed} failed, {total['skipped']} skipped")
+    print(f"\nseed {arguments.seed}: make test SEED={arguments.seed} runs the same again")
+    print(f"{total['passed']} passed, {failed} failed, {total['skipped']} skipped")
     sys.exit(0 if all(result.ok for result in results) else 1)
 
 

@@ -40,6 +40,7 @@ from jetspark import sync  # noqa: E402
 from jetspark.testing.batch_crashes import run_batch_crashes  # noqa: E402 - needs the path above
 from jetspark.testing.store_crashes import run_crashes  # noqa: E402
 from jetspark.testing.store_damage import run_flips  # noqa: E402
+from jetspark.testing.store_files import run_file_faults  # noqa: E402
 from jetspark.testing.store_mutations import run_mutations  # noqa: E402
 from jetspark.testing.store_rewrites import run_rewrites  # noqa: E402
 from jetspark.testing.store_sample import KINDS  # noqa: E402
@@ -147,6 +148,15 @@ def flips(deadline: float, seed: int) -> str:
         run_flips(1000, seed=seed + total, kind=KINDS[total // 1000 % len(KINDS)])
         total += 1000
     return f"{total} flips, at most one record lost each, every loss reported"
+
+
+def files(deadline: float, seed: int) -> str:
+    """Files that are missing, cut, foreign, exchanged or unreadable."""
+    total = 0
+    while time.monotonic() < deadline:
+        run_file_faults(100, seed=seed + total)
+        total += 100
+    return f"{total} stores with one file spoiled, every loss reported, no sequence used twice"
 
 
 def mutations(deadline: float, seed: int) -> str:
@@ -300,6 +310,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     crashes,
     batches,
     flips,
+    files,
     mutations,
     rewrites,
     fuzz_protocol,

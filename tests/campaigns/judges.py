@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,14 +60,16 @@ Operation = Pub | Sub | Get
 
 
 @contextlib.contextmanager
-def running_nats_server(config: Path) -> Iterator[int]:
+def running_nats_server(
+    config: Path, flags: Sequence[str] = ("-a", "127.0.0.1", "-p", "-1")
+) -> Iterator[int]:
     """Run nats-server with a configuration; gives the port."""
     beside = Path(sys.executable).parent / "nats-server"
     program = str(beside) if beside.exists() else shutil.which("nats-server")
     if program is None:
         pytest.skip("nats-server comes with `make env`")
     process = subprocess.Popen(
-        [program, "-a", "127.0.0.1", "-p", "-1", "-c", str(config)],
+        [program, *flags, "-c", str(config)],
         stderr=subprocess.PIPE,
         text=True,
     )

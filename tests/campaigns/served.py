@@ -14,7 +14,8 @@ class Served:
     """A `jetspark serve` process that is ready, or has ended."""
 
     def __init__(self, store: Path, *arguments: str) -> None:
-        command = [sys.executable, "-m", "jetspark", "serve", "-a", "127.0.0.1", "-sd", str(store)]
+        command = [sys.executable, "-m", "jetspark", "serve", "-a", "127.0.0.1"]
+        command += ["-js", "-sd", str(store)]
         self.process = subprocess.Popen(
             [*command, *(arguments or ("-p", "-1"))],
             stderr=subprocess.PIPE,

@@ -1,7 +1,7 @@
 """A client of a Spark Connect server copies a stream; the server may run on a standalone cluster.
 
 ``tests/spark/test_connect.py`` runs it on a local master, ``make torture`` on a master and a
-worker of their own (spark.md 7).
+worker of their own.
 """
 
 import contextlib
@@ -22,9 +22,9 @@ from jetspark.spark.session import prepare_environment
 SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 START_S: Final = 120.0
 CLIENT: Final = """
-import sys
+import sys, time
 from pyspark.sql import SparkSession, functions as f
-from jetspark.spark import encode_headers, session, with_msg_id
+from jetspark.spark import described, encode_headers, lag, observed, session, watch, with_msg_id
 
 remote, url, folder = sys.argv[1:]
 found = SparkSession.builder.remote(remote).getOrCreate()
@@ -34,10 +34,15 @@ found.stop()
 
 spark = session(remote=remote)
 frame = spark.read.format("jetstream").options(**source).load()
-print(sorted(row.seq for row in frame.where("seq > 97 AND subject = 'IN.0'").collect()))
+with described(spark, "IN, IN.0"):
+    print(sorted(row.seq for row in frame.where("seq > 97 AND subject = 'IN.0'").collect()))
+    print(sorted(spark.getTags()))
+print(sorted(spark.getTags()))
+reports = []
+listener = watch(spark, reports.append)
 rows = with_msg_id(spark.readStream.format("jetstream").options(
     **source, startingOffsets="earliest", maxOffsetsPerTrigger="60").load())
-rows = rows.select(
+rows = observed(rows, "in").select(
     f.concat(f.lit("OUT."), f.col("seq")).alias("subject"), "data", "msg_id",
     encode_headers(f.create_map(f.lit("Origin"), f.col("stream")), several=False).alias("headers"),
 )
@@ -45,6 +50,14 @@ writer = rows.writeStream.format("jetstream").options(servers=url, stream="OUT")
 query = writer.option("checkpointLocation", folder).trigger(availableNow=True).start()
 query.awaitTermination()
 print(query.exception())
+deadline = time.monotonic() + 60
+while all(each["event"] != "terminated" for each in reports) and time.monotonic() < deadline:
+    time.sleep(0.05)
+spark.streams.removeListener(listener)
+progress = [each for each in reports if each["event"] == "progress"]
+counted = [sum(each[name] or 0 for each in progress) for name in ("rows", "bytes")]
+print([each["event"] for each in (reports[0], reports[-1])], *counted, progress[-1]["lag"])
+print(lag(query))
 try:
     spark.read.format("jetstream").options(servers=url, stream="NONE").load().count()
 except Exception as error:

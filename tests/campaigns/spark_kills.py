@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -51,10 +51,19 @@ PATIENCE_S: Final = 600.0
 
 
 class SparkKills:
-    """One stream, its three copies, and the lives of the job that copies."""
+    """One stream, its copies, and the lives of the job that copies."""
 
-    def __init__(self, url: str, folder: Path, *, rows: int, per_trigger: int) -> None:
+    def __init__(
+        self,
+        url: str,
+        folder: Path,
+        *,
+        rows: int,
+        per_trigger: int,
+        targets: Sequence[str] = tuple(WRITES),
+    ) -> None:
         self._url = url
+        self._targets = tuple(targets)
         self._folder = folder
         self._rows = rows
         self._per_trigger = per_trigger
@@ -67,7 +76,7 @@ class SparkKills:
     def fill(self) -> None:
         """Make the streams and the rows; equal payloads must not be taken for one row."""
         self._jetstream.create_key_value(KeyValueConfig(bucket=LEDGER))
-        for name in ("ORIGIN", *WRITES):
+        for name in ("ORIGIN", *self._targets):
             self._jetstream.create_stream(
                 StreamConfig(
                     name=name,
@@ -101,13 +110,15 @@ class SparkKills:
 
     def stored(self) -> int:
         """How many messages the copies hold, markers included."""
-        return sum(self._jetstream.stream(name).cached_info.state.messages for name in WRITES)
+        return sum(
+            self._jetstream.stream(name).cached_info.state.messages for name in self._targets
+        )
 
     def differences(self) -> dict[str, tuple[int, int]]:
         """For each copy: how many rows are lost, and how many are too many."""
         due = Counter((row, _payload(row)) for row in range(1, self._rows + 1))
         found: dict[str, tuple[int, int]] = {}
-        for target in WRITES:
+        for target in self._targets:
             copied: Counter[tuple[int, bytes]] = Counter()
             for chunk in self._jetstream.stream(target).scan(filters=(f"{target}.row.*",)):
                 for subject, payload in zip(chunk.subjects, chunk.payloads, strict=True):
@@ -124,6 +135,7 @@ class SparkKills:
         log = self._folder / f"life{self.lives}.log"
         command = [sys.executable, "-m", "tests.campaigns.spark_kills", "--job"]
         command += [self._url, str(self._folder), master, str(self._per_trigger)]
+        command += self._targets
         # Executors run in folders of their own, where a relative path leads nowhere, and they
         # would take the jetspark that is installed for the one that is tested.
         path = os.pathsep.join(str(Path(one).resolve()) for one in sys.path if one)
@@ -144,7 +156,7 @@ class SparkKills:
 
     def _reached(self, job: "subprocess.Popen[bytes]", share: float) -> bool:
         """Wait until so much is stored; False when the job has ended before."""
-        wanted = share * self._rows * len(WRITES)
+        wanted = share * self._rows * len(self._targets)
         stored, deadline = -1, 0.0
         while job.poll() is None:
             now = self.stored()
@@ -165,8 +177,8 @@ class SparkKills:
                 self.executors_killed += 1
 
 
-def copy(url: str, folder: Path, master: str, per_trigger: str) -> None:
-    """The job: three queries from their checkpoints to the end of the stream."""
+def copy(url: str, folder: Path, master: str, per_trigger: str, *targets: str) -> None:
+    """The job: one query for each target from its checkpoint to the end of the stream."""
     from pyspark.sql import functions as f
 
     from jetspark.spark import session, wait_for_source
@@ -175,11 +187,11 @@ def copy(url: str, folder: Path, master: str, per_trigger: str) -> None:
     source = spark.readStream.format("jetstream").options(servers=url, stream="ORIGIN")
     source = source.option("startingOffsets", "earliest")
     queries = []
-    for target, options in WRITES.items():
+    for target in targets:
         rows = source.option("maxOffsetsPerTrigger", per_trigger).load()
         subject = f.concat(f.lit(f"{target}.row."), f.col("seq")).alias("subject")
         writer = rows.select(subject, "data").writeStream.format("jetstream")
-        writer = writer.options(servers=url, stream=target, **options)
+        writer = writer.options(servers=url, stream=target, **WRITES[target])
         writer = writer.option("checkpointLocation", str(folder / target))
         query = writer.trigger(availableNow=True).start()
         wait_for_source(query)
@@ -227,11 +239,11 @@ def main() -> None:
     parser.add_argument("--lives", type=int, default=3)
     parser.add_argument("--seed", type=int, default=random.randrange(1, 2**31))
     parser.add_argument("--url", default="")
-    parser.add_argument("--job", nargs=4, metavar=("URL", "FOLDER", "MASTER", "PER_TRIGGER"))
+    parser.add_argument("--job", nargs="+", help="URL FOLDER MASTER PER_TRIGGER TARGET...")
     given = parser.parse_args()
     if given.job:
-        url, folder, master, per_trigger = given.job
-        copy(url, Path(folder), master, per_trigger)
+        url, folder, master, per_trigger, *targets = given.job
+        copy(url, Path(folder), master, per_trigger, *targets)
         return
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         url = given.url

@@ -93,6 +93,8 @@ def laid_out(frame: Any, layout: dict[str, int]) -> Any:
         return frame.repartition(layout["repartition"])
     if "coalesce" in layout:
         return frame.coalesce(layout["coalesce"])
+    if "shuffle" in layout:
+        return frame.repartition("subject" if "subject" in frame.columns else "key")
     return frame
 
 

@@ -194,6 +194,12 @@ class World:
                 [subject_of(row) for row in numbers], [text_of(row).encode() for row in numbers]
             )
 
+    def append(self, rows: Iterable[int]) -> None:
+        """Append rows that every target must have in the end."""
+        numbers = list(rows)
+        self.publish(numbers)
+        self.added += [text_of(row) for row in numbers]
+
     def source_options(self, query: Query, url: str = "") -> dict[str, str]:
         """Return the options that reading needs in every life."""
         servers = url or self.url

@@ -32,6 +32,7 @@ from typing import Final, NamedTuple
 from tests.campaigns.processes import command_of, descendants, kill_all
 from tests.campaigns.spark_restart_world import (
     BY_NAME,
+    LEDGER,
     ORIGIN,
     PER_EPOCH,
     QUERIES,
@@ -40,6 +41,9 @@ from tests.campaigns.spark_restart_world import (
     World,
     text_of,
 )
+from tests.spark.spark_home import find_spark_home
+
+from jetspark.spark.archive import ARCHIVE_VARIABLE
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
@@ -68,6 +72,10 @@ class Life:
     master: str = "local[1]"
     source: dict[str, str] = field(default_factory=dict)
     """Options of the reads of the stream, besides those that say where it is."""
+    sink: dict[str, str | None] = field(default_factory=dict)
+    """Options of the writes besides those of the query, whose name is ``{name}``; None: none."""
+    ids: bool = False
+    """Whether the rows have a column ``msg_id``, whatever the query says."""
     layout: dict[str, int] = field(default_factory=dict)
     config: dict[str, str] = field(default_factory=dict)
     python: str = "this"
@@ -135,6 +143,27 @@ def reading(master: str = "local[1]", **options: str) -> Life:
     return Life(master, LIMIT | options)
 
 
+def writing(**options: str | None) -> Life:
+    """Return a life whose writes have these options besides those of the query."""
+    return Life(source=LIMIT, sink=options)
+
+
+def more_rows(world: World) -> None:
+    """Append rows, for an epoch that begins after a change."""
+    world.append(range(20_001, 20_051))
+
+
+def shuffled(partitions: int, *, killed: bool = False) -> Life:
+    """Return a life that shuffles rows into so many partitions."""
+    return Life(
+        SLOTS if killed else "local[1]",
+        LIMIT,
+        layout={"shuffle": 1},
+        config={"spark.sql.shuffle.partitions": str(partitions)},
+        killed=killed,
+    )
+
+
 def made_again_with_other_rows(world: World) -> None:
     """Put another stream of the same name in place of the first."""
     world.make_again(range(10_001, 10_001 + PER_EPOCH * 2))
@@ -166,6 +195,17 @@ PLAIN: Final = reading()
 LOSSY: Final = reading(failOnDataLoss="false")
 LOSSY_SAME_CORES: Final = reading("local[2]", failOnDataLoss="false")
 
+# With atomicScope epoch nothing is stored or registered before the commit: it just goes on.
+BEGUN: Final = tuple(name for name in EVERY if name != "EPOCHS")
+TO_ATOMIC: Final = writing(publishMode="atomic", ledgerSubject="{name}.ledger")
+FROM_ATOMIC: Final = writing(publishMode="fast", ledgerSubject=None, atomicScope=None)
+OTHER_SUBJECT: Final = writing(ledgerSubject="{name}.a.longer.one.than.any.guess")
+OTHER_BUCKET: Final = writing(ledgerBucket=LEDGER)
+OTHER_PREFIX: Final = writing(idPrefix="{name}-other")
+AT_LEAST_ONCE: Final = writing(
+    delivery="at-least-once", ledgerBucket=None, ledgerSubject=None, atomicScope=None
+)
+
 CASES: Final = (
     # What a user changes.
     Case("fewer cores", (Step(PLAIN),)),
@@ -182,8 +222,26 @@ CASES: Final = (
         (Step(reading(readMode="consumer", batchSize="50", includeHeaders="map")),),
         MAIN_OF_STREAM,
     ),
-    Case("repartition(3)", (Step(Life("local[1]", LIMIT, {"repartition": 3})),)),
-    Case("coalesce(1)", (Step(Life("local[1]", LIMIT, {"coalesce": 1})),), MAIN),
+    Case("repartition(3)", (Step(Life(source=LIMIT, layout={"repartition": 3})),)),
+    Case("coalesce(1)", (Step(Life(source=LIMIT, layout={"coalesce": 1})),), MAIN),
+    Case(
+        "spark.sql.shuffle.partitions",
+        (Step(shuffled(5, killed=True)), Step(shuffled(2))),
+        tuple(name for name in MAIN if name != "FILED"),
+    ),
+    Case(
+        "another startingOffsets",
+        (
+            Step(reading(startingOffsets="latest")),
+            Step(reading(startingOffsets="5"), more_rows),
+        ),
+        MAIN_OF_STREAM,
+    ),
+    Case(
+        "another startingTimestamp",
+        (Step(reading(startingOffsets="", startingTimestamp="2030-01-01T00:00:00Z")),),
+        MAIN_OF_STREAM,
+    ),
     Case(
         "another filter",
         (Step(reading(subject=f"{ORIGIN}.1")),),
@@ -193,8 +251,8 @@ CASES: Final = (
     Case(
         "killed in the same epoch again, and once more",
         (
-            Step(Life(SLOTS, LIMIT, {"repartition": 5}, killed=True, hold=0)),
-            Step(Life(SLOTS, LIMIT, {"repartition": 4}, killed=True, hold=3)),
+            Step(Life(SLOTS, LIMIT, layout={"repartition": 5}, killed=True, hold=0)),
+            Step(Life(SLOTS, LIMIT, layout={"repartition": 4}, killed=True, hold=3)),
             Step(PLAIN),
         ),
         tuple(name for name in EVERY if name != "FILED"),
@@ -212,6 +270,73 @@ CASES: Final = (
         ),
         (*FEW, "PARTS"),
     ),
+    # How rows are written.
+    Case(
+        "publishMode async, with other limits",
+        (Step(writing(publishMode="async", maxInFlight="50", ackTimeoutMs="9000", retries="9")),),
+        ("DEFAULT", "LEDGERED", "IDS", "BATCHES", "FILED"),
+    ),
+    Case("atomicScope partition", (Step(writing(atomicScope="partition")),), MARKED),
+    Case("atomicScope chunk", (Step(writing(atomicScope="chunk")),), MARKED),
+    Case(
+        "publishMode to atomic",
+        (
+            Step(TO_ATOMIC, None, "was begun with another", BEGUN),
+            Step(PLAIN),
+            Step(TO_ATOMIC, more_rows),
+        ),
+        ("DEFAULT",),
+    ),
+    Case(
+        "publishMode from atomic",
+        (
+            Step(FROM_ATOMIC, None, "was begun with another", BEGUN),
+            Step(PLAIN),
+            Step(FROM_ATOMIC, more_rows),
+        ),
+        MARKED,
+    ),
+    Case(
+        "another ledgerSubject",
+        (
+            Step(OTHER_SUBJECT, None, "was begun with another", BEGUN),
+            Step(PLAIN),
+            Step(OTHER_SUBJECT, more_rows),
+        ),
+        MARKED,
+    ),
+    Case(
+        "another ledgerBucket",
+        (
+            Step(OTHER_BUCKET, None, "was begun with another", BEGUN),
+            Step(PLAIN),
+            Step(OTHER_BUCKET, more_rows),
+        ),
+        ("DEFAULT", "FILED"),
+    ),
+    Case(
+        "another idPrefix",
+        (
+            Step(OTHER_PREFIX, None, "was begun with another", BEGUN),
+            Step(PLAIN),
+            Step(OTHER_PREFIX, more_rows),
+        ),
+        STREAM_SINKS,
+    ),
+    Case(
+        "at-least-once for a while",
+        (
+            Step(PLAIN),
+            Step(AT_LEAST_ONCE, more_rows),
+            Step(PLAIN, lambda world: world.append(range(20_051, 20_101))),
+        ),
+        STREAM_SINKS,
+    ),
+    Case(
+        "a column msg_id",
+        (Step(PLAIN), Step(Life(source=LIMIT, ids=True), more_rows)),
+        ("DEFAULT", "LEDGERED"),
+    ),
     # What time does.
     Case(
         "later than the duplicate window",
@@ -220,6 +345,11 @@ CASES: Final = (
         tuple(name for name in EVERY if name != "IDS"),
     ),
     # What happens to the source.
+    Case(
+        "another stream",
+        (Step(reading(stream="DEFAULT"), refused="belongs to another read"), Step(PLAIN)),
+        tuple(name for name in MAIN_OF_STREAM if name != "DEFAULT"),
+    ),
     Case(
         "rows expired, accepted",
         (Step(LOSSY_SAME_CORES, lambda world: world.expire()),),
@@ -420,13 +550,16 @@ class Restarts:
                 str(Path(one).resolve()) for one in sys.path if one and "-packages" not in one
             ]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
+        if python == "this":
+            kept = find_spark_home(train=True)
+            return environment | (kept.environment if kept else {})
         home = self._folder / f"spark-home-{python}"
         if not home.exists():
-            make = "import sys, pathlib; from tests.spark.spark_home import make_spark_home; "
+            make = "import sys, pathlib; from tests.spark.linked_spark import make_spark_home; "
             make += "make_spark_home(pathlib.Path(sys.argv[1]))"
             command = [self._pythons[python], "-c", make, str(home)]
             subprocess.run(command, check=True, cwd=ROOT, env=environment)
-        return environment | {"SPARK_HOME": str(home)}
+        return environment | {"SPARK_HOME": str(home), ARCHIVE_VARIABLE: "off"}
 
     def _begin(self, name: str) -> World:
         """Return the world of a killed first life, made once."""
@@ -524,12 +657,13 @@ def flow_of(world: World, life: Life, query: Query, url: str = "") -> dict[str, 
     elif query.format == "nats_kv":
         limits = ("maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition")
         source |= {name: life.source[name] for name in limits if name in life.source}
+    sink = world.sink_options(query) | life.sink
     return {
         "name": query.name,
-        "kind": query.kind,
+        "kind": "ids" if life.ids else query.kind,
         "format": query.format,
-        "source": source,
-        "sink": world.sink_options(query),
+        "source": {name: value for name, value in source.items() if value},
+        "sink": {name: value.format(name=query.name) for name, value in sink.items() if value},
         "layout": life.layout,
         "checkpoint": str(world.checkpoint(query)),
         "hold": [life.hold] if life.killed else [],

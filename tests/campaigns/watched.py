@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import select
 import socket
 import threading
 from pathlib import Path
@@ -112,6 +113,10 @@ class Peer:
             if line != b"PING\r\n" and not line.startswith(b"INFO"):
                 lines.append(line)
         return lines
+
+    def has_answer(self) -> bool:
+        """Say whether there is something to read."""
+        return bool(select.select([self._socket], [], [], 0)[0])
 
     def end_sending(self) -> None:
         """Say that no more comes."""

@@ -31,8 +31,8 @@ def quick(remote: Remote, clock: Clock) -> RemoteUpstream:
 
 
 def copying(url: str, store: Path | None = None) -> Server:
-    """A server with a remote named ``hub``."""
-    return Server(remotes={"hub": {"url": url}}, upstreams=quick, store_dir=store)
+    """A server with a remote named ``hub``, from which it may take messages."""
+    return Server(remotes={"hub": {"url": url, "take": True}}, upstreams=quick, store_dir=store)
 
 
 async def api(nc: Client, verb: str, body: object = None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import nats
@@ -41,6 +42,35 @@ async def test_a_flipped_bit_costs_one_message_and_is_told_everywhere(tmp_path: 
     assert "1 messages are lost" in health["jetspark"]["warnings"][0]
     assert storez["streams"][0]["lost_messages"] == 1
     assert "jetspark_stream_lost_messages{" in metrics
+
+
+async def test_the_rest_of_an_interrupted_write_is_reported_as_no_loss(tmp_path: Path) -> None:
+    """A power cut leaves a write without its middle: it was never acknowledged."""
+    cut = tmp_path / "cut"
+    async with jetspark.Server(store_dir=tmp_path / "live") as server:
+        client = await nats.connect(server.client_url)
+        body = b'{"name":"S","subjects":["s.>"]}'
+        await client.request("$JS.API.STREAM.CREATE.S", body, timeout=5)
+        await client.request("s.a", b"kept", timeout=5)
+        await client.request("s.a", b"x" * 4096, timeout=5)
+        shutil.copytree(tmp_path / "live", cut)
+        await client.close()
+    (segment,) = cut.rglob("*.seg")
+    data = segment.read_bytes()
+    segment.write_bytes(data.replace(b"x" * 1024, bytes(1024), 1))
+
+    for _ in range(2):
+        async with jetspark.Server(store_dir=cut, http_port=-1) as server:
+            client = await nats.connect(server.client_url)
+            info = json.loads((await client.request("$JS.API.STREAM.INFO.S", b"")).data)
+            health, storez = await get(server, "/healthz"), await get(server, "/storez")
+            stored = await client.request("s.a", b"after", timeout=5)
+            await client.close()
+
+        assert "lost" not in info["state"]
+        assert not health.get("jetspark", {}).get("warnings")
+        assert storez["streams"][0]["doubtful_bytes"] > 0
+        assert json.loads(stored.data)["seq"] > 2
 
 
 async def test_a_stream_that_cannot_be_opened_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import nkeys
 import pytest
 from tests.client.certificates import make_certificate
 from tests.client.servers import ServerProcess
-from tests.integration.remotes import HUB, caught_up, fill, info, make, quick, until
+from tests.integration.remotes import HUB, api, caught_up, fill, info, make, quick, until
 
 from jetspark import Server
 from jetspark.client import TlsFiles, connect
@@ -22,6 +22,57 @@ PERMISSIONS = """permissions: {
   publish: { allow: ["$JS.API.STREAM.INFO.A", "$JS.API.STREAM.MSG.GET.A",
                      "$JS.API.CONSUMER.*.A.>", "$JS.API.CONSUMER.MSG.NEXT.A.>"] },
   subscribe: { allow: ["_INBOX.>"] } }"""
+
+
+GRANTS = """
+port: -1
+host: 127.0.0.1
+jetstream: enabled
+accounts {
+  A { jetstream: enabled, users [ { user: a, password: pw } ] }
+  B { jetstream: enabled, users [ { user: b, password: pw } ] }
+  C { jetstream: enabled, users [ { user: c, password: pw } ] }
+}
+jetspark { remotes { hub { url: "URL", accounts: [A, B], take: B } } }
+"""
+
+
+async def test_an_account_copies_from_a_remote_only_as_far_as_it_was_granted(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "server.conf"
+    async with Server() as hub, await connect(hub.client_url) as there:
+        file.write_text(GRANTS.replace("URL", hub.client_url))
+        await make(there, "A", subjects=["a.>"])
+        await fill(there, 10)
+        for name in ("WA", "WB"):
+            await make(there, name, subjects=[name], retention="workqueue")
+            await there.jetstream().publish(name, b"work")
+        async with (
+            Server(config=file, store_dir=tmp_path / "store", upstreams=quick) as server,
+            await connect(server.client_url, user="a", password="pw") as reader,
+            await connect(server.client_url, user="b", password="pw") as taker,
+            await connect(server.client_url, user="c", password="pw") as stranger,
+        ):
+            for verb in ("CREATE", "UPDATE"):
+                body = {"name": "M", "mirror": {"name": "A", "external": HUB}}
+                refused = await api(stranger, f"STREAM.{verb}.M", body)
+                assert refused["error"]["err_code"] in {10052, 10059}, refused
+                assert "hub" not in refused["error"]["description"].replace("$JS.hub.API", "")
+            for client in (reader, taker):
+                await make(client, "M", mirror={"name": "A", "external": HUB})
+                await caught_up(client, "M", 10)
+            await make(reader, "T", sources=[{"name": "WA", "external": HUB}])
+            await make(taker, "T", sources=[{"name": "WB", "external": HUB}])
+            kept = await until(reader, "T", lambda found: "error" in found["sources"][0])
+            await until(taker, "T", lambda found: found["state"]["messages"] == 1)
+            await until(there, "WB", lambda found: found["state"]["messages"] == 0)
+
+            assert "would remove its messages" in kept["sources"][0]["error"]["description"]
+            assert kept["state"]["messages"] == 0
+            left = await info(there, "WA")
+            assert left["state"]["messages"] == 1
+            assert left["state"]["consumer_count"] == 0
 
 
 @pytest.fixture

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,6 +51,35 @@ def test_a_port_in_use_is_a_fatal_line_and_exit_code_1(
 
     assert second.wait() == 1
     assert f"[FTL] cannot listen for clients on 127.0.0.1:{port}: " in second.lines[-1]
+
+
+@pytest.mark.parametrize("flags", [[], ["-sd", "data"]], ids=["nothing", "-sd alone"])
+def test_without_js_there_are_no_streams_and_the_log_says_how_to_have_them(
+    tmp_path: Path, flags: list[str]
+) -> None:
+    """As on nats-server: a folder alone does not switch JetStream on."""
+    command = [sys.executable, "-m", "jetspark", "serve", "-a", "127.0.0.1", "-p", "-1"]
+    folder = tmp_path / "data"
+    flags = [str(folder) if flag == "data" else flag for flag in flags]
+    process = subprocess.Popen([*command, *flags], stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        log = ""
+        while "Server is ready" not in log:
+            log += process.stderr.readline()
+        found = re.search(r"client connections on (\S+):(\d+)", log)
+        assert found is not None
+        with socket.create_connection((found[1], int(found[2])), 20) as peer:
+            info = json.loads(peer.makefile("rb").readline().removeprefix(b"INFO "))
+    finally:
+        process.kill()
+        process.communicate()
+
+    assert not info.get("jetstream", False)
+    assert "[INF]   JetStream is off" in log
+    assert "start with -js" in log
+    assert (str(folder) in log) == bool(flags)
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("flag", ["-P", "-l"])

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import nats
+import nats.errors
 import pytest
 from nats.aio.client import Client
 from tests.campaigns.served import Served
 
 import jetspark
-from jetspark.server.config import Settings, load_text
+from jetspark.server.config import ConfigRefused, Settings, load_text
 
 CREATE = {"name": "S", "subjects": ["s.>"], "allow_direct": True}
 
@@ -216,3 +217,47 @@ async def test_limits_and_waits_change_while_the_server_runs(tmp_path: Path) -> 
     assert json.loads(second.data)["error"]["err_code"] == 10027
     assert json.loads(info.data)["limits"]["max_storage"] == 1000
     assert held == "412"
+
+
+async def test_requests_to_the_system_account_are_refused_by_name() -> None:
+    async with jetspark.Server() as server:
+        client = await nats.connect(server.client_url)
+        inbox = await client.subscribe("answers")
+        await client.publish("$SYS.REQ.SERVER.PING", b"", reply="answers")
+        answer = await inbox.next_msg(timeout=5)
+        error = json.loads(answer.data)["error"]
+
+        assert (answer.headers or {})["Status"] == "503"
+        assert "jetspark does not serve $SYS.REQ.SERVER.PING yet" in error["description"]
+        assert json.loads(answer.data)["server"]["name"] == server.server_name
+        with pytest.raises(nats.errors.NoRespondersError):
+            await client.request("$SYS.REQ.USER.INFO", b"", timeout=5)
+
+        async def own(message: Any) -> None:
+            await message.respond(b"mine")
+
+        await client.subscribe("$SYS.REQ.MINE", cb=own)
+        assert (await client.request("$SYS.REQ.MINE", b"", timeout=5)).data == b"mine"
+        await client.close()
+
+
+async def test_a_client_without_headers_gets_the_refusal_too() -> None:
+    async with jetspark.Server(jetstream=False) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(
+            b'CONNECT {"verbose":false,"headers":false}\r\nSUB r 1\r\n'
+            b"PUB $SYS.REQ.ACCOUNT.PING r 0\r\n\r\nPING\r\n"
+        )
+        got = await reader.readuntil(b"PONG\r\n")
+        writer.close()
+
+        assert b"MSG r 1 " in got
+        assert b"does not serve $SYS.REQ.ACCOUNT.PING yet" in got
+
+
+def test_a_system_account_is_refused_until_it_is_honoured() -> None:
+    with pytest.raises(ConfigRefused, match="'system_account' is not supported by jetspark yet"):
+        load_text("accounts { S { users: [{user: s, password: p}] } }\nsystem_account: S", {})
+    named = load_text("accounts { '$SYS' { users: [{user: s, password: p}] } }", {})
+
+    assert any("no $SYS requests are served" in remark for remark in named.remarks)

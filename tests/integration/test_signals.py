@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import nats
 import nats.errors
 from tests.campaigns.served import Served
+from tests.campaigns.watched import Peer, Watched
 
 Serve = Callable[..., Served]
 
@@ -50,6 +52,71 @@ async def test_sighup_changes_users_and_limits_of_a_running_server(
     await first.flush()
     await first.close()
     await second.close()
+
+
+def test_sighup_with_fewer_connections_closes_the_surplus(tmp_path: Path) -> None:
+    file = tmp_path / "server.conf"
+    server = Watched(tmp_path, "max_connections: 10\n")
+    peers = [Peer(server) for _ in range(6)]
+    try:
+        for peer in peers:
+            peer.ask(b'CONNECT {"verbose":false}\r\n')
+        file.write_text("max_connections: 2\n")
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for("Reloaded server configuration")
+
+        ends = [peer.line() if peer.has_answer() else b"" for peer in peers]
+        assert ends.count(b"-ERR 'maximum connections exceeded'\r\n") == 4
+        assert "Closed 4 connections" in server.wait_for("to fall within max_connections")
+        stay = [peer for peer, end in zip(peers, ends, strict=True) if not end.startswith(b"-ERR")]
+        assert [peer.ask() for peer in stay] == [[], []]
+        late = Peer(server)
+        assert late.line() == b"-ERR 'maximum connections exceeded'\r\n"
+        late.close()
+    finally:
+        for peer in peers:
+            peer.close()
+        server.end()
+
+
+def test_sighup_switches_tracing_of_open_connections(tmp_path: Path) -> None:
+    file = tmp_path / "server.conf"
+    server = Watched(tmp_path)
+    peer = Peer(server)
+    try:
+        # Half a message is on its way: the trace begins with the next one.
+        peer.ask(b'CONNECT {"verbose":false}\r\n')
+        peer.send(b"PUB first 7\r\nPUB")
+        time.sleep(0.05)
+        file.write_text("trace: true\n")
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for("Reloaded server configuration")
+        peer.send(b" x 1\r\n")
+        time.sleep(0.05)
+        peer.ask(b"PUB second 1\r\nx\r\n")
+        server.wait_for("[PUB second 1]")
+        file.write_text("trace: false\n")
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for("Reloaded: trace = False")
+        peer.ask(b"PUB third 1\r\nx\r\n")
+
+        traced = [line for line in server.said("[PUB") if "<<-" in line]
+        assert [line.partition("[PUB ")[2] for line in traced] == ["second 1]\n"]
+    finally:
+        peer.close()
+        server.end()
+
+
+def test_sighup_moves_the_process_id_file(serve: Serve, tmp_path: Path) -> None:
+    file = configure(tmp_path, "pid_file: " + str(tmp_path / "one.pid"))
+    served = serve("-c", str(file))
+    configure(tmp_path, "pid_file: " + str(tmp_path / "two.pid"))
+    served.process.send_signal(signal.SIGHUP)
+    wait_for_line(served, "Reloaded server configuration")
+
+    assert (tmp_path / "two.pid").read_text() == f"{served.process.pid}\n"
+    assert served.stop() == 0
+    assert not (tmp_path / "two.pid").exists()
 
 
 async def test_sighup_disconnects_users_that_are_gone(serve: Serve, tmp_path: Path) -> None:

@@ -108,6 +108,36 @@ def other_queues(s: Session) -> None:
         s.info(name)
 
 
+def wildcards_are_no_interest(s: Session) -> None:
+    """A tap wakes no consumer and keeps none awake; it gets copies of what others get."""
+    s.make()
+    s.put("a")
+    s.consumer("c", deliver_subject="c", durable_name="c")
+    s.consumer("e", deliver_subject="e", durable_name="e", deliver_group="g")
+    taps = [
+        s.wire.subscribe(pattern.replace("STREAM", s.stream), queue)
+        for queue in ("", "g")
+        for pattern in ("d.STREAM.*", "d.STREAM.>", "d.*.*")
+    ]
+    time.sleep(0.1)
+    for name, queue in (("c", ""), ("e", "g")):
+        for tap in taps:
+            s.tell(s.wire.quiet(tap, 0.02))
+        s.info(name)
+        exact = s.wire.subscribe(f"d.{s.stream}.{name}", queue)
+        s.tell(s.wire.take(taps[0], 1))
+        s.wire.taken(exact)
+        for tap in taps[1:]:
+            s.wire.taken(tap)
+        s.info(name)
+        s.wire.unsubscribe(exact)
+        time.sleep(0.05)
+        s.put("b")
+        for tap in taps:
+            s.tell(s.wire.quiet(tap, 0.02))
+        s.info(name)
+
+
 def only_headers(s: Session) -> None:
     s.make()
     s.put("a", payload=b"hello", headers=b"NATS/1.0\r\nA: 1\r\n\r\n")
@@ -243,6 +273,7 @@ SCRIPTS = (
     redelivered,
     queue_group,
     other_queues,
+    wildcards_are_no_interest,
     only_headers,
     moved_to_another_subject,
     original_pace,

@@ -72,6 +72,19 @@ class RawClient:
         """Keep the messages of a subject for `heard`."""
         self._socket.sendall(b"SUB %s 2\r\n" % subject.encode())
 
+    def subscribe(self, subject: str, sid: int) -> None:
+        """Subscribe under a number of its own, for `unsubscribe`."""
+        self._socket.sendall(b"SUB %s %d\r\n" % (subject.encode(), sid))
+
+    def unsubscribe(self, sid: int) -> None:
+        """End a subscription."""
+        self._socket.sendall(b"UNSUB %d\r\n" % sid)
+
+    def all_heard(self) -> list[tuple[str, str, str, bytes]]:
+        """What has come of what was listened to."""
+        found, self._heard = self._heard, []
+        return found
+
     def heard(self) -> tuple[str, bytes]:
         """The next message of what was listened to: its subject and payload."""
         subject, _, _, payload = self.heard_whole()
@@ -86,6 +99,11 @@ class RawClient:
     def tell(self, subject: str, body: bytes) -> None:
         """Publish without asking for an answer."""
         self._socket.sendall(b"PUB %s %d\r\n%s\r\n" % (subject.encode(), len(body), body))
+
+    def publish(self, subject: str, body: bytes, reply: str) -> None:
+        """Publish with a reply subject of the caller's."""
+        line = f"PUB {subject} {reply} {len(body)}\r\n".encode()
+        self._socket.sendall(line + body + b"\r\n")
 
     def _keep(self, to: bytes, answer: bytes, reply: Reply) -> None:
         self._heard.append((to.decode(), answer.decode(), reply.headers.decode(), reply.payload))

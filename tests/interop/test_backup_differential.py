@@ -1,17 +1,23 @@
-"""STREAM.SNAPSHOT and STREAM.RESTORE on nats-server 2.15.1 and ours (wire-facts.md 18).
+"""STREAM.SNAPSHOT and STREAM.RESTORE on nats-server 2.15.1 and ours.
 
 The archives are each server's own, so what is compared is everything around them: answers, where
 chunks go and how they are acknowledged, how both end, and the errors. A whole stream then goes
-through our server in processes of their own.
+through our server in processes of their own, also in the way of `nats stream backup`.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import tarfile
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from tests.interop.raw_requests import RawClient
 from tests.interop.test_jetstream_api_differential import (
     jetspark_server,
@@ -38,6 +44,12 @@ def snapshot(client: RawClient, **options: object) -> tuple[dict[str, Any], list
     """The answer, what each message of the snapshot looked like, and the archive."""
     request = json.dumps({"deliver_subject": "snap", **options}).encode()
     (reply,) = client.ask(f"{SNAPSHOT}.S", request)
+    shapes, archive = received(client)
+    return json.loads(reply.payload), shapes, archive
+
+
+def received(client: RawClient) -> tuple[list[Any], bytes]:
+    """What each message of a snapshot looked like, and the archive; chunks are acknowledged."""
     shapes: list[Any] = []
     archive = b""
     while True:
@@ -46,7 +58,7 @@ def snapshot(client: RawClient, **options: object) -> tuple[dict[str, Any], list
         shapes.append((ID.sub("ID", size.sub(r".SIZE.\1", to)), headers, bool(payload)))
         archive += payload
         if not payload:
-            return json.loads(reply.payload), shapes, archive
+            return shapes, archive
         if to:
             client.tell(to, b"")
 
@@ -145,3 +157,96 @@ def test_a_stream_survives_the_way_through_a_backup_and_a_kill(tmp_path: Path) -
 
     assert messages[0] == messages[1]
     assert messages[0][99]["seq"] == 100
+
+
+def unpacked(archive: bytes) -> bytes:
+    """What is in S2 framing, by the specification: every chunk is stored and checks."""
+    assert archive.startswith(b"\xff\x06\x00\x00S2sTwO")
+    at, found = 10, b""
+    while at < len(archive):
+        assert archive[at] == 1
+        size = int.from_bytes(archive[at + 1 : at + 4], "little")
+        check = int.from_bytes(archive[at + 4 : at + 8], "little")
+        data = archive[at + 8 : at + 4 + size]
+        rotated = check - 0xA282EAD8 & 0xFFFFFFFF
+        assert (rotated >> 17 | rotated << 15) & 0xFFFFFFFF == crc32c(data)
+        found += data
+        at += 4 + size
+    return found
+
+
+def crc32c(data: bytes) -> int:
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)  # noqa: PLW2901
+        table.append(byte)
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = table[(crc ^ byte) & 255] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+Server = Callable[[Path], AbstractContextManager[RawClient]]
+
+
+@pytest.mark.parametrize("server", [nats_server, jetspark_server])
+def test_a_tool_that_subscribes_after_its_request_gets_the_whole_archive(
+    server: Server, tmp_path: Path
+) -> None:
+    """The way of `nats stream backup`: a wildcard of its own matches before it listens."""
+    with server(tmp_path) as client:
+        filled(client, 30)
+        request = b'{"deliver_subject":"_INBOX.tool.snap","chunk_size":10000}'
+        client.subscribe("_INBOX.tool.*", 7)
+        (reply,) = client.ask(f"{SNAPSHOT}.S", request)
+        time.sleep(0.3)
+        client.unsubscribe(7)
+        client.ask("$JS.API.INFO")
+        early = client.all_heard()
+        client.listen("_INBOX.tool.snap")
+        _, archive = received(client)
+        answer = json.loads(reply.payload)
+        client.ask("$JS.API.STREAM.DELETE.S")
+        config = {"config": answer["config"], "state": answer["state"]}
+        (begun,) = client.ask(f"{RESTORE}.S", json.dumps(config).encode())
+        to = json.loads(begun.payload)["deliver_subject"]
+        for at in range(0, len(archive), 50_000):
+            client.ask(to, archive[at : at + 50_000])
+        (end,) = client.ask(to)
+
+    assert early == []
+    assert json.loads(end.payload)["state"]["messages"] == 30
+    if server is jetspark_server:
+        with tarfile.open(fileobj=io.BytesIO(unpacked(archive))) as tar:
+            assert tar.getnames()[0] == "jetspark-backup.json"
+
+
+@pytest.mark.parametrize("server", [nats_server, jetspark_server])
+def test_a_wildcard_alone_gets_the_archive_after_two_seconds(
+    server: Server, tmp_path: Path
+) -> None:
+    with server(tmp_path) as client:
+        filled(client, 3)
+        client.listen("snap.*")
+        began = time.monotonic()
+        client.ask(f"{SNAPSHOT}.S", b'{"deliver_subject":"snap.1"}')
+        _, archive = received(client)
+
+    assert archive
+    assert time.monotonic() - began > 1.9
+
+
+def test_nats_server_unpacks_our_archive_and_refuses_what_is_in_it(tmp_path: Path) -> None:
+    with jetspark_server(tmp_path / "ours") as client:
+        filled(client, 50)
+        client.listen("snap")
+        answer, _, archive = snapshot(client)
+    with nats_server(tmp_path / "theirs") as client:
+        said = restored(client, "T", answer, archive)
+        broken = restored(client, "U", answer, archive[:100_000] + b"x" + archive[100_001:])
+
+    # It looks for the entries of its own layout in the tar; damage it finds by our checksums.
+    assert re.search(r'"err_code": 10062.*meta.inf: no such file', said[-3][0][1])
+    assert re.search(r'"err_code": 10062.*crc mismatch', broken[-3][0][1])
+    assert "10059" in said[-1][0][1]

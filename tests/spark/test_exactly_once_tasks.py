@@ -16,11 +16,13 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from jetspark import sync
-from jetspark.api.stream import StreamConfig
+from jetspark.api.stream import StreamConfig, StreamSource
+from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.headers.block import find_value
-from jetspark.spark import markers
-from jetspark.spark.epoch_ledger import ReplayRefused
+from jetspark.spark import epoch_ledger, markers, replay
+from jetspark.spark.epoch_ledger import ReplayRefused, Superseded
+from jetspark.spark.ledger import LedgerEntry, read_entry
 from jetspark.spark.sending import Sender
 from jetspark.spark.sink_plan import WriteRefused
 from jetspark.spark.sink_rows import RowRefused
@@ -202,6 +204,45 @@ def test_a_missing_ledger_is_found_in_planning(url: str, jetstream: sync.JetStre
         _writer(url, "NOLEDGER", publishMode="atomic", ledgerSubject="elsewhere")
 
 
+def test_a_bucket_that_would_forget_epochs_is_no_ledger(
+    url: str, jetstream: sync.JetStream
+) -> None:
+    _stream(jetstream, "FORGETFUL")
+    jetstream.create_key_value(KeyValueConfig(bucket="SHORT", ttl=seconds(3600)))
+    jetstream.create_key_value(KeyValueConfig(bucket="WHOLE_LEDGER"))
+    original = StreamSource(name="WHOLE_LEDGER")
+    jetstream.create_key_value(KeyValueConfig(bucket="COPIED", mirror=original))
+
+    for bucket, problem in (
+        ("SHORT", "has a ttl of 1h0m0s, after which it forgets what is committed"),
+        ("COPIED", "is a mirror of"),
+    ):
+        with pytest.raises(WriteRefused, match=f"'{bucket}' cannot be the ledger: it {problem}"):
+            _writer(url, "FORGETFUL", ledgerBucket=bucket)
+
+
+def test_a_read_of_the_ledger_costs_one_look_at_its_stream(
+    jetstream: sync.JetStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each task asks twice a second whether a later run has taken over."""
+    jetstream.create_key_value(KeyValueConfig(bucket="COSTS")).put(
+        "q1", msgspec.json.encode(LedgerEntry(4, 10))
+    )
+    asked: list[str] = []
+    call = ApiClient.call
+
+    async def recording(self: ApiClient, verb: str, *rest: Any, **named: Any) -> Any:
+        asked.append(verb)
+        return await call(self, verb, *rest, **named)
+
+    monkeypatch.setattr(ApiClient, "call", recording)
+    found = read_entry(jetstream, "COSTS", "q1")
+
+    assert found is not None
+    assert found.entry.epoch == 4
+    assert asked == ["STREAM.INFO.KV_COSTS"]
+
+
 def test_markers_refuse_a_replay_whatever_the_delay(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
 ) -> None:
@@ -316,10 +357,10 @@ def test_a_replay_of_a_committed_epoch_must_have_the_same_rows(
 
     run(1, 20)
     run(1, 20)
-    run(1, 15)  # the source has lost some
-    with pytest.raises(WriteRefused, match=r'set option."keepCommittedEpoch", "0"'):
-        run(2, 20)
-    run(2, 20, keepCommittedEpoch="0")
+    for first, count in ((2, 20), (1, 15), (1, 25)):
+        with pytest.raises(WriteRefused, match=r'set option."keepCommittedEpoch", "0"'):
+            run(first, count)
+        run(first, count, keepCommittedEpoch="0")
 
     assert _stored(stream) == Counter(range(1, 21))
 
@@ -633,25 +674,35 @@ def test_a_driver_that_died_before_its_first_row_goes_on(
 
 
 @pytest.mark.parametrize("committed", [False, True])
-@pytest.mark.parametrize("change", ["to markers", "from markers", "subject"])
+@pytest.mark.parametrize(
+    "change",
+    ["to markers", "from markers", "subject", "bucket", "prefix", "no prefix", "marked prefix"],
+)
 def test_an_epoch_that_was_begun_with_another_ledger_is_refused(
     url: str, jetstream: sync.JetStream, task: "type[FakeTask]", change: str, committed: bool
 ) -> None:
-    """PublishMode or ledgerSubject was changed in the middle of an epoch; after it is fine."""
+    """A ledger, or the name in it, was changed in the middle of an epoch; after it is fine."""
     name = f"CHANGED_{change.replace(' ', '_')}_{committed}"
     stream = _stream(jetstream, name)
+    jetstream.create_key_value(KeyValueConfig(bucket=name))
+    task.query = name
     markers_of = {"publishMode": "atomic", "ledgerSubject": f"{name}.ledger"}
+    deep = {"ledgerSubject": f"{name}.other.place.of.many.words.in.it"}
     before, after = {
         "to markers": ({}, markers_of),
-        "from markers": (markers_of, {}),
-        "subject": (markers_of, markers_of | {"ledgerSubject": f"{name}.other.place"}),
+        "from markers": (markers_of | deep, {}),
+        "subject": (markers_of, markers_of | deep),
+        "bucket": ({}, {"ledgerBucket": name}),
+        "prefix": ({}, {"idPrefix": f"{name}.other"}),
+        "no prefix": ({"ledgerBucket": name, "idPrefix": "mine"}, {"ledgerBucket": name}),
+        "marked prefix": (markers_of | {"idPrefix": f"{name}.other"}, markers_of),
     }[change]
     first = _writer(url, name, **before)
     told = first.write(_batch(name, 1, 10))
     if committed:
         first.commit([told])
 
-    with pytest.raises(WriteRefused, match="begun with another publishMode or ledgerSubject"):
+    with pytest.raises(WriteRefused, match="begun with another publishMode, ledgerSubject"):
         _writer(url, name, **after).write(_batch(name, 1, 10))
     again = _writer(url, name, ackTimeoutMs="200", **before)
     again.commit([again.write(_batch(name, 1, 10))])
@@ -660,3 +711,74 @@ def test_an_epoch_that_was_begun_with_another_ledger_is_refused(
     changed.commit([changed.write(_batch(name, 11, 10))])
 
     assert _stored(stream) == Counter(range(1, 21))
+
+
+def test_rows_of_an_epoch_whose_ledger_is_gone_are_found_after_the_duplicate_window(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bucket was renamed or its entry deleted: the ids in the stream say what is stored."""
+    monkeypatch.setattr(replay, "_SEARCH_PAGE", 7)
+    stream = _stream(jetstream, "GONELEDGER")
+    for bucket in ("GONEOLD", "GONENEW"):
+        jetstream.create_key_value(KeyValueConfig(bucket=bucket))
+    for task.epoch, first in (("0", 1), ("1", 21)):
+        writer = _writer(url, "GONELEDGER", ledgerBucket="GONEOLD")
+        told = writer.write(_batch("GONELEDGER", first, 20))
+        if task.epoch == "0":
+            writer.commit([told])
+    for number in range(30):
+        jetstream.publish("GONELEDGER.foreign", b"%d" % number)
+    jetstream.update_stream(
+        msgspec.structs.replace(stream.info().config, duplicate_window=seconds(0.1))
+    )
+    time.sleep(0.3)
+    jetstream.update_stream(
+        msgspec.structs.replace(stream.info().config, duplicate_window=seconds(60))
+    )
+
+    made = _writer(url, "GONELEDGER", ledgerBucket="GONENEW", ackTimeoutMs="200")
+    plan = msgspec.structs.replace(made._plan, duplicate_window_ns=0)
+    again = RowWriter(plan, SCHEMA)
+    task.partition = 1
+    again.commit([again.write(_batch("GONELEDGER", 21, 25))])
+
+    assert _stored(stream) == Counter(range(1, 46))
+
+
+def test_rows_of_another_checkpoint_with_the_same_prefix_are_none_of_a_lost_epoch(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]"
+) -> None:
+    stream = _stream(jetstream, "PREFIXED")
+    options = {"idPrefix": "nightly", "ackTimeoutMs": "100"}
+    for task.epoch, first in (("0", 1), ("1", 11), ("2", 21)):
+        writer = _writer(url, "PREFIXED", **options)
+        writer.commit([writer.write(_batch("PREFIXED", first, 10))])
+    jetstream.key_value("jetspark_ledger").purge("nightly.PREFIXED")
+    task.query, task.epoch = "a new checkpoint", "1"
+
+    again = _writer(url, "PREFIXED", **options)
+    task.partition = 1  # the stream knows the ids of partition 0
+    again.commit([again.write(_batch("PREFIXED", 11, 10))])
+
+    assert _stored(stream) == Counter(range(1, 31)) + Counter(range(11, 21))
+
+
+def test_a_task_that_was_stopped_while_it_sent_says_that_its_rows_came_too_late(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later run waits for a task that is sending, but not for ever."""
+    _stream(jetstream, "STOPPED")
+    monkeypatch.setattr(epoch_ledger, "CHECK_INTERVAL_S", 0.0)
+    stopped = _writer(url, "STOPPED", ackTimeoutMs="100")
+    later = _writer(url, "STOPPED", ackTimeoutMs="100")
+    check = epoch_ledger.EpochLedger.check
+
+    def then_stopped(self: epoch_ledger.EpochLedger, js: sync.JetStream) -> None:
+        check(self, js)
+        monkeypatch.setattr(epoch_ledger.EpochLedger, "check", check)
+        task.partition = 1
+        later.commit([later.write(_batch("STOPPED", 1, 10))])
+
+    monkeypatch.setattr(epoch_ledger.EpochLedger, "check", then_stopped)
+    with pytest.raises(Superseded, match=r"while it was sending 10 rows .* stored twice"):
+        stopped.write(_batch("STOPPED", 1, 10))

@@ -29,8 +29,8 @@ from jetspark.spark.stream_view import view_of
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams
 
-# Each strength of the sink, and a source of Spark's own, whose partitions follow the cores.
-QUERIES = ("DEFAULT", "LEDGERED", "CHUNKS", "FILED")
+# A ledger, markers, and a source of Spark's own, whose partitions follow the cores.
+QUERIES = ("DEFAULT", "CHUNKS", "FILED")
 
 
 class StoppedQueries:

@@ -81,7 +81,7 @@ def test_a_batch_write_stores_its_rows_with_headers(
 def test_every_row_is_stored_once_although_tasks_fail_and_an_epoch_is_run_again(
     spark: SparkSession, streams: "Streams", tmp_path: Path
 ) -> None:
-    """spark.md 6.4, A: a task that dies half way, then a restart that repeats a whole epoch."""
+    """A task that dies half way, then a restart that repeats a whole epoch."""
     count = 26_000
     streams.fill("ORIGIN", count)
     stream = _target(streams, "COPY")

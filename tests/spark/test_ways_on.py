@@ -220,11 +220,36 @@ def test_a_new_checkpoint_goes_on_with_another_prefix_or_after_the_entry_is_remo
     else:
         assert f"delete key {key!r} of the ledger bucket" in str(error.value)
         jetstream.key_value(query.options.get("ledgerBucket", "jetspark_ledger")).delete(key)
+    task.query = "q3"
     query.run(0, range(50, 60))
     query.run(1, range(60, 70))
 
     expected = Counter(range(20)) + Counter(range(30, 40)) + Counter(range(50, 70))
     assert query.stored() == expected
+
+
+@pytest.mark.parametrize("strength", STRENGTHS)
+def test_a_checkpoint_that_is_older_than_the_rows_goes_on_after_the_entry_is_removed(
+    url: str, jetstream: sync.JetStream, task: "type[FakeTask]", strength: str
+) -> None:
+    query = Query(url, jetstream, task, f"OLDER_{strength}", strength)
+    for epoch in range(3):
+        query.run(epoch, range(10 * epoch, 10 * epoch + 10))
+    with pytest.raises(WriteRefused, match="older than the rows in the stream") as error:
+        query.run(1, range(10, 20))
+
+    if strength == "markers":
+        subject = f"{query.name}.ledger.q1.*"
+        assert f"if rows may be stored twice, purge the subject {subject!r}" in str(error.value)
+        query.stream.purge(subject=subject)
+    else:
+        key = "q1" if strength == "ledger" else f"q1.{query.name}"
+        assert f"if rows may be stored twice, delete key {key!r}" in str(error.value)
+        jetstream.key_value(query.options.get("ledgerBucket", "jetspark_ledger")).delete(key)
+    for epoch in range(1, 4):
+        query.run(epoch, range(10 * epoch, 10 * epoch + 10))
+
+    assert set(query.stored()) == set(range(40))
 
 
 def test_a_replay_by_markers_says_which_rows_it_lacks(

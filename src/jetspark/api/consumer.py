@@ -158,6 +158,8 @@ class ConsumerInfo(ApiStruct, frozen=True, kw_only=True):
     pause_remaining: Nanoseconds = Nanoseconds(0)
     ts: Timestamp = shown(ZERO_TIME)
     priority_groups: tuple[PriorityGroupState, ...] = ()
+    # Ours: why nothing is delivered although messages are pending, while the disk refuses to read.
+    stopped: str = ""
 
 
 class ConsumersRequest(PagedRequest, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ class DoctorGroup(click.Group):
 def doctor() -> None:
     """Check, repair and export a store that no server uses.
 
-    DIR is the folder that `jetspark serve -sd DIR` was given. Stop the server first: a store that
+    DIR is the folder that `jetspark serve -js -sd DIR` has. Stop the server first: a store that
     is in use is refused. `check` reads every record of every stream and changes nothing; `repair`
     copies damaged bytes aside and makes anew what can be made anew; `export` writes the messages
     of one stream as lines of JSON, with what could not be read.
@@ -143,7 +143,7 @@ def _survey(folder: Path, *, mend: bool) -> Iterator[Survey]:
         if not folder.is_dir():
             problem = "is a file, expected is a folder" if folder.exists() else "does not exist"
             raise NotADirectoryError(f"{folder} {problem}")
-        files = OsFiles() if mend else OverlayFiles(OsFiles())
+        files = OsFiles() if mend else OverlayFiles(OsFiles(read_only=True))
         survey = Survey(files, folder.absolute(), mend=mend, now=SystemClock().now_ns())
         try:
             yield survey

@@ -8,7 +8,7 @@ import msgspec
 
 from jetspark.cli.standard_output import standard_output
 from jetspark.cli.stream_files import whole_file
-from jetspark.errors.storage import CorruptRecord, StorageFault
+from jetspark.errors.storage import CorruptRecord, ReadFailed, StorageFault
 from jetspark.headers.block import decode_headers
 from jetspark.store.log import StreamLog
 from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
@@ -48,7 +48,7 @@ def _write(log: StreamLog, file: BinaryIO) -> tuple[int, int]:
     while seq:
         try:
             data, at = log.locate(seq)
-        except CorruptRecord as error:
+        except (CorruptRecord, ReadFailed) as error:
             unreadable.append({"first_seq": seq, "last_seq": seq, "reason": str(error)})
         else:
             file.write(msgspec.json.encode(_message(seq, data, int(at))) + b"\n")

@@ -8,7 +8,7 @@ import os
 import signal
 import ssl
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +28,7 @@ from jetspark.server.config import (
     ShowVersion,
     from_command_line,
 )
+from jetspark.server.config.jetstream import STORE_DIR_DEFAULT
 from jetspark.server.lame_duck import quack
 from jetspark.server.server import Server
 from jetspark.server.start_errors import in_words
@@ -62,19 +63,18 @@ def serve(flags: tuple[str, ...]) -> None:
     # Nothing that is made before the server is ready is garbage, streams of many subjects least.
     gc.disable()
     try:
-        with _pid_file(told.pid_file):
-            _run(told, flags)
+        with contextlib.ExitStack() as pid_files:
+            _write_pid(told.pid_file, pid_files)
+            _run(told, flags, pid_files)
     except (ConfigRefused, StorageFault, OSError, ssl.SSLError) as error:
         for line in in_words(error).splitlines():
             log.critical("%s", line)
         sys.exit(1)
 
 
-@contextlib.contextmanager
-def _pid_file(path: str) -> Iterator[None]:
-    """Say in a file which process serves, as long as it does."""
+def _write_pid(path: str, pid_files: contextlib.ExitStack) -> None:
+    """Say in a file which process serves; the end of ``pid_files`` removes it."""
     if not path:
-        yield
         return
     try:
         Path(path).write_text(f"{os.getpid()}\n")
@@ -82,10 +82,7 @@ def _pid_file(path: str) -> Iterator[None]:
         raise OSError(
             error.errno, f"cannot write the pid file {path}: {error.strerror}"
         ) from error
-    try:
-        yield
-    finally:
-        Path(path).unlink(missing_ok=True)
+    pid_files.callback(Path(path).unlink, missing_ok=True)
 
 
 def _do_instead(told: Instruction) -> None:
@@ -112,23 +109,27 @@ def _do_instead(told: Instruction) -> None:
             sys.exit(code)
 
 
-def _run(settings: Settings, flags: tuple[str, ...]) -> None:
+def _run(settings: Settings, flags: tuple[str, ...], pid_files: contextlib.ExitStack) -> None:
     try:
         import uvloop
     except ImportError:
-        asyncio.run(_serve(settings, flags))
+        asyncio.run(_serve(settings, flags, pid_files))
     else:
-        uvloop.run(_serve(settings, flags))
+        uvloop.run(_serve(settings, flags, pid_files))
 
 
-async def _serve(settings: Settings, flags: tuple[str, ...]) -> None:
+async def _serve(
+    settings: Settings, flags: tuple[str, ...], pid_files: contextlib.ExitStack
+) -> None:
     server = _server(settings)
     stop = asyncio.Event()
-    _on_signals(server, stop, flags)
+    _on_signals(server, stop, lambda: _reload(server, flags, pid_files))
     log.info("Starting jetspark (%s)", "compiled" if COMPILED else "interpreted")
     log.info("  Version:  %s, as nats-server %s", VERSION, NATS_VERSION)
     log.info("  Name:     %s", server.server_name)
     log.info("  ID:       %s", server.server_id)
+    if not settings.jetstream.enabled:
+        log.info("  %s", how_to_have_streams(settings.jetstream.store_dir))
     for warning in [*settings.warnings, *settings.remarks]:
         log.warning("%s", warning)
     async with server:
@@ -143,6 +144,15 @@ async def _serve(settings: Settings, flags: tuple[str, ...]) -> None:
     log.info("Server Exiting..")
 
 
+def how_to_have_streams(store_dir: str) -> str:
+    """What to say where JetStream is off; ``store_dir`` may have been given in vain."""
+    told = f" (nothing is stored in {store_dir})" if store_dir != STORE_DIR_DEFAULT else ""
+    return (
+        f"JetStream is off{told}: start with -js, or put 'jetstream {{}}' into the configuration, "
+        "to have streams"
+    )
+
+
 def _server(settings: Settings) -> Server:
     """The server that was asked for: a replica of another, or one that has streams itself."""
     if settings.jetspark.replica is None:
@@ -152,7 +162,7 @@ def _server(settings: Settings) -> Server:
     return ReplicaServer(config=settings)
 
 
-def _on_signals(server: Server, stop: asyncio.Event, flags: tuple[str, ...]) -> None:
+def _on_signals(server: Server, stop: asyncio.Event, reload: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
 
     def trap(number: signal.Signals, then: Callable[[], object]) -> None:
@@ -164,12 +174,12 @@ def _on_signals(server: Server, stop: asyncio.Event, flags: tuple[str, ...]) -> 
 
     trap(signal.SIGTERM, stop.set)
     trap(signal.SIGINT, stop.set)
-    trap(signal.SIGHUP, lambda: _reload(server, flags))
+    trap(signal.SIGHUP, reload)
     trap(signal.SIGUSR1, lambda: reopen_log(server.settings))
     trap(signal.SIGUSR2, lambda: server.run(quack(server, stop)))
 
 
-def _reload(server: Server, flags: tuple[str, ...]) -> None:
+def _reload(server: Server, flags: tuple[str, ...], pid_files: contextlib.ExitStack) -> None:
     """Read the configuration again and take over what can change; all of it or nothing."""
     told = from_command_line(flags, os.environ)
     if not isinstance(told, Settings):
@@ -177,6 +187,7 @@ def _reload(server: Server, flags: tuple[str, ...]) -> None:
         for problem in problems:
             log.error("Failed to reload server configuration: %s", problem)
         return
+    pid_file_before = server.settings.pid_file
     try:
         handler = open_log(told)
         server.reload(told)
@@ -185,4 +196,9 @@ def _reload(server: Server, flags: tuple[str, ...]) -> None:
             log.error("Failed to reload server configuration: %s", line)  # noqa: TRY400
         return
     set_up_log(told, handler)
+    if told.pid_file != pid_file_before:
+        try:
+            _write_pid(told.pid_file, pid_files)
+        except OSError as error:
+            log.error("%s", in_words(error))  # noqa: TRY400
     log.info("Reloaded server configuration")

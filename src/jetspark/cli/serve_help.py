@@ -11,7 +11,7 @@ flags win over the file.
 
 Examples:
   jetspark serve -js                   streams in ./jetspark-data, port 4222
-  jetspark serve -sd /data -m 8222     streams in /data, monitoring on port 8222
+  jetspark serve -js -sd /data -m 8222 streams in /data, monitoring on port 8222
   jetspark serve -c server.conf        everything from a file
   jetspark serve -p -1                 core NATS only, any free port
   jetspark serve --replica-of nats://leader:4222 --streams 'KV_*' -sd /copies

@@ -1,4 +1,4 @@
-"""The archive of a stream: a tar that anybody can look into (decisions.md, backup archives).
+"""The archive of a stream: a tar of messages, in S2 framing on the wire (``s2.py``).
 
 ::
 
@@ -11,7 +11,7 @@
 
 Every message has a checksum of its own (xxh3-64), so damage is found where it is, and the last
 entry tells a whole archive from a part of one. Written and read in pieces: neither side ever has
-more than one pair in memory.
+more than one pair in memory. The framing is put around it by the sender and taken off here.
 """
 
 import tarfile
@@ -22,6 +22,7 @@ from xxhash import xxh3_64, xxh3_64_hexdigest
 
 from jetspark.api.base import ApiStruct, Count, decoder, encode, shown
 from jetspark.api.stream import StreamConfig, StreamState
+from jetspark.engine.s2 import CompressedChunk, FramesBroken, Unframer
 from jetspark.headers.block import VERSION
 from jetspark.version import VERSION as JETSPARK
 
@@ -38,7 +39,9 @@ ENTRY_MAX: Final = 128 * 1024 * 1024
 SEQUENCE_MAX: Final = 2**62
 
 _BLOCK: Final = 512
-_S2: Final = b"\xff\x06\x00\x00S2sTwO"  # how the archives of nats-server begin
+# How the archives of nats-server begin: since 2.15, and before it.
+_THEIR_MAGIC: Final = b"NATSARC1"
+_THEIR_HEAD: Final = "meta.inf"
 _THEIRS: Final = (
     "this is a backup of nats-server; copy the stream with `jetspark stream export` and "
     "`jetspark stream import`, which work from any server to any other"
@@ -158,6 +161,7 @@ class ArchiveReader:
         self.consumers: list[ConsumerLine] = []
         self.end: End | None = None
         self._check = xxh3_64()
+        self._unframer = Unframer()
         self._buffer = b""
         self._index: list[Line] | None = None
         self._messages = 0
@@ -166,8 +170,13 @@ class ArchiveReader:
     def feed(self, data: bytes) -> list[Message]:
         """Take some bytes; the messages that are complete now. Raises ArchiveBroken."""
         found: list[Message] = []
-        self._buffer += data
-        if self.head is None and self._buffer.startswith(_S2[: len(self._buffer)]):
+        try:
+            self._buffer += self._unframer.feed(data)
+        except CompressedChunk:
+            raise ArchiveBroken(_THEIRS) from None
+        except FramesBroken as problem:
+            raise ArchiveBroken(str(problem)) from None
+        if self.head is None and self._buffer.startswith(_THEIR_MAGIC):
             raise ArchiveBroken(_THEIRS)
         while self.end is None and len(self._buffer) >= _BLOCK:
             info = self._header()
@@ -217,6 +226,8 @@ class ArchiveReader:
         return []
 
     def _take_head(self, name: str, data: bytes) -> None:
+        if name == _THEIR_HEAD:
+            raise ArchiveBroken(_THEIRS)
         if name != HEAD:
             raise ArchiveBroken(f"{_NOT_OURS}: it begins with {name[:64]!r}, not with {HEAD}")
         head = _head.decode(data)

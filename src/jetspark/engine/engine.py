@@ -144,6 +144,9 @@ class Engine(Consumers):
             log.expire_before(now - bounded(config.max_age) + 1)
         try:
             self._add(stream)
+            if log.full:
+                stream.tend_at = tending.SOON
+                self._deadlines.note(stream)
             self.adopt_consumers(stream, now)
         except Exception:
             self._forget(stream)
@@ -280,13 +283,16 @@ class Engine(Consumers):
         """Remove a stream, durably, beside the loop; ``finish`` follows.
 
         Until then it is there for everybody who reads, and nothing is written to it. OSError: it
-        is what it was.
+        is what it was, or read-only until it was opened again.
         """
 
         def removed(error: OSError | None, now: int, outbox: Outbox) -> None:
             stream.log.release()
             if error is None:
                 self._drop(stream, now, outbox)
+            elif stream.log.failed:
+                tending.failed(stream, self._store, no_space=False)
+                self._deadlines.note(stream)
             finish(error, now, outbox)
 
         operation = Operation(stream.config.name, None, removed)
@@ -384,8 +390,13 @@ class Engine(Consumers):
 
     # Commit ------------------------------------------------------------------------------------
 
-    def take_groups(self, now: int = 0) -> list[tuple[Stream, Group | OSError]]:
-        """The next group of each dirty stream that has none on its way; or why there is none."""
+    def take_groups(
+        self, now: int = 0, outbox: Outbox | None = None
+    ) -> list[tuple[Stream, Group | OSError]]:
+        """The next group of each dirty stream that has none on its way; or why there is none.
+
+        Acknowledgements that no group brings to the disk are answered through ``outbox``.
+        """
         groups: list[tuple[Stream, Group | OSError]] = []
         waiting = []
         for stream in self.dirty:
@@ -400,9 +411,6 @@ class Engine(Consumers):
             try:
                 self.save_consumers(stream)
                 group = stream.take_group()
-            except OSError as error:
-                groups.append((stream, error))
-                continue
             except Exception as error:  # noqa: BLE001 - one stream, not all
                 # What this stream staged cannot be written: it is refused, as if the disk had.
                 self.failures.note(f"writing stream {stream.config.name!r}", error)
@@ -410,8 +418,17 @@ class Engine(Consumers):
                 continue
             if group is not None:
                 groups.append((stream, group))
+            elif outbox is not None and stream.filling.acks:
+                stream.answer_acks(outbox)
         self.dirty = waiting
         return groups
+
+    def again(self, stream: Stream, error: OSError) -> Group | None:
+        """The group on its way if it may be written once more, now that there is space for it."""
+        if not tending.find_room(stream, self._store, error):
+            return None
+        self._deadlines.note(stream)
+        return stream.log.in_flight
 
     def committed(self, stream: Stream, outbox: Outbox, now: int = 0) -> None:
         """The group of a stream is durable: its replies go out, readers learn of it.
@@ -528,8 +545,11 @@ class Engine(Consumers):
         more = super().advance(now, outbox)
         return self.copies.advance(now) or more
 
-    def close(self) -> None:
-        """Close the files of all streams."""
+    def close(self, in_time: Callable[[], bool] | None = None) -> None:
+        """Close the files of all streams.
+
+        ``in_time`` is asked for each one whether there is time to write down what it has.
+        """
         self.transfers.close()
         for stream in self.streams.values():
-            stream.log.close()
+            stream.log.close(note=in_time is None or in_time())

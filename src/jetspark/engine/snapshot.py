@@ -1,8 +1,12 @@
 """STREAM.SNAPSHOT: a stream as an archive, in chunks that the receiver acknowledges.
 
-The receiver has a window (wire-facts.md 18): while it owes more than that, nothing is read, so a
-slow one costs one part of the archive and no more. What became durable after the beginning is not
-in it; what is removed meanwhile may be missing.
+The receiver has a window: while it owes more than that, nothing is read, so a slow one costs one
+part of the archive and no more. What became durable after the beginning is not in it; what is
+removed meanwhile may be missing.
+
+Chunks go when the deliver subject itself is subscribed to. Tools take a reply inbox for it, which
+a wildcard of theirs matches before they listen for chunks, so a wildcard alone starts a snapshot
+only after two seconds, as in nats-server.
 """
 
 from typing import Final
@@ -12,13 +16,14 @@ from jetspark.api.base import Timestamp
 from jetspark.api.stream import SnapshotRequest, StreamConfig, StreamState
 from jetspark.engine.archive import ArchiveWriter, ConsumerLine
 from jetspark.engine.outbox import Budget, Outbox
+from jetspark.engine.s2 import FRAME_MAX, MAGIC, frame
 from jetspark.engine.stream.stream import Stream
-from jetspark.errors.storage import CorruptRecord
+from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.headers.status import status_block
 from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
 
 ACK_PREFIX: Final = b"$JS.SNAPSHOT.ACK."
-CHUNK: Final = 128 * 1024  # wire-facts.md 18, these six
+CHUNK: Final = 128 * 1024  # these six are nats-server's
 CHUNK_MIN: Final = 1024
 CHUNK_MAX: Final = 1024 * 1024
 WINDOW: Final = 8 * 1024 * 1024
@@ -59,7 +64,9 @@ class Snapshot:
         self._last = int(stream.log.index.last_seq)
         self._consumers = None if request.no_consumers else consumer_lines(stream)
         self._archive = ArchiveWriter()
-        self._waiting = self._archive.head(config, state)
+        # Of the archive: what is not framed yet, and what is.
+        self._plain = bytearray(self._archive.head(config, state))
+        self._waiting = bytearray(MAGIC)
         self._written = False
         self._sent = 0
         self._owed: dict[int, int] = {}
@@ -83,14 +90,20 @@ class Snapshot:
         self._owed.pop(number, None)
         self.deadline = now + FLOW_WAIT_NS if self._owed else 0
 
-    def expire(self, now: int, listens: bool, outbox: Outbox) -> SnapshotComplete | None:
-        """The deadline is over: nobody came, or the receiver fell silent."""
+    def expire(
+        self, now: int, subscribed: bool, listens: bool, outbox: Outbox
+    ) -> SnapshotComplete | None:
+        """The deadline is over: nobody came, or the receiver fell silent.
+
+        ``subscribed``: to the deliver subject itself; ``listens``: by a wildcard at least.
+        """
         if self._flowing:
             return self.end(NO_FLOW, now, outbox)
-        if listens:
+        late = now >= self._started + INTEREST_WAIT_NS
+        if subscribed or (late and listens):
             self.start()
             return None
-        if now >= self._started + INTEREST_WAIT_NS:
+        if late:
             return self.end(NO_INTEREST, now, outbox)
         self.deadline = now + INTEREST_POLL_NS
         return None
@@ -105,43 +118,57 @@ class Snapshot:
             try:
                 if not self._fill(budget):
                     return None
-            except CorruptRecord as problem:
-                text = str(problem).encode()
+            except (CorruptRecord, ReadFailed) as problem:
+                text = problem.public.encode()
                 return self.end(status_block(500, text.replace(b"\r\n", b" ")), now, outbox)
             if len(self._waiting) < self.chunk:
                 if self._waiting:
-                    outbox.now.append((self.deliver, self.deliver, b"", b"", self._waiting))
+                    rest = bytes(self._waiting)
+                    outbox.now.append((self.deliver, self.deliver, b"", b"", rest))
                 return self.end(DONE, now, outbox)
             self._send(now, outbox)
         return None
 
     def _fill(self, budget: Budget) -> bool:
         """Read until there is a chunk, or the end; False when the turn's budget is used up."""
-        log = self.stream.log
-        while len(self._waiting) < self.chunk and not self._written:
+        while len(self._waiting) < self.chunk:
             if not budget.left():
                 return False
-            if self._next == 0 or self._next > self._last:
-                self._waiting += self._archive.finish(self._consumers, self._last)
-                self._written = True
+            if self._plain:
+                # In pieces: the checksum of a large message takes longer than a turn may.
+                piece = bytes(self._plain[:FRAME_MAX])
+                del self._plain[:FRAME_MAX]
+                budget.spend(len(piece))
+                self._waiting += frame(piece)
+            elif self._written:
                 break
-            data, at = log.locate(self._next)
-            if data:
-                subject, headers = subject_end(data, at), headers_end(data, at)
-                end = body_end(data, at)
-                budget.spend(end - at)
-                self._waiting += self._archive.message(
-                    self._next,
-                    int(record_time(data, at)),
-                    data[at + FIXED : subject],
-                    data[subject:headers],
-                    data[headers:end],
-                )
-            self._next = int(log.index.next_seq(self._next + 1, b""))
+            elif self._next == 0 or self._next > self._last:
+                self._plain += self._archive.finish(self._consumers, self._last)
+                self._written = True
+            else:
+                self._read(budget)
         return True
 
+    def _read(self, budget: Budget) -> None:
+        """Put the next message into the archive."""
+        log = self.stream.log
+        data, at = log.locate(self._next)
+        if data:
+            subject, headers = subject_end(data, at), headers_end(data, at)
+            end = body_end(data, at)
+            budget.spend(0)  # its bytes count when they are framed
+            self._plain += self._archive.message(
+                self._next,
+                int(record_time(data, at)),
+                data[at + FIXED : subject],
+                data[subject:headers],
+                data[headers:end],
+            )
+        self._next = int(log.index.next_seq(self._next + 1, b""))
+
     def _send(self, now: int, outbox: Outbox) -> None:
-        piece, self._waiting = self._waiting[: self.chunk], self._waiting[self.chunk :]
+        piece = bytes(self._waiting[: self.chunk])
+        del self._waiting[: self.chunk]
         self._sent += 1
         self._owed[self._sent] = len(piece)
         reply = b"%b%b.%b.%d.%d" % (
@@ -159,7 +186,8 @@ class Snapshot:
         """Say how it ended, to the receiver and to everybody."""
         self.over = True
         self.deadline = 0
-        self._waiting = b""
+        self._plain.clear()
+        self._waiting.clear()
         outbox.now.append((self.deliver, self.deliver, b"", status, b""))
         return SnapshotComplete(
             stream=self.stream.config.name,

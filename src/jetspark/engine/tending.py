@@ -7,6 +7,7 @@ possible, because whoever sets it knows no time.
 from typing import Final
 
 from jetspark.engine.stream.stream import Stream
+from jetspark.store.files import NO_SPACE
 from jetspark.store.store import FileStore
 
 SECOND: Final = 1_000_000_000
@@ -25,6 +26,33 @@ def failed(stream: Stream, store: FileStore, *, no_space: bool) -> None:
     stream.tend_at = SOON if log.full or log.failed else 0
 
 
+def find_room(stream: Stream, store: FileStore, error: OSError) -> bool:
+    """Say whether what met a full disk may be written once more, with the space of the reserve.
+
+    Only what has no message: deletes, purges and consumers are what the reserve is for.
+    """
+    log = stream.log
+    group = log.in_flight
+    if error.errno not in NO_SPACE or log.sync_error is not None:
+        return False
+    if stream.dropped or log.flying_messages + log.filling_messages > 0:
+        return False
+    if log.full and (group is None or not group.filler):
+        return False
+    failed(stream, store, no_space=True)
+    if not log.full:
+        return False
+    if group is not None:
+        group.filler = b""
+    try:
+        log.drop_filler(group)
+    except OSError:
+        return False
+    if group is not None:
+        group.cut = group.cut_tried = False
+    return True
+
+
 def tend(stream: Stream, store: FileStore, now: int) -> None:
     """Do for the log of a stream what is due, or set it going."""
     log = stream.log
@@ -33,7 +61,9 @@ def tend(stream: Stream, store: FileStore, now: int) -> None:
         log.full = not store.reserve.has_room(now)
         wait = SECOND if log.full else 0
     elif log.failed:
-        log.reopen_due = not first
+        # What was staged before it failed is written to the end that would be cut off.
+        idle = log.in_flight is None and len(log.writer) == 0
+        log.reopen_due = idle and not first
         wait = REOPEN_AFTER_NS
     elif log.unsynced:
         log.sync_due = not first

@@ -1,5 +1,6 @@
 """Snapshots and restores under way: who gets which message of theirs, and when they are over."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from jetspark.api.advisory import StreamActed
@@ -25,6 +26,8 @@ class Transfers:
 
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
+        # Set by the driver: whether a subject itself is subscribed to, wildcards aside.
+        self.subscribed: Callable[[bytes], bool] = lambda _subject: False
         self._snapshots: dict[bytes, Snapshot] = {}
         self._restores: dict[bytes, Restore] = {}
         self._by_stream: dict[Stream, Restore] = {}
@@ -37,7 +40,7 @@ class Transfers:
             text = f"{SNAPSHOTS_MAX} snapshots are under way already; try again later"
             raise Refusal(ErrCode.SNAPSHOT_FAILED, err=text)
         self._snapshots[snapshot.id] = snapshot
-        if self._engine.advisories.wanted(snapshot.deliver):
+        if self.subscribed(snapshot.deliver):
             snapshot.start()
 
     def check_room(self) -> None:
@@ -191,8 +194,9 @@ class Transfers:
         for snapshot in list(self._snapshots.values()):
             if not 0 < snapshot.deadline <= now:
                 continue
-            listens = self._engine.advisories.wanted(snapshot.deliver)
-            told = snapshot.expire(now, listens, outbox)
+            subscribed = self.subscribed(snapshot.deliver)
+            listens = subscribed or self._engine.advisories.wanted(snapshot.deliver)
+            told = snapshot.expire(now, subscribed, listens, outbox)
             if told is not None:
                 del self._snapshots[snapshot.id]
                 self._engine.advisories.send(told, now, outbox)

@@ -71,6 +71,7 @@
         ├── StoreReadOnly
         ├── StoreLocked
         ├── WrongStoreFormat
+        ├── ReadFailed
         └── CorruptRecord
             └── UnknownRecordKind
 
@@ -149,6 +150,7 @@ from jetspark.errors.codes import ErrCode
 from jetspark.errors.status import status_error
 from jetspark.errors.storage import (
     CorruptRecord,
+    ReadFailed,
     StorageFault,
     StoreClosed,
     StoreFull,
@@ -206,6 +208,7 @@ __all__ = [
     "PinIdMismatch",
     "ProtocolViolation",
     "PullRefused",
+    "ReadFailed",
     "ReadOnly",
     "RequestTimeout",
     "ServerRefused",

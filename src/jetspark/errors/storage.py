@@ -8,6 +8,7 @@ from jetspark.errors.base import Error
 
 __all__ = [
     "CorruptRecord",
+    "ReadFailed",
     "StorageFault",
     "StoreClosed",
     "StoreFull",
@@ -20,6 +21,11 @@ __all__ = [
 
 class StorageFault(Error):
     """Root of the store's errors."""
+
+    @property
+    def public(self) -> str:
+        """The text for clients, who need not know where the store lies."""
+        return str(self)
 
 
 class StoreFull(StorageFault):
@@ -53,6 +59,26 @@ class CorruptRecord(StorageFault):
 
     def __str__(self) -> str:
         return f"{self.path} is damaged at byte {self.offset}: {self.reason}"
+
+    @property
+    def public(self) -> str:
+        """The text for clients, who need not know where the store lies."""
+        return self.reason
+
+
+class ReadFailed(StorageFault):
+    """The disk refuses to read a message now: nothing is known about its bytes.
+
+    Not damage. Nobody may go past the message for it; reading is tried again.
+    """
+
+    def __init__(self, seq: int, reason: str) -> None:
+        super().__init__(seq, reason)
+        self.seq: Final = seq
+        self.reason: Final = reason
+
+    def __str__(self) -> str:
+        return f"message {self.seq} cannot be read now: {self.reason}"
 
 
 class UnknownRecordKind(CorruptRecord):

@@ -119,6 +119,10 @@ class FrameParser:
             self.closed = True
             raise
 
+    def is_between_frames(self) -> bool:
+        """Say whether the next byte begins a frame."""
+        return self._state == READY
+
     # What a direction adds.
 
     def _walk(self, data: bytes, start: i64) -> None:

@@ -27,9 +27,12 @@ from jetspark.protocol.encoder import (
     encode_unsub,
 )
 from jetspark.protocol.handshake import ServerInfo
+from jetspark.replica.own_traffic import OwnTraffic
+from jetspark.server.auth.permissions import Permissions
 from jetspark.server.client import ClientHandler
 from jetspark.server.receiver import Subscription
 from jetspark.server.router import Router
+from jetspark.subjects.tokens import is_literal
 
 log = logging.getLogger("jetspark.replica")
 
@@ -46,6 +49,7 @@ _ACK_START: Final = b'{"stream":"'
 _SHOWING: Final = (_ACK_START, *_INFO_STARTS)
 _ACK_SEQUENCE: Final = re.compile(rb'"seq": ?(\d{1,19})')
 _ACK_PART: Final = 200
+_ACK_SUBJECT: Final = b"$JS.ACK."
 _NO_RESPONDERS_START: Final = status_block(NO_RESPONDERS, b"")[:12]
 
 
@@ -63,8 +67,10 @@ class Bridge(ClientCore):
         flush: Callable[[], object],
         on_change: Callable[[], None],
         on_shown: Callable[[str, int], None],
+        own: OwnTraffic,
     ) -> None:
         self.on_shown = on_shown
+        self.own: Final = own
         self._subscribed: dict[Subscription, UpstreamSink] = {}
         self._shared: dict[bytes, UpstreamSink] = {}
         self._sinks: dict[int, UpstreamSink] = {}
@@ -139,7 +145,7 @@ class Bridge(ClientCore):
             if not lingers and not sink.leaving:
                 self._receiver.sinks.pop(sink.sid, None)
         if lingers:
-            sink.leaving[subscription] = None
+            sink.leaving[subscription] = subscription.receiver.permissions
             self._leaving.append((sink, subscription))
             if len(self._leaving) == 1 and not self._ending:
                 self._start(self._end_leaving())
@@ -177,9 +183,7 @@ class Bridge(ClientCore):
 
     def pass_message(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> bool:
         """Send a message; False when the leader cannot be reached."""
-        if headers:
-            return self.pass_frame(encode_hpub(subject, reply, headers, payload))
-        return self.pass_frame(encode_pub(subject, reply, payload))
+        return self.pass_frame(message_frame(subject, reply, headers, payload))
 
     @property
     def waiting_bytes(self) -> int:
@@ -278,10 +282,11 @@ class UpstreamSink(Sink):
         self.sid = sid
         self.subject = subscription.subject
         self.queue = subscription.queue
+        self._literal = is_literal(self.subject)
         self.delivered = 0
         self.members: dict[Subscription, None] = {}
-        # Ended by their clients; the leader may not know yet.
-        self.leaving: dict[Subscription, None] = {}
+        # Ended by their clients, and the permissions these had then; the leader may not know yet.
+        self.leaving: dict[Subscription, Permissions | None] = {}
 
     def frame(self) -> bytes:
         """The SUB for it."""
@@ -294,18 +299,52 @@ class UpstreamSink(Sink):
         self.delivered += 1
         give = self._router.give
         subject, reply, headers, payload = data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
+        if not self._literal and self._bridge.own.has(subject, reply):
+            return
         if payload.startswith(_SHOWING):
             self._bridge.on_shown(*shown(payload))
         if ps == pe and headers.startswith(_NO_RESPONDERS_START):
             self._tell_requester(subject, headers)
         else:
+            given = False
             # A copy: the last message that a member wanted ends it.
             for member in list(self.members):
-                give(member, None, subject, reply, headers, payload)
-            for member in self.leaving:
-                if not member.receiver.connection.client.closing:
-                    self._router.write(member, subject, reply, headers, payload)
+                if self._may_see(member, reply):
+                    given = give(member, None, subject, reply, headers, payload) or given
+            for member, permissions in self.leaving.items():
+                # A client that says CONNECT again is somebody else.
+                same = member.receiver.permissions is permissions
+                if (
+                    same
+                    and not member.receiver.connection.client.closing
+                    and self._may_see(member, reply)
+                ):
+                    router = self._router
+                    given = router.give_to(member, subject, reply, headers, payload) or given
+            if self.queue and not given:
+                self._give_to_another(subject, reply, headers, payload)
         self._bridge.wake_at_chunk_end()
+
+    def _may_see(self, member: Subscription, reply: bytes) -> bool:
+        """Say whether a member may see what consumers deliver, if this is a delivery.
+
+        The leader does not say where it was sent to: that may be an inbox that is denied.
+        """
+        if self._literal or not reply.startswith(_ACK_SUBJECT):
+            return True
+        permissions = member.receiver.permissions
+        return permissions is None or not permissions.rules.subscribe_deny.touches(self.subject)
+
+    def _give_to_another(
+        self, subject: bytes, reply: bytes, headers: bytes, payload: bytes
+    ) -> None:
+        """The leader chose a member of a queue that may not have the message: another one may."""
+        for group in self._router.route(subject).groups:
+            for member in group:
+                if member.queue != self.queue:
+                    break
+                if self._router.give(member, None, subject, reply, headers, payload):
+                    return
 
     def _tell_requester(self, subject: bytes, headers: bytes) -> None:
         """Nobody answers a request: the leader says so once, to any that matches of ours.
@@ -316,6 +355,13 @@ class UpstreamSink(Sink):
         asked = max(found, key=lambda member: len(member.subject), default=None)
         if asked is not None and asked.receiver.connection.client.no_responders:
             self._router.give(asked, None, subject, b"", headers, b"")
+
+
+def message_frame(subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> bytes:
+    """PUB, or HPUB when there are headers."""
+    if headers:
+        return encode_hpub(subject, reply, headers, payload)
+    return encode_pub(subject, reply, payload)
 
 
 def shown(payload: bytes) -> tuple[str, int]:

@@ -50,6 +50,16 @@ WAITING_CHUNKS: Final = 8
 WAITING_BYTES: Final = 8 * 1024 * 1024
 
 
+class TakingNotGranted(Error):
+    """A stream loses what is copied from it, and nobody said that this account may do that."""
+
+    def __init__(self, stream: str, retention: Retention) -> None:
+        super().__init__(
+            f"stream {stream} has {retention.value} retention: copying would remove its messages, "
+            "and this account may not; set 'take' of the remote in jetspark.remotes"
+        )
+
+
 class RemoteFeed:
     """Implements ``engine.replicate.upstream.Feed`` over the client."""
 
@@ -61,6 +71,7 @@ class RemoteFeed:
         woken: Callable[[], None],
         *,
         reader: str,
+        takes: bool,
         clock: Clock,
         times: LinkTimes,
     ) -> None:
@@ -72,6 +83,7 @@ class RemoteFeed:
         self._filters = [each.decode("utf-8", "surrogateescape") for each in filters]
         self._woken = woken
         self._reader = reader
+        self._takes = takes
         self._clock = clock
         self._times = times
         self._waiting: deque[Chunk] = deque()
@@ -207,6 +219,8 @@ class RemoteFeed:
         next_seq = self._read + 1
         filters, times = self._filters, self._times
         if self.origin is not None and self.origin.config.retention != Retention.LIMITS:
+            if not self._takes:
+                raise TakingNotGranted(self._stream, self.origin.config.retention)
             return KeptReading(
                 api,
                 self._stream,
@@ -217,7 +231,15 @@ class RemoteFeed:
                 time_ns=time_ns,
                 stored=self._stored,
             )
-        return Reading(api, self._stream, filters, times, next_seq=next_seq, time_ns=time_ns)
+        return Reading(
+            api,
+            self._stream,
+            filters,
+            times,
+            tag=self._upstream.tag,
+            next_seq=next_seq,
+            time_ns=time_ns,
+        )
 
     async def _pass_on(self, api: ApiClient, reading: Reading) -> None:
         """Put what comes where it is taken from, until something else is to be read."""

@@ -47,7 +47,7 @@ class KeptReading(Reading):
         time_ns: int,
         stored: int,
     ) -> None:
-        super().__init__(api, stream, filters, times, next_seq=next_seq, time_ns=time_ns)
+        super().__init__(api, stream, filters, times, tag="", next_seq=next_seq, time_ns=time_ns)
         self._reader = f"{reader}_"
         self._name = f"{self._reader}{api.nuid.next()[-8:]}"
         self._stored = stored

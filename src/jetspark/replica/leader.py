@@ -1,10 +1,13 @@
 """Who the leader of a replica is, and the settings of a replica from its arguments."""
 
 from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
+from jetspark.server.auth.users import build_directory
 from jetspark.server.config import ConfigProblem, ConfigRefused
 from jetspark.server.config.jetspark import Remote
 from jetspark.server.config.replica import LEADER_NAME, Replica
@@ -47,7 +50,47 @@ def with_replica(
         )
     ours = msgspec.structs.replace(settings.jetspark, replica=replica, remotes=remotes)
     streams_on = msgspec.structs.replace(settings.jetstream, enabled=True)
-    return msgspec.structs.replace(settings, jetspark=ours, jetstream=streams_on)
+    made = msgspec.structs.replace(settings, jetspark=ours, jetstream=streams_on)
+    _check_exposure(made)
+    return made
+
+
+def _check_exposure(settings: Settings) -> None:
+    """Refuse to lend the rights of the leader's user to everybody who can connect."""
+    leader = leader_remote(settings)
+    if not _shows_credentials(leader):
+        return
+    directory = build_directory(settings)
+    if directory.required and not directory.credentials.unnamed:
+        return
+    listening = [(settings.host, settings.tls is not None and settings.tls.verify)]
+    if settings.websocket is not None:
+        tls = settings.websocket.tls
+        listening.append((settings.websocket.host, tls is not None and tls.verify))
+    for host, asks in listening:
+        if not _is_loopback(host) and not (asks and not settings.allow_non_tls):
+            raise refused(
+                f"this replica shows the leader credentials (remote '{leader.name}') and asks its "
+                f"own clients for none, so everybody who reaches {host} would have the rights of "
+                "the leader's user: add an 'authorization' or 'accounts' block with users, or "
+                "listen on 127.0.0.1"
+            )
+
+
+def _shows_credentials(remote: Remote) -> bool:
+    """Say whether the remote knows who we are."""
+    if remote.user or remote.token or remote.nkey or remote.credentials:
+        return True
+    if remote.tls is not None and remote.tls.pairs():
+        return True
+    return any(urlsplit(url).username or urlsplit(url).password for url in remote.url)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def leader_remote(settings: Settings) -> Remote:

@@ -1,72 +1,298 @@
 """A replica that takes no writes (ADR-8, read-only mode): refused here, with a clear error.
 
-A write is a message for a subject that a stream of the leader stores, and a request that changes
-a stream. Consumers can be made, because watching and listing need them; messages that no stream
-stores pass, so requests to services work.
+Under ``$JS.`` only what is known to be a read passes, whatever the domain: everything else is
+refused, so a request that a later leader learns is no way around. Consumers count as reads where
+they change nothing that is stored: made and deleted without a durable name, on streams with limits
+retention, where an acknowledgement removes nothing.
+
+Other messages pass unless a stream of the leader stores their subject, so requests to services
+work. Where an answer goes is looked at as well: a leader that publishes its answer to a subject
+that a stream stores would write it there.
 """
 
+import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from jetspark.api.stream import StreamConfig
+import msgspec
+
+from jetspark.api.base import encode, encode_request
+from jetspark.api.consumer import CONSUMER_DELETE, ConsumerCreateRequest
+from jetspark.api.enums import ConsumerAction, Retention
+from jetspark.api.stream import SnapshotRequest, StreamConfig
+from jetspark.api.strict import InvalidRequest, decode
+from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
+from jetspark.client.jetstream.consumer.create import consumer_info
+from jetspark.engine.requests.dispatch import error_answer
+from jetspark.errors import ApiError, ConsumerNotFound, Error
+from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
+from jetspark.headers.status import CONFLICT, status_block
+from jetspark.replica.bridge import Bridge
 from jetspark.server.client import ClientHandler
 from jetspark.server.router import Router
 from jetspark.subjects.sublist import Sublist
 
-REFUSAL: Final = (
-    b'{"code":403,"err_code":%d,"description":"this server is a read-only replica: connect to '
-    b'the leader to write"}' % ErrCode.STREAM_SEALED
+READ_ONLY: Final = "this server is a read-only replica: connect to the leader to write"
+NOT_KNOWN: Final = (
+    "this server is a read-only replica, and the leader has not told it yet which subjects are "
+    "stored: try again"
 )
-_API: Final = b"$JS.API."
-# Requests that change streams, and the type of their answers.
-_WRITES: Final = {
-    b"STREAM.CREATE.": b"stream_create",
-    b"STREAM.UPDATE.": b"stream_update",
-    b"STREAM.DELETE.": b"stream_delete",
-    b"STREAM.PURGE.": b"stream_purge",
-    b"STREAM.RESTORE.": b"stream_restore",
-    b"STREAM.MSG.DELETE.": b"stream_msg_delete",
-    b"STREAM.PEER.REMOVE.": b"stream_remove_peer",
-    b"STREAM.LEADER.STEPDOWN.": b"stream_leader_stepdown",
-}
+DURABLE: Final = (
+    "this server is a read-only replica, where consumers have no durable_name, are not changed, "
+    "and deliver to no subject that a stream stores: connect to the leader"
+)
+KEEPS: Final = (
+    "this server is a read-only replica, and consumers of this stream take messages out of it, or "
+    "the stream is not known here: connect to the leader"
+)
+BUSY: Final = "this server is a read-only replica and deletes many consumers already: try again"
+
+_JS: Final = b"$JS."
+_API: Final = b"API."
+# Requests that change nothing, whatever they ask for.
+_READS: Final = frozenset({b"INFO", b"STREAM.NAMES", b"STREAM.LIST"})
+_READ_STARTS: Final = (
+    b"STREAM.INFO.",
+    b"STREAM.MSG.GET.",
+    b"DIRECT.GET.",
+    b"CONSUMER.NAMES.",
+    b"CONSUMER.LIST.",
+    b"CONSUMER.INFO.",
+    b"CONSUMER.EXPLAIN.",
+)
+_CREATE: Final = b"CONSUMER.CREATE."
+_DELETE: Final = b"CONSUMER.DELETE."
+_NEXT: Final = b"CONSUMER.MSG.NEXT."
+_SNAPSHOT: Final = b"STREAM.SNAPSHOT."
+_ACK: Final = b"ACK."
+# Answers to flow control, and to chunks of a snapshot: they only let more come.
+_ANSWERS: Final = (b"FC.", b"SNAPSHOT.ACK.")
+# `$JS.ACK.<stream>.<consumer>` and five numbers, or with a domain and an account before them.
+_ACK_TOKENS: Final = 9
+_ACK_TOKENS_LONG: Final = 11
+_NO_DOMAIN: Final = b"_"
+_DELETIONS_MAX: Final = 1000
 
 
 class WriteGuard:
     """Knows what would be a write at the leader."""
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: Router, bridge: Bridge) -> None:
         self._router = router
+        self._bridge = bridge
+        self._api = ApiClient(bridge, DEFAULT_PREFIX, bridge.options.timeout)
+        self._deletions: set[asyncio.Task[None]] = set()
         self._subjects = Sublist()
-        self._known: dict[str, tuple[str, ...]] = {}
+        # What each stream stores, and whether messages leave it when they are acknowledged; None
+        # until the leader has told.
+        self._known: dict[str, tuple[tuple[str, ...], bool]] | None = None
 
     def follow(self, configs: Iterable[StreamConfig]) -> None:
         """These are all streams of the leader now."""
-        known = {config.name: config.subjects for config in configs}
+        known = {
+            config.name: (config.subjects, config.retention != Retention.LIMITS)
+            for config in configs
+        }
         if known == self._known:
             return
         self._known = known
         self._subjects = Sublist()
-        for subjects in known.values():
+        for subjects, _ in known.values():
             for subject in subjects:
                 self._subjects.insert(subject.encode(), b"", subject)
 
-    def refuses(self, client: ClientHandler, subject: bytes, reply: bytes) -> bool:
-        """Refuse a message if it is a write; False: it may pass."""
-        if subject.startswith(_API):
-            verb = subject[len(_API) :]
-            kind = next((_WRITES[start] for start in _WRITES if verb.startswith(start)), b"")
-            if not kind:
-                return False
-            answer = b'{"type":"io.nats.jetstream.api.v1.%b_response","error":%b}' % (
-                kind, REFUSAL,
-            )  # fmt: skip
-        elif self._subjects.match_once(subject).plain:
-            answer = b'{"error":%b,"stream":"","seq":0}' % REFUSAL
-        else:
-            return False
+    def close(self) -> None:
+        """Ask no more."""
+        for task in self._deletions:
+            task.cancel()
+
+    def checked(
+        self, client: ClientHandler, subject: bytes, reply: bytes, body: bytes
+    ) -> bytes | None:
+        """The body to pass on, mostly the same; None: refused, or seen to already."""
+        if reply and (reply.startswith(_JS) or self._stores(reply)):
+            client.session.on_reply_denied(reply)
+            return None
+        if subject.startswith(_JS):
+            return self._checked_request(client, subject, reply, body)
+        if self._known is None:
+            self._refuse(client, subject, reply, _publish_error(NOT_KNOWN))
+            return None
+        if self._stores(subject):
+            self._refuse(client, subject, reply, _publish_error(READ_ONLY))
+            return None
+        return body
+
+    def _stores(self, subject: bytes) -> bool:
+        return bool(self._subjects.match_once(subject).plain)
+
+    def _refuse(self, client: ClientHandler, subject: bytes, reply: bytes, answer: bytes) -> None:
         if reply:
             self._router.outbox.reply(reply, answer)
         else:
             client.session.on_publish_denied(subject)
-        return True
+
+    # Requests and acknowledgements -------------------------------------------------------------
+
+    def _checked_request(
+        self, client: ClientHandler, subject: bytes, reply: bytes, body: bytes
+    ) -> bytes | None:
+        rest = subject[len(_JS) :]
+        if rest.startswith(_ANSWERS):
+            return body
+        if rest.startswith(_ACK):
+            return self._checked_ack(client, subject, reply, body)
+        domain = b""
+        if not rest.startswith(_API):
+            domain, _, rest = rest.partition(b".")
+        verb = rest[len(_API) :] if rest.startswith(_API) else b""
+        if verb in _READS or verb.startswith(_READ_STARTS):
+            return body
+        if domain and domain != self._bridge.server_info.domain.encode():
+            # Streams of that name in another domain are none that are known here.
+            self._refuse_request(client, subject, reply, verb, READ_ONLY)
+            return None
+        if verb.startswith(_CREATE):
+            return self._checked_create(client, subject, reply, verb, body)
+        if verb.startswith(_NEXT):
+            if self._keeps(verb[len(_NEXT) :]):
+                return body
+            if reply:
+                block = status_block(CONFLICT, KEEPS.encode())
+                self._router.outbox.reply_status(reply, block)
+            return None
+        if verb.startswith(_DELETE):
+            self._start_deletion(client, subject, reply, verb)
+            return None
+        if verb.startswith(_SNAPSHOT):
+            return self._checked_snapshot(client, subject, reply, verb, body)
+        self._refuse_request(client, subject, reply, verb, READ_ONLY)
+        return None
+
+    def _refuse_request(
+        self, client: ClientHandler, subject: bytes, reply: bytes, verb: bytes, why: str
+    ) -> None:
+        error = _error(why)
+        answer = error_answer(verb, error) if verb else None
+        self._refuse(client, subject, reply, answer or b'{"error":%b}' % error)
+
+    def _keeps(self, named: bytes) -> bool:
+        """Say whether a stream, the first token, keeps its messages whatever consumers do."""
+        known = (self._known or {}).get(named.partition(b".")[0].decode(errors="replace"))
+        return known is not None and not known[1]
+
+    def _checked_ack(
+        self, client: ClientHandler, subject: bytes, reply: bytes, body: bytes
+    ) -> bytes | None:
+        tokens = subject.split(b".")
+        stream = b""
+        if len(tokens) == _ACK_TOKENS:
+            stream = tokens[2]
+        elif len(tokens) >= _ACK_TOKENS_LONG and tokens[2] in {
+            _NO_DOMAIN,
+            self._bridge.server_info.domain.encode(),
+        }:
+            stream = tokens[4]
+        if stream and self._keeps(stream):
+            return body
+        client.session.on_publish_denied(subject)
+        if reply and client.no_responders:
+            # Clients take any answer to an acknowledgement for its confirmation.
+            client.say_no_responders(subject, reply)
+        return None
+
+    def _checked_create(
+        self, client: ClientHandler, subject: bytes, reply: bytes, verb: bytes, body: bytes
+    ) -> bytes | None:
+        if not self._keeps(verb[len(_CREATE) :]):
+            self._refuse_request(client, subject, reply, verb, KEEPS)
+            return None
+        try:
+            wanted = decode(body, ConsumerCreateRequest)
+        except InvalidRequest as problem:
+            error = error_body(ErrCode.INVALID_JSON, err=problem)
+            self._refuse(client, subject, reply, error_answer(verb, error) or error)
+            return None
+        config = wanted.config
+        if (
+            config.durable_name
+            or wanted.action == ConsumerAction.UPDATE
+            or self._writes_to(config.deliver_subject)
+        ):
+            self._refuse_request(client, subject, reply, verb, DURABLE)
+            return None
+        # One that exists is not changed; and the leader reads what was read here.
+        only_new = msgspec.structs.replace(wanted, action=ConsumerAction.CREATE)
+        return encode_request(only_new)
+
+    def _checked_snapshot(
+        self, client: ClientHandler, subject: bytes, reply: bytes, verb: bytes, body: bytes
+    ) -> bytes | None:
+        try:
+            wanted = decode(body, SnapshotRequest)
+        except InvalidRequest as problem:
+            error = error_body(ErrCode.INVALID_JSON, err=problem)
+            self._refuse(client, subject, reply, error_answer(verb, error) or error)
+            return None
+        if self._known is None or self._writes_to(wanted.deliver_subject):
+            self._refuse_request(client, subject, reply, verb, READ_ONLY)
+            return None
+        return encode(wanted)
+
+    def _writes_to(self, deliver: str) -> bool:
+        """Say whether the leader would write where it delivers."""
+        subject = deliver.encode("utf-8", "surrogateescape")
+        return bool(subject) and (subject.startswith(_JS) or self._stores(subject))
+
+    # Consumers that go -------------------------------------------------------------------------
+
+    def _start_deletion(
+        self, client: ClientHandler, subject: bytes, reply: bytes, verb: bytes
+    ) -> None:
+        named = verb[len(_DELETE) :]
+        stream, _, consumer = named.decode(errors="replace").partition(".")
+        if not self._keeps(named):
+            self._refuse_request(client, subject, reply, verb, KEEPS)
+        elif len(self._deletions) >= _DELETIONS_MAX:
+            self._refuse_request(client, subject, reply, verb, BUSY)
+        elif not self._bridge.up:
+            if reply and client.no_responders:
+                client.say_no_responders(subject, reply)
+        else:
+            task = asyncio.get_running_loop().create_task(self._delete(stream, consumer, reply))
+            self._deletions.add(task)
+            task.add_done_callback(self._deletions.discard)
+
+    async def _delete(self, stream: str, consumer: str, reply: bytes) -> None:
+        """Delete a consumer unless it is durable: that is somebody's place in the stream."""
+        try:
+            info = await consumer_info(self._api, stream, consumer)
+            if info.config.durable_name:
+                answer = CONSUMER_DELETE.error(_error(DURABLE))
+            else:
+                verb = f"CONSUMER.DELETE.{stream}.{consumer}"
+                answer = CONSUMER_DELETE.ok(await self._api.call(verb, None, CONSUMER_DELETE))
+        except ConsumerNotFound:
+            answer = CONSUMER_DELETE.error(error_body(ErrCode.CONSUMER_NOT_FOUND))
+        except ApiError as refused:
+            answer = CONSUMER_DELETE.error(
+                b'{"code":%d,"err_code":%d,"description":%b}'
+                % (refused.code, refused.err_code, encode(refused.description))
+            )
+        except (Error, ValueError):
+            return  # the client hears nothing, as of any request that the leader did not answer
+        if reply:
+            self._router.send(reply, reply, b"", b"", answer)
+            self._bridge.flush_clients()
+
+
+def _error(text: str) -> bytes:
+    """The error of a refusal; texts here have nothing that JSON escapes."""
+    return b'{"code":403,"err_code":%d,"description":"%b"}' % (
+        ErrCode.STREAM_SEALED, text.encode(),
+    )  # fmt: skip
+
+
+def _publish_error(text: str) -> bytes:
+    return b'{"error":%b,"stream":"","seq":0}' % _error(text)

@@ -57,6 +57,7 @@ class Reading:
         filters: Sequence[str],
         times: LinkTimes,
         *,
+        tag: str,
         next_seq: int,
         time_ns: int,
     ) -> None:
@@ -66,7 +67,7 @@ class Reading:
         self._times = times
         self._next_seq = next_seq
         self._time_ns = time_ns
-        self._name = api.nuid.next()
+        self._name = f"{tag}{api.nuid.next()}"
         self._source: EndlessPull | None = None
         self._made = False
         self._expected = 1

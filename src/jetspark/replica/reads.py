@@ -2,14 +2,14 @@
 
 *New enough* is, for a request with ``min_last_seq``, a copy that has reached it; for a direct get
 without, one that has reached what clients of this replica were shown already: the sequences of
-their own writes, and of what the leader read for them. MSG.GET without it is
-what clients ask when they want the leader's word, so the leader answers it; only when it cannot
-be reached does the copy, if it had everything the leader was known to have. STREAM.INFO is the
-leader's too; while it cannot be reached the state of the copy is told, so that a bucket can still
-be opened and read.
+their own writes, and of what the leader read for them. MSG.GET without it is what clients ask when
+they want the leader's word, so nobody else answers it: while the leader cannot be reached, what it
+wrote last may be missing here, and no copy can tell. STREAM.INFO is the leader's too; while it
+cannot be reached the state of the copy is told, so that a bucket can still be opened and read.
 
-A request that came with ``Nats-Forwarded`` is never passed on again (decisions.md, ADR-53): it
-waits here for the copy like any read of a mirror, and is refused when that takes too long.
+A request that came with ``Nats-Forwarded`` is never passed on again, so that replicas of each
+other end: it waits here for the copy like any read of a mirror, and is refused when that takes too
+long.
 """
 
 from collections.abc import Callable
@@ -143,10 +143,7 @@ class Reads:
         if request is None or wanted == 0:
             if self._bridge.up and not again:
                 return False
-            if not followed.is_current():
-                self._refuse(client, subject, reply)
-                return True
-            self._answer(client, target, reply, headers, body)
+            self._refuse(client, subject, reply)
         elif wanted <= stream.log.index.last_seq or again or not self._bridge.up:
             self._answer(client, target, reply, headers, body)
         else:

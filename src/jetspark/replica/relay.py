@@ -8,8 +8,7 @@ reached, requests hear at once that nobody answers, and other messages are lost,
 from collections.abc import Callable
 from typing import Final
 
-from jetspark.protocol.encoder import encode_hpub, encode_pub
-from jetspark.replica.bridge import Bridge
+from jetspark.replica.bridge import Bridge, message_frame
 from jetspark.replica.read_only import WriteGuard
 from jetspark.replica.reads import Reads
 from jetspark.server.client import ClientHandler
@@ -64,28 +63,35 @@ class ReplicaRelay:
         pe: int,
     ) -> None:
         """A client published."""
+        reply, payload = data[rs:re], data[ps:pe]
+        own = self._bridge.own
+        if own.is_inbox(subject) or own.is_inbox(reply):
+            client.session.on_publish_denied(subject)
+            return
         if subject.startswith(API_PREFIX) and self._reads.take(
-            client, subject, data[rs:re], data[hs:ps], data[ps:pe]
+            client, subject, reply, data[hs:ps], payload
         ):
             return
+        passed = payload
+        if self._guard is not None:
+            checked = self._guard.checked(client, subject, reply, payload)
+            if checked is None:
+                return
+            passed = checked
         if subject.startswith(STREAM_PREFIX):
             self._note_change(subject)
-        if self._guard is not None and self._guard.refuses(client, subject, data[rs:re]):
-            return
-        if is_compact(data, se, rs, re, hs, ps):
+        if passed == payload and is_compact(data, se, rs, re, hs, ps):
             frame = b"%b%b%b" % (
                 b"HPUB " if ps > hs else b"PUB ",
                 subject,
                 data[se : pe + 2],
             )
-        elif ps > hs:
-            frame = encode_hpub(subject, data[rs:re], data[hs:ps], data[ps:pe])
         else:
-            frame = encode_pub(subject, data[rs:re], data[ps:pe])
+            frame = message_frame(subject, reply, data[hs:ps], passed)
         bridge = self.bridge_of(client)
         if not bridge.pass_frame(frame):
-            if re > rs and client.no_responders:
-                client.say_no_responders(subject, data[rs:re])
+            if reply and client.no_responders:
+                client.say_no_responders(subject, reply)
             else:
                 bridge.lost += 1
 

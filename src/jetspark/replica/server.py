@@ -28,13 +28,14 @@ from jetspark.replica.followed import Followed
 from jetspark.replica.following import Following
 from jetspark.replica.leader import leader_remote, refused, with_replica
 from jetspark.replica.local import LocalStreams
+from jetspark.replica.own_traffic import OwnTraffic
 from jetspark.replica.passing import PassedReads
 from jetspark.replica.read_only import WriteGuard
 from jetspark.replica.reads import Reads
 from jetspark.replica.relay import ReplicaRelay
 from jetspark.replica.state import replica_state
 from jetspark.replica.times import DEFAULT_TIMES, ReplicaTimes
-from jetspark.replica.upstream import connect_remote, remote_options
+from jetspark.replica.upstream import RemoteUpstream, remote_options
 from jetspark.server.accounts import Account
 from jetspark.server.arguments import OurSettings, combined
 from jetspark.server.client import ClientHandler
@@ -65,6 +66,7 @@ class Parts:
     passed: PassedReads
     reads: Reads
     router: Router
+    guard: WriteGuard | None
 
 
 class ReplicaServer(Server):
@@ -111,8 +113,12 @@ class ReplicaServer(Server):
         )
         self._times = times
 
+        leader = leader_remote(settings)
+        self._own = OwnTraffic(leader.inbox_prefix)
+
         def upstream(remote: Remote, clock: Clock) -> Upstream:
-            connected = connect_remote(remote, clock, times.copying)
+            own = self._own if remote.name == leader.name else None
+            connected = RemoteUpstream(remote, clock, times.copying, own)
             connected.on_doubt = self._on_doubt
             return connected
 
@@ -134,7 +140,7 @@ class ReplicaServer(Server):
         assert driver is not None
         bridge = self._bridge(router, self._on_change, patient=False)
         local = LocalStreams(driver, self.clock)
-        guard = WriteGuard(router) if self.replica.read_only else None
+        guard = WriteGuard(router, bridge) if self.replica.read_only else None
 
         def follow_subjects(configs: Iterable[StreamConfig]) -> None:
             if guard is not None:
@@ -158,7 +164,7 @@ class ReplicaServer(Server):
             bridge, reads, guard, self._own_bridges, self._make_own, following.suspect
         )
         router.relayed = True
-        self._parts = Parts(bridge, following, passed, reads, router)
+        self._parts = Parts(bridge, following, passed, reads, router, guard)
         await bridge.open()
         self.run(following.run())
 
@@ -205,6 +211,8 @@ class ReplicaServer(Server):
         parts, self._parts = self._parts, None
         if parts is not None:
             parts.passed.close()
+            if parts.guard is not None:
+                parts.guard.close()
             await parts.bridge.close()
         for bridge in list(self._own_bridges.values()):
             await bridge.close()
@@ -221,12 +229,15 @@ class ReplicaServer(Server):
         options = remote_options(leader_remote(self.settings), self._times.bridge, name)
         options = msgspec.structs.replace(
             options,
+            inbox_prefix=self._own.inbox,
             reconnect_buffer_bytes=OWN_BUFFER if patient else 0,
             echo=not patient,
             disconnected_callback=None if patient else self._on_lost,
             error_callback=self._on_error,
         )
-        return Bridge(options, router, lambda: self.flush(router), on_change, self._on_shown)
+        return Bridge(
+            options, router, lambda: self.flush(router), on_change, self._on_shown, self._own
+        )
 
     def _make_own(self, client: ClientHandler) -> Bridge:
         """The connection of a client that wants no echo of what it publishes."""

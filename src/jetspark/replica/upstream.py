@@ -24,6 +24,7 @@ from jetspark.client.options import ClientOptions, check_options
 from jetspark.clock import Clock
 from jetspark.errors import ConnectFailed, ConnectionClosed, RequestTimeout
 from jetspark.replica.feed import RemoteFeed
+from jetspark.replica.own_traffic import OwnTraffic
 from jetspark.replica.times import LinkTimes
 from jetspark.server.config.jetspark import Remote
 from jetspark.server.config.tls import CIPHER_SUITES, INSECURE_CIPHER_SUITES, Tls
@@ -46,8 +47,11 @@ def connect_remote(
 class RemoteUpstream:
     """Implements ``engine.replicate.upstream.Upstream`` over the client."""
 
-    def __init__(self, remote: Remote, clock: Clock, times: LinkTimes) -> None:
+    def __init__(
+        self, remote: Remote, clock: Clock, times: LinkTimes, own: OwnTraffic | None = None
+    ) -> None:
         self._remote = remote
+        self._own = own
         self._clock = clock
         self._times = times
         self._feeds: set[RemoteFeed] = set()
@@ -70,6 +74,11 @@ class RemoteUpstream:
         return "" if self.connected else self._trouble
 
     @property
+    def tag(self) -> str:
+        """What the names of consumers that read for this server begin with."""
+        return self._own.tag if self._own is not None else ""
+
+    @property
     def copies(self) -> int:
         """How many copies read from there."""
         return len(self._feeds)
@@ -80,10 +89,19 @@ class RemoteUpstream:
         filters: Sequence[bytes],
         reader: str,
         woken: Callable[[], None],
+        *,
+        takes: bool,
     ) -> RemoteFeed:
         """Begin to find out about a stream."""
         feed = RemoteFeed(
-            self, stream, filters, woken, reader=reader, clock=self._clock, times=self._times
+            self,
+            stream,
+            filters,
+            woken,
+            reader=reader,
+            takes=takes,
+            clock=self._clock,
+            times=self._times,
         )
         self._feeds.add(feed)
         return feed
@@ -148,6 +166,8 @@ class RemoteUpstream:
         options = remote_options(
             self._remote, self._times, f"jetspark copies ({self._remote.name})"
         )
+        if self._own is not None:
+            options = msgspec.structs.replace(options, inbox_prefix=self._own.inbox)
         return msgspec.structs.replace(
             options, disconnected_callback=self._on_lost, error_callback=self._on_error
         )
@@ -158,6 +178,7 @@ def remote_options(remote: Remote, times: LinkTimes, name: str) -> ClientOptions
     return client_options(
         remote.url,
         name=name,
+        inbox_prefix=remote.inbox_prefix,
         user=remote.user,
         password=remote.password.value,
         token=remote.token.value,

@@ -13,12 +13,19 @@ from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, Target
 from jetspark.headers.names import SUBJECT
 from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.protocol.encoder import OK, PONG, encode_err, write_hmsg
-from jetspark.protocol.parser import ServerOps, ServerParser
+from jetspark.protocol.parser import (
+    AUTHORIZATION_VIOLATION,
+    CONTROL_LINE_VIOLATION,
+    PAYLOAD_VIOLATION,
+    ServerOps,
+    ServerParser,
+)
 from jetspark.server.auth.permissions import (
     is_reserved_publish,
     is_reserved_queue,
     is_reserved_reply,
 )
+from jetspark.server.close_reason import CloseReason
 from jetspark.server.desk import ACK_PREFIX, FLOW_PREFIX
 from jetspark.server.receiver import Receiver, Subscription
 from jetspark.server.route import Route
@@ -27,6 +34,16 @@ from jetspark.subjects.tokens import has_empty_token, is_literal, is_valid_subje
 
 # A held operation: its kind, its bytes, and the offsets of a publish or the count of an UNSUB.
 Held = tuple[str, bytes, bytes, bytes, tuple[int, ...]]
+
+# What a parser finds wrong, and what that is called; everything else is PROTOCOL_VIOLATION.
+VIOLATIONS: Final = {
+    AUTHORIZATION_VIOLATION: CloseReason.AUTHENTICATION_FAILURE,
+    CONTROL_LINE_VIOLATION: CloseReason.MAXIMUM_CONTROL_LINE,
+    PAYLOAD_VIOLATION: CloseReason.MAXIMUM_PAYLOAD,
+}
+
+# What nats-server's system account answers.
+SYSTEM_REQUESTS: Final = b"$SYS.REQ."
 
 # How the subjects begin that only servers use: ``$GR. $JS. $NRG. _GR_. _R_.``
 _DOLLAR: Final = 0x24
@@ -53,8 +70,8 @@ class ClientHandler(ServerOps):
         self.closing: bool = False
         # Whether it is in the system account, which may use more subjects.
         self.system: bool = False
-        # What the client was told when the server ended the connection; None: it left by itself.
-        self.told: bytes | None = None
+        # Why the server ends the connection; None: it does not, or the client left by itself.
+        self.close_reason: CloseReason | None = None
         # What a client is before it said CONNECT (wire-facts.md 3).
         self.verbose: bool = True
         self.pedantic: bool = True
@@ -102,9 +119,13 @@ class ClientHandler(ServerOps):
         if looks_reserved(data, ss) and is_reserved_publish(subject, self.system):
             self.session.on_publish_denied(subject)
             return
-        if re > rs and looks_reserved(data, rs) and is_reserved_reply(data[rs:re]):
-            self.session.on_reply_denied(data[rs:re])
-            return
+        if re > rs and looks_reserved(data, rs):
+            reply = data[rs:re]
+            if is_reserved_reply(reply) or (
+                permissions is not None and not permissions.may_be_answered_at(reply)
+            ):
+                self.session.on_reply_denied(reply)
+                return
         if self.verbose:
             receiver.queue(OK)
         if router.relayed:
@@ -142,8 +163,11 @@ class ClientHandler(ServerOps):
             target.kind == NEXT
             and not router.pull(target.subject, data[hs:ps], data[ps:pe], data[rs:re])
         ):
-            if not delivered and re > rs and self.no_responders:
-                self.say_no_responders(subject, data[rs:re])
+            if not delivered and re > rs:
+                if subject.startswith(SYSTEM_REQUESTS):
+                    self.session.on_system_request(subject, data[rs:re])
+                elif self.no_responders:
+                    self.say_no_responders(subject, data[rs:re])
         elif target.kind == PUBLISH:
             stream = target.stream
             assert stream is not None
@@ -256,7 +280,7 @@ class ClientHandler(ServerOps):
         if self.session.checking:
             self._held.append(("violation", text, b"", b"", (int(close),)))
         elif close:
-            self.close(text)
+            self.close(text, VIOLATIONS.get(text, CloseReason.PROTOCOL_VIOLATION))
         elif text:
             self.receiver.queue(encode_err(text))
 
@@ -285,12 +309,12 @@ class ClientHandler(ServerOps):
             else:
                 self.on_connect(first)
 
-    def close(self, text: bytes) -> None:
+    def close(self, text: bytes, reason: CloseReason) -> None:
         """End the connection, with ``-ERR`` unless the text is empty."""
         self.parser.closed = True
         self.closing = True
-        if self.told is None:
-            self.told = text
+        if self.close_reason is None:
+            self.close_reason = reason
         if text:
             self.receiver.queue(encode_err(text))
         else:

@@ -4,15 +4,21 @@ Back-pressure has three steps. A receiver whose transport is *paused* gets no ru
 streams. While it has more than ``STALL_BYTES`` waiting, those who publish to it are not read for a
 few milliseconds per chunk. When it has more than ``max_pending`` waiting, or does not read for the
 write deadline, it is a slow consumer and is cut off with that reason.
+
+A connection that closes may still read what it was given, for as long as the write deadline. Its
+subscriptions are gone at once.
 """
 
 import asyncio
 import logging
+import select
 import ssl
+import time
 from typing import TYPE_CHECKING, Final, cast
 
 from jetspark.protocol.encoder import encode_err
 from jetspark.server.client import ClientHandler
+from jetspark.server.close_reason import CloseReason
 from jetspark.server.linger import CHUNK_MAX
 from jetspark.server.session import Session
 from jetspark.server.tls import TlsRuntime
@@ -28,10 +34,14 @@ SLOW_CONSUMER: Final = b"Slow Consumer"
 # nats-server stalls a producer for 2 to 5 ms, 10 ms per chunk read at most.
 STALL_BYTES: Final = 4 * 1024 * 1024
 STALL_SECONDS: Final = 0.005
+# How much CPU time the chunks of one client may take before others have their turn.
+TURN_NS: Final = 4_000_000
 # A large read is worked on in pieces: what one piece makes each receiver get stays below the
 # size from which malloc maps fresh pages, which cost more than everything else (bench: fan-out
 # 1:10 takes 2.3 us of CPU per message with pieces of 256 KiB, 1.8 with 64, 1.5 with 48).
 CHUNK: Final = 48 * 1024
+# The other side closed; POLLRDHUP is Linux'.
+_LEFT: Final = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -44,11 +54,14 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer = server.read_buffer
         self._transport: asyncio.Transport | None = None
         self._held_back = 0
+        self._turn_began_ns = 0
+        self._waits_for_turn = False
         self._given = 0
         self._tls: TlsChannel | None = None
         self._handshake_timer: asyncio.TimerHandle | None = None
         self._fallback_timer: asyncio.TimerHandle | None = None
         self._tracer: Tracer | None = None
+        self._ended = False
         self.stalls = 0
         self.handshake_first = False
         client.receiver.connection = self
@@ -63,9 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         refusal = self._server.joined(self)
         self.session.begin(transport.get_extra_info("peername"))
-        settings = self._server.settings
-        if settings.trace or settings.trace_verbose:
-            self._tracer = Tracer(self.session, settings.max_traced_msg_len, settings.max_payload)
+        self.follow_settings()
         tls = self._server.tls
         if tls is None or not tls.handshake_first:
             self.client.receiver.queue(self.session.info())
@@ -73,8 +84,20 @@ class Connection(asyncio.BufferedProtocol):
         if tls is not None and not refusal:
             self._begin_tls(tls)
         if refusal:
-            self.client.close(refusal)
+            self.client.close(refusal, CloseReason.MAXIMUM_CONNECTIONS)
             self.flush()
+
+    def follow_settings(self) -> None:
+        """Take over the server's settings: at the beginning and when they change."""
+        settings = self._server.settings
+        parser = self.client.parser
+        parser.max_payload = settings.max_payload
+        parser.max_control_line = settings.max_control_line
+        self._tracer = None
+        if settings.trace or settings.trace_verbose:
+            self._tracer = Tracer(
+                self.session, parser, settings.max_traced_msg_len, settings.max_payload
+            )
 
     def _begin_tls(self, tls: TlsRuntime) -> None:
         """Expect TLS from the client's first byte on."""
@@ -100,7 +123,7 @@ class Connection(asyncio.BufferedProtocol):
     def _hurry_handshake(self) -> None:
         if self._tls is not None and not self._tls.established and self._transport is not None:
             log.error("%s TLS handshake error: timeout", self.session)
-            self._transport.abort()
+            self.abort(CloseReason.TLS_HANDSHAKE_FAILURE)
 
     def _decrypted(self, data: bytes) -> bytes:
         """What TLS bytes say; empty while the handshake goes on or when it failed."""
@@ -114,15 +137,16 @@ class Connection(asyncio.BufferedProtocol):
         try:
             plain = channel.receive(data)
         except ssl.SSLError as error:
-            log.error("%s TLS handshake error: %s", self.session, error)  # noqa: TRY400 - no traceback
-            self.client.close(b"")
+            what, reason = "TLS handshake error", CloseReason.TLS_HANDSHAKE_FAILURE
+            if known:
+                what, reason = "TLS error", CloseReason.READ_ERROR
+            log.error("%s %s: %s", self.session, what, error)  # noqa: TRY400 - no traceback
+            self.client.close(b"", reason)
             self.flush()
             return b""
         if channel.established and not known:
             self._stop_timers()
             self.session.tls = channel.session
-        if channel.ended:
-            self.close()
         return plain
 
     def _stop_timers(self) -> None:
@@ -136,29 +160,60 @@ class Connection(asyncio.BufferedProtocol):
         if self._tracer is not None:
             self._tracer.got(data)
         if self._tls is not None:
-            self._tls.write(data)
+            try:
+                self._tls.write(data)
+            except ssl.SSLError as error:
+                log.debug("%s: TLS: %s", self.session, error)
+                self.abort(CloseReason.WRITE_ERROR)
         elif self._transport is not None:
             self._transport.write(data)
 
-    def close(self) -> None:
-        """End the connection after what is queued."""
+    @property
+    def close_reason(self) -> CloseReason:
+        """Why it was closed: by the client itself, unless somebody else was first."""
+        return self.client.close_reason or CloseReason.CLIENT_CLOSED
+
+    def close(self, reason: CloseReason) -> None:
+        """End the connection after what is queued, at the write deadline at the latest."""
+        self._end(reason)
         if self._transport is not None:
             if self._tls is not None:
                 self._tls.close()
             self._transport.close()
 
-    def abort(self) -> None:
+    def abort(self, reason: CloseReason) -> None:
         """End the connection at once; what is queued is lost."""
+        self._end(reason)
         if self._transport is not None:
             self._transport.abort()
 
+    def fail(self, error: Exception) -> None:
+        """Something unexpected happened to this connection: it ends, the others go on."""
+        self._server.failures.note(str(self.session), error)
+        self.abort(CloseReason.WRITE_ERROR)
+
+    def _end(self, reason: CloseReason) -> None:
+        """Take the client out of the server; only its socket may live a little longer."""
+        client = self.client
+        client.parser.closed = True
+        client.closing = True
+        if client.close_reason is None:
+            client.close_reason = reason
+        if self._ended:
+            return
+        self._ended = True
+        self._server.ended(self)
+        client.drop_all()
+        client.router.resumed()  # nobody waits for this one any more
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone, and with it the subscriptions."""
-        self.client.parser.closed = True
-        self.client.closing = True
+        """The socket is gone."""
+        reason = CloseReason.CLIENT_CLOSED
+        if exc is not None:
+            broken = isinstance(exc, BrokenPipeError)
+            reason = CloseReason.WRITE_ERROR if broken else CloseReason.READ_ERROR
+        self._end(reason)
         self._server.left(self)
-        self.client.drop_all()
-        self.client.router.resumed()  # nobody waits for this one any more
         self._stop_timers()
         self._transport = None
         if exc is not None:
@@ -175,11 +230,10 @@ class Connection(asyncio.BufferedProtocol):
         session = self.session
         session.last_read_ns = self.client.router.now = self._server.clock.now_ns()
         data = self._buffer[:nbytes]
-        if nbytes == len(self._buffer):
-            # There is more to read. The loop would read up to 32 buffers of this client before it
-            # looks at the next one: others have their turn after each.
-            self.hold_back()
-            asyncio.get_running_loop().call_soon(self.go_on)
+        full = nbytes == len(self._buffer)
+        if full and not self._turn_began_ns:
+            self._turn_began_ns = time.thread_time_ns()
+            asyncio.get_running_loop().call_soon(self._end_turn)
         if nbytes <= CHUNK and self._tls is None and self._tracer is None:
             self.client.parser.feed(bytes(data))
             if self._server.flush(self.client.router):
@@ -196,11 +250,42 @@ class Connection(asyncio.BufferedProtocol):
             self.client.parser.feed(bytes(data[start : start + CHUNK]))
             if self._server.flush(self.client.router):
                 behind = True
-        if behind:
+        if self._tls is not None and self._tls.ended:
+            self.close(CloseReason.CLIENT_CLOSED)
+        elif behind:
             self._stall()
+        if full and not self._waits_for_turn:
+            self._share_turn()
+
+    def _share_turn(self) -> None:
+        """Let others have the loop when this client kept it busy for long enough.
+
+        After a full buffer there is more to read, and the loop would read up to 32 buffers of one
+        client before it looks at the next. Holding back after each of them would make smaller
+        groups of what is written to disk together, so time decides.
+        """
+        if time.thread_time_ns() - self._turn_began_ns > TURN_NS:
+            self._waits_for_turn = True
+            self.hold_back()
+
+    def _end_turn(self) -> None:
+        """The loop has looked at everybody else."""
+        self._turn_began_ns = 0
+        if self._waits_for_turn:
+            self._waits_for_turn = False
+            self.go_on()
+
+    def has_left(self) -> bool:
+        """Say whether the client closed, also while nothing is read from it."""
+        if self._transport is None or self._transport.is_closing():
+            return True
+        ask = select.poll()
+        ask.register(self._transport.get_extra_info("socket").fileno(), _LEFT)
+        return bool(ask.poll(0))
 
     def eof_received(self) -> bool:
         """The client has nothing more to say: close."""
+        self.close(CloseReason.CLIENT_CLOSED)
         return False
 
     def hold_back(self) -> None:
@@ -242,33 +327,36 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             return False
         if client.receiver.overflowed:
-            self.cut_off(f"more than max_pending {client.receiver.out_max} bytes at once")
+            limit = client.receiver.out_max
+            self.cut_off(
+                f"more than max_pending {limit} bytes at once",
+                CloseReason.SLOW_CONSUMER_PENDING_BYTES,
+            )
             return False
         if data:
             self._given += len(data)
             self._send(data)
         if client.closing:
-            self.close()
+            self.close(self.close_reason)
         elif client.receiver.paused:
             waiting = transport.get_write_buffer_size()
             if waiting > self._server.settings.max_pending:
-                self.cut_off(f"pending {waiting} bytes exceeds max_pending")
+                self.cut_off(
+                    f"pending {waiting} bytes exceeds max_pending",
+                    CloseReason.SLOW_CONSUMER_PENDING_BYTES,
+                )
             return waiting > STALL_BYTES
         return False
 
-    def cut_off(self, reason: str) -> None:
-        """End a slow consumer, with the reason in the log and, if it still reads, on the wire."""
-        log.warning("%s - Slow Consumer Detected: %s", self.session, reason)
+    def cut_off(self, details: str, reason: CloseReason) -> None:
+        """End a slow consumer, with the details in the log and, if it still reads, an error."""
+        log.warning("%s - Slow Consumer Detected: %s", self.session, details)
         self._server.slow_consumers += 1
         user = self.session.user
         if user is not None:
             self._server.accounts[user.account.name].slow_consumers += 1
-        self.client.told = SLOW_CONSUMER
-        self.client.parser.closed = True
-        self.client.closing = True
-        if self._transport is not None:
-            self._send(encode_err(SLOW_CONSUMER))
-            self._transport.abort()
+        self._send(encode_err(SLOW_CONSUMER))
+        self.abort(reason)
 
     def waiting_bytes(self) -> int:
         """How much the client has not read yet."""

@@ -11,8 +11,6 @@ from mypy_extensions import i64
 
 from jetspark.engine.consumer.agenda import ACK_NONE
 from jetspark.engine.consumer.delivery import Delivery
-from jetspark.subjects.match import matches
-from jetspark.subjects.tokens import is_literal
 
 ACK_PREFIX: Final = b"$JS.ACK."
 FLOW_PREFIX: Final = b"$JS.FC."
@@ -89,14 +87,9 @@ class ConsumerDesk:
         """A subscription came (1) or went (-1)."""
         if may_match_acks(subject):
             self.listeners += change
-        if not self.watched:
-            return
-        if is_literal(subject):
-            if subject in self.watched:
-                self.interest(subject)
-            return
-        for watched in [other for other in self.watched if matches(other, subject)]:
-            self.interest(watched)
+        # Deliver subjects have no wildcards, and a wildcard is no interest in one.
+        if subject in self.watched:
+            self.interest(subject)
 
 
 def token_end(data: bytes, at: i64, end: i64) -> i64:

@@ -69,12 +69,11 @@ class EngineDriver:
         self._house: asyncio.TimerHandle | None = None
         self._in_flight = 0
         # `$JS.API` requests, and those answered with an error; direct gets are none.
-        self.api_total = 0
-        self.api_errors = 0
         self._idle = asyncio.Event()
 
         engine.outlet_for = lambda subject: reply_outlet(router, subject)
         engine.advisories.wanted = router.listens
+        engine.transfers.subscribed = router.sublist.has_literal
         router.resolve = engine.resolve
         router.request = self._request
         router.mark_dirty = self._mark_dirty
@@ -92,9 +91,9 @@ class EngineDriver:
         self.follow_streams()
 
     def keep_house(self) -> None:
-        """Look after all streams: a start finds what the process before it left undone."""
-        for stream in self.engine.streams.values():
-            self._keep_house(stream)
+        """Look after all streams, from now on: a start finds what was left undone before it."""
+        if self._house is None:
+            self._keep_all()
 
     def follow_streams(self) -> None:
         """Streams came or went: routes made before are no longer good, deadlines may be new."""
@@ -125,12 +124,8 @@ class EngineDriver:
             self._follow_if_needed()
             self._schedule_turn()
         else:
-            self.api_total += 1
             outbox = self._outbox
-            if not handle(
-                self.engine, target.subject, body, reply, now, outbox, headers, self._asker()
-            ):
-                self.api_errors += 1
+            handle(self.engine, target.subject, body, reply, now, outbox, headers, self._asker())
             self._follow_if_needed()
         if self._has_work() or self.engine.next_deadline() != self._timer_at:
             self._schedule_turn()
@@ -212,7 +207,7 @@ class EngineDriver:
             self._committing = False
 
     def _submit_groups(self) -> None:
-        for stream, group in self.engine.take_groups(self._router.now):
+        for stream, group in self.engine.take_groups(self._router.now, self._outbox):
             if isinstance(group, OSError):
                 self.engine.failed(stream, group, self._outbox)
                 continue
@@ -229,8 +224,12 @@ class EngineDriver:
 
     def report(self, stream: Stream, error: OSError | None) -> None:
         """The committer is done with the group of a stream."""
-        self._in_flight -= 1
         error = error or stream.log.sync_error
+        again = self.engine.again(stream, error) if error is not None else None
+        if again is not None:
+            self._committer.submit((self, stream), again)
+            return
+        self._in_flight -= 1
         if error is None:
             try:
                 self.engine.committed(stream, self._outbox, self._clock.now_ns())
@@ -283,12 +282,15 @@ class EngineDriver:
         """Streams that nobody writes to are kept in order as well, and looked at for damage."""
         self._house = self._loop.call_later(HOUSE_PERIOD, self._keep_all)
         for stream in list(self.engine.streams.values()):
+            stream.log.note_due = True
             self._keep_house(stream)
 
     def _keep_house(self, stream: Stream) -> None:
         """Have segments condensed or removed, beside the loop."""
         if stream.log.quarantine.news:
             self._tell_damage(stream)
+        if stream.log.refused_reads:
+            stream.log.read_refused_again()
         if self._housekeeper is None:
             return
         staged = stream.log.staged_position
@@ -303,11 +305,24 @@ class EngineDriver:
         """Say what was found damaged, to the log and to whoever listens."""
         now = self._clock.now_ns()
         for damage in stream.log.quarantine.take_news():
-            log.error(
-                "Stream %r: %d bytes at offset %d of %s are damaged (%s); %d messages are lost",
-                stream.config.name, damage.length, damage.offset, damage.segment, damage.reason,
-                damage.messages,
-            )  # fmt: skip
+            if damage.doubtful:
+                log.warning(
+                    "Stream %r: %d bytes at offset %d of %s are the rest of a write that was "
+                    "interrupted, or damaged since; they are kept in its quarantine",
+                    stream.config.name, damage.length, damage.offset, damage.segment,
+                )  # fmt: skip
+            elif damage.offset < 0:
+                log.error(
+                    "Stream %r: %s (%s); %d messages are lost",
+                    stream.config.name, damage.reason, damage.segment, damage.messages,
+                )  # fmt: skip
+            else:
+                log.error(
+                    "Stream %r: %d bytes at offset %d of %s are damaged (%s); "
+                    "%d messages are lost",
+                    stream.config.name, damage.length, damage.offset, damage.segment,
+                    damage.reason, damage.messages,
+                )  # fmt: skip
             told = StreamDamaged(
                 stream=stream.config.name,
                 first_seq=damage.first_seq,
@@ -371,9 +386,9 @@ class EngineDriver:
             if self._in_flight:
                 await self._idle.wait()
 
-    def close(self) -> None:
-        """Stop the timer and close the streams."""
+    def close(self, until_ns: int) -> None:
+        """Stop the timer and close the streams; manifests are written until then (monotonic)."""
         for timer in (self._timer, self._delayed, self._house):
             if timer is not None:
                 timer.cancel()
-        self.engine.close()
+        self.engine.close(lambda: self._clock.monotonic_ns() < until_ns)

@@ -1,17 +1,21 @@
-"""Clients that say nothing: pings, the time to say CONNECT, the time to read what was written.
+"""Timers of idle clients: PING, the CONNECT timeout, the write deadline, the end of a closing one.
 
 One timer for all connections, not one each. All deadlines of a kind are equally far away, so a
 dict in the order of insertion is a queue from which a closed connection can be taken out at once.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from jetspark.clock import Clock
+from jetspark.server.close_reason import CloseReason
 
 if TYPE_CHECKING:
     from jetspark.server.connection import Connection
+
+log = logging.getLogger("jetspark.server")
 
 AUTHENTICATION_TIMEOUT: Final = b"Authentication Timeout"
 STALE_CONNECTION: Final = b"Stale Connection"
@@ -36,23 +40,22 @@ class Keepalive:
     ) -> None:
         self._clock = clock
         self._flush = flush
-        self.follow(
-            ping_interval_ns=ping_interval_ns,
-            ping_max=ping_max,
-            auth_timeout_ns=auth_timeout_ns,
-            write_deadline_ns=write_deadline_ns,
-        )
         # Connection -> deadline, in the order of deadlines.
         self._connecting: dict[Connection, int] = {}
         self._first_pings: dict[Connection, int] = {}
         self._pings: dict[Connection, int] = {}
         self._writing: dict[Connection, int] = {}
+        self._ending: dict[Connection, int] = {}
         # How much a connection had taken when its write deadline was set.
         self._taken: dict[Connection, int] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0
         # How many connections were closed because nobody answered.
         self.stale = 0
+        self._ping_interval_ns = ping_interval_ns
+        self._ping_max = ping_max
+        self._auth_timeout_ns = auth_timeout_ns
+        self._write_deadline_ns = write_deadline_ns
 
     def follow(
         self,
@@ -62,11 +65,24 @@ class Keepalive:
         auth_timeout_ns: int,
         write_deadline_ns: int,
     ) -> None:
-        """Use these times for deadlines set from now on."""
+        """Use these times from now on; deadlines that are further away come nearer."""
         self._ping_interval_ns = ping_interval_ns
         self._ping_max = ping_max
         self._auth_timeout_ns = auth_timeout_ns
         self._write_deadline_ns = write_deadline_ns
+        now = self._clock.now_ns()
+        # Each queue stays in the order of its deadlines: whatever is added is no earlier.
+        for queue, wait in (
+            (self._connecting, auth_timeout_ns),
+            (self._first_pings, min(FIRST_PING_NS, ping_interval_ns)),
+            (self._pings, ping_interval_ns),
+            (self._writing, write_deadline_ns),
+            (self._ending, write_deadline_ns),
+        ):
+            for connection, deadline in queue.items():
+                queue[connection] = min(deadline, now + wait)
+        if any(self._queues()):
+            self._rearm()
 
     def expect_connect(self, connection: "Connection") -> None:
         """CONNECT must come within the authentication timeout."""
@@ -86,46 +102,73 @@ class Keepalive:
         self._taken[connection] = connection.taken_bytes()
         self._rearm()
 
+    def expect_end(self, connection: "Connection") -> None:
+        """The connection closes, and must have read what it was given by the write deadline."""
+        self.forget(connection)
+        self._ending[connection] = self._clock.now_ns() + self._write_deadline_ns
+        self._rearm()
+
     def forget(self, connection: "Connection") -> None:
         """The connection is gone."""
-        for queue in (self._connecting, self._first_pings, self._pings, self._writing):
+        for queue in self._queues():
             queue.pop(connection, None)
         self._taken.pop(connection, None)
 
+    def _queues(self) -> "tuple[dict[Connection, int], ...]":
+        return (self._connecting, self._first_pings, self._pings, self._writing, self._ending)
+
     def expire(self, now: int) -> None:
-        """Do what is due."""
-        for connection in due(self._connecting, now):
-            if not connection.session.connected:
-                connection.client.close(AUTHENTICATION_TIMEOUT)
-        for connection in due(self._writing, now):
-            self._judge_reader(connection)
-        for connection in [*due(self._first_pings, now), *due(self._pings, now)]:
-            self._ping(connection, now)
+        """Do what is due. A connection for which that fails is closed; the others go on."""
+        for queue, act in (
+            (self._ending, self._cut),
+            (self._connecting, self._refuse_silent),
+            (self._writing, self._judge_reader),
+            (self._first_pings, self._ping),
+            (self._pings, self._ping),
+        ):
+            for connection in due(queue, now):
+                try:
+                    act(connection, now)
+                except Exception as error:  # noqa: BLE001 - one connection
+                    connection.fail(error)
+
+    def _cut(self, connection: "Connection", _now: int) -> None:
+        log.debug(
+            "%s: closed, %d bytes were not read in time",
+            connection.session,
+            connection.waiting_bytes(),
+        )
+        connection.abort(CloseReason.SLOW_CONSUMER_WRITE_DEADLINE)
+
+    def _refuse_silent(self, connection: "Connection", _now: int) -> None:
+        if not connection.session.connected and not connection.client.closing:
+            connection.client.close(AUTHENTICATION_TIMEOUT, CloseReason.AUTHENTICATION_TIMEOUT)
 
     def _ping(self, connection: "Connection", now: int) -> None:
+        if connection.client.closing:
+            return
         session = connection.session
         quiet = now - session.last_read_ns >= self._ping_interval_ns
         if quiet or session.rtt_ns == 0 or now - session.rtt_at_ns > RTT_AGE_MAX_NS:
             if session.pings_out + 1 > self._ping_max:
                 self.stale += 1
-                connection.client.close(STALE_CONNECTION)
+                connection.client.close(STALE_CONNECTION, CloseReason.STALE_CONNECTION)
                 return
             session.ping(now)
         self._pings[connection] = now + self._ping_interval_ns
 
-    def _judge_reader(self, connection: "Connection") -> None:
+    def _judge_reader(self, connection: "Connection", _now: int) -> None:
         before = self._taken.pop(connection, 0)
-        if not connection.client.receiver.paused:
+        if connection.client.closing or not connection.client.receiver.paused:
             return
         if connection.taken_bytes() > before:
             self.expect_reading(connection)
         else:
-            connection.cut_off("write deadline exceeded")
+            connection.cut_off("write deadline exceeded", CloseReason.SLOW_CONSUMER_WRITE_DEADLINE)
 
     def next_deadline(self) -> int | None:
         """When the next thing is due."""
-        queues = (self._connecting, self._first_pings, self._pings, self._writing)
-        return min((next(iter(queue.values())) for queue in queues if queue), default=None)
+        return min((next(iter(queue.values())) for queue in self._queues() if queue), default=None)
 
     def _rearm(self) -> None:
         deadline = self.next_deadline()
@@ -138,9 +181,11 @@ class Keepalive:
 
     def _on_timer(self) -> None:
         self._timer = None
-        self.expire(self._clock.now_ns())
-        self._flush()
-        self._rearm()
+        try:
+            self.expire(self._clock.now_ns())
+            self._flush()
+        finally:
+            self._rearm()
 
     def stop(self) -> None:
         """Stop the timer."""
@@ -150,7 +195,7 @@ class Keepalive:
 
 
 def due(queue: "dict[Connection, int]", now: int) -> "list[Connection]":
-    """Take out the connections whose deadline has come, except those that are closing."""
+    """Take out the connections whose deadline has come."""
     found = []
     for connection, deadline in queue.items():
         if deadline > now:
@@ -158,4 +203,4 @@ def due(queue: "dict[Connection, int]", now: int) -> "list[Connection]":
         found.append(connection)
     for connection in found:
         del queue[connection]
-    return [connection for connection in found if not connection.client.closing]
+    return found

@@ -9,6 +9,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from jetspark.server.close_reason import CloseReason
+
 if TYPE_CHECKING:
     from jetspark.server.server import Server
 
@@ -38,7 +40,7 @@ async def quack(server: "Server", stop: asyncio.Event) -> None:
     pause_s = spread_s / len(remaining) if remaining else 0.0
     for connection in remaining:
         if connection in server.connections:
-            connection.close()
+            connection.close(CloseReason.SERVER_SHUTDOWN)
             # At most a second, as nats-server: nobody gains by a longer wait.
             await asyncio.sleep(min(pause_s, 1.0))
     stop.set()

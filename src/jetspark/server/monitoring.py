@@ -5,8 +5,8 @@ import ssl
 from typing import TYPE_CHECKING
 
 from jetspark.server.connection import Connection
+from jetspark.server.listening import shown_address
 from jetspark.server.monitor.app import create_app
-from jetspark.server.monitor.closed import reason_of
 from jetspark.server.monitor.http import MonitorPort
 from jetspark.server.observed import ObservedServer
 from jetspark.server.start_errors import cannot_listen
@@ -53,14 +53,14 @@ class Monitor:
         except OSError as error:
             raise cannot_listen(f"{scheme} monitoring", host, port, error) from error
         self._ports.append(served)
-        log.info("Starting %s monitor on %s:%d", scheme, host, opened)
-        reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104
-        self.url = self.url or f"{scheme}://{reachable}:{opened}"
+        log.info("Starting %s monitor on %s", scheme, shown_address(host, opened))
+        reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+        self.url = self.url or f"{scheme}://{shown_address(reachable, opened)}"
         return opened
 
     def note_closed(self, connection: Connection) -> None:
         """A connection ends."""
-        self._view.note_closed(connection, reason_of(connection.client.told))
+        self._view.note_closed(connection, connection.close_reason)
 
     async def stop(self) -> None:
         """Close the ports."""

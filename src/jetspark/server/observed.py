@@ -29,6 +29,7 @@ from jetspark.server.monitor.settings_echo import JetStreamEcho, ServerEcho
 from jetspark.server.monitor.store_view import CommitStats, StreamStore
 from jetspark.server.monitor.view import Counters, Identity, Readiness
 from jetspark.server.receiver import Subscription, Traffic
+from jetspark.store.log import StreamLog
 from jetspark.store.segment_files import segment_files
 from jetspark.version import COMPILED, NATS_VERSION, VERSION
 
@@ -92,7 +93,8 @@ class ObservedStream:
         self._stream = stream
         self.config: StreamConfig = stream.config
         self.created_ns = stream.created_ns
-        self.write_error = "read-only after a disk error" if stream.log.read_only else ""
+        self.write_error = write_problem(stream.log)
+        self.read_error = read_problem(stream.log.refused_reads)
 
     def state(self) -> StreamState:
         """What it holds, as STREAM.INFO says it."""
@@ -132,6 +134,7 @@ class ObservedStream:
             cache_limit=log.cache.budget,
             lost_messages=log.quarantine.lost_messages,
             lost_bytes=log.quarantine.lost_bytes,
+            doubtful_bytes=log.quarantine.doubtful_bytes,
             quarantined_bytes=sum(
                 damage.length
                 for damage in log.quarantine.known.values()
@@ -152,6 +155,23 @@ class ObservedStream:
         )
 
 
+def write_problem(log: StreamLog) -> str:
+    """Why a stream takes no messages now, in words; empty while it does."""
+    if log.read_only:
+        return "read-only after a disk error"
+    return "the disk is full; messages are refused until there is space" if log.full else ""
+
+
+def read_problem(refused: dict[int, str]) -> str:
+    """What cannot be read now, in words; empty when everything can."""
+    if not refused:
+        return ""
+    first = min(refused)
+    if len(refused) == 1:
+        return f"message {first} cannot be read now: {refused[first]}"
+    return f"{len(refused)} messages from {first} on cannot be read now: {refused[first]}"
+
+
 class ObservedAccount:
     """One account; the same object serves the general and the JetStream questions."""
 
@@ -168,8 +188,10 @@ class ObservedAccount:
         self.jetstream_enabled = account.driver is not None
         self.traffic: Traffic = account.router.traffic
         self.connection_count = account.clients
-        self.api_total = account.driver.api_total if account.driver is not None else 0
-        self.api_errors = account.driver.api_errors if account.driver is not None else 0
+        # The counters of $JS.API.INFO.
+        engine = account.driver.engine if account.driver is not None else None
+        self.api_total = engine.api_total if engine is not None else 0
+        self.api_errors = engine.api_errors if engine is not None else 0
 
     def sublist(self) -> SublistCounts:
         """Its subscriptions as numbers."""

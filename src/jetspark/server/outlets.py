@@ -36,8 +36,10 @@ class ClientOutlet(Outlet):
 class PushOutlet(Outlet):
     """All plain subscribers and one member of each group.
 
-    It is there while somebody is of the kind that was asked for: a plain subscriber, a member of
-    ``group``, or, with ``anybody``, either.
+    It exists while there is interest. With ``anybody`` every subscription counts. Without, only
+    a subscription of exactly this subject does, plain or in ``group``: a client that listens to
+    a wildcard must not make a push consumer deliver (and use up its redeliveries), although it
+    gets copies of what is delivered to others.
     """
 
     def __init__(self, router: Router, subject: bytes, group: bytes, anybody: bool) -> None:
@@ -62,17 +64,27 @@ class PushOutlet(Outlet):
         self._groups = []
         for value in match.plain:
             assert isinstance(value, Subscription)
-            self._plain.append(value)
+            if may_listen(value, self._subject):
+                self._plain.append(value)
         for values in match.groups:
             members: list[Subscription] = []
             for member in values:
                 assert isinstance(member, Subscription)
-                members.append(member)
+                if may_listen(member, self._subject):
+                    members.append(member)
             self._groups.append(members)
-        if self._group:
-            self._there = self._group in match.group_names
+        if self._anybody:
+            self._there = len(self._plain) > 0 or any(self._groups)
+        elif not self._group:
+            self._there = self._is_exact(self._plain)
+        elif self._group in match.group_names:
+            self._there = self._is_exact(self._groups[match.group_names.index(self._group)])
         else:
-            self._there = len(self._plain) > 0 or (self._anybody and len(self._groups) > 0)
+            self._there = False
+
+    def _is_exact(self, subscriptions: list[Subscription]) -> bool:
+        """Say whether one of them names this very subject."""
+        return any(subscription.subject == self._subject for subscription in subscriptions)
 
     def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """Send one message."""
@@ -103,6 +115,18 @@ class PushOutlet(Outlet):
         return not self._there
 
 
+def may_listen(subscription: Subscription, subject: bytes) -> bool:
+    """Say whether a client may get what is sent to a subject.
+
+    The messages of a run have subjects of their own, which are looked at one by one; this one is
+    where they are sent to, such as somebody's inbox.
+    """
+    permissions = subscription.receiver.permissions
+    if permissions is None or not permissions.needs_delivery_check:
+        return True
+    return permissions.may_deliver(subject, subscription.queue)
+
+
 def is_full(subscription: Subscription) -> bool:
     """Say whether a client has much output waiting."""
     receiver = subscription.receiver
@@ -115,15 +139,20 @@ def reply_outlet(router: Router, subject: bytes) -> Outlet | None:
     Mostly there is one, but whoever listens to everything gets the replies of others, too.
     """
     route = router.route(subject)
-    if len(route.subscribers) == 1 and not route.groups:
+    if (
+        len(route.subscribers) == 1
+        and not route.groups
+        and may_listen(route.subscribers[0], subject)
+    ):
         return ClientOutlet(router, route.subscribers[0])
     return _there(PushOutlet(router, subject, b"", True))
 
 
 def push_outlet(router: Router, subject: bytes, group: bytes) -> Outlet | None:
-    """The receivers of a deliver subject; None when there are none.
+    """The receivers of a deliver subject; None when there is no interest.
 
-    A queue alone is nobody for a consumer without a deliver group, as in released servers.
+    As in nats-server a queue alone is no interest for a consumer without a deliver group, and a
+    wildcard never is.
     """
     return _there(PushOutlet(router, subject, group, False))
 

@@ -1,13 +1,15 @@
 """The remotes of a server: named in its configuration, connected to when a stream copies one."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from jetspark.clock import Clock
 from jetspark.engine.replicate.upstream import Upstream
+from jetspark.server.config.grants import granted_accounts, taking_accounts
 from jetspark.server.config.jetspark import Remote, remote_problem
 from jetspark.server.config.secret import Secret
+from jetspark.server.config.settings import Settings
 from jetspark.server.config.tls import Tls
 from jetspark.server.monitor.copies_view import RemoteState
 
@@ -15,11 +17,10 @@ UpstreamFactory = Callable[[Remote, Clock], Upstream]
 
 
 class Remotes:
-    """Implements ``engine.replicate.upstream.Upstreams``; one upstream per remote."""
+    """One upstream per remote, whichever accounts copy from there."""
 
-    def __init__(
-        self, remotes: Sequence[Remote], factory: UpstreamFactory | None, clock: Clock
-    ) -> None:
+    def __init__(self, settings: Settings, factory: UpstreamFactory | None, clock: Clock) -> None:
+        remotes = settings.jetspark.remotes
         if remotes and factory is None:
             raise ValueError(
                 "remotes need something that connects to them: pass "
@@ -29,6 +30,25 @@ class Remotes:
         self._factory = factory
         self._clock = clock
         self._open: dict[str, Upstream] = {}
+        self._settings = settings
+
+    def follow(self, settings: Settings) -> None:
+        """Go by other accounts from now on; the remotes are the same."""
+        self._settings = settings
+
+    def of(self, account: str) -> "AccountRemotes":
+        """Those that an account may copy from."""
+        return AccountRemotes(self, account)
+
+    def grants(self, name: str, account: str) -> bool:
+        """Say whether streams of an account may copy from a remote."""
+        remote = self._remotes.get(name)
+        return remote is not None and account in granted_accounts(remote, self._settings)
+
+    def lets_take(self, name: str, account: str) -> bool:
+        """Say whether streams of an account may take messages away from a remote."""
+        remote = self._remotes.get(name)
+        return remote is not None and account in taking_accounts(remote, self._settings)
 
     def names(self) -> list[str]:
         """The names of all remotes, sorted."""
@@ -65,6 +85,29 @@ class Remotes:
             await upstream.close()
 
 
+class AccountRemotes:
+    """Implements ``engine.replicate.upstream.Upstreams`` for one account."""
+
+    def __init__(self, remotes: Remotes, account: str) -> None:
+        self._remotes = remotes
+        self._account = account
+
+    def names(self) -> list[str]:
+        """The names of those it may copy from, sorted."""
+        return [name for name in self._remotes.names() if self._grants(name)]
+
+    def find(self, name: str) -> Upstream | None:
+        """The remote of that name, if the account may copy from it."""
+        return self._remotes.find(name) if self._grants(name) else None
+
+    def takes(self, name: str) -> bool:
+        """Whether copies of the account may take messages away from it, too."""
+        return self._remotes.lets_take(name, self._account)
+
+    def _grants(self, name: str) -> bool:
+        return self._remotes.grants(name, self._account)
+
+
 def remotes_of(given: Mapping[str, "Remote | Mapping[str, object]"]) -> tuple[Remote, ...]:
     """The ``remotes`` argument of a server; raises ValueError for what no file may say."""
     found: list[Remote] = []
@@ -88,6 +131,9 @@ def _remote(name: str, values: Mapping[str, object]) -> Remote:
     url = fields.get("url")
     if isinstance(url, str):
         fields["url"] = tuple(url.split(","))
+    for listed in ("accounts", "take"):
+        if isinstance(fields.get(listed), str):
+            fields[listed] = (fields[listed],)
     for secret in ("password", "token"):
         if isinstance(fields.get(secret), str):
             fields[secret] = Secret(str(fields[secret]))

@@ -208,7 +208,18 @@ class Router:
         receiver = subscription.receiver
         if subscription.closed or (receiver is origin and not receiver.echo):
             return False
-        permissions = receiver.permissions
+        return self.give_to(subscription, subject, reply, headers, payload)
+
+    def give_to(
+        self,
+        subscription: Subscription,
+        subject: bytes,
+        reply: bytes,
+        headers: bytes,
+        payload: bytes,
+    ) -> bool:
+        """Give a message to a subscription, ended or not, if its client may have it."""
+        permissions = subscription.receiver.permissions
         if permissions is not None:
             if permissions.needs_delivery_check and not permissions.may_deliver(
                 subject, subscription.queue
@@ -227,7 +238,7 @@ class Router:
         headers: bytes,
         payload: bytes,
     ) -> None:
-        """Queue one message for a subscription."""
+        """Queue one message for a subscription whose client may have it."""
         receiver = subscription.receiver
         if headers and receiver.headers:
             write_hmsg(receiver.out, subject, subscription.sid, reply, headers, payload)

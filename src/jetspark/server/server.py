@@ -8,11 +8,11 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import random
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from jetspark.clock import SystemClock
 from jetspark.engine.failures import Failures
@@ -21,9 +21,11 @@ from jetspark.protocol.handshake import ServerInfo
 from jetspark.server.accounts import Account
 from jetspark.server.arguments import OurSettings, combined, raise_open_files_limit, users_by_name
 from jetspark.server.auth.authenticator import Authenticator
+from jetspark.server.auth.password_checks import PasswordChecks
 from jetspark.server.auth.users import Directory, build_directory
 from jetspark.server.auth.violations import AUTHORIZATION_VIOLATION
 from jetspark.server.client import ClientHandler
+from jetspark.server.close_reason import CloseReason
 from jetspark.server.config import ConfigProblem, ConfigRefused, plan_reload
 from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
@@ -32,6 +34,7 @@ from jetspark.server.greeting import greeting
 from jetspark.server.jetstream import JetStreamRuntime
 from jetspark.server.keepalive import Keepalive
 from jetspark.server.linger import Linger
+from jetspark.server.listening import open_listener, shown_address
 from jetspark.server.no_jetstream import NoJetStream
 from jetspark.server.receiver import Pending, Receiver
 from jetspark.server.remotes import Remotes, UpstreamFactory
@@ -50,9 +53,8 @@ log = logging.getLogger("jetspark.server")
 
 READ_BUFFER: Final = 256 * 1024  # speed.md 6
 BACKLOG: Final = 4096
-AUTHORIZATION_TIMEOUT: Final = seconds(2)  # wire-facts.md 15
-
-_T = TypeVar("_T")
+AUTHORIZATION_TIMEOUT: Final = seconds(2)
+TOO_MANY_CONNECTIONS: Final = b"maximum connections exceeded"
 
 
 class Server:
@@ -87,9 +89,11 @@ class Server:
             ours=ours,
         )
         self.clock = SystemClock()
-        self.remotes = Remotes(self.settings.jetspark.remotes, upstreams, self.clock)
+        self.remotes = Remotes(self.settings, upstreams, self.clock)
         self.pending = Pending()
         self.connections: set[Connection] = set()
+        # Those that are closed and may still read what they were given.
+        self._closing: set[Connection] = set()
         self.read_buffer = memoryview(bytearray(READ_BUFFER))
         self.slow_consumers = 0
         self.stalls = 0
@@ -121,7 +125,7 @@ class Server:
         self._port = 0
         self._last_client_id = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._executor: ThreadPoolExecutor | None = None
+        self.password_checks = PasswordChecks()
         self._no_connections = asyncio.Event()
         self._no_connections.set()
 
@@ -144,7 +148,7 @@ class Server:
         """Where clients connect."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.settings.host, self.settings.host)  # noqa: S104
         scheme = "tls" if self.tls is not None else "nats"
-        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return f"{scheme}://{shown_address(host, self.port)}"
 
     def replica_state(self) -> "ReplicaState | None":
         """Of what it is a read replica, and how far: nothing, unless it is more than this one."""
@@ -175,7 +179,8 @@ class Server:
         except (OSError, ConfigRefused):
             await self.close()
             raise
-        log.info("Listening for client connections on %s:%d", self.settings.host, self.port)
+        at = shown_address(self.settings.host, self.port)
+        log.info("Listening for client connections on %s", at)
         log.info("Server is ready")
         if self.runtime is not None:
             self.runtime.keep_house()
@@ -185,7 +190,8 @@ class Server:
         host, port = self.settings.host, max(self.settings.port, 0)
         loop = asyncio.get_running_loop()
         try:
-            self._listener = await loop.create_server(self._accept, host, port, backlog=BACKLOG)
+            opened = open_listener(host, port, BACKLOG)
+            self._listener = await loop.create_server(self._accept, sock=opened, backlog=BACKLOG)
         except OSError as error:
             raise cannot_listen("clients", host, port, error) from error
         self._port = int(self._listener.sockets[0].getsockname()[1])
@@ -228,7 +234,6 @@ class Server:
     async def close(self) -> None:
         """Stop listening, put everything staged on disk, say goodbye, close the store."""
         self.stop_listening()
-        self.keepalive.stop()
         await self.remotes.close()
         if self.runtime is not None:
             self.runtime.end_requests()
@@ -238,15 +243,15 @@ class Server:
             await self._monitor.stop()
             self._monitor = None
         for connection in list(self.connections):
-            connection.close()
+            connection.close(CloseReason.SERVER_SHUTDOWN)
         for task in self._tasks:
             task.cancel()
         await self._all_gone()
+        self.keepalive.stop()
         if self.runtime is not None:
             await self.runtime.close()
-        if self._executor is not None:
-            self._executor.shutdown()
-        self._listener = self.runtime = self._executor = None
+        self.password_checks.close()
+        self._listener = self.runtime = None
 
     async def _all_gone(self) -> None:
         """Clients that do not read are not waited for."""
@@ -254,8 +259,8 @@ class Server:
             async with asyncio.timeout(2):
                 await self._no_connections.wait()
         except TimeoutError:
-            for connection in list(self.connections):
-                connection.abort()
+            for connection in [*self.connections, *self._closing]:
+                connection.abort(CloseReason.SERVER_SHUTDOWN)
             await self._no_connections.wait()
 
     async def __aenter__(self) -> Self:
@@ -292,22 +297,28 @@ class Server:
     def joined(self, connection: Connection) -> bytes:
         """A client connected; the answer is why it may not stay, or empty."""
         limit = self.settings.max_connections
-        full = limit > 0 and len(self.connections) >= limit
+        full = limit > 0 and len(self.connections) + len(self._closing) >= limit
         self.connections.add(connection)
         self.total_connections += 1
         self._no_connections.clear()
-        return b"maximum connections exceeded" if full else b""
+        return TOO_MANY_CONNECTIONS if full else b""
 
-    def left(self, connection: Connection) -> None:
-        """A client is gone."""
-        self.keepalive.forget(connection)
+    def ended(self, connection: Connection) -> None:
+        """A client is served no more; its socket may take a little longer."""
+        self.keepalive.expect_end(connection)
         if self._monitor is not None:
             self._monitor.note_closed(connection)
         self.connections.discard(connection)
+        self._closing.add(connection)
         user = connection.session.user
         if user is not None:
             self.accounts[user.account.name].clients -= 1
-        if not self.connections:
+
+    def left(self, connection: Connection) -> None:
+        """The socket of a client is gone."""
+        self.keepalive.forget(connection)
+        self._closing.discard(connection)
+        if not self.connections and not self._closing:
             self._no_connections.set()
 
     def reload(self, settings: Settings) -> None:
@@ -326,11 +337,16 @@ class Server:
             log.info("Reloaded: %s = %s", change.name, change.new)
         before, self.settings = self.settings, settings
         self.config_loaded_ns = self.clock.now_ns()
+        self.remotes.follow(settings)
         self.tls = tls
         for name in directory.accounts.keys() - self.accounts.keys():
             account = self.accounts[name] = Account(name)
             granted = directory.accounts[name].jetstream
-            if self.runtime is not None and granted is not None:
+            if self.runtime is None:
+                continue
+            if granted is None:
+                NoJetStream(account.router)
+            else:
                 self.runtime.serve(account, granted, self.flush)
         self._change_directory(directory, before)
         if self.runtime is not None:
@@ -341,9 +357,9 @@ class Server:
             auth_timeout_ns=self.authorization_timeout,
             write_deadline_ns=settings.write_deadline,
         )
-        for parser in (connection.client.parser for connection in self.connections):
-            parser.max_payload = settings.max_payload
-            parser.max_control_line = settings.max_control_line
+        for connection in self.connections:
+            connection.follow_settings()
+        self._close_surplus()
         self._tell_everybody()
 
     def _change_directory(self, directory: Directory, before: Settings) -> None:
@@ -354,7 +370,19 @@ class Server:
             user = connection.session.user
             name = user.name if user is not None else ""
             if user is None or old.get(name) != new.get(name):
-                connection.client.close(AUTHORIZATION_VIOLATION)
+                connection.client.close(
+                    AUTHORIZATION_VIOLATION, CloseReason.AUTHENTICATION_FAILURE
+                )
+
+    def _close_surplus(self) -> None:
+        """Close as many connections as are too many, at random, as nats-server does."""
+        limit = self.settings.max_connections
+        surplus = len(self.connections) - limit if limit > 0 else 0
+        if surplus <= 0:
+            return
+        for connection in random.sample(list(self.connections), surplus):
+            connection.client.close(TOO_MANY_CONNECTIONS, CloseReason.MAXIMUM_CONNECTIONS)
+        log.info("Closed %d connections to fall within max_connections", surplus)
 
     def _tell_everybody(self) -> None:
         """INFO again, for clients that understand it."""
@@ -374,8 +402,11 @@ class Server:
             router.send_outbox()
         behind = False
         for receiver in self.pending.take():
-            if receiver.connection.flush():
-                behind = True
+            try:
+                if receiver.connection.flush():
+                    behind = True
+            except Exception as error:  # noqa: BLE001 - one connection
+                receiver.connection.fail(error)
         return behind
 
     # Work beside the loop ----------------------------------------------------------------------
@@ -390,11 +421,3 @@ class Server:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("A task of the server failed", exc_info=task.exception())
-
-    async def in_executor(self, work: Callable[..., _T], *arguments: object) -> _T:
-        """Run something slow in a thread of the server's own."""
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(2, thread_name_prefix="jetspark-password")
-        return await asyncio.get_running_loop().run_in_executor(
-            self._executor, lambda: work(*arguments)
-        )

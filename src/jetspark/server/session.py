@@ -11,18 +11,23 @@ from jetspark.api.base import Timestamp
 from jetspark.engine.advisories import Asker
 from jetspark.engine.failures import failure_answer
 from jetspark.engine.target import Target
+from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.protocol.encoder import OK, PING, encode_err, encode_info
 from jetspark.protocol.handshake import ConnectOptions, ServerInfo, decode_connect
 from jetspark.server.auth.admission import Admission, Stage
 from jetspark.server.auth.authenticator import Accepted, NeedsHash, Refused
 from jetspark.server.auth.users import User
 from jetspark.server.auth.violations import (
+    AUTHENTICATION_TIMEOUT,
     publish_violation,
     reply_violation,
     subscription_violation,
 )
 from jetspark.server.client import ClientHandler
+from jetspark.server.close_reason import CloseReason
+from jetspark.server.listening import peer_ip
 from jetspark.server.tls import tls_peer
+from jetspark.version import NATS_VERSION
 
 if TYPE_CHECKING:
     from jetspark.server.connection import Connection
@@ -74,9 +79,9 @@ class Session(Asker):
         return self.admission.user
 
     def begin(self, peer: tuple[str, int] | None) -> None:
-        """The socket is there."""
+        """Called once the socket is connected."""
         if peer:
-            self.ip, self.port = peer[0], peer[1]
+            self.ip, self.port = peer_ip(peer[0]), peer[1]
         if self.admission.stage is Stage.ADMITTED:
             self._enter()
         else:
@@ -113,7 +118,7 @@ class Session(Asker):
             options = decode_connect(body, self.options)
         except ValueError as problem:
             log.debug("%s: CONNECT refused: %s", self, problem)
-            self._client.close(b"")
+            self._client.close(b"", CloseReason.PROTOCOL_VIOLATION)
             return
         self._leave()
         # From here on the time to say CONNECT is no matter: a check may take longer.
@@ -130,9 +135,15 @@ class Session(Asker):
             self._judge(verdict, options)
 
     async def _check_password(self, options: ConnectOptions, asked: NeedsHash) -> None:
-        matched = await self._server.in_executor(asked.check)
+        checks = self._server.password_checks
+        matched = await checks.run(self.ip, asked.check, self._connection.has_left)
         if self._client.closing:
-            return  # the client left meanwhile, or took too long
+            return
+        if matched is None:
+            # It left, or too many wait: clients try again after this error.
+            self._client.close(AUTHENTICATION_TIMEOUT, CloseReason.AUTHENTICATION_TIMEOUT)
+            self._server.flush()
+            return
         self._judge(self.admission.finish(matched=matched), options)
         self._connection.go_on()
         if not self._client.closing:
@@ -155,7 +166,7 @@ class Session(Asker):
     def _judge(self, verdict: Accepted | Refused, options: ConnectOptions | None) -> None:
         if isinstance(verdict, Refused):
             log.error("%s - authentication error: %s", self, verdict.reason)
-            self._client.close(verdict.text)
+            self._client.close(verdict.text, CloseReason.AUTHENTICATION_FAILURE)
             return
         self._enter()
         if options is not None:
@@ -188,10 +199,13 @@ class Session(Asker):
         self.options = options
         headers = options.headers and self._server.headers
         if not 0 <= options.protocol <= PROTOCOL_MAX:
-            client.close(b"invalid client protocol")
+            client.close(b"invalid client protocol", CloseReason.BAD_CLIENT_PROTOCOL_VERSION)
             return
         if options.no_responders and not headers:
-            client.close(b"no responders requires headers support")
+            client.close(
+                b"no responders requires headers support",
+                CloseReason.NO_RESPONDERS_NEEDS_HEADERS,
+            )
             return
         client.verbose = options.verbose
         client.pedantic = options.pedantic
@@ -230,6 +244,29 @@ class Session(Asker):
         self._server.failures.note(f"{self}, subject {text!r}", error)
         if reply:
             failure_answer(reply, target, error, self._client.router.outbox)
+
+    def on_system_request(self, subject: bytes, reply: bytes) -> None:
+        """Refuse a request to the system account by name, in the form of its errors.
+
+        The status makes clients that look at nothing else see a failure, too.
+        """
+        name = subject[:SUBJECT_LOGGED].decode(errors="replace")
+        text = f"jetspark does not serve {name} yet; use the monitoring port (http_port, -m)"
+        server = self._server
+        body = msgspec.json.encode(
+            {
+                "server": {
+                    "name": server.server_name,
+                    "host": server.settings.host,
+                    "id": server.server_id,
+                    "ver": NATS_VERSION,
+                },
+                "error": {"code": NO_RESPONDERS, "description": text},
+            }
+        )
+        block = status_block(NO_RESPONDERS, b"Not Supported")
+        router = self._client.router
+        router.deliver(router.route(reply), None, reply, b"", block, body)
 
     # Denials -----------------------------------------------------------------------------------
 

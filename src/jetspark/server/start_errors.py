@@ -6,6 +6,8 @@ import socket
 from pathlib import Path
 from typing import Final
 
+from jetspark.server.listening import shown_address
+
 _FLAGS: Final = {"clients": "-p", "http monitoring": "-m", "https monitoring": "-ms"}
 
 
@@ -18,7 +20,7 @@ def cannot_listen(purpose: str, host: str, port: int, error: OSError) -> OSError
         errno.EACCES: f"choose a port from 1024 up with {flag}, or run as a user that may use it",
         socket.EAI_NONAME: "choose an address of this machine with -a",
     }.get(error.errno or 0, f"choose another address with -a, or another port with {flag}")
-    at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    at = shown_address(host, port)
     return OSError(error.errno, f"cannot listen for {purpose} on {at}: {_reason(error)}; {advice}")
 
 

@@ -25,6 +25,7 @@ class TlsChannel:
         self.session = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self.established = False
         self.ended = False
+        self._closed = False
 
     def receive(self, data: bytes) -> bytes:
         """Take bytes from the socket; return what they say in plain.
@@ -54,7 +55,12 @@ class TlsChannel:
             self.session.write(data)
 
     def write(self, data: bytes) -> None:
-        """Send in the session; what comes before it stands is sent when it does."""
+        """Send in the session; what comes before it stands is sent when it does.
+
+        After `close` nothing can be sent. Raises ssl.SSLError when the session is broken.
+        """
+        if self._closed:
+            return
         if not self.established:
             self._waiting.append(data)
             return
@@ -63,7 +69,8 @@ class TlsChannel:
 
     def close(self) -> None:
         """Tell the peer that nothing more comes."""
-        if self.established:
+        if self.established and not self._closed:
+            self._closed = True
             with suppress(ssl.SSLError):  # the peer's own farewell is not waited for
                 self.session.unwrap()
             self._flush()

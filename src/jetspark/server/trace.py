@@ -6,31 +6,56 @@ connection's way of working is the same with and without it.
 
 import json
 import logging
-import re
 from typing import Final
 
+import msgspec
+
 from jetspark.protocol.client_parser import ClientOps, ClientParser
+from jetspark.protocol.framing import FrameParser
 from jetspark.protocol.limits import CLIENT_CONTROL_LINE_MAX
 from jetspark.protocol.parser import ServerOps, ServerParser
 
 log = logging.getLogger("jetspark.server")
 
 TRACE: Final = 5  # below logging.DEBUG
-_SECRETS: Final = re.compile(rb'("(?:pass|auth_token|sig|jwt)"\s*:\s*)"(?:[^"\\]|\\.)*"')
+# What is shown of CONNECT, if it is a plain value. Everything else may authenticate somebody.
+_SHOWN: Final = frozenset({
+    "echo",
+    "headers",
+    "lang",
+    "name",
+    "nkey",
+    "no_responders",
+    "pedantic",
+    "protocol",
+    "tls_required",
+    "user",
+    "verbose",
+    "version",
+})  # fmt: skip
+_SECRET: Final = frozenset({"auth_token", "jwt", "pass", "sig"})
+_REDACTED: Final = "[REDACTED]"
 
 
 class Tracer:
     """What one connection says, line by line. ``whose`` names it in front of each line."""
 
-    def __init__(self, whose: object, payload_max: int, max_payload: int) -> None:
+    def __init__(
+        self, whose: object, parser: FrameParser, payload_max: int, max_payload: int
+    ) -> None:
         self._whose = whose
+        # The connection's own. What comes before a frame of it begins cannot be read.
+        self._parser = parser
+        self._in_step = False
         self._payload_max = payload_max
         self._sent = ServerParser(_Sent(self), CLIENT_CONTROL_LINE_MAX, max_payload, headers=True)
         self._got = ClientParser(_Got(self), CLIENT_CONTROL_LINE_MAX, -1)
 
     def sent(self, chunk: bytes) -> None:
-        """The client sent this."""
-        self._sent.feed(chunk)
+        """The client sent this; called before the connection itself takes it."""
+        self._in_step = self._in_step or self._parser.is_between_frames()
+        if self._in_step:
+            self._sent.feed(chunk)
 
     def got(self, chunk: bytes) -> None:
         """The client gets this."""
@@ -51,6 +76,27 @@ class Tracer:
         log.log(TRACE, "%s - %s MSG_PAYLOAD: [%s%s]", self._whose, arrow, quoted, cut)
 
 
+def shown_connect(body: bytes) -> str:
+    """What may be seen of a CONNECT body: known fields that authenticate nobody.
+
+    Names of any case and spelling are recognised, because the body is parsed. What is no JSON
+    object is not shown at all: a secret may be anywhere in it.
+    """
+    try:
+        found = msgspec.json.decode(body.decode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        return "[not shown: it is not a JSON object]"
+    shown: dict[str, object] = {}
+    for name, value in found.items():
+        if name.lower() in _SHOWN and isinstance(value, str | bool | int):
+            shown[name] = value
+        elif name.lower() in _SHOWN | _SECRET:
+            shown[name] = _REDACTED
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+
+
 class _Sent(ServerOps):
     """Operations of the client."""
 
@@ -58,7 +104,7 @@ class _Sent(ServerOps):
         self._tracer = tracer
 
     def on_connect(self, body: bytes) -> None:
-        self._tracer.line("<<-", "CONNECT", _SECRETS.sub(rb'\1"[REDACTED]"', body))
+        self._tracer.line("<<-", "CONNECT", shown_connect(body))
 
     def on_pub(
         self, data: bytes, ss: int, se: int, rs: int, re: int, hs: int, ps: int, pe: int

@@ -43,11 +43,13 @@ class BatchDecoder:
     def _decode(self, payloads: pa.Array) -> pa.Array:
         if not pa.types.is_binary(payloads.type):
             payloads = payloads.cast(pa.binary())
+        arrays = None if self._quick is None else self._quick.decode(payloads)
+        if arrays is not None:
+            if self._rescue is not None:
+                arrays.append(pa.nulls(len(payloads), self._fields[-1].type))
+            return pa.StructArray.from_arrays(arrays, fields=self._fields)
         given: list[bytes | None] = payloads.to_pylist()
-        arrays = None if self._quick is None else self._quick.decode(given, self._columns)
-        reasons: dict[int, str] = {}
-        if arrays is None:
-            arrays, reasons = self._exactly(given)
+        arrays, reasons = self._exactly(given)
         if self._rescue is not None:
             arrays.append(self._rescued(given, reasons))
         elif reasons:

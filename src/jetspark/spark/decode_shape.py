@@ -22,12 +22,12 @@ _BITS: Final[dict[type[types.DataType], int]] = {
 }
 # Names that msgspec does not look for.
 _UNNAMEABLE: Final = re.compile('["\\\\\x00-\x1f]')
-_FLOAT_MAX: Final = 3.4028234663852886e38
+FLOAT_MAX: Final = 3.4028234663852886e38
 _SIMPLE: Final[dict[type[types.DataType], Any]] = {
     types.BooleanType: bool,
     types.DoubleType: float,
     # Without bounds, larger numbers would silently become infinite.
-    types.FloatType: Annotated[float, msgspec.Meta(ge=-_FLOAT_MAX, le=_FLOAT_MAX)],
+    types.FloatType: Annotated[float, msgspec.Meta(ge=-FLOAT_MAX, le=FLOAT_MAX)],
     types.StringType: str,
     # In JSON as base64.
     types.BinaryType: bytes,

@@ -137,6 +137,31 @@ class EpochLedger:
         """How long after it was superseded a run may still send: until it asks, or gives up."""
         return CHECK_INTERVAL_S + self._plan.options.ack_timeout_s
 
+    @property
+    def may_be_late(self) -> bool:
+        """Whether what was sent since the last check may have arrived after a later run began.
+
+        A later run waits for ``settling_s``. A task that is stopped for longer between its check
+        and its last message (SIGSTOP, a machine that is suspended) is not waited for, and the
+        stream takes its rows: nothing in a publish can refer to a bucket.
+        """
+        return time.monotonic() > self._checked_at + self.settling_s
+
+    def check_late(self, jetstream: sync.JetStream, rows: int, last_seq: int) -> None:
+        """Raise ``Superseded`` with what was stored too late when a later run has taken over."""
+        try:
+            self.check_now(jetstream)
+        except Superseded as error:
+            stopped = time.monotonic() - self._checked_at
+            raise Superseded(
+                f"{error}. It was stopped for {stopped:.1f} s while it was sending {rows} rows "
+                f"(the last one at sequence {last_seq or 'unknown'} of stream "
+                f"{self._plan.stream!r}), and the later run waits for {self.settling_s:.1f} s: "
+                "these rows may be stored twice. A larger ackTimeoutMs makes later runs wait "
+                "longer, and publishMode atomic with a ledgerSubject shuts such tasks out"
+            ) from None
+        self._checked_at = time.monotonic()
+
     def check_now(self, jetstream: sync.JetStream) -> None:
         """Raise ``Superseded`` when a later run has taken over, as the ledger knows it now."""
         found = self.entries.read(jetstream)
@@ -188,21 +213,12 @@ class EpochLedger:
             return
         if totals == (entry.rows, int(entry.checksum, 16)):
             return
-        # A batch is named by its user, who may have given two batches the same name.
-        if totals.rows < entry.rows and self._plan.options.streaming:
-            _log.warning(
-                "%s was committed with %d rows, this run of it has %d: its source has lost rows "
-                "meanwhile. What is stored stays",
-                self.named,
-                entry.rows,
-                totals.rows,
-            )
-            return
         raise WriteRefused(
             f"{self.named} is committed with {entry.rows} rows, and this run of it has "
             f"{totals.rows}, not the same ones, which were not stored: a replay must compute the "
             "same rows (leave out rand(), current_timestamp() and other values that differ from "
-            "run to run). To keep what is stored and drop these rows set "
+            "run to run). To keep what is stored and drop these rows, as is right when the source "
+            "has lost some meanwhile, set "
             f'option("keepCommittedEpoch", "{self._task.epoch}"); to store them too '
             + (
                 HOW_TO_GO_ON
@@ -330,8 +346,7 @@ class EpochLedger:
                 f"epoch {task.epoch} of {task.prefix!r} comes after epoch {newest}, which "
                 f"{place} has: this checkpoint is older than the rows in the stream (restored "
                 "from a backup?), and its next epochs would be stored a second time. Go on with "
-                "the newer checkpoint; or, if rows may be stored twice, set another "
-                'option("idPrefix", ...)'
+                f"the newer checkpoint; or, if rows may be stored twice, {self.entries.removal}"
             )
         raise WriteRefused(
             f"txnVersion {task.epoch} of txnAppId {task.prefix!r} comes after txnVersion "

@@ -5,13 +5,25 @@ where another job learns how far a query has committed (``endingOffsets`` =
 ``committed:<queryId>``).
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from jetspark import sync
+from jetspark.client.jetstream.kv.config import stream_name
+from jetspark.client.jetstream.kv.entry import Operation, read_operation
 from jetspark.client.jetstream.publish import Expect
-from jetspark.errors import Error, KeyExists, KeyNotFound, MessageNotFound, WrongLastSequence
+from jetspark.client.jetstream.stored import StreamMessage
+from jetspark.errors import (
+    BucketNotFound,
+    Error,
+    KeyExists,
+    MessageNotFound,
+    StreamNotFound,
+    WrongLastSequence,
+)
 from jetspark.spark.message_ids import WriteTask
 from jetspark.spark.sink_plan import SinkPlan
 from jetspark.subjects.tokens import key_problem
@@ -92,6 +104,16 @@ def ledger_key(name: str) -> str:
     return name if key_problem(name) is None else f"hex={name.encode().hex()}"
 
 
+def key_place(bucket: str, key: str) -> str:
+    """Name an entry in a bucket, for messages to people."""
+    return f"key {key!r} of the ledger bucket {bucket!r}"
+
+
+def subject_place(subject: str) -> str:
+    """Name an entry in the stream, for messages to people."""
+    return f"the last message on subject {subject!r}"
+
+
 def entry_name(plan: SinkPlan, task: WriteTask) -> str:
     """Return the name of a write in its ledger.
 
@@ -103,16 +125,38 @@ def entry_name(plan: SinkPlan, task: WriteTask) -> str:
 
 def read_entry(jetstream: sync.JetStream, bucket: str, name: str) -> Found | None:
     """Return what the ledger says of ``name``, as its leader knows it; None if nothing."""
-    ledger = jetstream.key_value(bucket)
-    # A follower may lag: the read must have seen all that the leader has (ADR-53).
-    latest = ledger.status().stream_info.state.last_seq
+    # Tasks ask often. A handle to the bucket would cost one more request than its stream does.
     try:
-        entry = ledger.get(ledger_key(name), min_last_revision=latest)
-    except KeyNotFound:
+        stream = jetstream.stream(stream_name(bucket))
+    except StreamNotFound:
+        raise BucketNotFound(bucket) from None
+    message = _last_on(stream, f"$KV.{bucket}.{ledger_key(name)}")
+    if message is None or read_operation(message.header_block)[0] is not Operation.PUT:
         return None
-    return Found(
-        msgspec.json.decode(entry.value, type=LedgerEntry), entry.revision, entry.created_ns
-    )
+    return _found(message)
+
+
+def all_entries(jetstream: sync.JetStream, bucket: str) -> Iterator[tuple[str, LedgerEntry]]:
+    """Yield what a ledger says of every query and job, with its key."""
+    for entry in jetstream.key_value(bucket).snapshot():
+        # A bucket may also have keys of the user's own.
+        with contextlib.suppress(msgspec.DecodeError):
+            yield entry.key, msgspec.json.decode(entry.value, type=LedgerEntry)
+
+
+def _last_on(stream: sync.Stream, subject: str) -> StreamMessage | None:
+    """Return the last message of a subject, from a handle that was made for this call."""
+    # A follower may lag: the read must have seen all that the leader has (ADR-53).
+    last = stream.cached_info.state.last_seq
+    try:
+        return stream.get_msg(last_by_subject=subject, min_last_seq=last)
+    except MessageNotFound:
+        return None
+
+
+def _found(message: StreamMessage) -> Found:
+    entry = msgspec.json.decode(message.data, type=LedgerEntry)
+    return Found(entry, message.seq, message.time_ns)
 
 
 class BucketEntries:
@@ -125,7 +169,7 @@ class BucketEntries:
     @property
     def place(self) -> str:
         """Where it is, for messages to people."""
-        return f"key {ledger_key(self._name)!r} of the ledger bucket {self._bucket!r}"
+        return key_place(self._bucket, ledger_key(self._name))
 
     @property
     def removal(self) -> str:
@@ -158,7 +202,7 @@ class SubjectEntries:
     @property
     def place(self) -> str:
         """Where it is, for messages to people."""
-        return f"the last message on subject {self._subject!r}"
+        return subject_place(self._subject)
 
     @property
     def removal(self) -> str:
@@ -171,14 +215,8 @@ class SubjectEntries:
 
     def read(self, jetstream: sync.JetStream) -> Found | None:
         """Return the entry as its leader knows it; None if there is none."""
-        stream = jetstream.stream(self._stream)
-        last = stream.info().state.last_seq
-        try:
-            message = stream.get_msg(last_by_subject=self._subject, min_last_seq=last)
-        except MessageNotFound:
-            return None
-        entry = msgspec.json.decode(message.data, type=LedgerEntry)
-        return Found(entry, message.seq, message.time_ns)
+        message = _last_on(jetstream.stream(self._stream), self._subject)
+        return _found(message) if message is not None else None
 
     def write(self, jetstream: sync.JetStream, entry: LedgerEntry, revision: int) -> None:
         """Replace the entry of this revision (0: none); raises ``EntryChanged``."""

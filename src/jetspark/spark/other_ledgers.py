@@ -1,9 +1,11 @@
 """Whether an epoch was begun with another ledger than the one that a run uses.
 
-A query may come back with another ``publishMode`` or ``ledgerSubject``. What was begun with the
-ledger bucket is not known to the markers, and the other way round: all rows would be stored again.
+A query may come back with another ``publishMode``, ``ledgerSubject``, ``ledgerBucket`` or
+``idPrefix``. What was begun with one ledger, or under one name, is not known to another: all rows
+would be stored again.
 """
 
+import itertools
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,52 +13,84 @@ import msgspec
 
 from jetspark import sync
 from jetspark.errors import BucketNotFound
-from jetspark.spark.ledger import Found, SubjectEntries, ledger_key, read_entry
+from jetspark.spark.ledger import (
+    LedgerEntry,
+    all_entries,
+    key_place,
+    ledger_key,
+    read_entry,
+    subject_place,
+)
 from jetspark.spark.message_ids import WriteTask
 from jetspark.spark.sink_options import LEDGER_BUCKET
 from jetspark.spark.sink_plan import SinkPlan, WriteRefused
 
-# Subjects of markers are looked for up to this number of words in ``ledgerSubject``.
-_WORDS_MAX: Final = 5
+# Subjects of markers with up to so many words before the last are asked for by pattern, one
+# request for each number; whatever is longer is listed at once, which is nothing in most streams.
+_WORDS_MAX: Final = 6
+_RUN: Final = ".run"
 
 
 def check_begun_here(
     jetstream: sync.JetStream, plan: SinkPlan, task: WriteTask, *, place: str
 ) -> None:
     """Raise ``WriteRefused`` when another ledger than ``place`` has the epoch, or a later one."""
-    for other, found in _others(jetstream, plan, task):
-        entry = found.entry
+    for other, entry in itertools.chain(
+        _in_buckets(jetstream, plan, task), _in_stream(jetstream, plan, task)
+    ):
         newest = max(entry.epoch, entry.begun if entry.begun is not None else entry.epoch)
-        if other == place or entry.query != task.query or newest < task.epoch:
+        elsewhere = entry.stream not in {"", plan.stream}
+        if other == place or elsewhere or entry.query != task.query or newest < task.epoch:
             continue
+        what = "epoch" if plan.options.streaming else "txnVersion"
         raise WriteRefused(
-            f"epoch {task.epoch} of {task.prefix!r} was begun with another publishMode or "
-            f"ledgerSubject: {other} has it, {place} has not, and its rows would be stored a "
-            "second time. Run it once with the options that it was begun with, and change them "
-            'after that; or, if rows may be stored twice, run it once with option("delivery", '
-            '"at-least-once")'
+            f"{what} {task.epoch} of {task.prefix!r} was begun with another publishMode, "
+            f"ledgerSubject, ledgerBucket or idPrefix: {other} has it, {place} has not, and its "
+            "rows would be stored a second time. Run it once with the options that it was begun "
+            "with, and change them after that; or, if rows may be stored twice, run it once with "
+            'option("delivery", "at-least-once")'
         )
 
 
-def _others(
+def _in_buckets(
     jetstream: sync.JetStream, plan: SinkPlan, task: WriteTask
-) -> Iterator[tuple[str, Found]]:
-    if not plan.ledger_bucket:
-        name = f"{task.prefix}.{plan.stream}"
+) -> Iterator[tuple[str, LedgerEntry]]:
+    """Yield what buckets say: the one of this write, and the one that is used by default."""
+    for bucket in dict.fromkeys((LEDGER_BUCKET, plan.ledger_bucket or LEDGER_BUCKET)):
         try:
-            found = read_entry(jetstream, LEDGER_BUCKET, name)
+            if task.query:
+                # Under whichever name: the entry has the query.
+                for key, entry in all_entries(jetstream, bucket):
+                    yield key_place(bucket, key), entry
+                continue
+            for name in (f"{task.prefix}.{plan.stream}", task.prefix):
+                found = read_entry(jetstream, bucket, name)
+                if found is not None:
+                    yield key_place(bucket, ledger_key(name)), found.entry
         except BucketNotFound:
-            found = None
-        if found is not None:
-            yield f"key {ledger_key(name)!r} of the ledger bucket {LEDGER_BUCKET!r}", found
+            continue
+
+
+def _in_stream(
+    jetstream: sync.JetStream, plan: SinkPlan, task: WriteTask
+) -> Iterator[tuple[str, LedgerEntry]]:
+    """Yield what the markers in the stream say."""
     stream = jetstream.stream(plan.stream)
-    for words in range(1, _WORDS_MAX + 1):
-        pattern = f"{'*.' * words}{task.prefix}.run"
-        for subject in stream.info(subjects_filter=pattern).state.subjects or ():
-            entries = SubjectEntries(plan.stream, subject)
-            try:
-                found = entries.read(jetstream)
-            except msgspec.DecodeError:
-                continue  # a message of the user's own
-            if found is not None:
-                yield entries.place, found
+    name = "*" if task.query else task.prefix
+    patterns = [f"{'*.' * words}{name}{_RUN}" for words in range(1, _WORDS_MAX)]
+    patterns.append(f"{'*.' * (_WORDS_MAX + 1)}>")
+    subjects = [
+        subject
+        for pattern in patterns
+        for subject in stream.info(subjects_filter=pattern).state.subjects or ()
+        if subject.endswith(_RUN if task.query else f".{name}{_RUN}")
+    ]
+    if not subjects:
+        return
+    last = stream.info().state.last_seq
+    for message in stream.get_last_many(subjects, up_to_seq=last, min_last_seq=last):
+        try:
+            entry = msgspec.json.decode(message.data, type=LedgerEntry)
+        except msgspec.DecodeError:
+            continue  # a message of the user's own
+        yield subject_place(message.subject), entry

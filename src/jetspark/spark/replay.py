@@ -27,6 +27,9 @@ from jetspark.units import format_duration
 _MARGIN_S = 0.05
 # How many messages after the last commit are looked at when an epoch begins.
 _LOOK_ROWS = 1_000
+# Where the ledger has nothing of a query that had epochs before, so many messages are searched.
+_SEARCHED_ROWS = 1_000_000
+_SEARCH_PAGE = 20_000
 
 
 class StoredRows(NamedTuple):
@@ -166,7 +169,11 @@ class ReplayLedger:
         )
 
     def first_entry(self, jetstream: sync.JetStream, info: StreamInfo) -> LedgerEntry:
-        """Look for rows of this epoch that were written without a ledger (by 0.1.0)."""
+        """Look for rows of this epoch that this ledger has not seen begin.
+
+        Of 0.1.0, which had none; or the query had a bucket of another name, or its entry was
+        deleted.
+        """
         last, task = info.state.last_seq, self._task
         entry = LedgerEntry(task.epoch - 1, last, task.query, begun=task.epoch - 1)
         if self._plan.id_source is IdSource.COLUMN or not last:
@@ -176,10 +183,39 @@ class ReplayLedger:
         try:
             first = stream.get_msg(start_time=since, min_last_seq=last).seq
         except MessageNotFound:
-            return entry
+            first = last + 1
+        if self._plan.options.streaming and task.epoch:
+            first = self._search_back(stream, info, first)
         if first > last or not self._read(stream, first, last).newest_ns:
             return entry
         return LedgerEntry(task.epoch - 1, first - 1, task.query)
+
+    def _search_back(self, stream: sync.Stream, info: StreamInfo, since: int) -> int:
+        """Return where rows of this epoch may begin, at ``since`` or before.
+
+        They lie after those of earlier epochs, so that the search ends at one of them, or after a
+        million messages. Rows of a later epoch are those of another checkpoint with the same
+        idPrefix, and so is all that lies before them.
+        """
+        task, state = self._task, info.state
+        lowest = max(state.first_seq, state.last_seq - _SEARCHED_ROWS)
+        query, last = f"{task.prefix}.".encode(), state.last_seq
+        while last >= lowest:
+            first = max(lowest, last - _SEARCH_PAGE + 1)
+            later, earlier = 0, False
+            for chunk in stream.scan(first, last, columns=("sequences", "headers")):
+                for seq, block in zip(chunk.sequences, chunk.headers, strict=True):
+                    msg_id = id_of(block, query)
+                    word = b"" if msg_id is None else msg_id[len(query) :].partition(b".")[0]
+                    if word.isdigit() and int(word) > task.epoch:
+                        later = seq
+                    earlier = earlier or (word.isdigit() and int(word) < task.epoch)
+            if later:
+                return later + 1
+            if earlier:
+                return min(first, since)
+            last = first - 1
+        return min(lowest, since)
 
     def is_outdated(self, jetstream: sync.JetStream, entry: LedgerEntry, info: StreamInfo) -> bool:
         """Look for rows of this epoch that the ledger has not seen begin.

@@ -15,13 +15,13 @@ import msgspec
 from jetspark import sync
 from jetspark.api.enums import PersistMode, Retention
 from jetspark.api.stream import StreamConfig
-from jetspark.client.jetstream.kv.config import KeyValueConfig
+from jetspark.client.jetstream.kv.config import KeyValueConfig, stream_name
 from jetspark.errors import (
     BucketExists,
-    BucketNotFound,
     ConnectFailed,
     ConnectionClosed,
     Error,
+    StreamNotFound,
 )
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.options import FORMAT_NAME
@@ -148,8 +148,8 @@ def _find_ledger(jetstream: sync.JetStream, plan: SinkPlan, replicas: int) -> No
         "the rows a column 'msg_id' of their own (with_msg_id), or set delivery at-least-once"
     )
     try:
-        jetstream.key_value(bucket)
-    except BucketNotFound:
+        config = jetstream.stream(stream_name(bucket)).cached_info.config
+    except StreamNotFound:
         if plan.options.ledger_bucket:
             raise _refused(f"there is no bucket {bucket!r} for the ledger: {ways}") from None
     except (ConnectionClosed, ConnectFailed):
@@ -159,14 +159,17 @@ def _find_ledger(jetstream: sync.JetStream, plan: SinkPlan, replicas: int) -> No
             f"the ledger of exactly-once writes cannot be read ({error}): {ways}"
         ) from None
     else:
+        problem = _ledger_problem(config)
+        if problem:
+            raise _refused(f"the bucket {bucket!r} cannot be the ledger: it {problem}: {ways}")
         return
-    config = KeyValueConfig(
+    wanted = KeyValueConfig(
         bucket=bucket,
         description="epochs that jetspark's Spark sinks have committed",
         replicas=replicas,
     )
     try:
-        jetstream.create_key_value(config)
+        jetstream.create_key_value(wanted)
     except BucketExists:
         return  # by another query at the same moment
     except (ConnectionClosed, ConnectFailed):
@@ -176,6 +179,20 @@ def _find_ledger(jetstream: sync.JetStream, plan: SinkPlan, replicas: int) -> No
             f"the ledger of exactly-once writes cannot be created ({error}): {ways}"
         ) from None
     _log.info("created the bucket %r for the ledger of exactly-once writes", bucket)
+
+
+def _ledger_problem(config: StreamConfig) -> str:
+    """Say why a bucket cannot be trusted with what is committed; empty if it can."""
+    if config.max_msgs_per_subject < 1:
+        return "is a stream that keeps every message, not a key-value bucket"
+    if config.max_age:
+        return (
+            f"has a ttl of {format_duration(config.max_age)}, after which it forgets what is "
+            "committed, so that rows would be stored twice"
+        )
+    if config.mirror is not None:
+        return f"is a mirror of {config.mirror.name!r}, which may lag"
+    return ""
 
 
 def decide_delivery(

@@ -156,6 +156,10 @@ class RowWriter:
                 headers = finished_headers(plan.stream, rows, ids)
                 last = sender.send(rows.subjects, rows.payloads, headers)
                 tally.last_seq = max(tally.last_seq, last)
+                if epochs.may_be_late:
+                    sender.with_retries(
+                        functools.partial(epochs.check_late, rows=len(ids), last_seq=last)
+                    )
         return tally.message(task, plan.run)
 
     def _write_marked(self, task: WriteTask, chunks: Iterator[Rows]) -> SinkCommit:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from jetspark.store.compaction import Compactor
 from jetspark.store.condensed import Chore, Condenser
 from jetspark.store.ledger import restate
+from jetspark.store.noting import Noting, next_noting
 from jetspark.store.quarantine import (
     Quarantining,
     note_place,
@@ -43,7 +44,7 @@ def end_chore(log: "Segments", failed: bool) -> None:
     log.chore = None
     log.chore_is_out = False
     count(log.upkeep_counts, chore, failed)
-    if isinstance(chore, Reopening | Syncing):
+    if isinstance(chore, Reopening | Syncing | Noting):
         chore.end(log, failed)
     elif isinstance(chore, Renewing):
         chore.end(log)
@@ -190,6 +191,8 @@ def next_chore(log: "Segments") -> Chore | None:
     if chore is None:
         chore = next_condenser(log)
     if chore is None:
+        chore = next_noting(log)
+    if chore is None:
         chore = next_scrub(log)
     if chore is None:
         log.chores_due = False
@@ -240,7 +243,9 @@ def detach(log: "Segments") -> "Removal | None":
         return None
     log.index.segments = segments[count:]
     log.condensed.pop(columns.name, 0)
-    return Removal(log.files, log.folder, [int(columns.handle)], [columns.name])
+    return Removal(
+        log.files, log.folder, [int(columns.handle)], [columns.name], log.identity.stream_id
+    )
 
 
 def next_condenser(log: "Segments") -> Condenser | None:

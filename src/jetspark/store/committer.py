@@ -150,8 +150,10 @@ class ThreadCommitter:
         workers_max: int = WORKERS_MAX,
         inline_bytes_max: int = INLINE_BYTES_MAX,
         counts: CommitCounts | None = None,
+        make_room: Callable[[], None] | None = None,
     ) -> None:
         self._files = files
+        self._make_room = make_room
         self._report = report
         self._hand_back = hand_back
         self._monotonic_ns = monotonic_ns
@@ -163,7 +165,7 @@ class ThreadCommitter:
         self._workers: list[_Worker] = []
         try:
             for _ in range(workers_max):
-                self._workers.append(_Worker(files, self._done, monotonic_ns))
+                self._workers.append(_Worker(self._write, self._done, monotonic_ns))
         except OSError:
             for worker in self._workers:
                 worker.stop()
@@ -194,9 +196,12 @@ class ThreadCommitter:
             self._busy[id(owner)] = deque()
             self._write_beside(owner, work)
 
+    def _write(self, work: Work) -> OSError | None:
+        return write(self._files, work, self._make_room)
+
     def _write_inline(self, owner: object, work: Work) -> None:
         begun = self._monotonic_ns()
-        error = write(self._files, work)
+        error = self._write(work)
         took = self._monotonic_ns() - begun
         self._average_ns += (took - self._average_ns) // AVERAGE_WEIGHT
         self.counts.written(len(work.blob), took, error, inline=True)
@@ -239,7 +244,7 @@ class ThreadCommitter:
 
     def _write_rest(self, owner: object) -> None:
         for work in self._busy.pop(id(owner)):
-            self._report(owner, write(self._files, work))
+            self._report(owner, self._write(work))
 
     def close(self) -> None:
         """Finish every group that was submitted and stop the threads; twice is as good as once.
@@ -254,7 +259,7 @@ class ThreadCommitter:
             worker.stop()
         while self._waiting:
             owner, work = self._waiting.popleft()
-            self._report(owner, write(self._files, work))
+            self._report(owner, self._write(work))
             self._write_rest(owner)
         self._workers.clear()
         self._idle.clear()
@@ -265,11 +270,11 @@ class _Worker:
 
     def __init__(
         self,
-        files: Files,
+        write: Callable[[Work], OSError | None],
         done: Callable[["_Worker", object, int, OSError | None], None],
         monotonic_ns: Callable[[], int],
     ) -> None:
-        self._files = files
+        self._write = write
         self._done = done
         self._monotonic_ns = monotonic_ns
         self.took_ns = 0
@@ -301,7 +306,7 @@ class _Worker:
             self._started.release()
             owner, work = task
             begun = self._monotonic_ns()
-            error = write(self._files, work)
+            error = self._write(work)
             self.took_ns = self._monotonic_ns() - begun
             self._done(self, owner, len(work.blob), error)
 
@@ -421,8 +426,10 @@ class _Task:
         self.resume_ns = 0
 
 
-def write(files: Files, work: Work) -> OSError | None:
+def write(files: Files, work: Work, make_room: Callable[[], None] | None = None) -> OSError | None:
     """Do the one write of a group, synced if it asks for that; what went wrong, if anything did.
+
+    ``make_room`` is called when the disk is full, before that is reported.
 
     An error that is not the disk's is a mistake of ours, but it is one write that failed like any
     other: its owner has to hear of it, and a thread must not die of it with nobody the wiser.
@@ -438,6 +445,8 @@ def write(files: Files, work: Work) -> OSError | None:
     except OSError as error:
         if error.errno in NO_SPACE:
             work.cut_off(files)
+            if make_room is not None:
+                make_room()
         return error
     except Exception as error:  # noqa: BLE001 - reported, never swallowed
         unexpected = OSError(errno.EIO, f"the write ended with {type(error).__name__}: {error}")

@@ -35,6 +35,7 @@ from jetspark.store.record import (
     BATCH_FIRST,
     BATCH_LAST,
     BATCH_MEMBER,
+    DELETE_RANGE,
     FIXED,
     MESSAGE,
     SKIP,
@@ -46,6 +47,7 @@ from jetspark.store.record import (
     record_time,
     subject_end,
 )
+from jetspark.store.removal import is_of_newest
 
 MAGIC: Final = b"JSI1"
 SUFFIX: Final = ".idx"
@@ -220,6 +222,8 @@ class Condenser(Chore):
         if kind != MESSAGE:
             if kind != SKIP and read_i64_le(data, at + FIXED) < self.last_seq:
                 return False
+            if kind == DELETE_RANGE and is_of_newest(data, at):
+                self.last_time = max(self.last_time, record_time(data, at))
             self.put(RECORD, total)
             self.pieces.write(data[at : at + total])
             return True

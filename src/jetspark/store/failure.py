@@ -10,6 +10,7 @@ from librt.strings import BytesWriter
 
 from jetspark.errors.storage import CorruptRecord
 from jetspark.store.limits import Limits
+from jetspark.store.record import GROUP_FIRST
 from jetspark.store.removal import Doomed
 from jetspark.store.reopening import Reopening
 
@@ -34,6 +35,11 @@ def fail(log: "StreamLog", no_space: bool) -> None:
     if group is not None and group.before is not None:
         log.prepared(group.before)
     log.skip_needed = log.staged_seq > log.index.last_seq
+    if not log.unsynced:
+        # The failed group took the mark of a first one with it. Without the mark a start takes
+        # what is on the disk for the last group, too, and writes it again: a power cut in that
+        # write tears what was acknowledged.
+        log.group_flag = GROUP_FIRST
     # A failed sync is for all that was written since the last one, whatever the reason is: no
     # later one brings it to the disk.
     lost_sync = log.sync_error is not None
@@ -42,19 +48,13 @@ def fail(log: "StreamLog", no_space: bool) -> None:
         log.read_only = True
         log.failed = True
         return
-    # What does not fit with filler may fit without it.
-    log.filler_max = 0
-    log.filled_to = log.end
-    if group is None:
-        log.full = True
-        return
-    if not group.cut_tried:
-        group.cut_off(log.files)
-    if group.cut:
-        log.full = True
-    else:
+    try:
+        log.drop_filler(group)
+    except OSError:
         log.read_only = True
         log.failed = True
+    else:
+        log.full = True
 
 
 def reopen(log: "StreamLog") -> bool:

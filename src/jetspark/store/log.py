@@ -18,6 +18,7 @@ from jetspark.store.cache import BlobCache
 from jetspark.store.configuration import adopt_limits, apply_configuration
 from jetspark.store.files import Files
 from jetspark.store.manifest import Identity
+from jetspark.store.noting import note_end
 from jetspark.store.preparation import Preparation, preparation_for
 from jetspark.store.record import (
     CONFIGURATION,
@@ -39,7 +40,7 @@ from jetspark.store.record import (
     record_sequence,
     record_time,
 )
-from jetspark.store.removal import delete_range, purge
+from jetspark.store.removal import delete_range, is_of_newest, purge
 from jetspark.store.rewriting import apply_drop
 from jetspark.store.segments import Segments
 from jetspark.store.staging import Group
@@ -241,6 +242,8 @@ class StreamLog(Segments):
         self.index.skip_to(read_i64_le(data, body))
         if kind == DELETE_RANGE:
             delete_range(self.index, read_i64_le(data, body + 8), read_i64_le(data, body + 16))
+            if is_of_newest(data, at):
+                self.index.last_time = max(self.index.last_time, record_time(data, at))
         elif kind == PURGE:
             pattern = data[body + 24 : body_end(data, at)]
             before, keep = read_i64_le(data, body + 8), read_i64_le(data, body + 16)
@@ -263,19 +266,24 @@ class StreamLog(Segments):
         if index.messages == 0 or index.first_time >= time_ns:
             return 0
         before = index.messages
-        delete_range(index, index.first_seq, self.first_at(time_ns) - 1)
+        delete_range(index, index.first_seq, self.search_time(time_ns, False) - 1)
         return before - index.messages
 
     # The end -----------------------------------------------------------------------------------
 
-    def close(self) -> None:
+    def close(self, *, note: bool = True) -> None:
         """Close every segment file; twice is as good as once.
+
+        ``note``: say in a manifest what there is, so that a start notices when it is not there.
 
         A group on its way keeps its file: its writer would otherwise meet a handle that belongs
         to somebody else by then. ``commit`` or ``fail`` closes it.
         """
-        if not self.read_only and not self.opening and (self.manifest_due or not self.durable):
-            settle(self)
+        if not self.read_only and not self.opening:
+            if self.manifest_due or not self.durable:
+                settle(self)
+            if note and not self.in_memory:
+                note_end(self)
         self.close_segments()
         # What is large goes now, and what refers back to it: garbage in a cycle would stay until
         # a pass over all objects.

@@ -9,6 +9,7 @@ metadata is.
 
 import errno
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -45,11 +46,18 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The identity plus what changes: an epoch, and the highest sequence that is used up."""
+    """The identity plus what changes: an epoch, sequences that are used up, and the files.
+
+    No sequence up to ``sequence_floor`` is given out again; it may be ahead of what was stored.
+    ``last_seq`` was on the disk when the manifest was written, and ``segments`` were there: one
+    that is not there later is lost. None: nobody wrote that down, as in older versions.
+    """
 
     epoch: int
     identity: Identity
     sequence_floor: int = 0
+    last_seq: int = 0
+    segments: tuple[str, ...] | None = None
 
 
 _manifest_decoder = msgspec.json.Decoder(Manifest)
@@ -107,22 +115,30 @@ def unreadable(document: bytes, error: ValueError) -> WrongStoreFormat:
 def write_manifest(files: Files, folder: Path, manifest: Manifest) -> None:
     """Write the copy whose turn it is; the other one stays good meanwhile."""
     path = folder / COPIES[manifest.epoch % 2]
-    files.replace(path, frame(MANIFEST_MAGIC, msgspec.json.encode(manifest)))
+    try:
+        files.replace(path, frame(MANIFEST_MAGIC, msgspec.json.encode(manifest)))
+    except OSError:
+        # On a full disk a part of it must not take the last space from others.
+        with suppress(OSError):
+            files.remove(path.with_name(path.name + ".tmp"))
+        raise
 
 
-def write_manifests(files: Files, folder: Path, identity: Identity) -> None:
+def write_manifests(
+    files: Files, folder: Path, identity: Identity, segments: tuple[str, ...]
+) -> None:
     """Write both copies, for a stream that has none."""
     for epoch in (1, 2):
-        write_manifest(files, folder, Manifest(epoch=epoch, identity=identity))
+        manifest = Manifest(epoch=epoch, identity=identity, segments=segments)
+        write_manifest(files, folder, manifest)
 
 
-def first_manifests(identity: Identity) -> dict[str, bytes]:
-    """Names and contents of both copies, for a stream that is being made."""
+def first_manifests(identity: Identity, segment: str) -> dict[str, bytes]:
+    """Names and contents of both copies, for a stream that is being made with one segment."""
+    copies = [Manifest(epoch=epoch, identity=identity, segments=(segment,)) for epoch in (1, 2)]
     return {
-        COPIES[epoch % 2]: frame(
-            MANIFEST_MAGIC, msgspec.json.encode(Manifest(epoch=epoch, identity=identity))
-        )
-        for epoch in (1, 2)
+        COPIES[manifest.epoch % 2]: frame(MANIFEST_MAGIC, msgspec.json.encode(manifest))
+        for manifest in copies
     }
 
 
@@ -134,36 +150,105 @@ def renew_manifests(
     The floor is never lower than one that is known: a copy may be unreadable today.
     """
     with manifest_change(folder):
-        found, _ = read_manifests(files, folder)
-        epoch = found.epoch if found else 0
-        floor = max(sequence_floor, found.sequence_floor if found else 0)
+        found, _ = read_manifests(files, folder, identity.stream_id)
+        if found is None:
+            found = Manifest(epoch=0, identity=identity)
+        floor = max(sequence_floor, found.sequence_floor)
         for step in (1, 2):
-            renewed = Manifest(epoch=epoch + step, identity=identity, sequence_floor=floor)
+            renewed = msgspec.structs.replace(
+                found, epoch=found.epoch + step, identity=identity, sequence_floor=floor
+            )
             write_manifest(files, folder, renewed)
 
 
-def raise_floor(files: Files, folder: Path, _stream_id: int, floor: int) -> None:
+def raise_floor(files: Files, folder: Path, stream_id: int, floor: int) -> None:
     """Say durably that no start after this one may give out sequences up to ``floor``."""
     with manifest_change(folder):
-        found, _ = read_manifests(files, folder)
+        found, _ = read_manifests(files, folder, stream_id, strict=True)
         if found is None:
             raise OSError(errno.EIO, "no manifest can be read", str(folder))
         # Not the log's own identity: a manifest must not say what a power cut takes from the log.
-        renewed = Manifest(epoch=found.epoch + 1, identity=found.identity, sequence_floor=floor)
+        renewed = msgspec.structs.replace(found, epoch=found.epoch + 1, sequence_floor=floor)
         write_manifest(files, folder, renewed)
 
 
-def read_manifests(files: Files, folder: Path) -> tuple[Manifest | None, list[str]]:
+def note_stored(
+    files: Files, folder: Path, stream_id: int, last_seq: int, segments: tuple[str, ...]
+) -> None:
+    """Say durably up to which sequence a stream is on the disk, and in which files.
+
+    Files that came or went are written into both copies: when one copy is damaged, a missing file
+    is noticed by the other. The sequence alone goes to the copy whose turn it is, so the other
+    one knows that of the period before.
+    """
+    with manifest_change(folder):
+        found, damaged = read_manifests(files, folder, stream_id, strict=True)
+        if found is None:
+            return
+        last = max(last_seq, found.last_seq)
+        both = bool(damaged) or found.segments != segments
+        for step in (1, 2) if both else (1,):
+            renewed = msgspec.structs.replace(
+                found, epoch=found.epoch + step, last_seq=last, segments=segments
+            )
+            write_manifest(files, folder, renewed)
+
+
+def forget_segments(files: Files, folder: Path, stream_id: int, names: list[str]) -> None:
+    """Say durably, in both copies, that files are about to be removed."""
+    with manifest_change(folder):
+        found, damaged = read_manifests(files, folder, stream_id, strict=True)
+        older = None if damaged else _older(files, folder)
+        for each in (older, found):
+            if each is not None and each.segments and set(names) & set(each.segments):
+                break
+        else:
+            return
+        assert found is not None, "one of them has names"
+        left = tuple(name for name in found.segments or () if name not in names)
+        for step in (1, 2):
+            renewed = msgspec.structs.replace(found, epoch=found.epoch + step, segments=left)
+            write_manifest(files, folder, renewed)
+
+
+def _read_copy(files: Files, path: Path) -> bytes:
+    """Read a manifest, twice if need be; empty when there is none."""
+    for _ in range(2):
+        try:
+            return files.read_file(path)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            problem = error
+    raise problem
+
+
+def _older(files: Files, folder: Path) -> Manifest:
+    """The copy that the other one replaced; both of them check."""
+    both = [
+        _manifest_decoder.decode(unframe(MANIFEST_MAGIC, files.read_file(folder / name)) or b"")
+        for name in COPIES
+    ]
+    return min(both, key=lambda manifest: manifest.epoch)
+
+
+def read_manifests(
+    files: Files, folder: Path, stream_id: int = 0, *, strict: bool = False
+) -> tuple[Manifest | None, list[str]]:
     """Return the newest copy that checks, if any, and the names of the copies that do not.
 
+    A copy of another stream than ``stream_id`` (0: of any) counts as one that does not check, and
+    so does one that the disk refuses to read; ``strict``: then OSError.
     WrongStoreFormat when a copy checks but another version of jetspark wrote it.
     """
     best: Manifest | None = None
     damaged = []
     for name in COPIES:
         try:
-            document = unframe(MANIFEST_MAGIC, files.read_file(folder / name))
+            document = unframe(MANIFEST_MAGIC, _read_copy(files, folder / name))
         except OSError:
+            if strict:
+                raise
             document = None
         if document is None:
             damaged.append(name)
@@ -172,6 +257,9 @@ def read_manifests(files: Files, folder: Path) -> tuple[Manifest | None, list[st
             manifest = _manifest_decoder.decode(document)
         except ValueError as error:
             raise unreadable(document, error) from error
+        if stream_id and manifest.identity.stream_id != stream_id:
+            damaged.append(name)
+            continue
         known(manifest.identity)
         if best is None or manifest.epoch > best.epoch:
             best = manifest

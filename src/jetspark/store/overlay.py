@@ -11,6 +11,7 @@ from pathlib import Path
 
 from jetspark.store.files import Files
 from jetspark.store.memory import MemoryFiles
+from jetspark.store.pages import read_pages
 
 
 class OverlayFiles:
@@ -139,7 +140,9 @@ class OverlayFiles:
         """The handle of a file in memory, which it becomes with the first change."""
         path, held, written = self._handles[handle]
         if not written:
-            self._memory.replace(path, self._below.read(held, 0, self._below.size(held)))
+            # What cannot be read is damage, for whoever examines this; the rest is not.
+            content, _ = read_pages(self._below, held, 0, self._below.size(held))
+            self._memory.replace(path, content)
             # A lock is held as long as its handle is: it stays open until the process ends.
             if path.name != "STORE":
                 self._below.close(held)

@@ -71,18 +71,21 @@ class Preparation:
 
     def do(self) -> int:
         """Do all of it and return the handle to write to; raises OSError when the disk refuses."""
-        if self._sync:
+        # A part that was done stays done: a group may be written once more.
+        if self._sync and not self.synced:
             try:
                 self._files.sync(self.old)
             except OSError as error:
                 self.sync_error = error
                 raise
             self.synced = True
-        if self.floor:
+        if self.floor and not self.reserved:
             raise_floor(self._files, self._folder, self._stream_id, self.floor)
             self.reserved = True
         if not self.head:
             return self.old
+        if self.fresh >= 0:
+            return self.fresh
         self._cut_filler()
         self.fresh = create_segment(self._files, self._folder / self.name, self.head)
         return self.fresh

@@ -34,7 +34,7 @@ SEARCH_READ: Final = 1024 * 1024
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A range of bytes that does not check; at -1: a file is missing."""
+    """A range of bytes that does not check; below 0: files, or parts of them, are missing."""
 
     segment: str
     offset: int
@@ -47,6 +47,8 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     messages: int = 0
     # It may as well be the rest of a write that was never acknowledged.
     doubtful: bool = False
+    # The disk refused to read it. It is forgotten when a start can.
+    unread: bool = False
     # That of the file: one that was rewritten has other bytes there.
     generation: int = 0
     time_ns: int = 0
@@ -89,10 +91,18 @@ class Quarantine:
         ]
 
     @property
+    def proven(self) -> list[Damage]:
+        """What was acknowledged once; a power cut leaves the rest of a write, which nobody lost.
+
+        What cannot be read may be as good as ever, and counts until it can.
+        """
+        return [damage for damage in self.known.values() if damage.unread or not damage.doubtful]
+
+    @property
     def lost(self) -> list[tuple[int, int]]:
-        """Ranges of sequences (first, last) that are lost, or may be; ascending."""
+        """Ranges of sequences (first, last) that were acknowledged and are lost; ascending."""
         merged: list[tuple[int, int]] = []
-        spans = sorted((d.first_seq, d.last_seq) for d in self.known.values() if d.first_seq)
+        spans = sorted((d.first_seq, d.last_seq) for d in self.proven if d.first_seq)
         for first, last in spans:
             if merged and first <= merged[-1][1] + 1:
                 merged[-1] = (merged[-1][0], max(merged[-1][1], last))
@@ -103,12 +113,17 @@ class Quarantine:
     @property
     def lost_messages(self) -> int:
         """How many messages are lost, at most."""
-        return sum(damage.messages for damage in self.known.values())
+        return sum(damage.messages for damage in self.proven)
 
     @property
     def lost_bytes(self) -> int:
-        """How many bytes do not check."""
-        return sum(damage.length for damage in self.known.values())
+        """How many bytes that were acknowledged do not check."""
+        return sum(damage.length for damage in self.proven)
+
+    @property
+    def doubtful_bytes(self) -> int:
+        """How many bytes do not check that may never have been acknowledged."""
+        return sum(damage.length for damage in self.known.values()) - self.lost_bytes
 
     def load(self, files: Files, folder: Path) -> int:
         """Read what earlier starts found; how many lines do not check."""
@@ -151,14 +166,24 @@ def open_quarantine(log: "Segments", recovery: "Recovery") -> None:
             f"{bad_lines} lines of {FOLDER}/{LINES} do not check: what they said about damage "
             "found earlier is not known any more"
         )
+    known = log.quarantine.known
+    log.quarantine.known = {key: damage for key, damage in known.items() if not damage.unread}
     note_recovery(log, recovery)
     forget_lost(log)
     pin(log)
 
 
+def reason_of(unread: bool, doubtful: bool) -> str:
+    """What is wrong with a range, in words."""
+    if unread:
+        return "cannot be read"
+    return "doubtful: does not check, or was never written whole" if doubtful else "does not check"
+
+
 def note_recovery(log: "Segments", recovery: "Recovery") -> None:
     """Take over what opening the stream found."""
     for bad, doubtful in recovery.judged:
+        unread = recovery.is_unread(int(bad.where), int(bad.length))
         for columns in reversed(log.index.segments):
             if columns.start <= bad.where:
                 log.quarantine.note(
@@ -166,27 +191,49 @@ def note_recovery(log: "Segments", recovery: "Recovery") -> None:
                         segment=columns.name,
                         offset=int(bad.where - columns.start),
                         length=int(bad.length),
-                        reason="doubtful: does not check, or was never written whole"
-                        if doubtful
-                        else "does not check",
+                        reason=reason_of(unread, doubtful),
                         first_seq=int(bad.first_seq),
                         last_seq=int(bad.last_seq),
                         messages=bad.messages,
                         doubtful=doubtful,
+                        unread=unread,
                         generation=int(columns.generation),
                     )
                 )
                 break
-    for name, first, last in recovery.missing:
+    for name, first, last, unread in recovery.missing:
         log.quarantine.note(
             Damage(
                 segment=name,
                 offset=-1,
                 length=0,
-                reason="a segment before this one is missing",
+                reason="cannot be read" if unread else "a segment before this one is missing",
                 first_seq=first,
                 last_seq=last,
                 messages=last - first + 1,
+                unread=unread,
+            )
+        )
+    for name, first, last in recovery.cut_off:
+        log.quarantine.note(
+            Damage(
+                segment=name,
+                # No place: another end that is missing one day is another damage.
+                offset=-first - 1,
+                length=0,
+                reason="the end of the log is missing",
+                first_seq=first,
+                last_seq=last,
+                messages=last - first + 1,
+            )
+        )
+    for name, length, reason in recovery.foreign:
+        log.quarantine.note(
+            Damage(
+                segment=name,
+                offset=-1,
+                length=length,
+                reason=reason,
             )
         )
 
@@ -201,7 +248,12 @@ def note_unreadable(log: "Segments") -> None:
         offset = int(columns.offset_at(seq - columns.base))
         if offset == 0:
             continue
-        length = damaged_length(log.files, log.codec, int(columns.handle), offset)
+        try:
+            length = damaged_length(log.files, log.codec, int(columns.handle), offset)
+        except OSError:
+            # Somebody was told of damage: it is not forgotten because the disk refuses now.
+            log.unreadable[seq] = reason
+            continue
         if length > 0:
             log.quarantine.note(
                 Damage(
@@ -220,7 +272,10 @@ def note_unreadable(log: "Segments") -> None:
 
 def note_place(log: "Segments", columns: "Columns", offset: int, reason: str) -> None:
     """Bytes at a place of a segment do not check, says who went through all of it."""
-    length = damaged_length(log.files, log.codec, int(columns.handle), offset)
+    try:
+        length = damaged_length(log.files, log.codec, int(columns.handle), offset)
+    except OSError:
+        return  # whoever goes through it the next time finds it again
     if length == 0:
         return
     inside = [
@@ -247,17 +302,14 @@ def note_place(log: "Segments", columns: "Columns", offset: int, reason: str) ->
 
 
 def damaged_length(files: Files, codec: Codec, handle: int, offset: int) -> int:
-    """How many bytes at an offset do not check; 0 when they do, or cannot be read."""
-    try:
-        length = files.size(handle) - offset
-        if length <= 0:
-            return 0
-        data = files.read(handle, offset, min(length, SEARCH_READ))
-        framed = int(codec.framed_length(data, 0)) if len(data) >= 50 else -1
-        if framed > len(data):
-            data = files.read(handle, offset, min(framed, length))
-    except OSError:
+    """How many bytes at an offset do not check; 0 when they do. Raises OSError."""
+    length = files.size(handle) - offset
+    if length <= 0:
         return 0
+    data = files.read(handle, offset, min(length, SEARCH_READ))
+    framed = int(codec.framed_length(data, 0)) if len(data) >= 50 else -1
+    if framed > len(data):
+        data = files.read(handle, offset, min(framed, length))
     if codec.examine(data, 0) > 0:
         return 0
     if 0 < framed <= len(data):
@@ -296,7 +348,7 @@ class Quarantining(Chore):
             self.made = True
         elif len(self.done) < len(self.damages):
             damage, handle = self.damages[len(self.done)]
-            if handle >= 0 and damage.length > 0:
+            if handle >= 0 and damage.length > 0 and not damage.unread:
                 content = self.files.read(handle, damage.offset, damage.length)
                 self.files.replace(self.folder / f"{kept_name(damage)}.bin", content)
                 self.moved += 2 * damage.length
@@ -336,8 +388,12 @@ def quarantined(log: "Segments", chore: Quarantining) -> None:
 
 
 def pin(log: "Segments") -> None:
-    """Keep the segments that hold damaged bytes which were not copied aside yet."""
+    """Keep the segments that hold damaged bytes which were not copied aside yet.
+
+    What cannot be read cannot be copied: it stays until a start can read it.
+    """
     pinned = {damage.segment for damage in log.quarantine.waiting}
+    pinned |= {damage.segment for damage in log.quarantine.known.values() if damage.unread}
     for columns in log.index.segments:
         columns.pinned = columns.name in pinned
 

@@ -4,12 +4,13 @@ Only what is durable is found. A record that the disk gives back changed is an e
 it, and costs no neighbour.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from mypy_extensions import i64
 
-from jetspark.errors.storage import CorruptRecord
+from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.store.cache import BlobCache
 from jetspark.store.columns import NOWHERE, Columns, Times
 from jetspark.store.compression import unpacked
@@ -27,6 +28,11 @@ from jetspark.store.record import (
 # A single get reads one page, a run of gets reads ahead (speed.md 4.5).
 SINGLE_READ: Final[i64] = 4 * 1024
 RUN_READ: Final[i64] = 256 * 1024
+# How often the bytes of one record are asked for when the disk refuses.
+READ_TRIES: Final = 3
+# So many failed reads are remembered for health and logs.
+FAILURES_KEPT: Final = 64
+RETRIED_AT_ONCE: Final = 4
 
 
 class LogReader(Times):
@@ -47,11 +53,14 @@ class LogReader(Times):
         self.end: i64 = 0
         # Messages that could not be read, and why, until somebody has looked (quarantine.py).
         self.unreadable: dict[int, str] = {}
+        # Messages that the disk refused to read, and why; not damage, and read again later.
+        self.refused_reads: dict[int, str] = {}
 
     def locate(self, seq: i64) -> tuple[bytes, i64]:
         """Find a durable message: bytes and the offset of its record in them; ``b""`` if none.
 
-        Raises CorruptRecord when the disk gives back something else than was written, or nothing.
+        Raises CorruptRecord when the disk gives back something else than was written, ReadFailed
+        when it gives back nothing: then the message may be as good as ever.
         """
         columns = self.index.segment_of(seq)
         if columns is None:
@@ -68,7 +77,10 @@ class LogReader(Times):
             self.read_page(columns, offset, seq)
             at = 0
             if self.codec.examine(self.page, 0) <= 0:
-                raise self.corrupt(columns, offset, seq, "does not check")
+                # Whoever hears of damage goes past the message: one bad read is no proof of it.
+                self.keep_page(columns, offset, self.read_alone(columns, offset, seq))
+                if self.codec.examine(self.page, 0) <= 0:
+                    raise self.corrupt(columns, offset, seq, "does not check")
         self.last_read = seq
         if record_sequence(self.page, at) != seq:
             raise self.corrupt(columns, offset, seq, "is the record of another sequence")
@@ -90,12 +102,48 @@ class LogReader(Times):
             data = self.files.read(handle, int(offset), int(length))
             if len(data) >= FIXED and self.codec.framed_length(data, 0) > len(data):
                 data = self.files.read(handle, int(offset), int(self.codec.framed_length(data, 0)))
-        except OSError as error:
-            raise self.corrupt(
-                columns, offset, seq, f"cannot be read: {error.strerror}"
-            ) from error
+        except OSError:
+            # The bytes that cannot be read may be a neighbour's.
+            data = self.read_alone(columns, offset, seq)
+        self.keep_page(columns, offset, data)
+        if len(self.refused_reads) > 0:
+            self.refused_reads.pop(int(seq), "")
+
+    def keep_page(self, columns: Columns, offset: i64, data: bytes) -> None:
+        """Remember what was read last."""
         self.page = data
         self.page_where = columns.start + offset
+
+    def read_alone(self, columns: Columns, offset: i64, seq: i64) -> bytes:
+        """Read the bytes of one record and no others; raises ReadFailed when that fails too."""
+        handle = int(columns.handle)
+        reason = ""
+        for _ in range(READ_TRIES):
+            try:
+                data = self.files.read(handle, int(offset), int(FIXED))
+                if len(data) >= FIXED and self.codec.framed_length(data, 0) > FIXED:
+                    length = self.codec.framed_length(data, 0)
+                    data = self.files.read(handle, int(offset), int(length))
+            except OSError as error:
+                reason = error.strerror or str(error)
+            else:
+                return data
+        # What the page held is not of use: it may end before this record.
+        self.page = b""
+        if len(self.refused_reads) < FAILURES_KEPT:
+            self.refused_reads[int(seq)] = reason
+        raise ReadFailed(int(seq), reason)
+
+    def read_refused_again(self) -> None:
+        """Ask once more for some messages that the disk refused to read; nobody else may."""
+        for seq in list(self.refused_reads)[:RETRIED_AT_ONCE]:
+            # Last in line from now on, should it be refused again.
+            self.refused_reads.pop(seq, "")
+            columns = self.index.segment_of(seq)
+            if columns is None or columns.offset_at(seq - columns.base) == NOWHERE:
+                continue
+            with suppress(ReadFailed):
+                self.read_alone(columns, columns.offset_at(seq - columns.base), seq)
 
     def corrupt(self, columns: Columns, offset: i64, seq: i64, problem: str) -> CorruptRecord:
         """The error for a record that cannot be served."""
@@ -111,18 +159,23 @@ class LogReader(Times):
         """Sequence of the first message stored at or after a time.
 
         One past the last sequence when all are older. Times never decrease along a stream, so
-        this is a binary search that reads records. A record that cannot be read is passed over:
-        its neighbours tell as much.
+        this is a binary search that reads records. A damaged record is passed over: its
+        neighbours tell as much. Raises ReadFailed when the disk refuses, because the answer may
+        be another one when it does not.
         """
+        return self.search_time(time_ns, True)
+
+    def search_time(self, time_ns: i64, strict: bool) -> i64:
+        """Do what ``first_at`` does; not ``strict``: what cannot be read counts as newer."""
         low = self.index.first_seq
         high = self.index.last_seq + 1
         while low < high:
             middle = (low + high) // 2
             found = self.index.next_seq(middle, b"")
-            time = self.time_of(found)
+            time = self.stored_at(found, strict)
             while time < 0 and 0 < found < high:
                 found = self.index.next_seq(found + 1, b"")
-                time = self.time_of(found)
+                time = self.stored_at(found, strict)
             if found == 0 or found >= high or time >= time_ns:
                 high = middle
             else:
@@ -132,10 +185,21 @@ class LogReader(Times):
 
     def time_of(self, seq: i64) -> i64:
         """When a message was stored; -1 when it is not there or cannot be read."""
+        return self.stored_at(seq, False)
+
+    def stored_at(self, seq: i64, strict: bool) -> i64:
+        """When a message was stored; -1 when it is not there or damaged.
+
+        A read that fails raises ReadFailed when ``strict``, otherwise it is -1 as well.
+        """
         if seq == 0:
             return -1
         try:
             data, at = self.locate(seq)
         except CorruptRecord:
+            return -1
+        except ReadFailed:
+            if strict:
+                raise
             return -1
         return record_time(data, at) if len(data) > 0 else i64(-1)

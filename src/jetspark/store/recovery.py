@@ -16,8 +16,8 @@ order, so good records of an interrupted group can stand behind bad ones. What t
   or less than one record behind the last good one. A write that returned has its whole length in
   the file, so this group never returned.
 - *Doubtful*: they belong to the last group, and the file has its whole length. It may be a torn
-  group whose middle is missing, or an acknowledged one that was damaged. It is reported as damage,
-  and named as doubtful.
+  group whose middle is missing, or an acknowledged one that was damaged. It is reported, but not
+  as a loss, unless a manifest says that it was stored.
 
 The file ends, for all this, where the filler behind its records begins (``segment.py``).
 

@@ -10,11 +10,12 @@ Both are applied at commit, and again at recovery. Until then they are an *overl
 doomed counts for nobody who decides something, and still shows to everybody who reads.
 """
 
-from librt.strings import BytesWriter, write_i64_le
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
 from jetspark.store.columns import NOWHERE
 from jetspark.store.index import StreamIndex
+from jetspark.store.record import FIXED
 from jetspark.subjects.match import matches
 
 
@@ -26,6 +27,16 @@ def delete_body(as_of: i64, first: i64, last: i64) -> bytes:
     write_i64_le(body, last)
     body.write(b"\r\n")
     return body.getvalue()
+
+
+def is_of_newest(data: bytes, at: i64) -> bool:
+    """Say whether a delete range record is about the newest sequence alone.
+
+    Then its time is that of the sequence: of a message that was deleted, or that nobody wanted.
+    """
+    as_of = read_i64_le(data, at + FIXED)
+    first, last = read_i64_le(data, at + FIXED + 8), read_i64_le(data, at + FIXED + 16)
+    return first == as_of and last == as_of
 
 
 def purge_body(as_of: i64, before: i64, keep: i64, pattern: bytes) -> bytes:

@@ -54,12 +54,14 @@ class Removing(Staging):
             self.restage(entry, self.last_not_doomed(entry))
         return True
 
-    def stage_unused(self) -> i64:
+    def stage_unused(self, now: i64) -> i64:
         """Decide that a sequence is used up without a message; returns it.
 
-        The record is that of a delete: it says which sequences were given out before it.
+        The record is that of a delete: it says which sequences were given out before it, and
+        when, as the record of a message would.
         """
         self.stage_prelude()
+        self.staged_time = max(self.staged_time + 1, now)
         self.staged_seq += 1
         seq = self.staged_seq
         self.stage_record(DELETE_RANGE, delete_body(seq, seq, seq))

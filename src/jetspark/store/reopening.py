@@ -6,15 +6,19 @@ anew, what the system remembers of it is dropped, every message in it is read an
 what was never acknowledged is cut off. Then the log goes on in a new segment: nothing is written
 through the old handle, or to the old file, again.
 
+A stream whose removal failed half-way, with a folder whose name may be that of a removed one, is
+opened again in the same way: its folder gets its name back first, durably.
+
 Not compiled: writes do not fail often.
 """
 
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from jetspark.errors.storage import CorruptRecord
 from jetspark.store.condensed import Chore
-from jetspark.store.record import FIXED, record_sequence
+from jetspark.store.record import FIXED, GROUP_FIRST, record_sequence
 
 if TYPE_CHECKING:
     from jetspark.store.segments import Segments
@@ -23,12 +27,18 @@ if TYPE_CHECKING:
 STEP: Final = 256 * 1024
 
 
+def condemned_folder(folder: Path) -> Path:
+    """What the folder of a stream is called when no start may open it any more."""
+    return folder.with_name(folder.name.replace("stream-", "dropped-"))
+
+
 class Reopening(Chore):
     """Verifies the newest segment of a log and cuts it to what was acknowledged."""
 
     def __init__(self, log: "Segments") -> None:
         super().__init__(log.files, [])
         newest = log.index.segments[-1]
+        self._folder = log.folder
         self._path = log.folder / newest.name
         self._codec = log.codec
         self._durable_end = int(log.end)
@@ -50,6 +60,7 @@ class Reopening(Chore):
         Raises OSError when the disk still refuses, CorruptRecord when it lost what it had.
         """
         if self._fresh < 0:
+            self._restore_name()
             self._fresh = self.files.open(self._path)
             self.files.drop_cached(self._fresh)
         if self._next < len(self._messages):
@@ -64,6 +75,14 @@ class Reopening(Chore):
             self.files.write_synced(self._fresh, [data], self._synced_end)
         self.files.truncate(self._fresh, self._durable_end)
         return True
+
+    def _restore_name(self) -> None:
+        condemned = condemned_folder(self._folder)
+        if condemned.name in self.files.list_folder(self._folder.parent):
+            self.files.rename(condemned, self._folder)
+        else:
+            # It may have its name back, but not durably.
+            self.files.sync_folder(self._folder.parent)
 
     def _verify(self) -> None:
         begin = self._messages[self._next][1]
@@ -100,6 +119,7 @@ class Reopening(Chore):
         self._fresh = -1
         log.filled_to = log.end
         log.synced_end = log.end
+        log.group_flag = GROUP_FIRST
         log.page = b""
         # A segment without a record would have to be begun under its own name.
         log.roll_due = log.end > log.first_offset

@@ -39,19 +39,21 @@ class Reserve:
         self._size = size
         self._looked_ns = 0
         self._room = True
+        # There is no space for it: a start finds the disk as full as the process before left it.
+        self.refused = False
 
     def make(self) -> None:
         """Make it unless it is there; on a disk that has no space for it there is none."""
         path = self._folder / NAME
         names = self._files.list_folder(self._folder)
+        self.refused = False
         try:
-            if (
-                self._size
-                and NAME not in names
-                and self._files.free_space(self._folder) > 2 * self._size
-            ):
-                self._files.replace(path, FILLER * self._size)
+            if self._size and NAME not in names:
+                self.refused = self._files.free_space(self._folder) <= 2 * self._size
+                if not self.refused:
+                    self._files.replace(path, FILLER * self._size)
         except OSError:
+            self.refused = True
             # A part of it must not take the last space from everybody.
             with suppress(OSError):
                 self._files.remove(path.with_name(NAME + ".tmp"))
@@ -59,9 +61,10 @@ class Reserve:
     def release(self) -> None:
         """Give its space to whoever needs it now."""
         self._room = False
-        self._aside(self._remove)
+        self._aside(self.remove)
 
-    def _remove(self) -> None:
+    def remove(self) -> None:
+        """Remove it: whoever met a full disk does so in its own thread, before it says so."""
         with suppress(OSError):
             if NAME in self._files.list_folder(self._folder):
                 self._files.remove(self._folder / NAME)

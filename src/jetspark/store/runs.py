@@ -187,4 +187,6 @@ def compacted(log: "Segments", chore: Compactor) -> None:
     for name in names:
         log.condensed.pop(name, 0)
     log.ledger.moved(names)
-    log.unremoved = Removal(log.files, log.folder, chore.handles, names[1:])
+    log.unremoved = Removal(
+        log.files, log.folder, chore.handles, names[1:], log.identity.stream_id
+    )

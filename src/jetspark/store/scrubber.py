@@ -91,7 +91,12 @@ class Scrub(Chore):
 
     def _check(self) -> None:
         """Check the next records."""
-        data = self.files.read(self.handles[0], self.at, min(STEP_READ, self.length - self.at))
+        if self.at in self.known:
+            self.at = max(self.known[self.at], self.at + 1)
+            return
+        # Not over what is known as damaged: the disk may refuse to read that.
+        end = min((at for at in self.known if at > self.at), default=self.length)
+        data = self.files.read(self.handles[0], self.at, min(STEP_READ, end - self.at))
         if len(data) >= FIXED and self.codec.framed_length(data, 0) > len(data):
             length = min(int(self.codec.framed_length(data, 0)), self.length - self.at)
             data = self.files.read(self.handles[0], self.at, length)
@@ -122,7 +127,7 @@ class Scrub(Chore):
         if self.condensed_bad:
             with suppress(OSError):
                 self.files.remove(self.folder / (self.name + SUFFIX))
-        manifest, damaged = read_manifests(self.files, self.folder)
+        manifest, damaged = read_manifests(self.files, self.folder, self.identity.stream_id)
         self.manifest_bad = bool(damaged)
         if damaged:
             identity = manifest.identity if manifest else self.identity

@@ -8,7 +8,8 @@ from librt.strings import read_i64_le
 
 from jetspark.store.columns import Columns
 from jetspark.store.condensed import SUFFIX, Chore
-from jetspark.store.files import Files
+from jetspark.store.files import NO_SPACE, Files
+from jetspark.store.manifest import forget_segments
 from jetspark.store.segment import SegmentHead, parse_segment_name, read_head
 
 if TYPE_CHECKING:
@@ -94,14 +95,32 @@ def head_of(files: Files, handle: int) -> tuple[SegmentHead, int] | None:
 class Removal(Chore):
     """Removes segment files, oldest first, and their condensed forms; closes what they were."""
 
-    def __init__(self, files: Files, folder: Path, handles: list[int], names: list[str]) -> None:
+    def __init__(
+        self, files: Files, folder: Path, handles: list[int], names: list[str], stream_id: int
+    ) -> None:
         super().__init__(files, handles)
+        self.stream_id = stream_id
+        self.unlisted = False
         self.folder = folder
         self.names = names
         self.count = len(names)
 
     def step(self) -> bool:
         """Remove the next file, durably; raises OSError when that is not certain."""
+        if self.names and not self.unlisted:
+            # First, or a crash would leave manifests that list what is gone.
+            try:
+                forget_segments(self.files, self.folder, self.stream_id, self.names)
+            except OSError as error:
+                if error.errno not in NO_SPACE:
+                    raise
+                # A full disk has no space for a manifest until something is removed: condensed
+                # forms are never missed, whereas a segment that is still listed would be.
+                for name in self.names:
+                    with suppress(OSError):
+                        self.files.remove(self.folder / (name + SUFFIX))
+                forget_segments(self.files, self.folder, self.stream_id, self.names)
+            self.unlisted = True
         if self.names:
             try:
                 self.files.remove(self.folder / self.names[0])

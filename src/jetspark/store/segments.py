@@ -4,6 +4,7 @@ Nothing here is in the way of an acknowledgement but beginning a segment, which 
 ``segment_size`` bytes.
 """
 
+import errno
 from contextlib import suppress
 from pathlib import Path
 
@@ -89,6 +90,11 @@ class Segments(Removing):
         self.sync_error: OSError | None = None
         # A manifest says less than the log.
         self.manifest_due: bool = False
+        # What the manifests say of the files and of the last sequence, and whether it is time
+        # to say more (``noting.py``).
+        self.noted_segments: tuple[str, ...] = ()
+        self.noted_seq: i64 = 0
+        self.note_due: bool = False
 
     def roll(self) -> None:
         """Go on in a new segment; when that fails, nothing is written before it was repeated.
@@ -159,6 +165,18 @@ class Segments(Removing):
         """Have segments from now on that suit a stream of at most ``max_bytes``."""
         self.segment_size = fitting_size(max_bytes, self.segment_max)
 
+    def drop_filler(self, group: Group | None) -> None:
+        """Do without filler: what does not fit with it may fit without. Raises OSError.
+
+        Whoever wrote the group that met a full disk has cut it off already.
+        """
+        self.filler_max = 0
+        self.filled_to = self.end
+        if group is None or not group.cut_tried:
+            self.files.truncate(int(self.handle), int(self.end))
+        elif not group.cut:
+            raise OSError(errno.EIO, "what was written of a group could not be cut off")
+
     @property
     def disk_bytes(self) -> int:
         """How long the segments are, all together."""
@@ -209,6 +227,7 @@ class Segments(Removing):
             or self.is_front_dead()
             or self.now >= self.scrub_at > 0
             or len(self.unreadable) > 0
+            or self.note_due
         )
 
     def is_front_dead(self) -> bool:

@@ -27,6 +27,7 @@ from jetspark.store.log import CACHE_BUDGET, StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.memory import MemoryFiles
 from jetspark.store.recovery import Recovery
+from jetspark.store.reopening import condemned_folder
 from jetspark.store.reserve import NAME as RESERVE
 from jetspark.store.reserve import RESERVE_SIZE, Reserve
 from jetspark.store.segment import SEGMENT_SIZE
@@ -127,6 +128,10 @@ class FileStore:
                     cannot_open(account / name, error)
                     continue
                 self.choose_level(log)
+                if self.reserve.refused and not log.read_only:
+                    # Messages are refused until there is clearly space, as before this start.
+                    log.full = True
+                    log.filler_max = 0
                 logs.append(log)
                 log.missing = recovery.lost + recovery.unwritten
                 report(log.identity, recovery)
@@ -187,11 +192,11 @@ class FileStore:
     def condemn(self, log: StreamLog) -> None:
         """Decide, durably, that a stream is no more: no start will open it. ``bury`` follows.
 
-        Raises OSError when the disk refuses; then the stream is what it was.
+        Raises OSError when the disk refuses; then the stream is what it was, or ``log.failed``.
         """
         if log.in_memory:
             return
-        condemned = log.folder.with_name(log.folder.name.replace("stream-", "dropped-"))
+        condemned = condemned_folder(log.folder)
         try:
             self._files.rename(log.folder, condemned)
         except OSError:
@@ -206,8 +211,10 @@ class FileStore:
         except FileNotFoundError:
             pass  # it never had that name
         except OSError:
-            # The next start may take the stream for removed: nothing is acknowledged any more.
+            # The next start may take the stream for removed: nothing is taken any more until it
+            # was opened again (``reopening.py``).
             log.read_only = True
+            log.failed = True
 
     def discard(self, log: StreamLog) -> None:
         """Remove a stream that nobody has seen.

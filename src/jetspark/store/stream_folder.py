@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from jetspark.errors.storage import CorruptRecord
 from jetspark.store.condensed import SUFFIX, CondensedHead
 from jetspark.store.condensed_file import read_condensed
@@ -25,10 +27,12 @@ from jetspark.store.manifest import (
     read_manifests,
     renew_manifests,
     write_manifest,
-    write_manifests,
 )
+from jetspark.store.own_files import OwnFiles
+from jetspark.store.pages import read_pages
 from jetspark.store.preparation import Preparation
 from jetspark.store.quarantine import open_quarantine
+from jetspark.store.record import OVERHEAD
 from jetspark.store.recovery import replay_segment
 from jetspark.store.removal import delete_range
 from jetspark.store.scrubber import read_scrubbed
@@ -44,7 +48,15 @@ from jetspark.store.segment import (
 from jetspark.store.segment_files import Removal
 from jetspark.store.tail import Tail
 from jetspark.store.upkeep import Upkeep
-from jetspark.store.verdicts import CHECK_SIZE, DAMAGED, TORN, BadRange, Recovery, last_group
+from jetspark.store.verdicts import (
+    CHECK_SIZE,
+    DAMAGED,
+    DOUBTFUL,
+    TORN,
+    BadRange,
+    Recovery,
+    last_group,
+)
 
 PLAIN: Final = Upkeep()
 TEMPORARY: Final = ".tmp"  # what `Files.replace` was about to rename
@@ -69,6 +81,8 @@ class StreamFolder:
         # Up to which position rewritten segments go, and the files that they replace.
         self._through = 0
         self._litter: list[str] = []
+        # The last sequence that a manifest says was on the disk.
+        self._stored = 0
 
     def create(self, identity: Identity) -> StreamLog:
         """Make an empty stream in a folder that does not exist yet.
@@ -77,11 +91,12 @@ class StreamFolder:
         """
         log = self._log(identity)
         first = Preparation(log, sync=False, floor=0, roll=True)
-        contents = first_manifests(identity) | {first.name: first.head}
+        contents = first_manifests(identity, first.name) | {first.name: first.head}
         self._files.make_folder(self._folder.parent)
         self._files.make_filled(self._folder, contents)
         first.fresh = self._files.open(self._folder / first.name)
         log.prepared(first)
+        log.noted_segments = (first.name,)
         return log
 
     def open(self) -> tuple[StreamLog, Recovery]:
@@ -90,16 +105,28 @@ class StreamFolder:
         Raises CorruptRecord when nothing says which stream this is, UnknownRecordKind and
         WrongStoreFormat when another version of jetspark wrote it.
         """
+        recovery = Recovery()
+        own = OwnFiles(self._files, self._folder, self._files.list_folder(self._folder))
+        manifest, damaged = read_manifests(self._files, self._folder, own.stream_id)
+        identity = manifest.identity if manifest else own.identity()
+        if identity is None:
+            raise self._nobody()
+        segments = own.segments(recovery)
         names = self._files.list_folder(self._folder)
-        segments = [name for name in names if parse_segment_name(name) is not None]
-        manifest, damaged = read_manifests(self._files, self._folder)
-        identity = manifest.identity if manifest else self._rescued_identity(segments)
         log = self._log(identity)
         log.opening = True
-        recovery = Recovery()
+        if manifest is not None and not is_copy(identity):
+            self._stored = manifest.last_seq
         try:
             self._replay_all(log, segments, recovery)
-            floor = manifest.sequence_floor if manifest else 0
+            floor = 0
+            if manifest is not None:
+                self._miss_oldest(manifest, segments, recovery)
+                floor = self._miss_newest(log, manifest, segments, recovery)
+            if not segments:
+                recovery.notes.append("there was no segment file; a new one was begun")
+                log.index.skip_to(floor)
+                log.roll()
             log.staged_seq = max(log.staged_seq, log.index.last_seq, floor)
             log.skip_needed = log.staged_seq > log.index.last_seq
             adopt_limits(log, log.identity)
@@ -121,7 +148,10 @@ class StreamFolder:
             raise
         log.opening = False
         log.synced_end = log.end
-        log.sequence_floor = manifest.sequence_floor if manifest else 0
+        if manifest is not None:
+            log.sequence_floor = manifest.sequence_floor
+            log.noted_seq = manifest.last_seq
+            log.noted_segments = manifest.segments or ()
         return log, recovery
 
     def _log(self, identity: Identity) -> StreamLog:
@@ -131,17 +161,57 @@ class StreamFolder:
         log.upkeep = self._upkeep
         return log
 
-    def _rescued_identity(self, segments: list[str]) -> Identity:
-        for name in reversed(segments):
-            head = read_head(self._files.read_file(self._folder / name))
-            if head is not None:
-                return identity_of(head[0])
-        raise CorruptRecord(
+    def _nobody(self) -> CorruptRecord:
+        return CorruptRecord(
             str(self._folder),
             0,
             "both manifests and every segment head are unreadable, so nobody can say which stream "
             "this is; move the folder out of the store to start without it",
         )
+
+    # Files that are missing --------------------------------------------------------------------
+
+    def _miss_oldest(self, manifest: Manifest, segments: list[str], recovery: Recovery) -> None:
+        """Report files that a manifest lists and nobody finds; those before all others here.
+
+        One in the middle is noticed by the sequences of its neighbours, too.
+        """
+        gone = [name for name in manifest.segments or () if name not in segments]
+        recovery.notes += [f"the segment {name} is missing" for name in gone]
+        before = [name for name in gone if segments and name < segments[0]]
+        if before:
+            first = begin_of(before[0])[0]
+            last = begin_of(segments[0])[0] - 1
+            if first <= last:
+                recovery.lost.append((first, last))
+                recovery.missing.append((segments[0], first, last, False))
+
+    def _miss_newest(
+        self, log: StreamLog, manifest: Manifest, segments: list[str], recovery: Recovery
+    ) -> int:
+        """Report an end of the log that is not there; up to where no sequence may be used."""
+        floor = manifest.sequence_floor
+        if log.read_only or is_copy(log.identity):
+            # What cannot be written today is not lost. A copy gets what it lost again, under the
+            # sequences of its origin.
+            return floor
+        last = int(log.index.last_seq)
+        stored = manifest.last_seq
+        behind = [
+            name
+            for name in manifest.segments or ()
+            if name not in segments and (not segments or name > segments[-1])
+        ]
+        if behind:
+            # Nobody knows how many messages came after the manifest: no more than fit.
+            begin = begin_of(behind[-1])[0] - 1
+            floor = max(floor, begin + self._segment_size // int(OVERHEAD))
+            stored = max(stored, begin, last + 1)
+        if stored > last:
+            recovery.lost.append((last + 1, stored))
+            name = "".join(behind[:1] or segments[-1:])
+            recovery.cut_off.append((name, last + 1, stored))
+        return max(floor, stored)
 
     # Segments ----------------------------------------------------------------------------------
 
@@ -166,10 +236,9 @@ class StreamFolder:
                 log.seal()
         if self._litter:
             # Before anything else is removed: they hold what is gone.
-            log.unremoved = Removal(self._files, self._folder, [], self._litter)
-        if not segments:
-            recovery.notes.append("there was no segment file; a new one was begun")
-            log.roll()
+            log.unremoved = Removal(
+                self._files, self._folder, [], self._litter, log.identity.stream_id
+            )
 
     def _replay(
         self, log: StreamLog, name: str, recovery: Recovery, *, newest: bool
@@ -183,7 +252,10 @@ class StreamFolder:
         last = int(log.index.last_seq)
         if log.index.segments and first_seq > last + 1:
             recovery.lost.append((last + 1, first_seq - 1))
-            recovery.missing.append((name, last + 1, first_seq - 1))
+            # They may be in what the disk refuses to read at the end of the file before.
+            before = int(log.index.segments[-1].start)
+            hidden = recovery.is_unread(before, start - before)
+            recovery.missing.append((name, last + 1, first_seq - 1, hidden))
         log.index.skip_to(first_seq - 1)
         log.durable_position = max(log.durable_position, first_position - 1)
         log.index.add_segment(handle, log.index.last_seq + 1, start, name)
@@ -196,7 +268,8 @@ class StreamFolder:
             ready = self._replay_condensed(log, condensed, recovery, newest=newest)
             if ready is not None:
                 return ready
-        data = self._files.read(handle, 0, size)
+        data, unread = read_pages(self._files, handle, 0, size)
+        recovery.unread += [(start + at, length) for at, length in unread]
         recovery.bytes_read += size
         head = read_head(data)
         if newest:
@@ -208,7 +281,7 @@ class StreamFolder:
             self._believe(log, head[0])
         good = int(replay_segment(log, data, log.first_offset, recovery, sealed=not newest))
         data = without_filler(data, good)
-        if newest and head is None and good == 0 and not log.read_only:
+        if newest and head is None and good == 0 and not log.read_only and not unread:
             fresh = encode_head(log.identity, first_seq, first_position)
             if len(data) <= len(fresh):
                 return self._renewed(log, data, fresh, recovery)
@@ -225,15 +298,19 @@ class StreamFolder:
         """Replay what was condensed and read the rest; None when the segment's head is damaged."""
         covered, first_offset = condensed[0].covered, condensed[0].first_offset
         handle, size = int(log.handle), int(log.filled_to)
-        begin = self._files.read(handle, 0, first_offset)
-        head = read_head(begin)
+        try:
+            head = read_head(self._files.read(handle, 0, first_offset))
+        except OSError:
+            head = None
         if head is None or head[0].generation != condensed[0].generation:
             return None
         log.first_offset = first_offset
         self._believe(log, head[0])
         recovery.records += replay_condensed(log, condensed[1])
         log.condensed[condensed[0].segment] = covered
-        rest = self._files.read(handle, covered, size - covered) if size > covered else b""
+        rest, unread = read_pages(self._files, handle, covered, max(size - covered, 0))
+        start = int(log.index.segments[-1].start)
+        recovery.unread += [(start + at, length) for at, length in unread]
         recovery.bytes_read += first_offset + len(condensed[1]) + len(rest)
         # Nobody looks at what is condensed; the rest must lie where it does in the file.
         data = bytes(covered) + rest
@@ -302,8 +379,11 @@ class StreamFolder:
         """
         begin = last_group(log.codec, data, covered)
         end = min(len(data), len(data.rstrip(FILLER)) + CHECK_SIZE)
+        # Zeros that stand for what cannot be read must not take its place.
+        start = int(log.index.segments[-1].start)
+        unread = recovery.is_unread(start + begin, end - begin)
         try:
-            if begin < end:
+            if begin < end and not unread:
                 self._files.write_synced(int(log.handle), [data[begin:end]], begin)
             self._files.sync(int(log.handle))
         except OSError as error:
@@ -330,6 +410,13 @@ class StreamFolder:
         if good == len(data) and not recovery.pending:
             return
         tail = Tail(log, data, good)
+        if recovery.is_unread(int(log.index.segments[-1].start) + good, len(data) - good):
+            # It may be as good as ever: nothing is cut off.
+            tail.verdict = DOUBTFUL
+        elif log.index.last_seq < self._stored or recovery.is_stored(self._stored):
+            # Not the rest of an interrupted write: some of it was on the disk. The mark says so:
+            # at later starts the sequences after it are on the disk as well.
+            tail.verdict = DAMAGED
         if good < len(data):
             self._add_pending(log, good, len(data), recovery, int(tail.last_seq))
         recovery.settle(tail.verdict, log.index.segments[-1].start + tail.since)
@@ -380,16 +467,19 @@ class StreamFolder:
             f"{name} was missing or did not check; it was written anew" for name in damaged
         ]
         with suppress(OSError):
-            if manifest is None:
-                write_manifests(self._files, self._folder, log.identity)
-            elif log.manifest_due:
+            if manifest is None or log.manifest_due:
                 renew_manifests(self._files, self._folder, log.identity)
             elif damaged:
                 # The turn is always that of the other copy, which is the damaged one.
-                renewed = Manifest(
-                    epoch=manifest.epoch + 1,
-                    identity=log.identity,
-                    sequence_floor=manifest.sequence_floor,
+                renewed = msgspec.structs.replace(
+                    manifest, epoch=manifest.epoch + 1, identity=log.identity
                 )
                 write_manifest(self._files, self._folder, renewed)
         log.manifest_due = False
+
+
+def begin_of(name: str) -> tuple[int, int]:
+    """First sequence and first position of a segment."""
+    parts = parse_segment_name(name)
+    assert parts is not None, "only segments are listed"
+    return parts

@@ -121,11 +121,15 @@ class Survey:
         for file in segment_files(log):
             chore = Scrub(log, file)
             before = 0
-            while not chore.finished:
-                chore.step()
-                advance(int(chore.moved) - before)
-                before = int(chore.moved)
-            scrubbed(log, chore, failed=False)
+            try:
+                while not chore.finished:
+                    chore.step()
+                    advance(int(chore.moved) - before)
+                    before = int(chore.moved)
+            except OSError as error:
+                # The other files are worth looking at.
+                found.notes.append(f"{file.name} cannot be read from {chore.at} on: {error}")
+            scrubbed(log, chore, failed=not chore.finished)
             if chore.condensed_bad:
                 found.notes.append(f"{file.name}.idx did not check; it can be made anew")
             if chore.manifest_bad:

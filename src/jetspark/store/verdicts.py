@@ -56,16 +56,22 @@ class Recovery:
         self.damaged: list[tuple[int, int]] = []
         # Those of `damaged` that may as well be the rest of an interrupted write.
         self.doubtful: list[tuple[int, int]] = []
-        # Sequences (first, last) that damage, doubtful or not, may have taken.
+        # Sequences (first, last) that were acknowledged and may be lost.
         self.lost: list[tuple[int, int]] = []
-        # Those that an interrupted write was to hold and that are not there; nobody was told.
+        # Those that a write was to hold which was interrupted, or may have been.
         self.unwritten: list[tuple[int, int]] = []
         # What was wrong with metadata and what was done about it, as sentences.
         self.notes: list[str] = []
         # What `damaged` was judged from, and whether it is doubtful; files that are missing: the
-        # one behind, and the sequences between.
+        # one behind, the sequences between, and whether they may be there and unread.
         self.judged: list[tuple[BadRange, bool]] = []
-        self.missing: list[tuple[str, int, int]] = []
+        self.missing: list[tuple[str, int, int, bool]] = []
+        # Sequences that were stored and whose end of the log is not there: behind which file.
+        self.cut_off: list[tuple[str, int, int]] = []
+        # What the disk refused to read: (offset in the whole log, length); zeros stand for it.
+        self.unread: list[tuple[int, int]] = []
+        # Files that are none of the stream: what they are called now, their length, and why.
+        self.foreign: list[tuple[str, int, str]] = []
         # Bad ranges behind the last GROUP_FIRST record: not judged yet.
         self.pending: list[BadRange] = []
 
@@ -81,6 +87,14 @@ class Recovery:
         else:
             self.pending.append(bad)
 
+    def is_unread(self, where: int, length: int) -> bool:
+        """Say whether the disk refused to read some of a range."""
+        return any(a < where + length and where < a + size for a, size in self.unread)
+
+    def is_stored(self, stored: int) -> bool:
+        """Say whether a range that is not judged yet holds a message up to this sequence."""
+        return any(0 < bad.first_seq <= stored for bad in self.pending)
+
     def forget_from(self, where: i64) -> None:
         """What was found behind the last good record is part of the tail, and judged with it."""
         while self.pending and self.pending[-1].where >= where:
@@ -89,6 +103,7 @@ class Recovery:
     def settle(self, verdict: i64, since: i64) -> None:
         """Judge the pending ranges; those before ``since`` are damage in any case."""
         for bad in self.pending:
+            doubtful = verdict == DOUBTFUL and bad.where >= since
             if verdict == TORN and bad.where >= since:
                 self.torn_bytes += bad.length
                 if bad.first_seq > 0:
@@ -96,13 +111,14 @@ class Recovery:
                 continue
             place = (int(bad.where), int(bad.length))
             self.damaged.append(place)
-            self.judged.append((bad, verdict == DOUBTFUL and bad.where >= since))
-            if verdict == DOUBTFUL and bad.where >= since:
+            self.judged.append((bad, doubtful))
+            if doubtful:
                 self.doubtful.append(place)
             if bad.first_seq > 0:
                 fits = max(1, int(bad.length // OVERHEAD))
                 bad.messages = bad.messages or min(int(bad.last_seq - bad.first_seq) + 1, fits)
-                self.lost.append((int(bad.first_seq), int(bad.last_seq)))
+                taken = self.unwritten if doubtful and not self.is_unread(*place) else self.lost
+                taken.append((int(bad.first_seq), int(bad.last_seq)))
         self.pending = []
 
 

@@ -99,6 +99,10 @@ class Sublist:
         self.generation += 1
         return True
 
+    def has_literal(self, subject: bytes) -> bool:
+        """Say whether somebody subscribed to exactly this subject, wildcards aside."""
+        return subject in self._literals
+
     def match(self, subject: bytes) -> Match:
         """Return the subscribers of ``subject``; wildcard characters in it mean themselves.
 

@@ -99,7 +99,7 @@ class JetStreamMessage:
         """Acknowledge and wait until the server has taken it.
 
         Raises RequestTimeout when no answer came (it may be acknowledged or not), NoResponders
-        when the consumer is gone.
+        when the consumer is gone, or when the stream takes no writes after a disk error.
         """
         self._portal.call(self._inner.ack_sync(timeout=timeout))
 

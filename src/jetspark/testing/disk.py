@@ -10,6 +10,8 @@ system; ``before_step`` is called before each of them, so a test can stop the wo
 - ``survivor()`` is the disk after the process was killed: nothing is lost yet, but what was not
   synced can still be lost by a power cut later.
 - ``fail(step, error)`` lets a step fail, ``capacity`` fills the disk up, ``flip`` damages a file.
+- ``refuse_reads`` lets reads of a place fail, for a while or for good; ``lose``, ``cut`` and
+  ``swap`` do to files what a careless hand does.
 
 Nothing here is random by itself: the same seed gives the same images.
 """
@@ -25,6 +27,7 @@ from typing import Final
 
 from jetspark.testing.disk_nodes import (
     CHANGING,
+    BadPlace,
     File,
     Folder,
     Node,
@@ -55,6 +58,7 @@ class SimulatedDisk:
         self._handles: dict[int, tuple[File, str]] = {}
         self._last_handle = 2
         self._failures: dict[int, int] = {}
+        self._bad_places: list[BadPlace] = []
 
     # What may be left of it --------------------------------------------------------------------
 
@@ -129,6 +133,43 @@ class SimulatedDisk:
         """The disk works again."""
         self._failures.clear()
 
+    def refuse_reads(
+        self, name: str = "", first: int = 0, end: int = 1 << 62, *, times: int = 1 << 62
+    ) -> None:
+        """Let reads fail (EIO) that touch these bytes of files whose paths end with ``name``.
+
+        ``times`` is how often; then the place can be read again. Writing it mends it, too, as a
+        drive puts another sector in its place.
+        """
+        self._bad_places.append(BadPlace(name, first, end, times))
+
+    def allow_reads(self) -> None:
+        """Everything can be read again."""
+        self._bad_places.clear()
+
+    def _read_error(self, path: str, first: int, length: int) -> int:
+        for place in self._bad_places:
+            if place.touches(path, first, first + length) and place.times > 0:
+                place.times -= 1
+                return errno.EIO
+        return 0
+
+    def lose(self, path: Path) -> None:
+        """A file is gone, at rest."""
+        folder = self._folder(path.parent)
+        del folder.names[path.name]
+        folder.durable.pop(path.name, None)
+
+    def cut(self, path: Path, length: int) -> None:
+        """A file is shorter than it was, at rest."""
+        self.put(path, bytes(self._file(path).data[:length]))
+
+    def swap(self, one: Path, other: Path) -> None:
+        """Two files have each other's content, at rest."""
+        first, second = bytes(self._file(one).data), bytes(self._file(other).data)
+        self.put(one, second)
+        self.put(other, first)
+
     def flip(self, path: Path, bit: int) -> None:
         """Damage one bit of a file at rest."""
         file = self._file(path)
@@ -183,6 +224,9 @@ class SimulatedDisk:
         file, path = self._held(handle)
         data = bytes(file.data[offset : offset + length])
         self._step("read", path, len(data))
+        error = self._read_error(path, offset, len(data))
+        if error:
+            raise self._error(error, path)
         self._count_read(data)
         return data
 
@@ -281,6 +325,9 @@ class SimulatedDisk:
         """Return a whole file; FileNotFoundError when it is not there."""
         data = bytes(self._file(path).data)
         self._step("read", path, len(data))
+        error = self._read_error(str(path), 0, len(data))
+        if error:
+            raise self._error(error, path)
         self._count_read(data)
         return data
 
@@ -346,6 +393,11 @@ class SimulatedDisk:
 
     def _write(self, file: File, path: str, data: bytes, offset: int) -> None:
         error = self._begin("write", path, len(data))
+        self._bad_places = [
+            place
+            for place in self._bad_places
+            if not (place.touches(path, offset, offset + len(data)) and place.end < 1 << 62)
+        ]
         room = self._room(max(0, offset + len(data) - len(file.data)), path, partly=True)
         if error or room < 0:
             kept = len(data) // 2 if error else len(data) + room

@@ -23,6 +23,20 @@ class Operation(NamedTuple):
     size: int = 0
 
 
+class BadPlace:
+    """Bytes of some files that cannot be read so many times."""
+
+    def __init__(self, name: str, first: int, end: int, times: int) -> None:
+        self.name = name
+        self.first = first
+        self.end = end
+        self.times = times
+
+    def touches(self, path: str, first: int, end: int) -> bool:
+        """Say whether some bytes of a file are among these."""
+        return path.endswith(self.name) and first < self.end and self.first < end
+
+
 class Write:
     """Bytes that were written at an offset."""
 

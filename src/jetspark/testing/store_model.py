@@ -250,6 +250,8 @@ class StoreModel:
             self._check_identity(known, log)
             seen[number] = self._check_stream(known, log)
             self._check_report(opened.recoveries[number], opened.disturbed)
+            if log.quarantine.lost and not self.sync_failed:
+                raise Violation(f"{log.quarantine.lost} reported as lost, and nothing is")
         return seen
 
     def _check_identity(self, stream: StreamModel, log: StreamLog) -> None:

@@ -1,6 +1,6 @@
 """Reading a whole log, and comparing what it counts with what is there."""
 
-from jetspark.errors.storage import CorruptRecord
+from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.store.log import StreamLog
 from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
 from jetspark.testing.store_state import Consumer, Message
@@ -38,7 +38,7 @@ def messages(log: StreamLog, unreadable: set[int] | None = None) -> dict[int, Me
     for seq in sequences(log):
         try:
             data, at = log.locate(seq)
-        except CorruptRecord:
+        except (CorruptRecord, ReadFailed):
             if unreadable is None:
                 raise
             unreadable.add(seq)

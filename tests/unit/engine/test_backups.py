@@ -14,6 +14,7 @@ from tests.unit.engine.conftest import Bench
 from jetspark.api.account import AccountLimits
 from jetspark.engine.outbox import Entry
 from jetspark.engine.requests.dispatch import handle
+from jetspark.engine.s2 import Unframer
 from jetspark.engine.snapshot import FLOW_WAIT_NS, INTEREST_WAIT_NS
 
 CONFIG = {"name": "S", "subjects": ["s.>"], "allow_direct": True, "allow_msg_ttl": True}
@@ -23,7 +24,7 @@ HEADERS = b"NATS/1.0\r\nNats-Msg-Id: %d\r\n\r\n"
 @pytest.fixture
 def filled(bench: Bench) -> Bench:
     """A stream with headers, binary bodies, an empty body and holes."""
-    bench.engine.advisories.wanted = lambda subject: not subject.startswith(b"$JS.EVENT")
+    bench.engine.transfers.subscribed = lambda _subject: True
     bench.request(b"STREAM.CREATE.S", json.dumps(CONFIG).encode())
     stream = bench.engine.streams["S"]
     for number in range(300):
@@ -124,6 +125,22 @@ def test_a_restored_stream_has_the_same_messages_and_the_same_holes(filled: Benc
     assert contents(filled) == before
 
 
+@pytest.mark.parametrize("piece", [1, 7, 4096])
+def test_an_archive_is_restored_with_and_without_framing_in_any_pieces(
+    filled: Bench, piece: int
+) -> None:
+    before = contents(filled)
+    answer, archive = backup(filled)
+
+    for form in (archive, Unframer().feed(archive)):
+        filled.request(b"STREAM.DELETE.S")
+        to = begin(filled, answer)
+        for at in range(0, 3000, piece):
+            send(filled, to, form[at : min(at + piece, 3000)])
+        restore(filled, to, form[3000:], 100_000)
+        assert contents(filled) == before
+
+
 def test_sequences_go_on_behind_the_restored_ones(filled: Bench) -> None:
     answer, archive = backup(filled)
     filled.request(b"STREAM.DELETE.S")
@@ -134,10 +151,10 @@ def test_sequences_go_on_behind_the_restored_ones(filled: Bench) -> None:
     assert filled.engine.streams["S"].log.index.last_seq == 301
 
 
-def test_the_archive_is_a_tar_that_says_what_is_in_it(filled: Bench) -> None:
+def test_the_archive_is_a_tar_in_s2_framing_that_says_what_is_in_it(filled: Bench) -> None:
     _, archive = backup(filled)
 
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+    with tarfile.open(fileobj=io.BytesIO(Unframer().feed(archive))) as tar:
         names = tar.getnames()
         index = tar.extractfile("messages-00000001.ndjson")
         assert index is not None
@@ -180,13 +197,13 @@ def test_a_receiver_that_falls_silent_is_given_up(filled: Bench) -> None:
 
 
 def test_a_snapshot_waits_for_somebody_to_listen(filled: Bench) -> None:
-    filled.engine.advisories.wanted = lambda _subject: False
+    filled.engine.transfers.subscribed = lambda _subject: False
     _, before = ask(filled, b"STREAM.SNAPSHOT.S", {"deliver_subject": "d"})
 
     filled.now += INTEREST_WAIT_NS // 2
     filled.engine.expire(filled.now, filled.outbox)
     nobody = drain(filled)
-    filled.engine.advisories.wanted = lambda subject: subject == b"d"
+    filled.engine.transfers.subscribed = lambda subject: subject == b"d"
     filled.now += INTEREST_WAIT_NS // 4
     filled.engine.expire(filled.now, filled.outbox)
 
@@ -194,8 +211,23 @@ def test_a_snapshot_waits_for_somebody_to_listen(filled: Bench) -> None:
     assert drain(filled)[-1][3] == b"NATS/1.0 204\r\n\r\n"
 
 
+def test_a_wildcard_alone_gets_a_snapshot_after_two_seconds(filled: Bench) -> None:
+    filled.engine.transfers.subscribed = lambda _subject: False
+    filled.engine.advisories.wanted = lambda subject: subject == b"d"
+    _, before = ask(filled, b"STREAM.SNAPSHOT.S", {"deliver_subject": "d"})
+
+    filled.now += INTEREST_WAIT_NS - 1
+    filled.engine.expire(filled.now, filled.outbox)
+    early = drain(filled)
+    filled.now += INTEREST_WAIT_NS
+    filled.engine.expire(filled.now, filled.outbox)
+
+    assert before == early == []
+    assert drain(filled)[-1][3] == b"NATS/1.0 204\r\n\r\n"
+
+
 def test_nobody_listens_to_a_snapshot(filled: Bench) -> None:
-    filled.engine.advisories.wanted = lambda _subject: False
+    filled.engine.transfers.subscribed = lambda _subject: False
     ask(filled, b"STREAM.SNAPSHOT.S", {"deliver_subject": "d"})
 
     filled.now += INTEREST_WAIT_NS
@@ -247,8 +279,10 @@ def test_an_archive_of_nats_server_is_refused_with_what_to_do(filled: Bench) -> 
     filled.request(b"STREAM.DELETE.S")
 
     reply = restore(filled, begin(filled, answer), b"\xff\x06\x00\x00S2sTwO\x00>\x05\x00\xee")
+    again = restore(filled, begin(filled, answer), tarfile.TarInfo("meta.inf").tobuf())
 
     assert "`jetspark stream export`" in reply["error"]["description"]
+    assert "`jetspark stream export`" in again["error"]["description"]
 
 
 def test_what_is_no_archive_is_refused(filled: Bench) -> None:
@@ -376,6 +410,7 @@ def test_consumers_travel_with_the_stream_unless_left_out(filled: Bench) -> None
 
     assert reply["state"]["consumer_count"] == 1
     assert before == after == again
+    assert b"consumers.ndjson" in archive
     assert b"consumers.ndjson" not in without
 
 

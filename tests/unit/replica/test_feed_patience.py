@@ -41,7 +41,7 @@ class Unreachable:
 async def opened(upstream: Unreachable, woken: list[None]) -> RemoteFeed:
     return RemoteFeed(
         cast("RemoteUpstream", upstream), "A", [], lambda: woken.append(None),
-        reader="r", clock=SystemClock(), times=LinkTimes(),
+        reader="r", takes=False, clock=SystemClock(), times=LinkTimes(),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from jetspark.server.close_reason import CloseReason
 from jetspark.server.connection import Connection
 from jetspark.server.keepalive import FIRST_PING_NS, Keepalive
 
@@ -38,7 +39,7 @@ class FakeClient:
     told: list[bytes] = field(default_factory=list)
     receiver: FakeReceiver = field(default_factory=FakeReceiver)
 
-    def close(self, text: bytes) -> None:
+    def close(self, text: bytes, _reason: CloseReason) -> None:
         self.closing = True
         self.told.append(text)
 
@@ -69,12 +70,23 @@ class FakeConnection:
     given: int = 1000
     waiting: int = 0
     cut: list[str] = field(default_factory=list)
+    failures: list[Exception] = field(default_factory=list)
+    aborts: int = 0
 
     def taken_bytes(self) -> int:
         return self.given - self.waiting
 
-    def cut_off(self, reason: str) -> None:
-        self.cut.append(reason)
+    def waiting_bytes(self) -> int:
+        return self.waiting
+
+    def cut_off(self, details: str, _reason: CloseReason) -> None:
+        self.cut.append(details)
+
+    def abort(self, _reason: CloseReason) -> None:
+        self.aborts += 1
+
+    def fail(self, error: Exception) -> None:
+        self.failures.append(error)
 
 
 @pytest.fixture
@@ -184,3 +196,59 @@ def test_a_connection_that_is_gone_is_forgotten(keepalive: Keepalive) -> None:
     keepalive.forget(real(connection))
 
     assert keepalive.next_deadline() is None
+
+
+def test_a_closing_connection_has_until_the_write_deadline(
+    keepalive: Keepalive, clock: ManualClock
+) -> None:
+    connection = FakeConnection()
+    keepalive.expect_life(real(connection))
+    connection.client.closing = True
+    clock.now = SECOND
+    keepalive.expect_end(real(connection))
+
+    keepalive.expire(11 * SECOND - 1)
+    assert connection.aborts == 0
+    keepalive.expire(11 * SECOND)
+
+    assert connection.aborts == 1
+    assert connection.session.pings == 0
+
+
+class BrokenSession(FakeSession):
+    def ping(self, _now: int) -> None:
+        raise RuntimeError("broken")
+
+
+def test_a_connection_that_cannot_be_pinged_does_not_stop_the_others(
+    keepalive: Keepalive,
+) -> None:
+    broken, other = FakeConnection(session=BrokenSession()), FakeConnection()
+    keepalive.expect_life(real(broken))
+    keepalive.expect_life(real(other))
+
+    keepalive.expire(FIRST_PING_NS)
+
+    assert [str(error) for error in broken.failures] == ["broken"]
+    assert other.session.pings == 1
+
+
+def test_shorter_times_reach_those_who_wait_already(
+    keepalive: Keepalive, clock: ManualClock
+) -> None:
+    old, new = FakeConnection(), FakeConnection()
+    keepalive.expect_life(real(old))
+    keepalive.expire(FIRST_PING_NS)  # the next one would be in two minutes
+    old.session.answer(FIRST_PING_NS)
+    clock.now = FIRST_PING_NS
+
+    keepalive.follow(
+        ping_interval_ns=SECOND,
+        ping_max=2,
+        auth_timeout_ns=2 * SECOND,
+        write_deadline_ns=10 * SECOND,
+    )
+    keepalive.expect_life(real(new))
+    keepalive.expire(FIRST_PING_NS + SECOND)
+
+    assert (old.session.pings, new.session.pings) == (2, 1)

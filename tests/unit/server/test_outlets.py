@@ -19,6 +19,8 @@ def test_a_consumer_without_a_group_needs_a_plain_subscriber() -> None:
 
     assert push_outlet(router, b"d", b"") is None
     subscribed(router, b">")
+    assert push_outlet(router, b"d", b"") is None
+    subscribed(router, b"d")
     assert push_outlet(router, b"d", b"") is not None
 
 

@@ -9,8 +9,9 @@ import pytest
 from jetspark import Server
 from jetspark.clock import Clock, SystemClock
 from jetspark.replica import connect_remote
-from jetspark.server.config.jetspark import Remote
+from jetspark.server.config.jetspark import Jetspark, Remote
 from jetspark.server.config.secret import Secret
+from jetspark.server.config.settings import Settings
 from jetspark.server.config.tls import Tls
 from jetspark.server.remotes import Remotes, remotes_of
 from jetspark.server.server import Server as BareServer
@@ -67,7 +68,7 @@ async def test_each_remote_is_one_upstream() -> None:
         return connect_remote(remote, clock)
 
     known = remotes_of({"b": {"url": "nats://b"}, "a": {"url": "nats://a"}})
-    remotes = Remotes(known, factory, SystemClock())
+    remotes = Remotes(Settings(jetspark=Jetspark(remotes=known)), factory, SystemClock())
 
     assert remotes.names() == ["a", "b"]
     assert remotes.find("a") is remotes.find("a")

@@ -212,8 +212,7 @@ def test_a_damaged_batch_that_may_be_a_torn_one_is_dropped_and_reported(bench: "
     bench.publish(b"before")
     stage_batch(bench, b"a" * 100, b"b" * 100, b"c" * 100)
     commit(bench)
-    bench.log.close()
-    bench.store.close()
+    bench.disk = bench.disk.survivor()
     (path,) = bench.segments()
     at = bench.disk.read_file(path).index(b"b" * 100)
     bench.disk.flip(path, at * 8)
@@ -221,12 +220,12 @@ def test_a_damaged_batch_that_may_be_a_torn_one_is_dropped_and_reported(bench: "
 
     assert set(bodies(bench)) == {1}
     assert bench.recovery.doubtful != []
-    assert bench.recovery.lost == [(2, 4)]
+    assert bench.recovery.unwritten == [(2, 4)]
     bench.publish(b"after")
     bench.reopen()
     assert set(bodies(bench)) == {1, 5}
     assert bench.recovery.doubtful != []
-    assert bench.recovery.lost == [(2, 4)]
+    assert bench.recovery.unwritten == [(2, 4)]
 
 
 def test_a_batch_that_is_condensed_is_there_after_a_start(bench: "Bench") -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jetspark.errors.storage import CorruptRecord
+from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.store.quarantine import Damage, format_line, parse_line
 from jetspark.testing.store_model import messages, sequences
 
@@ -146,8 +146,8 @@ def test_a_record_that_checks_the_second_time_is_not_damaged(full: "Bench") -> N
 
 
 def test_a_disk_that_cannot_be_read_is_not_damage(full: "Bench") -> None:
-    full.disk.fail(1, errno.EIO)
-    with pytest.raises(CorruptRecord, match="cannot be read"):
+    full.disk.fail(1, errno.EIO, times=4)
+    with pytest.raises(ReadFailed, match="cannot be read"):
         full.log.locate(3)
     full.disk.fail(1, errno.EIO)
     keep_house(full)

@@ -8,6 +8,7 @@ import pytest
 
 from jetspark.store.committer import write
 from jetspark.store.store import FileStore
+from jetspark.store.verdicts import CHECK_SIZE
 from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:
@@ -186,3 +187,30 @@ def test_a_store_gives_its_level_to_its_streams(bench: "Bench") -> None:
     assert (log.durability, log.sync_period, log.durable) == ("interval", 7, False)
     store.choose_level(log, "async")
     assert (log.durability, log.sync_period) == ("async", 120_000_000_000)
+
+
+def test_a_start_after_a_full_disk_writes_only_the_last_group_again(lazy: "Bench") -> None:
+    """What was on the disk before is not written again: a power cut would tear it."""
+    publish(lazy, b"one")
+    lazy.log.sync_due = True
+    while lazy.log.maintain():
+        pass
+    lazy.stage(b"refused")
+    group = lazy.log.take_group()
+    assert group is not None
+    lazy.disk.fail(1, errno.ENOSPC)
+    assert write(lazy.disk, group) is not None
+    lazy.log.fail(no_space=True)
+    lazy.disk.forget_failures()
+    end = int(lazy.log.end)
+    publish(lazy, b"two")
+    last_group = int(lazy.log.end) - end
+
+    lazy.reopen(lazy.disk.survivor())
+
+    segments = {str(path) for path in lazy.segments()}
+    written = [
+        op.size for op in lazy.disk.operations if op.kind == "write" and op.path in segments
+    ]
+    assert list(bodies(lazy).values()) == [b"one", b"two"]
+    assert max(written) <= last_group + CHECK_SIZE

@@ -7,6 +7,7 @@ that is on disk whole or not at all.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jetspark.api.enums import AbandonReason
@@ -22,6 +23,7 @@ from jetspark.engine.stream.expectations import NO_SEQUENCE
 from jetspark.engine.stream.ttl import NO_TTL, parse_ttl
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
+from jetspark.errors.storage import ReadFailed
 from jetspark.headers.block import append_lines, remove_header
 from jetspark.headers.names import BATCH_COMMIT, REQUIRED_API_LEVEL, ROLLUP
 
@@ -223,4 +225,8 @@ def prepare(checks: Checks, subject: bytes, block: bytes, body: bytes) -> None:
         checks.ttl = parse_ttl(headers.ttl)
         checks.lengthen()
     if rules.discard_new:
-        checks.room.problem(subject, len(checks.block), len(checks.body) - 2, bool(headers.rollup))
+        # For what it notes: the batch was judged, so a failed read changes nothing any more.
+        with suppress(ReadFailed):
+            checks.room.problem(
+                subject, len(checks.block), len(checks.body) - 2, bool(headers.rollup)
+            )

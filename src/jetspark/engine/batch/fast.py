@@ -29,6 +29,7 @@ from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.outbox import Outbox
 from jetspark.errors.bodies import error_body, fast_header_body
 from jetspark.errors.codes import FAST_HEADER_TEXTS, ErrCode
+from jetspark.errors.storage import ReadFailed
 from jetspark.headers.block import find_value, remove_header
 from jetspark.headers.names import (
     EXPECTED_LAST_MSG_ID,
@@ -242,10 +243,13 @@ class Turn:
             self._send(words.flow_ack(batch, 0))
         checks.on_state = False
         checks.duplicate_of = 0
-        error = self._batch_rule(batch)
+        try:
+            error = self._batch_rule(batch)
+        except ReadFailed as problem:
+            error = error_body(ErrCode.STORE_FAILED, err=problem.public)
         if not error:
             checks.in_batch = True
-            error = checks.judge(self.subject, self.block, self.body, self.now)
+            error = checks.judge_or_refuse(self.subject, self.block, self.body, self.now)
             checks.in_batch = False
         if not error and checks.duplicate_of > 0:
             if batch.dialect == BY_REPLY:

@@ -187,7 +187,7 @@ class BatchIntake(Intake):
         """Stage a message of a fast batch that has headers; False: it needs a closer look."""
         checks = self.checks
         checks.in_batch = True
-        error = checks.judge(subject, strip_status(block), body, now)
+        error = checks.judge_or_refuse(subject, strip_status(block), body, now)
         checks.in_batch = False
         headers = checks.headers
         if (

@@ -20,6 +20,7 @@ from jetspark.engine.stream.schedules import schedule_problem
 from jetspark.engine.stream.ttl import INVALID, NO_TTL, parse_ttl
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
+from jetspark.errors.storage import ReadFailed
 from jetspark.headers.names import EXPECTED_LAST_MSG_ID
 from jetspark.store.record import OVERHEAD
 
@@ -55,7 +56,11 @@ def judge_batch(stream: BatchIntake, batch: AtomicBatch, now: int) -> Judgement:
         checks.block = block
         checks.body = body
         checks.headers.read(block)
-        error = _judge(checks, subject, before, now)
+        try:
+            error = _judge(checks, subject, before, now)
+        except ReadFailed as problem:
+            # The batch cannot be judged without a message that the disk refuses to read.
+            error = error_body(ErrCode.STORE_FAILED, err=problem.public)
         if error:
             return Judgement(error, before.on_state)
     quota = checks.quota

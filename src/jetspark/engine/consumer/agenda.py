@@ -226,6 +226,8 @@ class Reader:
         self.journalled: bool = True  # or else it ends with the process
         self.limited: bool = False
         self.looking_at: i64 = 0
+        # Why the message at `looking_at` cannot be read: nothing goes past it. Empty: it can.
+        self.read_error: str = ""
         # The deadline that the engine knows of, and the owner's next one; 0: none.
         self.deadline: i64 = 0
         self.alarm: i64 = 0

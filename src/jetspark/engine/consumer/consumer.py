@@ -18,6 +18,7 @@ from jetspark.engine.consumer.push import FLOW_WINDOW_FIRST, Pace, Push
 from jetspark.engine.consumer.start import begin, place
 from jetspark.engine.consumer.statuses import heartbeat_block
 from jetspark.engine.consumer.verdicts import Verdicts, sampling
+from jetspark.errors.storage import ReadFailed
 from jetspark.units import Nanoseconds, bounded
 
 if TYPE_CHECKING:
@@ -154,16 +155,24 @@ class Consumer(Verdicts):
         """Work out whether messages may go out."""
         delivery = self.delivery
         if delivery.gated and self.stream.log.index.last_seq >= self.config.min_last_seq:
-            delivery.gated = False
-            if delivery.number == 0:
-                # What is newest is decided when the copy is new enough (ADR-53).
-                start = delivery.cursor.next
-                begin(delivery, self.config)
-                if self.config.deliver_policy == "new":
-                    place(delivery, int(start))
-                    delivery.cursor.recount()
+            self._open_gate(now)
         delivery.closed = not self.durable or delivery.gated or self.is_paused(now)
         self.rearm()
+
+    def _open_gate(self, now: int) -> None:
+        """The stream is new enough: what is newest is decided now (ADR-53)."""
+        delivery = self.delivery
+        if delivery.number == 0:
+            start = delivery.cursor.next
+            try:
+                begin(delivery, self.config)
+            except ReadFailed as problem:
+                self.stop_at(problem, now)
+                return
+            if self.config.deliver_policy == "new":
+                place(delivery, int(start))
+                delivery.cursor.recount()
+        delivery.gated = False
 
     def rearm(self) -> None:
         """Find the next time that something is due which no message brings about."""
@@ -285,6 +294,7 @@ class Consumer(Verdicts):
         """Everything about the consumer, without what the server adds to its answers."""
         delivery = self.delivery
         self.open_or_close(now)
+        self.look_whether_read()
         if not self.config.deliver_subject:
             self.requests.drop_gone(now)
         redelivered = int(delivery.pending.redelivered) + len(delivery.spent)
@@ -315,6 +325,7 @@ class Consumer(Verdicts):
             pause_remaining=Nanoseconds(remaining),
             ts=Timestamp(now),
             priority_groups=self.groups.states(),
+            stopped=delivery.read_error,
         )
 
 

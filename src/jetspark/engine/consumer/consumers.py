@@ -14,11 +14,12 @@ from jetspark.engine.consumer.agenda import Readers
 from jetspark.engine.consumer.consumer import Consumer
 from jetspark.engine.consumer.purging import on_purge
 from jetspark.engine.consumer.retention import Retention
+from jetspark.engine.consumer.start import place
 from jetspark.engine.consumer.turns import named
 from jetspark.engine.failures import where
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
-from jetspark.errors.storage import StoreReadOnly
+from jetspark.errors.storage import ReadFailed, StoreReadOnly
 from jetspark.store.ledger import ConsumerRecords
 
 log = logging.getLogger("jetspark.engine")
@@ -198,7 +199,13 @@ class Consumers(Retention):
                 consumer = self.recorded_consumer(stream, number, document, b"", [])
                 text = "Stream %r: the state of consumer %r cannot be read, it starts again: %s"
                 log.error(text, name, consumer.name, problem)  # noqa: TRY400 - no traceback
-                consumer.begin()
+                try:
+                    consumer.begin()
+                except ReadFailed as refused:
+                    # From the first message on: delivering again is better than leaving out.
+                    log.error("Stream %r: %s", name, refused)  # noqa: TRY400 - no traceback
+                    place(consumer.delivery, max(int(stream.log.index.first_seq), 1))
+                    consumer.delivery.cursor.recount()
             # Clients had no way to show that they are there while the server was not.
             consumer.idle_since = max(consumer.idle_since, now)
             self._attach(consumer, consumer.idle_since)

@@ -13,7 +13,7 @@ import msgspec
 from jetspark.api.consumer import PullRequest, decode_pull_request
 from jetspark.engine.consumer.agenda import Waiting
 from jetspark.engine.consumer.groups import group_problem
-from jetspark.engine.consumer.statuses import rest, rest_lines
+from jetspark.engine.consumer.statuses import UNREADABLE_TEXT, rest, rest_lines
 from jetspark.headers.status import (
     BAD_REQUEST,
     BAD_REQUEST_PREFIX,
@@ -30,6 +30,7 @@ from jetspark.headers.status import (
     NOT_FOUND,
     REQUEST_TIMEOUT_TEXT,
     REQUESTS_PENDING_TEXT,
+    SERVER_ERROR,
     SERVER_SHUTDOWN_TEXT,
     TIMEOUT,
     status_block,
@@ -167,6 +168,18 @@ class Requests:
         for request in [r for r in self._delivery.waiting if r.no_wait]:
             if request.expires == 0 or request.delivered > 0:
                 self.end(request, status_block(NOT_FOUND, NO_MESSAGES_TEXT))
+
+    def end_unread(self) -> None:
+        """The next message cannot be read now: requests that do not wait are told so.
+
+        One that got messages ends as if its time were over: clients throw away what they have
+        when they meet an error. The next request hears the reason.
+        """
+        for request in [r for r in self._delivery.waiting if r.no_wait]:
+            if request.delivered > 0:
+                self.end(request, status_block(TIMEOUT, REQUEST_TIMEOUT_TEXT, rest(request)))
+            elif request.expires == 0:
+                self.end(request, status_block(SERVER_ERROR, UNREADABLE_TEXT, rest(request)))
 
     def end_all(self) -> None:
         """The consumer is deleted."""

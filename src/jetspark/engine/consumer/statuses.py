@@ -1,8 +1,13 @@
 """Status blocks of consumers that more than one part sends (wire-facts.md 7)."""
 
+from typing import Final
+
 from jetspark.engine.consumer.agenda import Waiting
 from jetspark.headers.names import LAST_CONSUMER, LAST_STREAM, PENDING_BYTES, PENDING_MESSAGES
 from jetspark.headers.status import CONTROL, IDLE_HEARTBEAT_TEXT, status_block
+
+# The next message is there, and the disk refuses to read it.
+UNREADABLE_TEXT: Final = b"Message Could Not Be Read"
 
 
 def rest(request: Waiting) -> bytes:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jetspark.engine.consumer.agenda import ACK_NONE, Reader
 from jetspark.engine.consumer.config import NO_CEILINGS, Ceilings
-from jetspark.engine.consumer.delivery import FULL, IDLE, MORE, Delivery
+from jetspark.engine.consumer.delivery import FULL, IDLE, MORE, PACED, Delivery
 from jetspark.engine.consumer.hub import Hub
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gate import HeldReads
@@ -16,7 +16,7 @@ from jetspark.engine.direct.request import LEVEL_TOO_LOW, needs_newer
 from jetspark.engine.failures import failure_answer
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
 from jetspark.engine.outbox import Budget, Outbox, Outlet
-from jetspark.errors.storage import CorruptRecord
+from jetspark.errors.storage import CorruptRecord, ReadFailed
 
 if TYPE_CHECKING:
     from jetspark.engine.advisories import Advisories
@@ -184,10 +184,18 @@ class Turns(Gets):
 
     def _step(self, delivery: Reader, budget: Budget, now: int) -> None:
         consumer: Consumer = delivery.owner
+        if delivery.read_error and now < delivery.resume_at:
+            consumer.refuse_waiting()
+            return
         if delivery.gated:
             consumer.open_or_close(now)
         try:
             reason = delivery.step(budget, now)
+            if delivery.read_error:
+                consumer.look_whether_read()
+        except ReadFailed as problem:
+            consumer.stop_at(problem, now)
+            reason = PACED
         except CorruptRecord:
             consumer.skip_unreadable()
             reason = MORE

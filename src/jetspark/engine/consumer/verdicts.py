@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -13,11 +14,17 @@ from jetspark.units import bounded, parse_duration
 if TYPE_CHECKING:
     from jetspark.engine.consumer.delivery import Delivery
     from jetspark.engine.consumer.hub import Hub
+    from jetspark.engine.consumer.pull import Requests
     from jetspark.engine.stream.stream import Stream
+    from jetspark.errors.storage import ReadFailed
 
 # What a message that left the stream before it was acknowledged is reported with.
 DELETED_REASON: Final = "unacknowledged message was deleted"
 UNREADABLE_REASON: Final = "message could not be read"
+# A message that the disk refuses to read is asked for again so much later.
+READ_RETRY_NS: Final = 1_000_000_000
+
+log = logging.getLogger("jetspark.engine")
 
 
 class Verdicts:
@@ -27,7 +34,10 @@ class Verdicts:
     name: str
     hub: Hub
     delivery: Delivery
+    requests: Requests
     sample_percent: int
+    # The message that the disk refused to read, while that stops the consumer.
+    stopped_at: int = 0
 
     def flush_soon(self) -> None:
         """Somebody waits for the journal."""
@@ -90,8 +100,35 @@ class Verdicts:
             )
         )
 
+    def stop_at(self, problem: ReadFailed, now: int) -> None:
+        """The disk refuses to read the next message: wait there, say so, and try again."""
+        delivery = self.delivery
+        if not delivery.read_error:
+            log.error(
+                "Stream %r: consumer %r stops at %s", self.stream.config.name, self.name, problem
+            )
+        self.stopped_at = problem.seq
+        delivery.read_error = problem.public
+        delivery.resume_at = now + READ_RETRY_NS
+        self.refuse_waiting()
+
+    def refuse_waiting(self) -> None:
+        """Tell the requests that do not wait that there are messages, and why none comes."""
+        self.requests.end_unread()
+
+    def look_whether_read(self) -> None:
+        """Go on when the message that stopped the consumer was read, or is gone."""
+        delivery = self.delivery
+        if not delivery.read_error or delivery.gated:
+            return
+        refused = self.stopped_at in self.stream.log.refused_reads
+        if refused and delivery.cursor.is_there(self.stopped_at):
+            return
+        delivery.read_error = ""
+        log.info("Stream %r: consumer %r goes on", self.stream.config.name, self.name)
+
     def skip_unreadable(self) -> None:
-        """The message to be sent cannot be read: it is passed over, and that is told."""
+        """The message to be sent is damaged: it is passed over, and that is told."""
         delivery = self.delivery
         seq = delivery.looking_at
         row = delivery.pending.find(seq)

@@ -13,7 +13,7 @@ from jetspark.engine.outbox import Budget, Outbox, Outlet
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
-from jetspark.errors.storage import CorruptRecord
+from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.headers.names import MIN_LAST_SEQUENCE
 from jetspark.headers.status import (
     MIN_LAST_SEQUENCE_TEXT,
@@ -84,6 +84,15 @@ class Gets:
 
     def _read(self, stream: Stream, request: MsgGetRequest, reply: bytes, outbox: Outbox) -> None:
         proof = proof_line(stream) if request.min_last_seq else b""
+        try:
+            self._begin(stream, request, reply, proof, outbox)
+        except ReadFailed:
+            # A time was to be looked up in records that the disk refuses to read.
+            outbox.reply_status(reply, status_block(SERVER_ERROR, UNREADABLE_TEXT, proof))
+
+    def _begin(
+        self, stream: Stream, request: MsgGetRequest, reply: bytes, proof: bytes, outbox: Outbox
+    ) -> None:
         if request.multi_last:
             self._read_multi(stream, request, reply, proof, outbox)
         elif request.batch == 0:
@@ -145,7 +154,7 @@ class Gets:
                 if not batch.step(budget):
                     # While the receiver has enough waiting there is nothing to do for it.
                     (self.stalled_runs if batch.outlet.full() else self.work).append(batch)
-            except CorruptRecord:
+            except (CorruptRecord, ReadFailed):
                 batch.status(SERVER_ERROR, UNREADABLE_TEXT, batch.proof)
 
     def answer_held(self, stream: Stream, outbox: Outbox) -> None:

@@ -6,7 +6,7 @@ from jetspark.engine.refusal import Refusal
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
-from jetspark.errors.storage import CorruptRecord
+from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
 
 
@@ -41,11 +41,12 @@ def selected(stream: Stream, request: MsgGetRequest) -> int:
 
 def answer(stream: Stream, request: MsgGetRequest) -> bytes:
     """The reply of STREAM.MSG.GET, when its stream is new enough."""
-    seq = selected(stream, request)
     try:
+        seq = selected(stream, request)
         data, at = stream.log.locate(seq) if seq > 0 else (b"", 0)
-    except CorruptRecord as problem:
-        return refused(stream, request, error_body(ErrCode.STREAM_GENERAL, err=str(problem)))
+    except (CorruptRecord, ReadFailed) as problem:
+        error = error_body(ErrCode.STREAM_GENERAL, err=problem.public)
+        return refused(stream, request, error)
     if not data:
         return refused(stream, request, error_body(ErrCode.MESSAGE_NOT_FOUND))
     middle = subject_end(data, at)

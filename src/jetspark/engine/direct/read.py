@@ -8,7 +8,7 @@ from mypy_extensions import i64
 from jetspark.engine.direct.timestamp import TimeText
 from jetspark.engine.outbox import Budget, Outbox, Outlet
 from jetspark.engine.stream.stream import Stream
-from jetspark.errors.storage import CorruptRecord
+from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.headers.block import append_lines
 from jetspark.headers.numbers import write_number
 from jetspark.headers.status import (
@@ -183,7 +183,7 @@ class DirectReader:
         """Reply with the message of one sequence, or with 404. ``proof``: ADR-53's header line."""
         try:
             data, at = stream.log.locate(seq) if seq > 0 else (b"", i64(0))
-        except CorruptRecord:
+        except (CorruptRecord, ReadFailed):
             outbox.reply_status(to, status_block(SERVER_ERROR, UNREADABLE_TEXT, proof))
             return
         if not data:

@@ -6,6 +6,7 @@ stream that gets the copies cannot take now (limits, quota, a full disk) is trie
 copy never goes past a message that it has not stored.
 """
 
+import logging
 from typing import Final
 
 from librt.random import Random
@@ -22,6 +23,7 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.engine.stream.ttl import INVALID, NO_TTL, parse_ttl
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
+from jetspark.errors.storage import ReadFailed
 from jetspark.headers.block import has_nats_headers, remove_headers_starting
 from jetspark.headers.names import EXPECTED_PREFIX, FAST_BATCH_ID, FLOW
 from jetspark.ids import short_id
@@ -33,6 +35,7 @@ AHEAD_MAX: Final = 8 * 1024 * 1024
 RETRY_NS: Final = 2_000_000_000  # wire-facts.md 12
 # Expectations and batches were for the origin (ADR-50, wire-facts.md 12).
 _NOT_COPIED: Final = (EXPECTED_PREFIX, b"Nats-Batch-", FAST_BATCH_ID + b":", FLOW + b":")
+logger = logging.getLogger("jetspark.engine")
 _error_decoder = decoder(ApiErrorBody)
 
 # Why a step ended.
@@ -57,6 +60,9 @@ class Copy:
         self.retry_at = 0
         self.over = False
         self.error = b""
+        # The disk refused to read: nothing is asked for before this time.
+        self._read_again_at = 0
+        self._stopped = False
         # Why its remote cannot be asked, as the body of an error.
         self.unreachable = b""
         # What stands for the origin in headers.
@@ -97,6 +103,8 @@ class Copy:
     def advance(self, budget: Budget, now: int) -> int:
         """Copy some messages: DONE, MORE to do, or STALLED until later."""
         origin = self.origin
+        if now < self._read_again_at:
+            return STALLED
         self.error = b""
         if origin is None:
             self.error = self.unreachable or error_body(ErrCode.STREAM_NOT_FOUND)
@@ -109,7 +117,13 @@ class Copy:
             return DONE if self.stream.rules.sealed else STALLED
         if self._staged > (log.in_flight.last_position if log.in_flight else log.durable_position):
             return STALLED  # until the group with the step before is on its way
-        if (self.position < 0 or origin.ident != self.ident) and not self._find(origin, budget):
+        try:
+            found = (self.position >= 0 and origin.ident == self.ident) or self._find(
+                origin, budget
+            )
+        except ReadFailed as problem:
+            return self._cannot_read(problem, now)
+        if not found:
             return MORE
         # One step of a copy per group, and all of it or nothing: a power cut may keep the end of
         # a group and lose its middle, and the copy would go on behind messages it does not have.
@@ -125,6 +139,11 @@ class Copy:
         log.end_batch()
         if log.staged_position > staged:
             self._staged = int(log.staged_position)
+        if self._stopped and self._read_again_at <= now:
+            self._stopped = False
+            logger.info(
+                "Stream %r: copying stream %r goes on", self.stream.config.name, self.source.name
+            )
         return result
 
     def _find(self, origin: Origin, budget: Budget) -> bool:
@@ -141,7 +160,10 @@ class Copy:
         # Whether a message without headers of meaning is stored as it came, unasked.
         short = self.stream.rules.open and not self._transforms
         while True:
-            row = origin.after(self.position)
+            try:
+                row = origin.after(self.position)
+            except ReadFailed as problem:
+                return self._cannot_read(problem, now)
             if row is None:
                 self.position = max(self.position, origin.looked_at())
                 self.at_end()
@@ -152,13 +174,28 @@ class Copy:
                 return STALLED
             seq, _, subject, headers, body = row
             budget.spend(FIXED + len(subject) + len(headers) + len(body))
-            if not (
-                (short and not (headers and has_nats_headers(headers)) and self._store(row, now))
-                or self._copy_one(row, now)
-            ):
+            try:
+                taken = (
+                    short and not (headers and has_nats_headers(headers)) and self._store(row, now)
+                ) or self._copy_one(row, now)
+            except ReadFailed as problem:
+                return self._cannot_read(problem, now)
+            if not taken:
                 return STALLED
             self.position = seq
             self._copied += 1
+
+    def _cannot_read(self, problem: ReadFailed, now: int) -> int:
+        """The disk refuses to read what comes next: wait there, say so, and try again."""
+        if not self._stopped:
+            logger.error(
+                "Stream %r: copying stream %r stops: %s",
+                self.stream.config.name, self.source.name, problem,
+            )  # fmt: skip
+        self._stopped = True
+        self._read_again_at = now + RETRY_NS
+        self.error = error_body(ErrCode.STORE_FAILED, err=problem.public)
+        return STALLED
 
     def _store(self, row: Row, now: int) -> bool:
         """Stage a message that nothing has to be asked about; False: it is too large for that."""

@@ -24,11 +24,13 @@ class RemoteCopies:
         source = copy.source
         assert source.external is not None
         self._by_name.setdefault(source.name, []).append(copy)
-        upstream = self._upstreams.find(remote_name(source.external))
+        name = remote_name(source.external)
+        upstream = self._upstreams.find(name)
         if upstream is None:
             copy.unreachable = unknown_remote("this copy", source, self._upstreams.names()).body
             return
-        feed = upstream.open(source.name, copy.filters, copy.reader_name, woken)
+        takes = self._upstreams.takes(name)
+        feed = upstream.open(source.name, copy.filters, copy.reader_name, woken, takes=takes)
         copy.meet(RemoteOrigin(feed))
 
     def end(self, copy: Copy) -> None:
@@ -43,7 +45,7 @@ class RemoteCopies:
 
 
 def check_remotes(config: StreamConfig, upstreams: Upstreams) -> None:
-    """Refuse what names no remote of this server; raises Refusal."""
+    """Refuse what names no remote that the account may copy from; raises Refusal."""
     copied = [("mirror", config.mirror), *(("source", source) for source in config.sources)]
     for what, source in copied:
         if source is not None and source.external is not None:
@@ -55,8 +57,9 @@ def check_remotes(config: StreamConfig, upstreams: Upstreams) -> None:
 def unknown_remote(what: str, source: StreamSource, names: list[str]) -> Refusal:
     """Why a remote cannot be reached, and what could be."""
     assert source.external is not None
-    known = f"it knows {', '.join(names)}" if names else "it knows none"
+    known = f"that is one of {', '.join(names)}" if names else "there is none"
     return invalid(
         f"{what} has external.api {source.external.api!r}: expected $JS.<remote>.API with a "
-        f"remote of this server's configuration (jetspark.remotes), and {known}"
+        "remote of this server's configuration (jetspark.remotes) that this account may copy "
+        f"from, and {known}"
     )

@@ -121,11 +121,19 @@ class Upstream(Protocol):
         """How many copies read from there."""
 
     def open(
-        self, stream: str, filters: Sequence[bytes], reader: str, woken: Callable[[], None]
+        self,
+        stream: str,
+        filters: Sequence[bytes],
+        reader: str,
+        woken: Callable[[], None],
+        *,
+        takes: bool,
     ) -> Feed:
         """Begin to find out about a stream.
 
         ``filters`` empty: all subjects. ``reader`` names the copy, uniquely on this server.
+        ``takes``: it may be a stream that loses what is copied from it (interest and work-queue
+        retention); otherwise such a stream is not read, and ``error`` of the feed says why.
         """
 
     async def close(self) -> None:
@@ -133,13 +141,16 @@ class Upstream(Protocol):
 
 
 class Upstreams(Protocol):
-    """The remotes that the server knows by name."""
+    """The remotes that an account may copy from, by name."""
 
     def names(self) -> list[str]:
         """Their names, sorted."""
 
     def find(self, name: str) -> Upstream | None:
         """The remote of that name; it is connected to when a first feed is opened."""
+
+    def takes(self, name: str) -> bool:
+        """Whether copies may take messages away from it, too."""
 
 
 class NoUpstreams:
@@ -152,6 +163,10 @@ class NoUpstreams:
     def find(self, _name: str) -> Upstream | None:
         """There is none."""
         return None
+
+    def takes(self, _name: str) -> bool:
+        """There is nothing to take."""
+        return False
 
 
 def remote_name(external: ExternalStream) -> str:

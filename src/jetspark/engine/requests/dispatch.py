@@ -30,6 +30,7 @@ from jetspark.engine.requests import account, backups, consumers, messages, stre
 from jetspark.engine.requests.request import Request
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
+from jetspark.errors.storage import ReadFailed
 
 # A handler returns the finished reply, or None when the reply waits for something. It may raise
 # Refusal, which becomes an error reply of its kind.
@@ -100,6 +101,9 @@ def handle(
         answer = kind.error(error_body(ErrCode.INSUFFICIENT_RESOURCES))
     except Refusal as refusal:
         answer = kind.error(refusal.body)
+    except ReadFailed as problem:
+        # What was asked for stands on a message that the disk refuses to read.
+        answer = kind.error(error_body(ErrCode.STORE_FAILED, err=problem.public))
     except Exception as error:
         engine.api_errors += 1
         engine.api_total += 1
@@ -136,8 +140,13 @@ def _handle_late(
 
 def not_enabled(verb: bytes) -> bytes | None:
     """The answer to a request of an account without JetStream; None to what nobody knows."""
+    return error_answer(verb, error_body(ErrCode.NOT_ENABLED_FOR_ACCOUNT))
+
+
+def error_answer(verb: bytes, error: bytes) -> bytes | None:
+    """The answer that refuses a request with an error; None to what nobody knows."""
     known = _known(verb)
-    return None if known is None else known.kind.error(error_body(ErrCode.NOT_ENABLED_FOR_ACCOUNT))
+    return None if known is None else known.kind.error(error)
 
 
 def _known(verb: bytes) -> consumers.Route | None:

@@ -27,7 +27,7 @@ from jetspark.engine.stream.schedules import schedule_problem
 from jetspark.engine.stream.ttl import INVALID, NEVER, NO_TTL, SECOND, parse_ttl
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
-from jetspark.errors.storage import CorruptRecord
+from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.headers.names import COUNTER_SOURCES, MSG_ID, ROLLUP, TTL
 from jetspark.store.log import StreamLog
@@ -62,7 +62,9 @@ class Checks:
         self.quota: Quota | None = None
         self.read_time: i64 = 0
         # Id of the last message: as decisions see it, of the group on its way, as on disk.
-        self.durable_id: bytes = self.read_id(log.index.last_seq)
+        # The last message when the disk refused to read its id, 0 otherwise: see `know_last_id`.
+        self.id_unread: i64 = 0
+        self.durable_id: bytes = self.first_id()
         self.flying_id: bytes = self.durable_id
         self.last_id: bytes = self.durable_id
         self.counters: Counters = Counters(log)
@@ -115,6 +117,27 @@ class Checks:
             if len(error) > 0:
                 return error
         return self.judge_end(subject)
+
+    def judge_or_refuse(self, subject: bytes, block: bytes, body: bytes, now: i64) -> bytes:
+        """Judge; what cannot be judged because the disk refuses to read is refused with that."""
+        try:
+            return self.judge(subject, block, body, now)
+        except ReadFailed as problem:
+            return error_body(ErrCode.STORE_FAILED, err=problem.public)
+
+    def first_id(self) -> bytes:
+        """The id of the last message when the stream was opened, as far as it can be read."""
+        try:
+            return self.read_id(self.log.index.last_seq)
+        except ReadFailed:
+            self.id_unread = self.log.index.last_seq
+            return b""
+
+    def know_last_id(self) -> None:
+        """Read the id of the last message when that failed before; raises ReadFailed again."""
+        if self.id_unread == self.log.staged_seq:
+            self.last_id = self.flying_id = self.durable_id = self.read_id(self.id_unread)
+        self.id_unread = 0
 
     def take_headers(self, data: bytes, hs: i64, ps: i64, now: i64) -> bool:
         """Take the headers of a message that no rule concerns and that is stored next as it came.
@@ -262,6 +285,8 @@ class Checks:
             self.duplicate_of = self.window.find(headers.msg_id, now)
             if self.duplicate_of > 0:
                 return ALLOWED
+        if len(headers.expected_last_id) > 0 and self.id_unread > 0:
+            self.know_last_id()
         if len(headers.expected_last_id) > 0 and headers.expected_last_id != self.last_id:
             self.on_state = True
             last = self.last_id.decode(errors="replace")
@@ -330,19 +355,23 @@ class Checks:
     def load_window(self, now: i64) -> None:
         """Read the ids of the messages that are inside the window, once after a start.
 
-        Done for the first message with an id: a stream without ids never pays for it.
+        Done for the first message with an id: a stream without ids never pays for it. Raises
+        ReadFailed when the disk refuses: a message must not pass for new because of that.
         """
-        self.window_loaded = True
         index = self.log.index
+        known: list[tuple[bytes, int, int]] = []
         seq = self.log.first_at(now - self.rules.window + 1)
         while 0 < seq <= index.last_seq:
             found = self.read_id(seq)
             if len(found) > 0:
-                self.window.add(found, int(seq), self.read_time)
+                known.append((found, int(seq), int(self.read_time)))
             seq = index.next_seq(seq + 1, b"")
+        for found, number, time in known:
+            self.window.add(found, number, time)
+        self.window_loaded = True
 
     def read_id(self, seq: i64) -> bytes:
-        """The id of a durable message; empty when it has none or cannot be read.
+        """The id of a durable message; empty when it has none or is damaged.
 
         ``read_time`` is when it was stored.
         """

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from jetspark.errors.storage import CorruptRecord
+from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.headers.block import find_value
 from jetspark.headers.names import COUNTER_SOURCES
 from jetspark.store.log import StreamLog
@@ -55,7 +55,7 @@ class Counters:
             return staged
         try:
             data, at = self.log.locate(entry.staged_last)
-        except CorruptRecord as error:
+        except (CorruptRecord, ReadFailed) as error:
             raise CounterBroken(str(error)) from error
         if len(data) == 0:
             return Value(0, 0, b"")
@@ -69,7 +69,10 @@ class Counters:
         except ValueError as error:
             raise CounterBroken(str(error)) from error
         kept = msgspec.json.encode(shares, order="sorted") if shares else b""
-        return Value(int(entry.staged_last), number, kept)
+        value = Value(int(entry.staged_last), number, kept)
+        # Until the next group: a batch asks twice, and the second answer must not be another one.
+        self.staged[subject] = value
+        return value
 
     def stage(self, subject: bytes, value: Value) -> None:
         """A subject stands at a value, once its message is durable."""

@@ -27,6 +27,9 @@ PER_TURN: Final[i64] = 1000
 # Deadlines are 64-bit nanoseconds; a later one never comes.
 FOREVER: Final = 2**63 - 1
 
+# A message that the disk refuses to read is asked for again so much later.
+RETRY_NS: Final[i64] = 1_000_000_000
+
 
 class Expiry:
     """The ends of one stream's messages."""
@@ -43,6 +46,8 @@ class Expiry:
         self.scan_last: i64 = log.index.last_seq
         self.headers: PublishHeaders = PublishHeaders()
         self.time_ns: i64 = 0
+        # The disk refused to read: nothing is looked at before this time.
+        self.held_until: i64 = 0
 
     def learn(self, seq: int, ttl: i64, time_ns: i64) -> None:
         """A message has a TTL: whole seconds, or NEVER."""
@@ -87,8 +92,21 @@ class Expiry:
             return 0
         return index.first_time + rules.max_age
 
+    def take_back(self, seq: i64, now: i64) -> None:
+        """The end of a message cannot be decided now: it is due again a little later."""
+        heappush(self.heap, (int(now + RETRY_NS), int(seq)))
+
+    def hold(self, now: i64) -> None:
+        """The disk refuses to read: look again a little later."""
+        self.held_until = now + RETRY_NS
+
     def next_deadline(self, rules: Rules) -> i64:
         """When something is due; 0 when nothing is."""
+        deadline = self.first_due(rules)
+        return max(deadline, self.held_until) if deadline > 0 else deadline
+
+    def first_due(self, rules: Rules) -> i64:
+        """When something is due, whether the disk can be read or not; 0 when nothing is."""
         if self.scanning(rules):
             return 1
         deadline = self.oldest_due(rules)
@@ -119,7 +137,10 @@ class Expiry:
         return seq
 
     def read(self, seq: i64) -> bool:
-        """Read the headers and time of a durable message; False when there are none."""
+        """Read the headers and time of a durable message; False when there are none.
+
+        Raises ReadFailed when the disk refuses.
+        """
         self.time_ns = 0
         try:
             data, at = self.log.locate(seq)
@@ -135,7 +156,8 @@ class Expiry:
     def subject_to_mark(self, seq: i64) -> bytes:
         """The subject that a marker is due for when this message goes; empty for none.
 
-        None is due when newer messages are there, nor for a marker or a purge of a key.
+        None is due when newer messages are there, nor for a marker or a purge of a key. Raises
+        ReadFailed when the disk refuses.
         """
         try:
             data, at = self.log.locate(seq)

@@ -155,7 +155,7 @@ class Intake:
         if asked.endswith(FAST_BATCH_END):
             return self.publish_fast(subject, asked, block, body, now, outbox)
         checks = self.checks
-        error = checks.judge(subject, block, body, now)
+        error = checks.judge_or_refuse(subject, block, body, now)
         if len(error) > 0:
             if error == BATCHED:
                 return self.publish_batched(subject, reply, block, body, now, outbox)
@@ -230,7 +230,7 @@ class Intake:
 
     def store_nothing(self, reply: bytes, now: i64) -> None:
         """Nobody is interested: the message gets its sequence and its answer, and is not kept."""
-        seq = int(self.log.stage_unused())
+        seq = int(self.log.stage_unused(now))
         msg_id = self.checks.headers.msg_id
         self.checks.last_id = msg_id
         if len(msg_id) > 0:

@@ -78,7 +78,7 @@ def durability(stream: Stream) -> str:
 def lost_data(stream: Stream) -> LostData | None:
     """The messages that a damaged disk could not give back; None when there are none."""
     quarantine = stream.log.quarantine
-    if not quarantine.known:
+    if not quarantine.proven:
         return None
     # Released servers list every sequence; a hole of millions is not worth an answer of megabytes.
     each = (seq for first, last in quarantine.lost for seq in range(first, last + 1))

@@ -12,8 +12,11 @@ from jetspark.engine.stream.held import Held
 from jetspark.engine.stream.schedules import fired
 from jetspark.engine.stream.ttl import SECOND
 from jetspark.errors.bodies import error_body
+from jetspark.errors.storage import ReadFailed
+from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.store.log import Group
 
+ACK_NOT_STORED: Final = status_block(NO_RESPONDERS, b"Acknowledgement Could Not Be Stored")
 INSUFFICIENT_RESOURCES: Final = 10023
 STORE_FAILED: Final = 10077
 
@@ -67,6 +70,7 @@ class Stream(BatchIntake):
     def refuse_held(self, error: bytes, outbox: Outbox) -> None:
         """Answer everything that waits with an error: what it stands on will never be durable."""
         body = self.failure(error)
+        self.refuse_acks(outbox)
         for held in (self.flying, self.filling):
             for to in held.replies:
                 outbox.now.append((to, to, b"", b"", body))
@@ -78,6 +82,28 @@ class Stream(BatchIntake):
         self.filling = Held()
         if self.rules.allow_batched:
             groups.failed(self, error, outbox)
+
+    def answer_acks(self, outbox: Outbox) -> None:
+        """There is no group to wait for: confirm acknowledgements, or refuse them.
+
+        Those of consumers in memory leave no record, so all they stand on is there.
+        """
+        if self.log.read_only:
+            self.refuse_acks(outbox)
+        elif self.log.staged_position == self.log.durable_position:
+            for to in self.filling.acks:
+                outbox.now.append((to, to, b"", b"", b""))
+            self.filling.acks = []
+
+    def refuse_acks(self, outbox: Outbox) -> None:
+        """Tell clients that wait for it that no acknowledgement of theirs is stored now.
+
+        With 503 and no body: clients take any other answer for a confirmation.
+        """
+        for held in (self.flying, self.filling):
+            for to in held.acks:
+                outbox.reply_status(to, ACK_NOT_STORED)
+            held.acks = []
 
     # Time --------------------------------------------------------------------------------------
 
@@ -113,6 +139,19 @@ class Stream(BatchIntake):
         ):
             return False
         expiry = self.expiry
+        if now < expiry.held_until:
+            return False
+        before = self.log.staged_position
+        try:
+            return self.end_due(now)
+        except ReadFailed:
+            # Nothing ends unread; what was staged before that is there.
+            expiry.hold(now)
+            return self.log.staged_position > before
+
+    def end_due(self, now: i64) -> bool:
+        """Take out what is over, some at a time; raises ReadFailed when the disk refuses."""
+        expiry = self.expiry
         if expiry.scanning(self.rules):
             expiry.scan(now)
             return False
@@ -122,7 +161,11 @@ class Stream(BatchIntake):
             seq = expiry.next_message(now)
             if seq == 0:
                 break
-            staged = self.end_message(seq, now) or staged
+            try:
+                staged = self.end_message(seq, now) or staged
+            except ReadFailed:
+                expiry.take_back(seq, now)
+                raise
             count += 1
         if self.rules.allow_schedules:
             staged = self.fire(now) or staged
@@ -140,7 +183,11 @@ class Stream(BatchIntake):
             if seq == 0:
                 break
             count += 1
-            message = fired(self.log, seq, int(now))
+            try:
+                message = fired(self.log, seq, int(now))
+            except ReadFailed:
+                expiry.schedule(int(seq), now)
+                raise
             if message is None:
                 continue
             expiry.schedule(int(seq), message.next_due)
@@ -166,7 +213,8 @@ class Stream(BatchIntake):
         staged = False
         seq = expiry.next_mortal(0)
         count: i64 = 0
-        while seq > 0 and count < PER_TURN and self.log.time_of(seq) + rules.max_age <= now:
+        oldest = now - rules.max_age
+        while seq > 0 and count < PER_TURN and self.log.stored_at(seq, True) <= oldest:
             staged = self.end_message(seq, now) or staged
             seq = expiry.next_mortal(seq)
             count += 1

@@ -44,6 +44,10 @@ class PatternList:
         """Return the patterns that match, by queue; wildcards in ``subject`` are words."""
         return self._tree.match(subject)
 
+    def covers(self, subject: bytes) -> bool:
+        """Tell whether an entry stands for all that ``subject``, with wildcards, stands for."""
+        return any(is_subset(subject, pattern) for pattern in self.patterns)
+
     def touches(self, subject: bytes) -> bool:
         """Tell whether ``subject``, which may have wildcards, shares a subject with an entry."""
         return any(overlaps(pattern, subject) for pattern in self.patterns)

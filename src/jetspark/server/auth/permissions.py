@@ -14,9 +14,14 @@ The rules are those of nats-server 2.15.1:
 - Leave to answer (``allow_responses``) counts per reply subject, for so many messages and so long;
   it wins over deny.
 
-In one point they are stricter: nats-server takes the ``>`` of a subscription for a word, so that
+In two points they are stricter. nats-server takes the ``>`` of a subscription for a word, so that
 ``SUB foo.>`` passes ``allow: "foo.*"`` and gets ``foo.a.b``, which nobody allowed. Here every
 subject that a subscription can get must be allowed by one entry.
+
+Wildcards in what is published are words, too, but not to JetStream: a request that ends with a
+subject, of a direct get or of a consumer's filter, gets everything that subject stands for. With
+``$JS.API.DIRECT.GET.S.secret`` denied, nats-server answers ``$JS.API.DIRECT.GET.S.*``. Here such a
+request needs one entry that allows all of it, and none may deny a part.
 """
 
 from typing import Final
@@ -119,8 +124,11 @@ class Rules:
         found = self._publish_verdicts.find(subject)
         if found != _UNKNOWN:
             return found == 1
-        allow = self._publish_allow
-        verdict = (allow is None or allow.names(subject)) and not self._publish_deny.names(subject)
+        allow, deny = self._publish_allow, self._publish_deny
+        if subject.startswith(b"$JS.") and not is_literal(subject):
+            verdict = (allow is None or allow.covers(subject)) and not deny.touches(subject)
+        else:
+            verdict = (allow is None or allow.names(subject)) and not deny.names(subject)
         self._publish_verdicts.keep(subject, verdict)
         return verdict
 
@@ -174,6 +182,14 @@ class Permissions:
         if self.rules.publishes(subject):
             return True
         return self.tracks_replies and self._spend(subject, now)
+
+    def may_be_answered_at(self, reply: bytes) -> bool:
+        """Tell whether the client may name ``reply`` as where it wants an answer.
+
+        Somebody with more rights answers there: under ``$JS.`` that would be a request to
+        JetStream, so the client needs leave to make it itself.
+        """
+        return not reply.startswith(b"$JS.") or self.rules.publishes(reply)
 
     def may_subscribe(self, subject: bytes, queue: bytes) -> bool:
         """Tell whether the client may subscribe; an empty ``queue`` is a plain subscription."""

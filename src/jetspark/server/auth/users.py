@@ -14,6 +14,7 @@ import msgspec
 from jetspark.server.auth.passwords import hash_problem
 from jetspark.server.auth.permissions import Permissions, Rules
 from jetspark.server.config.accounts import GLOBAL_ACCOUNT, AccountJetStream, AccountLimits
+from jetspark.server.config.grants import grant_problems
 from jetspark.server.config.permissions import Permissions as PermissionSettings
 from jetspark.server.config.problem import ConfigProblem, ConfigRefused
 from jetspark.server.config.secret import Secret
@@ -110,6 +111,7 @@ def build_directory(settings: Settings) -> Directory:
         *_credential_problems(settings),
         *_user_problems(settings),
         *_account_problems(settings),
+        *grant_problems(settings),
     ]
     directory = None if problems else _directory(settings, problems)
     if directory is None or problems:

@@ -10,6 +10,7 @@ from typing import Final
 from jetspark.protocol.limits import PAYLOAD_MAX
 from jetspark.server.config.accounts import GLOBAL_ACCOUNT, Account
 from jetspark.server.config.blocks import Report
+from jetspark.server.config.grants import grant_problems
 from jetspark.server.config.jetstream import Durability
 from jetspark.server.config.settings import SYSTEM_ACCOUNT, Settings
 from jetspark.server.config.sharing import Export, Import
@@ -32,6 +33,8 @@ def check(settings: Settings, report: Report, check_tls: CheckTls) -> None:
     _check_accounts(settings, report)
     _check_shares(settings, report)
     _check_websocket(settings, report)
+    for wrong in grant_problems(settings):
+        report.problem(report.place("jetspark.remotes"), wrong)
     for path, tls in _tls_blocks(settings):
         problem = check_tls(tls)
         if problem:
@@ -50,6 +53,11 @@ def remarks(settings: Settings) -> Iterator[str]:
         yield "acknowledgements no longer mean on disk: a power cut loses the last ones"
     if settings.max_payload > PAYLOAD_HIGH:
         yield f"max_payload is {settings.max_payload}; values over {PAYLOAD_HIGH} are not advised"
+    if any(account.name == SYSTEM_ACCOUNT and account.users for account in settings.accounts):
+        yield (
+            f"the account {SYSTEM_ACCOUNT} has users, and no $SYS requests are served yet; use "
+            "the monitoring port (http_port)"
+        )
     if any(password and not is_bcrypt(password) for password in _passwords(settings)):
         yield "plaintext passwords detected, use nkeys or bcrypt"
 

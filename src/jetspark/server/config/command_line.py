@@ -231,8 +231,8 @@ def _apply_tracing(named: Mapping[str, Given], values: Values) -> None:
 def _apply_jetstream(named: Mapping[str, Given], values: Values) -> None:
     jetstream: JetStream = values.get("jetstream", JetStream())
     if "store_dir" in named:
-        # decisions.md, JetStream on or off: a folder for streams means streams.
-        jetstream = replace(jetstream, enabled=True, store_dir=str(named["store_dir"].value))
+        # The folder alone does not switch JetStream on, as on nats-server.
+        jetstream = replace(jetstream, store_dir=str(named["store_dir"].value))
     if "jetstream" in named:
         jetstream = replace(jetstream, enabled=bool(named["jetstream"].value))
     values["jetstream"] = jetstream

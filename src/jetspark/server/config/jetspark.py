@@ -23,6 +23,7 @@ from jetspark.server.config.values import (
     string,
     strings,
 )
+from jetspark.subjects.tokens import is_valid_literal
 from jetspark.units import ByteCount, Nanoseconds, milliseconds
 
 _REMOTE_SCHEMES: Final = ("nats", "tls", "ws", "wss")
@@ -64,6 +65,8 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
     """A server that streams of ours mirror or source from.
 
     ``credentials`` and ``nkey`` are paths, of a credentials file and of a file with a seed.
+    ``accounts`` are those whose streams may copy from it, ``take`` those that may also take
+    messages away (grants.py).
     """
 
     name: str
@@ -74,6 +77,9 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
     nkey: str = ""
     credentials: str = ""
     tls: Tls | None = None
+    inbox_prefix: str = "_INBOX"
+    accounts: tuple[str, ...] = ()
+    take: bool | tuple[str, ...] = False
 
 
 class Jetspark(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,7 +155,17 @@ def remote_problem(remote: Remote) -> str:
         return f"{' and '.join(given)} were both given: a connection uses one of them"
     if bool(remote.user) != bool(remote.password):
         return "'user' and 'password' belong together"
+    if not is_valid_literal(remote.inbox_prefix.encode("utf-8", "replace")):
+        return f"inbox_prefix '{remote.inbox_prefix}': expected a subject without wildcards"
     return ""
+
+
+def _take(setting: Setting) -> bool | tuple[str, ...]:
+    if isinstance(setting.node.value, bool):
+        return setting.node.value
+    if not isinstance(setting.node.value, str | list):
+        raise setting.wrong("true, false, or names of accounts")
+    return strings(setting)
 
 
 def _urls(setting: Setting) -> tuple[str, ...]:
@@ -182,6 +198,9 @@ _REMOTE: Final = {
     "nkey": Field(string, ("nkey_seed",)),
     "credentials": Field(string, ("creds",)),
     "tls": Field(read_remote_tls),
+    "inbox_prefix": Field(string),
+    "accounts": Field(strings),
+    "take": Field(_take),
 }
 _FIELDS: Final = {
     "durability": Field(one_of({level.value: level for level in Durability})),

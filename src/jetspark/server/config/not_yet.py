@@ -1,24 +1,25 @@
 """Settings that are read and checked, and that the server does not honour yet.
 
 A configuration that has one of them is refused with the sentence beside it: nothing is parsed and
-then ignored (decisions.md). Who teaches the server a setting removes its row here; the tests go
-over the table, so nothing else has to change. Keys are paths of canonical names, and a flag has
+then ignored. When the server learns a setting, its row here goes; the tests go over the table, so
+nothing else has to change. Keys are paths of canonical names, and a flag has
 the path of its setting.
 """
 
 from typing import Final
 
-_TIMING: Final = "this version has no timers on connections; leave it out"
-_MONITOR: Final = "this version has no monitoring port; read the log and use the client"
-_LOG: Final = "this version logs what matters to stderr; redirect it"
+_ROTATION: Final = (
+    "this version does not rotate its log; move the file away and send SIGUSR1, which begins a "
+    "new one (logrotate can do both)"
+)
 _STREAMS: Final = "this version has no such limit on streams; leave it out"
 _OURS: Final = "this version has the default built in; leave it out"
 
 NOT_YET: Final[dict[str, str]] = {
-    "write_timeout": _TIMING,
+    "write_timeout": "this version always closes clients at write_deadline; leave it out",
     "allow_non_tls": "this version serves plain clients or TLS clients, not both on one port",
     "tls.verify_and_map": "this version does not take users from certificates; use verify",
-    "tls.insecure": "it concerns connections to other servers, which this version does not make",
+    "tls.insecure": "this block is about clients; put it into the tls block of a remote",
     "tls.connection_rate_limit": "this version does not limit the rate of handshakes",
     "tls.pinned_certs": "this version trusts the certificates of ca_file; leave it out",
     "tls.curve_preferences": "this version leaves the choice of curves to OpenSSL; leave it out",
@@ -42,11 +43,14 @@ NOT_YET: Final[dict[str, str]] = {
     "jetspark.memory.cache": _OURS,
     "jetspark.memory.duplicates": _OURS,
     "jetspark.memory.index": _OURS,
-    "jetspark.dashboard": _MONITOR,
-    "trace_headers": _LOG,
-    "logfile_size_limit": _LOG,
-    "logfile_max_num": _LOG,
+    "jetspark.dashboard": "this version has no dashboard; use http_port and its /metrics",
+    "trace_headers": "this version traces headers and payloads together; use 'trace'",
+    "logfile_size_limit": _ROTATION,
+    "logfile_max_num": _ROTATION,
     "ports_file_dir": "this version writes its port to the log only",
+    "system_account": (
+        "this version serves no $SYS requests; leave it out, and use the monitoring port"
+    ),
     "server_tags": "this version shows no tags; leave it out",
     "server_metadata": "this version shows no metadata; leave it out",
 }

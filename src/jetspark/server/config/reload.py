@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from jetspark.server.config.accounts import Account
 from jetspark.server.config.checks import all_users
 from jetspark.server.config.jetstream import JetStream
 from jetspark.server.config.secret import Secret
@@ -43,7 +44,6 @@ class Reload(msgspec.Struct, frozen=True):
 
 # What nats-server takes over while it runs.
 RELOADABLE: Final = frozenset({
-    "accounts",
     "authorization",
     "client_advertise",
     "debug",
@@ -71,7 +71,6 @@ _OURS_RELOADABLE: Final = frozenset({
     "min_last_seq_wait",
     "held_reads_max",
     "fast",
-    "monitor_token",
 })  # fmt: skip
 _TLS_RELOADABLE: Final = frozenset({
     "cert_file",
@@ -143,7 +142,9 @@ def _websocket(before: Any, after: Any, _new: Settings) -> Iterator[Refusal]:
 
 
 def _jetstream(before: JetStream, after: JetStream, _new: Settings) -> Iterator[Refusal]:
-    """JetStream may be switched; while it is on, its budgets may only grow."""
+    """While JetStream is on, its budgets may grow."""
+    if before.enabled != after.enabled:
+        yield Refusal("jetstream", "it is switched on and off at the start only; restart")
     if not before.enabled or not after.enabled:
         return
     for name, old, new in _differences(before, after):
@@ -166,6 +167,20 @@ def _jetspark(before: Any, after: Any, _new: Settings) -> Iterator[Refusal]:
             yield Refusal(f"jetspark.{name}", _RESTART)
 
 
+def _accounts(
+    before: tuple[Account, ...], after: tuple[Account, ...], new: Settings
+) -> Iterator[Refusal]:
+    """Accounts may come and go with what they store; one that stays keeps or lacks JetStream."""
+    had = {account.name: account.jetstream is not None for account in before}
+    for account in after:
+        has = account.jetstream is not None
+        if new.jetstream.enabled and had.get(account.name, has) != has:
+            yield Refusal(
+                f"accounts.{account.name}.jetstream",
+                "JetStream of an account is switched on and off at the start only; restart",
+            )
+
+
 def _no_auth_user(before: Any, after: Any, new: Settings) -> Iterator[Refusal]:
     """It may be removed together with its user; clients that came in by it would lose it."""
     names = {user.name for user in all_users(new)}
@@ -185,6 +200,7 @@ def _shown(value: Any) -> str:
 
 
 _RULES: Final[dict[str, Callable[[Any, Any, Settings], Iterator[Refusal]]]] = {
+    "accounts": _accounts,
     "tls": _tls,
     "websocket": _websocket,
     "jetstream": _jetstream,

@@ -1,8 +1,7 @@
-"""The connections that were closed last, for ``/connz?state=closed``, and why they were closed."""
+"""The connections that were closed last, for ``/connz?state=closed``."""
 
 from collections import deque
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -15,67 +14,6 @@ CLOSED_MAX: Final = 10_000
 
 SUBSCRIPTIONS_MAX: Final = 100_000
 """How many subscriptions all of them keep together; the oldest lose their lists first."""
-
-
-class Reason(StrEnum):
-    """Why a connection was closed, in nats-server's words."""
-
-    CLIENT_CLOSED = "Client Closed"
-    AUTHENTICATION_TIMEOUT = "Authentication Timeout"
-    AUTHENTICATION_FAILURE = "Authentication Failure"
-    AUTHENTICATION_EXPIRED = "Authentication Expired"
-    TLS_HANDSHAKE_FAILURE = "TLS Handshake Failure"
-    SLOW_CONSUMER_PENDING_BYTES = "Slow Consumer (Pending Bytes)"
-    SLOW_CONSUMER_WRITE_DEADLINE = "Slow Consumer (Write Deadline)"
-    WRITE_ERROR = "Write Error"
-    READ_ERROR = "Read Error"
-    PARSE_ERROR = "Parse Error"
-    STALE_CONNECTION = "Stale Connection"
-    PROTOCOL_VIOLATION = "Protocol Violation"
-    BAD_CLIENT_PROTOCOL_VERSION = "Bad Client Protocol Version"
-    MAXIMUM_CONNECTIONS = "Maximum Connections Exceeded"
-    MAXIMUM_ACCOUNT_CONNECTIONS = "Maximum Account Connections Exceeded"
-    MAXIMUM_PAYLOAD = "Maximum Message Payload Exceeded"
-    MAXIMUM_CONTROL_LINE = "Maximum Control Line Exceeded"
-    MAXIMUM_SUBSCRIPTIONS = "Maximum Subscriptions Exceeded"
-    SERVER_SHUTDOWN = "Server Shutdown"
-    MISSING_ACCOUNT = "Missing Account"
-    CREDENTIALS_REVOKED = "Credentials Revoked"
-    HEADER_VIOLATION = "Message Header Violation"
-    NO_RESPONDERS_NEEDS_HEADERS = "No Responders Requires Headers"
-    KICKED = "Kicked"
-
-
-# What a client was told, in lower case, and what that means.
-_TOLD: Final = {
-    b"": Reason.PARSE_ERROR,  # closed without a word: not even the line could be read
-    b"unknown protocol operation": Reason.PARSE_ERROR,
-    b"authorization violation": Reason.AUTHENTICATION_FAILURE,
-    b"authentication timeout": Reason.AUTHENTICATION_TIMEOUT,
-    b"user authentication expired": Reason.AUTHENTICATION_EXPIRED,
-    b"user authentication revoked": Reason.CREDENTIALS_REVOKED,
-    b"stale connection": Reason.STALE_CONNECTION,
-    b"slow consumer": Reason.SLOW_CONSUMER_PENDING_BYTES,
-    b"maximum connections exceeded": Reason.MAXIMUM_CONNECTIONS,
-    b"maximum account active connections exceeded": Reason.MAXIMUM_ACCOUNT_CONNECTIONS,
-    b"maximum payload violation": Reason.MAXIMUM_PAYLOAD,
-    b"maximum control line exceeded": Reason.MAXIMUM_CONTROL_LINE,
-    b"maximum subscriptions exceeded": Reason.MAXIMUM_SUBSCRIPTIONS,
-    b"invalid client protocol": Reason.BAD_CLIENT_PROTOCOL_VERSION,
-    b"no responders requires headers support": Reason.NO_RESPONDERS_NEEDS_HEADERS,
-    b"message headers not supported": Reason.HEADER_VIOLATION,
-    b"server shutdown": Reason.SERVER_SHUTDOWN,
-}
-
-
-def reason_of(told: bytes | None) -> Reason:
-    """Return why a connection ended, from the last ``-ERR`` of the server.
-
-    None: the server did not end it, the client did.
-    """
-    if told is None:
-        return Reason.CLIENT_CLOSED
-    return _TOLD.get(told.lower(), Reason.PROTOCOL_VIOLATION)
 
 
 class ClosedSubscription(msgspec.Struct, frozen=True, kw_only=True):

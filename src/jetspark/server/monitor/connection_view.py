@@ -148,5 +148,5 @@ class ClosedView(ConnectionView, Protocol):
 
     @property
     def reason(self) -> str:
-        """Why it was closed (`closed.Reason`)."""
+        """Why it was closed (`CloseReason`)."""
         ...

@@ -200,13 +200,17 @@ async def _examine_account(
     async for stream in paced(account.streams()):
         name, problem = stream.config.name, stream.write_error
         store = stream.store()
-        if store.lost_bytes and options.stream in {"", name}:
+        if (store.lost_bytes or store.lost_messages) and options.stream in {"", name}:
             findings.warnings.append(
                 f"stream '{account.name} > {name}': {store.lost_bytes} bytes are damaged, "
                 f"{store.lost_messages} messages are lost; see state.lost and /storez"
             )
         if problem and options.stream in {"", name}:
             text = f"JetStream stream '{account.name} > {name}' write error: {problem}"
+            error = HealthError(type="STREAM", account=account.name, stream=name, error=text)
+            findings.add(error, UNAVAILABLE, HTTPStatus.SERVICE_UNAVAILABLE)
+        if stream.read_error and options.stream in {"", name}:
+            text = f"JetStream stream '{account.name} > {name}' read error: {stream.read_error}"
             error = HealthError(type="STREAM", account=account.name, stream=name, error=text)
             findings.add(error, UNAVAILABLE, HTTPStatus.SERVICE_UNAVAILABLE)
 

@@ -1,7 +1,11 @@
-"""The monitoring port: uvicorn in the server's own event loop (contracts.md 8).
+"""The monitoring port: uvicorn in the server's own event loop.
 
 No signal handler is touched, no thread is started, nothing of the logging of the process is
 changed, and several of these run in one loop.
+
+Clients that send half a request, read nothing or stay for ever are closed, and take nothing from
+others: the longest idle connection makes room for a new one, and health is answered however many
+requests run.
 """
 
 import asyncio
@@ -10,17 +14,34 @@ import logging
 import socket
 import ssl
 from collections.abc import Generator
-from typing import Any, Final
+from typing import Final, cast
 
 import uvicorn
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from jetspark.server.listening import open_listener
 
 log = logging.getLogger("jetspark.server.monitor")
 
 BACKLOG: Final = 128
-# Beyond this many open connections and requests, answers are 503.
-CONCURRENCY_MAX: Final = 1_000
+# While this many requests run, others than health are answered with 503.
+REQUESTS_MAX: Final = 1_000
+# Beyond this many connections, the one that has been idle longest is closed.
+CONNECTIONS_MAX: Final = REQUESTS_MAX + 100
+# A request must be complete this long after the connection was made or the last answer was sent,
+# as on nats-server. The body, which no endpoint of ours reads, has as long.
+REQUEST_S: Final = 5.0
+# A client must read something of an answer in this time.
+READING_S: Final = 10.0
+SWEEP_S: Final = 1.0
+_HEALTH: Final = ("/healthz", "/readyz")
+_CROWDED: Final = PlainTextResponse(
+    f"more than {REQUESTS_MAX} requests are being answered; ask again later, or stop what asks\n",
+    503,
+    headers={"connection": "close"},
+)
 # An open event stream would otherwise hold up the end of the server for ever.
 GRACE_S: Final = 1
 
@@ -49,7 +70,7 @@ class MonitorPort:
         """
         if self._task is not None:
             raise RuntimeError("the monitoring port is open already")
-        listener = _listen(host, max(port, 0))
+        listener = open_listener(host, max(port, 0), BACKLOG)
         bound = int(listener.getsockname()[1])
         self._stopping.clear()
         server = _LoopServer(self._config())
@@ -93,7 +114,6 @@ class MonitorPort:
         config = uvicorn.Config(
             self._serve,
             interface="asgi3",
-            http=_Protocol,
             ws="none",
             loop="none",
             lifespan="off",
@@ -102,7 +122,6 @@ class MonitorPort:
             server_header=False,
             date_header=False,
             backlog=BACKLOG,
-            limit_concurrency=CONCURRENCY_MAX,
             timeout_graceful_shutdown=self._grace_s,
         )
         config.load()
@@ -111,8 +130,12 @@ class MonitorPort:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope.setdefault("state", {})["stopping"] = self._stopping
+        app = self._app
+        if self._server is not None and self._server.is_crowded:
+            path: str = scope.get("path", "")
+            app = app if path.endswith(_HEALTH) else _CROWDED
         try:
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
         except asyncio.CancelledError:
             if not self._stopping.is_set():
                 raise
@@ -127,11 +150,37 @@ class _LoopServer(uvicorn.Server):
         super().__init__(config)
         self.ready = asyncio.Event()
         self._leave = asyncio.Event()
+        self._open: set[_Protocol] = set()
+        # Connections without a request, the one that waits longest first.
+        self._idle: dict[_Protocol, None] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether as many requests run as may."""
+        return len(self._open) - len(self._idle) > REQUESTS_MAX
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Leave signals to whoever runs the process."""
+        """Leave signals to the process."""
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; an unfinished TLS handshake has no more time than a request."""
+        loop = asyncio.get_running_loop()
+        timeout = REQUEST_S if self.config.ssl is not None else None
+        self.servers = [
+            await loop.create_server(
+                lambda: _Protocol(self, self.config),
+                sock=listener,
+                ssl=self.config.ssl,
+                backlog=self.config.backlog,
+                ssl_handshake_timeout=timeout,
+                ssl_shutdown_timeout=timeout,
+            )
+            for listener in sockets or ()
+        ]
+        self.started = True
 
     async def main_loop(self) -> None:
         """Sleep until `leave`."""
@@ -143,21 +192,106 @@ class _LoopServer(uvicorn.Server):
         """End `serve`."""
         self.should_exit = True
         self._leave.set()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+
+    def joined(self, protocol: "_Protocol") -> None:
+        """A client connected: the one that has been idle longest makes room, if there is none."""
+        if len(self._open) >= CONNECTIONS_MAX:
+            if not self._idle:
+                protocol.transport.abort()
+            else:
+                longest = next(iter(self._idle))
+                del self._idle[longest]
+                longest.transport.abort()
+        self._open.add(protocol)
+        self._idle[protocol] = None
+        if self._sweeper is None and not self.should_exit:
+            self._sweeper = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+
+    def left(self, protocol: "_Protocol") -> None:
+        """A connection is gone."""
+        self._open.discard(protocol)
+        self._idle.pop(protocol, None)
+
+    def began(self, protocol: "_Protocol") -> None:
+        """A request is complete and is being answered."""
+        self._idle.pop(protocol, None)
+
+    def answered(self, protocol: "_Protocol") -> None:
+        """A request was answered."""
+        if protocol in self._open:
+            self._idle[protocol] = None
+
+    def answers(self, protocol: "_Protocol") -> bool:
+        """Say whether a request of an open connection is being answered."""
+        return protocol not in self._idle
+
+    def _sweep(self) -> None:
+        """Look once a second for clients that take too long, while there are any."""
+        self._sweeper = None
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for protocol in list(self._open):
+            if protocol.is_late(now):
+                protocol.transport.abort()
+        if self._open:
+            self._sweeper = loop.call_later(SWEEP_S, self._sweep)
 
 
 class _Protocol(H11Protocol):
     """HTTP with our logger: uvicorn's own belong to the process, which may use uvicorn itself."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self, server: _LoopServer, config: uvicorn.Config) -> None:
+        super().__init__(config, server.server_state, {})
         self.logger = log
         self.access_log = False
+        self._home = server
+        # When it was connected, or sent a request, or was answered last.
+        self._since = self.loop.time()
+        # What was not read when the client was seen to read last.
+        self._unread = 0
+        self._read_at = self._since
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called once the socket is connected, and TLS is established where it is used."""
+        # uvloop's transports are no asyncio.Transport, but behave like one.
+        super().connection_made(cast("asyncio.Transport", transport))
+        self._home.joined(self)
 
-def _listen(host: str, port: int) -> socket.socket:
-    family, _, _, _, address = socket.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
-    listener.setblocking(False)
-    return listener
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called once the socket is gone."""
+        self._home.left(self)
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Take what was received; a request may be complete now."""
+        before = self.cycle
+        super().handle_events()
+        if self.cycle is not before:
+            self._since = self.loop.time()
+            self._home.began(self)
+
+    def on_response_complete(self) -> None:
+        """The answer was written; the next request may follow already."""
+        self._since = self.loop.time()
+        self._home.answered(self)
+        super().on_response_complete()
+
+    def resume_writing(self) -> None:
+        """The client has read most of what was waiting."""
+        self._read_at = self.loop.time()
+        super().resume_writing()
+
+    def is_late(self, now: float) -> bool:
+        """Say whether the client takes longer than it may."""
+        unread = self.transport.get_write_buffer_size()
+        if unread < self._unread or not unread:
+            self._read_at = now
+        self._unread = unread
+        if unread:
+            return now - self._read_at > READING_S
+        if self._home.answers(self) and not self.cycle.more_body:
+            return False  # an event stream may be quiet for long
+        return now - self._since > REQUEST_S

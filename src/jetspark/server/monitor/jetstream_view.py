@@ -29,6 +29,11 @@ class StreamView(Protocol):
         """Why it takes no writes; empty while it does."""
         ...
 
+    @property
+    def read_error(self) -> str:
+        """What of it cannot be read now, and why; empty while everything can."""
+        ...
+
     def state(self) -> StreamState:
         """What it holds, as STREAM.INFO says it, without lists of subjects or deletes."""
         ...

@@ -47,6 +47,7 @@ class StreamStore(msgspec.Struct, frozen=True, kw_only=True):
     duplicates_limit: int | None = None
     lost_messages: int | None = None
     lost_bytes: int | None = None
+    doubtful_bytes: int | None = None  # of writes that may never have been acknowledged
     quarantined_bytes: int | None = None
     scrubbed_ns: int | None = None  # when the full segment was read again that waits longest
     # What housekeeping did since the stream was opened.

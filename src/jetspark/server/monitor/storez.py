@@ -69,6 +69,7 @@ class StreamFiles(ApiStruct, frozen=True, kw_only=True):
     duplicates_limit: int | None = None
     lost_messages: int | None = None
     lost_bytes: int | None = None
+    doubtful_bytes: int | None = None
     quarantined_bytes: int | None = None
     scrubbed: Timestamp | None = None
     compactions: int | None = None
@@ -83,6 +84,7 @@ class StreamFiles(ApiStruct, frozen=True, kw_only=True):
     scrubs_failed: int | None = None
     read_only: bool = shown(False)
     write_error: str = ""
+    read_error: str = ""
 
 
 class LostStreamInfo(ApiStruct, frozen=True, kw_only=True):
@@ -193,6 +195,7 @@ def _files(account: str, stream: StreamView, now_ns: int) -> StreamFiles:
         duplicates_limit=store.duplicates_limit,
         lost_messages=store.lost_messages,
         lost_bytes=store.lost_bytes,
+        doubtful_bytes=store.doubtful_bytes,
         quarantined_bytes=store.quarantined_bytes,
         scrubbed=None if store.scrubbed_ns is None else Timestamp(store.scrubbed_ns),
         compactions=store.compactions,
@@ -207,4 +210,5 @@ def _files(account: str, stream: StreamView, now_ns: int) -> StreamFiles:
         scrubs_failed=store.scrubs_failed,
         read_only=store.read_only,
         write_error=stream.write_error,
+        read_error=stream.read_error,
     )

@@ -79,9 +79,19 @@ class ScriptedUpstreams:
     def find(self, name: str) -> ScriptedUpstreams | None:
         return self if name == "hub" else None
 
+    def takes(self, _name: str) -> bool:
+        return True
+
     def open(
-        self, stream: str, filters: Sequence[bytes], _reader: str, woken: Callable[[], None]
+        self,
+        stream: str,
+        filters: Sequence[bytes],
+        _reader: str,
+        woken: Callable[[], None],
+        *,
+        takes: bool,
     ) -> ScriptedFeed:
+        assert takes
         self.feeds.append(ScriptedFeed(stream, filters, woken))
         return self.feeds[-1]
 

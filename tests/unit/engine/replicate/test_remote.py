@@ -255,4 +255,4 @@ def test_an_unknown_remote_is_refused_and_the_known_ones_are_named(far: CopyBenc
     )
 
     assert answer["error"]["err_code"] == 10052
-    assert "it knows hub" in answer["error"]["description"]
+    assert "one of hub" in answer["error"]["description"]

@@ -66,6 +66,15 @@ def answering(
         (None, [b">"], b"a..b", True),
         ([b"f*o"], [], b"f*o", True),
         ([b"f*o"], [], b"foo", False),
+        # To JetStream they are wildcards: all that they stand for must be allowed, none denied.
+        ([b"$JS.API.DIRECT.GET.S.*"], [], b"$JS.API.DIRECT.GET.S.*", True),
+        ([b"$JS.API.DIRECT.GET.S.*"], [], b"$JS.API.DIRECT.GET.S.>", False),
+        ([b"$JS.API.DIRECT.GET.S.a.*"], [], b"$JS.API.DIRECT.GET.S.*.b", False),
+        ([b"$JS.API.>"], [b"$JS.API.DIRECT.GET.S.a.secret"], b"$JS.API.DIRECT.GET.S.a.*", False),
+        (None, [b"$JS.API.DIRECT.GET.S.a.secret"], b"$JS.API.DIRECT.GET.S.>", False),
+        (None, [b"$JS.API.DIRECT.GET.S.a.secret"], b"$JS.API.DIRECT.GET.S.b.>", True),
+        (None, [b"$JS.API.CONSUMER.CREATE.S.*.a"], b"$JS.API.CONSUMER.CREATE.S.c.>", False),
+        (None, [b"$JS.API.CONSUMER.CREATE.S.*.a"], b"$JS.API.CONSUMER.CREATE.S.c.b.*", True),
     ],
 )
 def test_publishing_follows_the_lists(
@@ -75,6 +84,16 @@ def test_publishing_follows_the_lists(
 
     assert permissions.may_publish(subject, 0) is expected
     assert permissions.may_publish(subject, 0) is expected, "what is remembered says the same"
+
+
+def test_an_answer_of_another_is_no_way_to_what_jetstream_refuses() -> None:
+    permissions = publishing([b"svc", b"$JS.API.INFO"])
+
+    assert permissions.may_be_answered_at(b"_INBOX.x")
+    assert permissions.may_be_answered_at(b"$KV.b.k")
+    assert permissions.may_be_answered_at(b"$JS.API.INFO")
+    assert not permissions.may_be_answered_at(b"$JS.API.STREAM.DELETE.S")
+    assert subscribing([]).may_be_answered_at(b"$JS.API.STREAM.DELETE.S")
 
 
 def test_long_lists_say_what_short_ones_say() -> None:

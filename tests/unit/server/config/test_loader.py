@@ -23,6 +23,8 @@ from jetspark.units import ByteCount, gib, kib, mib, milliseconds, minutes, seco
 PEMS: Final = Path(__file__).parent / "tls"
 PAIR: Final = f"cert_file: '{PEMS / 'server-cert.pem'}', key_file: '{PEMS / 'server-key.pem'}'"
 
+TWO_ACCOUNTS = "accounts { A { jetstream: enabled }, B { jetstream: enabled } }"
+
 
 def load(text: str) -> Settings:
     return load_text(text, {}, name="a.conf", not_yet={})
@@ -172,6 +174,12 @@ SAMPLES: Final[list[tuple[str, str, str, Any]]] = [
              tls=Tls()),)),
     ("jetspark.remotes", "jetspark { remotes { h { url: 'nats://a', token: t } } }",
      "jetspark.remotes", (Remote(name="h", url=("nats://a",), token=Secret("t")),)),
+    ("jetspark.remotes",
+     "jetspark { remotes { h { url: 'nats://a', accounts: '$G', take: true } } }",
+     "jetspark.remotes",
+     (Remote(name="h", url=("nats://a",), accounts=("$G",), take=True),)),
+    ("jetspark.remotes", "jetspark { remotes { h { url: 'nats://a', take: ['$G'] } } }",
+     "jetspark.remotes", (Remote(name="h", url=("nats://a",), take=("$G",)),)),
     ("jetspark.remotes", "jetspark { remotes { h { url: 'nats://a', nkey: f } } }",
      "jetspark.remotes", (Remote(name="h", url=("nats://a",), nkey="f"),)),
     ("debug", "debug: on", "debug", True),
@@ -226,6 +234,13 @@ def test_what_the_server_does_not_honour_yet_is_refused(path: str) -> None:
     (problem,) = refused.value.problems
     assert str(problem).startswith("a.conf:1: '")
     assert f"is not supported by jetspark yet: {NOT_YET[path]}" in problem.message
+
+
+def test_refusals_deny_nothing_that_the_server_has() -> None:
+    """It has a monitoring port, connections to other servers, a log file, and timers."""
+    untrue = ("no monitoring port", "does not make", "to stderr", "no timers")
+
+    assert [path for path, text in NOT_YET.items() if any(word in text for word in untrue)] == []
 
 
 def test_a_store_that_is_synced_always_is_honoured_today() -> None:
@@ -328,6 +343,10 @@ def test_seconds_without_unit_are_taken_with_a_warning() -> None:
         ("jetspark { remotes { 'a.b' { url: 'nats://x' } } }", 1, "cannot name a remote"),
         ("jetspark { remotes { API { url: 'nats://x' } } }", 1, "this server's own"),
         ("jetspark { remotes { a { url: 'nats://x', user: u } } }", 1, "belong together"),
+        ("jetspark { remotes { a { url: 'nats://x', take: 1 } } }", 1, "names of accounts"),
+        ("jetspark { remotes { a { url: 'nats://x', accounts: [A] } } }", 1, "no account 'A'"),
+        ("jetspark { remotes { a { url: 'nats://x', take: [A] } } }", 1, "which may not copy"),
+        (f"{TWO_ACCOUNTS}\njetspark {{ remotes {{ a {{ url: 'nats://x' }} }} }}", 2, "'accounts'"),
         ("jetspark { remotes { a { url: 'nats://x', token: t, nkey: n } } }", 1, "token and nkey"),
         ("jetspark { remotes { a { url: 'nats://x', tls { timeout: 9 } } } }", 1, "no meaning"),
         ("jetspark { memory { cash: 1 } }", 1, "did you mean 'cache'?"),

@@ -123,6 +123,7 @@ class FakeStream:
     held: StreamState = field(default_factory=StreamState)
     infos: Sequence[ConsumerInfo] = ()
     write_error: str = ""
+    read_error: str = ""
     created_ns: int = START
     files: StreamStore = field(default_factory=StreamStore)
     mirrored: StreamSourceInfo | None = None

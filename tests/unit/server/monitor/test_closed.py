@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.unit.server.monitor.fakes import START, FakeConnection, FakeSubscription
 
-from jetspark.server.monitor.closed import ClosedConnections, Reason, reason_of
+from jetspark.server.monitor.closed import ClosedConnections
 from jetspark.server.monitor.traffic import Traffic
 
 
@@ -62,25 +61,3 @@ def test_what_was_counted_stays_as_it_was() -> None:
     connection.traffic.in_msgs = 99
 
     assert next(iter(closed)).traffic.in_msgs == 3
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (None, Reason.CLIENT_CLOSED),
-        (b"", Reason.PARSE_ERROR),
-        (b"Authorization Violation", Reason.AUTHENTICATION_FAILURE),
-        (b"Authentication Timeout", Reason.AUTHENTICATION_TIMEOUT),
-        (b"Stale Connection", Reason.STALE_CONNECTION),
-        (b"Slow Consumer", Reason.SLOW_CONSUMER_PENDING_BYTES),
-        (b"maximum connections exceeded", Reason.MAXIMUM_CONNECTIONS),
-        (b"Maximum Payload Violation", Reason.MAXIMUM_PAYLOAD),
-        (b"no responders requires headers support", Reason.NO_RESPONDERS_NEEDS_HEADERS),
-        (b"Unknown Protocol Operation", Reason.PARSE_ERROR),
-        (b"something else", Reason.PROTOCOL_VIOLATION),
-    ],
-)
-def test_the_reason_follows_from_what_the_client_was_told(
-    text: bytes | None, reason: Reason
-) -> None:
-    assert reason_of(text) is reason

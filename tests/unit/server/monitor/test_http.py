@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.unit.server.monitor.fakes import FakeView, busy_view
 
+from jetspark.server.monitor import http
 from jetspark.server.monitor.app import create_app
 from jetspark.server.monitor.http import MonitorPort
 
@@ -115,6 +116,115 @@ async def test_ipv6_is_listened_on() -> None:
         await writer.wait_closed()
     finally:
         await port.stop()
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timeouts of a tenth of a second."""
+    monkeypatch.setattr(http, "REQUEST_S", 0.1)
+    monkeypatch.setattr(http, "READING_S", 0.1)
+    monkeypatch.setattr(http, "SWEEP_S", 0.02)
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"",
+        b"GET /healthz HTTP/1.1\r\nHo",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n",
+    ],
+    ids=["nothing", "half a head", "no body"],
+)
+async def test_half_a_request_is_not_waited_for(part: bytes) -> None:
+    """Not even if a byte more comes now and then."""
+    port = MonitorPort(create_app(FakeView()))
+    bound = await port.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", bound)
+    writer.write(part)
+    ended = asyncio.create_task(reader.read())
+    async with asyncio.timeout(20):
+        while not ended.done():
+            writer.write(b"x" if part else b"")
+            await asyncio.sleep(0.01)
+    await asyncio.gather(ended, return_exceptions=True)
+    writer.close()
+    await port.stop()
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_an_answer_that_nobody_reads_is_not_kept() -> None:
+    ended = asyncio.Event()
+
+    async def endless(_scope: MutableMapping[str, Any], _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        try:
+            for _ in range(200):
+                await send(
+                    {
+                        "type": "http.response.body",
+                        "body": b"." * 1024 * 1024,
+                        "more_body": True,
+                    }
+                )
+        finally:
+            ended.set()
+
+    port = MonitorPort(create_app(FakeView(), mounts={"/endless": endless}))
+    bound = await port.start("127.0.0.1", 0)
+    with socket.create_connection(("127.0.0.1", bound)) as deaf:
+        deaf.sendall(b"GET /endless/ HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(20):
+            await ended.wait()
+    await port.stop()
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_a_quiet_event_stream_is_left_alone() -> None:
+    async def events(_scope: MutableMapping[str, Any], _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"first", "more_body": True})
+        await asyncio.sleep(0.4)
+        await send({"type": "http.response.body", "body": b"last"})
+
+    port = MonitorPort(create_app(FakeView(), mounts={"/events": events}))
+    bound = await port.start("127.0.0.1", 0)
+    _, body = await get(bound, "/events/")
+    await port.stop()
+
+    assert b"first" in body
+    assert b"last" in body
+
+
+async def test_health_is_answered_however_many_connect_and_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "REQUESTS_MAX", 3)
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 5)
+
+    async def events(scope: MutableMapping[str, Any], _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"here", "more_body": True})
+        await scope["state"]["stopping"].wait()
+
+    port = MonitorPort(create_app(FakeView(), mounts={"/events": events}))
+    bound = await port.start("127.0.0.1", 0)
+    half = [await asyncio.open_connection("127.0.0.1", bound) for _ in range(12)]
+    for _, writer in half:
+        writer.write(b"GET /varz HT")
+    assert (await get(bound, "/healthz"))[0] == 200
+    assert (await get(bound, "/varz"))[0] == 200
+    streams = [await asyncio.open_connection("127.0.0.1", bound) for _ in range(3)]
+    for reader, writer in streams:
+        writer.write(b"GET /events/ HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reader.readuntil(b"here")
+
+    assert (await get(bound, "/varz"))[0] == 503
+    assert (await get(bound, "/healthz"))[0] == 200
+    assert (await get(bound, "/readyz"))[0] == 200
+    await port.stop()
+    for _, writer in half + streams:
+        writer.close()
 
 
 async def test_an_event_stream_ends_itself_when_the_port_stops() -> None:

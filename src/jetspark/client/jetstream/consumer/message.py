@@ -19,7 +19,7 @@ from jetspark.client.message import Message
 from jetspark.errors import NoResponders, NotJetStreamMessage
 from jetspark.headers.block import decode_headers
 from jetspark.headers.headers import Headers
-from jetspark.headers.status import NO_RESPONDERS
+from jetspark.headers.status import NO_RESPONDERS, parse_status
 
 ACK: Final = b"+ACK"
 NAK: Final = b"-NAK"
@@ -89,7 +89,7 @@ class JetStreamMessage(msgspec.Struct, eq=False, gc=False):
         """Acknowledge and wait until the server has taken it.
 
         Raises RequestTimeout when no answer came (it may be acknowledged or not), NoResponders
-        when the consumer is gone.
+        when the consumer is gone, or when the stream takes no writes after a disk error.
         """
         if self._ignored():
             return
@@ -98,7 +98,12 @@ class JetStreamMessage(msgspec.Struct, eq=False, gc=False):
         answer = await link.core.ask(self.reply.encode(), b"", ACK, seconds)
         if answer.status == NO_RESPONDERS:
             error = NoResponders(self.reply)
-            error.add_note("the consumer was deleted: its messages can no longer be acknowledged")
+            reason = parse_status(answer.header_block)[1].decode(errors="replace")
+            error.add_note(
+                f"the server says: {reason}"
+                if reason
+                else "the consumer was deleted: its messages can no longer be acknowledged"
+            )
             raise error
         self._settled = True
 

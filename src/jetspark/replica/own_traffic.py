@@ -1,0 +1,31 @@
+"""How a replica's own requests and copies are told from the messages of its clients.
+
+Both go through the account of the replica's user at the leader, so that a client that listens to
+``>`` or ``_INBOX.>`` would get the answers to the replica's requests and, with every message, the
+copies of all streams, whatever its permissions say about those.
+"""
+
+from jetspark.ids import Nuid
+
+_ACK_START = b"$JS.ACK."
+
+
+class OwnTraffic:
+    """The reply subjects of one replica and the names of the consumers that it reads with.
+
+    ``inbox`` begins all its reply subjects, ``tag`` the names of its consumers.
+    """
+
+    def __init__(self, inbox_prefix: str) -> None:
+        self.tag = f"{Nuid().next()}-"
+        self.inbox = f"{inbox_prefix}.{self.tag}"
+        self._inbox_start = self.inbox.encode()
+        self._consumer = b".%b" % self.tag.encode()
+
+    def is_inbox(self, subject: bytes) -> bool:
+        """Say whether a subject is where the replica gets answers."""
+        return subject.startswith(self._inbox_start)
+
+    def has(self, subject: bytes, reply: bytes) -> bool:
+        """Say whether a message is an answer to the replica, or for one of its copies."""
+        return self.is_inbox(subject) or (reply.startswith(_ACK_START) and self._consumer in reply)

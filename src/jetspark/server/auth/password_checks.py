@@ -1,0 +1,126 @@
+"""Password checks beside the event loop: a few at a time, in an order that a flood cannot abuse.
+
+One bcrypt check takes tens of milliseconds of CPU by design. Clients that wait for theirs are
+served by address in turn, and the newest of an address first: whoever logs in now is not held up
+by a hundred attempts before them, and those who waited long have mostly given up. Clients that
+left are dropped without a check, and beyond `WAITING_MAX` the oldest of the busiest address is.
+"""
+
+import asyncio
+import functools
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+log = logging.getLogger("jetspark.server")
+
+THREADS: Final = 2
+WAITING_MAX: Final = 1024
+
+
+class _Waiting:
+    """A client that waits for its check."""
+
+    def __init__(
+        self,
+        check: Callable[[], bool],
+        left: Callable[[], bool],
+        result: "asyncio.Future[bool | None]",
+    ) -> None:
+        self.check = check
+        self.left = left
+        self.result = result
+
+    def drop(self) -> None:
+        """Give it up."""
+        if not self.result.done():
+            self.result.set_result(None)
+
+
+class PasswordChecks:
+    """The checks of one server. ``close`` it when the server ends."""
+
+    def __init__(self, waiting_max: int = WAITING_MAX) -> None:
+        self._waiting_max = waiting_max
+        # Oldest first, by address; the addresses in the order in which they have their turn.
+        self._waiting: dict[str, list[_Waiting]] = {}
+        self._count = 0
+        self._running = 0
+        self._executor: ThreadPoolExecutor | None = None
+
+    async def run(
+        self, address: str, check: Callable[[], bool], left: Callable[[], bool]
+    ) -> bool | None:
+        """Return what ``check`` says; None if it was dropped.
+
+        ``left`` says whether the client is still connected, just before its check would begin.
+        """
+        waiting = _Waiting(check, left, asyncio.get_running_loop().create_future())
+        self._waiting.setdefault(address, []).append(waiting)
+        self._count += 1
+        self._start()
+        if self._count > self._waiting_max:
+            self._drop_oldest()
+        return await waiting.result
+
+    def close(self) -> None:
+        """Wait for the checks that run; the others are not begun."""
+        self._waiting.clear()
+        self._count = 0
+        if self._executor is not None:
+            self._executor.shutdown()
+            self._executor = None
+
+    def _start(self) -> None:
+        """Begin checks while threads are free."""
+        while self._running < THREADS and self._waiting:
+            waiting = self._take_next()
+            if waiting.result.done():
+                continue  # the server ends
+            if waiting.left():
+                waiting.drop()
+                continue
+            try:
+                if self._executor is None:
+                    self._executor = ThreadPoolExecutor(
+                        THREADS, thread_name_prefix="jetspark-password"
+                    )
+                work = asyncio.get_running_loop().run_in_executor(self._executor, waiting.check)
+            except RuntimeError as error:
+                # No thread can be had. Those who come later may have more luck.
+                log.error("A password cannot be checked: %s", error)  # noqa: TRY400
+                waiting.drop()
+                continue
+            self._running += 1
+            work.add_done_callback(functools.partial(self._finished, waiting))
+
+    def _finished(self, waiting: _Waiting, done: "asyncio.Future[bool]") -> None:
+        self._running -= 1
+        if not waiting.result.done() and not done.cancelled():
+            error = done.exception()
+            if error is None:
+                waiting.result.set_result(done.result())
+            else:
+                waiting.result.set_exception(error)
+        self._start()
+
+    def _take_next(self) -> _Waiting:
+        """The newest of the address whose turn it is; the address goes to the end."""
+        address = next(iter(self._waiting))
+        queue = self._waiting.pop(address)
+        waiting = queue.pop()
+        self._count -= 1
+        if queue:
+            self._waiting[address] = queue
+        return waiting
+
+    def _drop_oldest(self) -> None:
+        """Make room: the busiest address loses the one that waited longest."""
+        address = max(self._waiting, key=lambda known: len(self._waiting[known]))
+        waiting = self._waiting[address].pop(0)
+        if not self._waiting[address]:
+            del self._waiting[address]
+        self._count -= 1
+        log.warning("More than %d clients wait for a password check", self._waiting_max)
+        waiting.drop()

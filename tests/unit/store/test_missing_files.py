@@ -1,0 +1,304 @@
+"""Files that are missing, cut, foreign or exchanged: reported, and no sequence is used twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jetspark.store.condensed import SUFFIX
+from jetspark.store.manifest import COPIES, Identity, Manifest, read_manifests, write_manifest
+from jetspark.testing.store_reading import messages
+
+if TYPE_CHECKING:
+    from tests.unit.store.conftest import Bench
+
+OTHER = Identity(stream_id=0x1111, account="A", name="OTHER", created_ns=1)
+
+
+def fill(bench: Bench, count: int = 15) -> None:
+    for number in range(count):
+        bench.publish(bytes([65 + number]) * 2000)
+
+
+def stop(bench: Bench) -> None:
+    bench.log.close()
+    bench.store.close()
+
+
+def kill(bench: Bench) -> None:
+    """The process ends without a word, some time after housekeeping had its turn."""
+    bench.log.note_due = True
+    while bench.log.maintain():
+        pass
+    bench.disk = bench.disk.survivor()
+
+
+def lost(bench: Bench) -> set[int]:
+    return {seq for a, b in bench.log.quarantine.lost for seq in range(a, b + 1)}
+
+
+@pytest.mark.parametrize("ended", [stop, kill])
+@pytest.mark.parametrize("which", [0, 1, -1])
+def test_a_missing_segment_is_reported_and_its_sequences_are_not_used_again(
+    bench: Bench, ended: object, which: int
+) -> None:
+    fill(bench)
+    assert callable(ended)
+    ended(bench)
+    path = bench.segments()[which]
+    bench.disk.lose(path)
+
+    bench.reopen(bench.disk)
+
+    served = set(messages(bench.log))
+    assert served | lost(bench) >= set(range(1, 16)), "what is not served is reported"
+    assert not served & lost(bench)
+    assert f"the segment {path.name} is missing" in bench.recovery.notes
+    assert bench.log.quarantine.news, "the engine tells it to the log, health and advisories"
+    first = bench.publish(b"new")[0]
+    assert first > 15
+    bench.reopen()
+    assert first in messages(bench.log)
+    assert served | {first} == set(messages(bench.log))
+
+
+@pytest.mark.parametrize("ended", [stop, kill])
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_a_newest_segment_that_was_cut_between_records_is_reported(
+    bench: Bench, ended: object, left: int
+) -> None:
+    """Nothing in the file tells that it was longer."""
+    fill(bench, 3)
+    columns = bench.log.index.segments[0]
+    ends = [int(columns.offset_at(i)) for i in range(3)]
+    assert callable(ended)
+    ended(bench)
+    bench.disk.cut(bench.segments()[0], ends[left])
+
+    bench.reopen(bench.disk)
+
+    assert set(messages(bench.log)) == set(range(1, left + 1))
+    assert lost(bench) == set(range(left + 1, 4))
+    while bench.log.maintain():
+        pass
+    assert bench.publish(b"new") == [4]
+    bench.reopen()
+    assert lost(bench) == set(range(left + 1, 4)), "it is still known"
+    assert sorted(messages(bench.log)) == [*range(1, left + 1), 4]
+
+
+@pytest.mark.parametrize("ended", [stop, kill])
+@pytest.mark.parametrize("copy", COPIES)
+@pytest.mark.parametrize("which", [0, 1, -1])
+def test_a_missing_segment_is_noticed_although_one_manifest_is_damaged(
+    bench: Bench, ended: object, copy: str, which: int
+) -> None:
+    fill(bench)
+    assert callable(ended)
+    ended(bench)
+    path = bench.segments()[which]
+    bench.disk.lose(path)
+    bench.disk.flip(bench.log.folder / copy, 100)
+
+    bench.reopen(bench.disk)
+
+    assert set(messages(bench.log)) | lost(bench) >= set(range(1, 16))
+    assert f"the segment {path.name} is missing" in bench.recovery.notes
+    assert bench.publish(b"new")[0] > 15
+
+
+def test_a_full_disk_does_not_keep_segments_from_being_removed(bench: Bench) -> None:
+    """The manifests that stop listing them get the space of their condensed forms."""
+    fill(bench)
+    kill(bench)
+    bench.reopen(bench.disk)
+    bench.log.stage_purge(14, b"", 0)
+    bench.write()
+    bench.log.commit()
+    before = bench.segments()
+    bench.disk.put(before[0].with_name(before[0].name + SUFFIX), bytes(2000))
+    bench.disk.capacity = sum(bench.disk.paths().values())
+
+    while bench.log.maintain():
+        pass
+
+    assert len(bench.segments()) < len(before)
+    stop(bench)
+    bench.reopen(bench.disk)
+    assert lost(bench) == set()
+    assert bench.recovery.notes == []
+
+
+def test_all_segments_missing_is_reported(bench: Bench) -> None:
+    fill(bench)
+    stop(bench)
+    for path in bench.segments():
+        bench.disk.lose(path)
+
+    bench.reopen(bench.disk)
+
+    assert lost(bench) >= set(range(1, 16))
+    assert bench.publish(b"new")[0] > 15
+
+
+def test_segments_that_were_removed_on_purpose_are_not_missed(bench: Bench) -> None:
+    """At any moment of the removal: power cuts included."""
+    fill(bench)
+    kill(bench)
+    bench.reopen(bench.disk)
+    bench.log.stage_purge(14, b"", 0)
+    bench.write()
+    bench.log.commit()
+    images = []
+    bench.disk.before_step = lambda _operation: images.append(bench.disk.survivor())
+    while bench.log.maintain():
+        pass
+    bench.disk.before_step = None
+    stop(bench)
+
+    for disk in [*images, bench.disk]:
+        bench.reopen(disk)
+        assert bench.recovery.notes == []
+        assert lost(bench) == set()
+        assert bench.publish(b"new") == [16]
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_an_older_manifest_does_not_miss_what_was_removed_on_purpose(
+    bench: Bench, name: str
+) -> None:
+    fill(bench)
+    kill(bench)
+    bench.reopen(bench.disk)
+    bench.log.stage_purge(14, b"", 0)
+    bench.write()
+    bench.log.commit()
+    kill(bench)
+    bench.disk.flip(bench.log.folder / name, 200)
+
+    bench.reopen(bench.disk)
+
+    assert lost(bench) == set()
+
+
+def test_a_store_of_an_older_version_opens_and_gets_its_list(bench: Bench) -> None:
+    fill(bench)
+    stop(bench)
+    found, _ = read_manifests(bench.disk, bench.log.folder)
+    assert found is not None
+    for epoch in (found.epoch + 1, found.epoch + 2):
+        old = Manifest(epoch=epoch, identity=found.identity)
+        write_manifest(bench.disk, bench.log.folder, old)
+
+    bench.reopen(bench.disk)
+    assert bench.recovery.notes == []
+    stop(bench)
+
+    again, _ = read_manifests(bench.disk, bench.log.folder)
+    assert again is not None
+    assert again.segments == tuple(path.name for path in bench.segments())
+    assert again.last_seq == 15
+
+
+def foreign_segment(bench: Bench) -> bytes:
+    """A segment of another stream of the same store."""
+    other = bench.store.create(OTHER)
+    other.stage_message(b"o", 0, b"foreign\r\n", 1)
+    group = other.take_group()
+    assert group is not None
+    bench.disk.write_synced(int(group.handle), [group.blob], int(group.offset))
+    other.commit()
+    path = other.folder / other.index.segments[0].name
+    content = bench.disk.read_file(path)
+    bench.store.drop(other)
+    return content
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "00000000000000000000-00000000000000000000.seg",
+        "00000000000000000016-00000000000000000099.seg",
+        "00000000000000000099-00000000000000000099.seg",
+    ],
+)
+@pytest.mark.parametrize("manifests", [True, False])
+def test_a_segment_of_another_stream_is_left_out_and_reported(
+    bench: Bench, name: str, manifests: bool
+) -> None:
+    content = foreign_segment(bench)
+    fill(bench)
+    before = messages(bench.log)
+    stop(bench)
+    path = bench.log.folder / name
+    bench.disk.put(path, content)
+    if not manifests:
+        for copy in COPIES:
+            bench.disk.lose(bench.log.folder / copy)
+
+    bench.reopen(bench.disk)
+
+    assert bench.log.identity.name == "S"
+    assert messages(bench.log) == before
+    assert [note for note in bench.recovery.notes if "'OTHER'" in note]
+    assert bench.log.quarantine.lost_bytes == len(content)
+    assert bench.disk.read_file(Path(str(path) + ".foreign")) == content
+    assert bench.publish(b"new") == [16]
+    found, damaged = read_manifests(bench.disk, bench.log.folder)
+    assert found is not None
+    assert (found.identity.name, damaged) == ("S", [])
+
+
+@pytest.mark.parametrize("copies", [COPIES[:1], COPIES[1:], COPIES])
+def test_a_manifest_of_another_stream_is_not_believed(
+    bench: Bench, copies: tuple[str, ...]
+) -> None:
+    fill(bench)
+    before = messages(bench.log)
+    stop(bench)
+    for number, name in enumerate(copies):
+        other = Manifest(epoch=1000 + COPIES.index(name) + number, identity=OTHER)
+        write_manifest(bench.disk, bench.log.folder, other)
+
+    bench.reopen(bench.disk)
+
+    assert bench.log.identity.name == "S"
+    assert messages(bench.log) == before
+
+
+def test_two_segments_with_each_others_names_cost_nothing(bench: Bench) -> None:
+    fill(bench)
+    before = messages(bench.log)
+    stop(bench)
+    one, other = bench.segments()[:2]
+    bench.disk.swap(one, other)
+
+    bench.reopen(bench.disk)
+
+    assert messages(bench.log) == before
+    assert len([note for note in bench.recovery.notes if "has its name again" in note]) == 2
+    assert lost(bench) == set()
+    bench.reopen()
+    assert bench.recovery.notes == []
+
+
+def test_a_new_stream_needs_no_other_manifest_and_a_hurried_close_writes_none(
+    bench: Bench,
+) -> None:
+    def manifests() -> int:
+        renamed = [op for op in bench.disk.operations if op.kind == "rename"]
+        return sum("manifest" in op.path for op in renamed)
+
+    made = manifests()
+    while bench.log.maintain():
+        pass
+    bench.publish(b"one")
+    bench.log.close(note=False)
+    assert manifests() == made
+
+    bench.reopen(bench.disk.survivor())
+    before = manifests()
+    bench.log.close()
+    assert manifests() > before

@@ -76,8 +76,9 @@ class GatedFiles(OsFiles):
 class World:
     """A server on such a disk, a client that asks for things, and one that must not notice."""
 
-    def __init__(self, server: jetspark.Server, files: GatedFiles) -> None:
+    def __init__(self, server: jetspark.Server, files: GatedFiles, store: Path) -> None:
         self.server = server
+        self.store = store
         self.files = files
 
     async def connect(self) -> None:
@@ -116,7 +117,7 @@ class World:
 async def served(store: Path, files: GatedFiles) -> AsyncIterator[World]:
     async with jetspark.Server(store_dir=store) as server:
         files.on_the_loop.clear()
-        world = World(server, files)
+        world = World(server, files, store)
         await world.connect()
         yield world
         files.gate.set()
@@ -163,7 +164,7 @@ async def test_nobody_waits_for_a_segment_that_is_begun(serve: Serve) -> None:
         for n in range(4):
             (acked,) = await world.behind_the_gate(world.publish("S.a", bytes(700_000)))
             assert acked["seq"] == n + 1
-        folder = next((world.server.runtime.folder).glob("acct-*/stream-*"))
+        folder = next(world.store.glob("acct-*/stream-*"))
         assert len(list(folder.glob("*.seg"))) == 4
 
 
@@ -303,7 +304,7 @@ async def test_a_server_that_stops_finishes_what_was_begun(
     monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", lambda: files)
     store = tmp_path / "store"
     async with jetspark.Server(store_dir=store) as server:
-        world = World(server, files)
+        world = World(server, files, store)
         await world.connect()
         await world.create("OLD")
         files.gate.clear()

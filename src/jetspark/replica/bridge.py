@@ -314,9 +314,11 @@ class UpstreamSink(Sink):
             for member, permissions in self.leaving.items():
                 # A client that says CONNECT again is somebody else.
                 same = member.receiver.permissions is permissions
+                connection = member.receiver.connection
                 if (
                     same
-                    and not member.receiver.connection.client.closing
+                    and connection is not None
+                    and not connection.client.closing
                     and self._may_see(member, reply)
                 ):
                     router = self._router

@@ -57,6 +57,8 @@ _R: Final = 0x52
 class ClientHandler(ServerOps):
     """One connected client."""
 
+    __deletable__ = ["parser"]  # noqa: RUF012 - read by mypyc
+
     def __init__(
         self, router: Router, receiver: Receiver, max_control_line: i64, max_payload: i64
     ) -> None:
@@ -79,6 +81,13 @@ class ClientHandler(ServerOps):
         # The part of the connection that is not hot: CONNECT, pings, closing (server/session.py).
         self.session: Any = None
         self._held: list[Held] = []
+
+    def cut_cycles(self) -> None:
+        """The connection ended some time ago: refer to nothing that refers back."""
+        self.receiver.connection = None
+        self.session = None
+        self._held = []
+        del self.parser
 
     # Operations --------------------------------------------------------------------------------
 

@@ -42,6 +42,8 @@ TURN_NS: Final = 4_000_000
 CHUNK: Final = 48 * 1024
 # The other side closed; POLLRDHUP is Linux'.
 _LEFT: Final = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
+# So long after its end something may still be under way for a client, such as a password check.
+RELEASE_AFTER_S: Final = 5.0
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -218,6 +220,16 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = None
         if exc is not None:
             log.debug("%s: %s", self.session, exc)
+        asyncio.get_running_loop().call_later(RELEASE_AFTER_S, self._release)
+
+    def _release(self) -> None:
+        """Nobody uses it any more: cut the cycles that it and its parts are.
+
+        Otherwise they are garbage that only a pass over all objects finds, and such passes are
+        rare (``cli/serve.py``).
+        """
+        self.client.cut_cycles()
+        del self.session
 
     # Reading -----------------------------------------------------------------------------------
 

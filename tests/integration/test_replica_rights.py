@@ -298,7 +298,7 @@ async def test_before_a_read_only_replica_knows_what_is_stored_nothing_passes(
         await at.eve.flush()
         await at.at_leader.flush()
 
-        assert b"not told it yet" in answer
+        assert b"has not arrived yet" in answer
         assert heard.pending_msgs == 0
 
 

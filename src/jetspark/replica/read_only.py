@@ -34,8 +34,8 @@ from jetspark.server.router import Router
 
 READ_ONLY: Final = "this server is a read-only replica: connect to the leader to write"
 NOT_KNOWN: Final = (
-    "this server is a read-only replica, and the leader has not told it yet which subjects are "
-    "stored: try again"
+    "this server is a read-only replica, and the leader's list of streams, which says what is "
+    "stored, has not arrived yet: try again"
 )
 DURABLE: Final = (
     "this server is a read-only replica, where consumers have no durable_name, are not changed, "

@@ -1,4 +1,4 @@
-"""Which subjects the streams of the leader store, as far as the leader has told."""
+"""Which subjects the streams of the leader store, by the leader's last list of streams."""
 
 from collections.abc import Iterable
 

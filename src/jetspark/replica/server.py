@@ -316,14 +316,9 @@ class ReplicaServer(Server):
 
     # Clients -----------------------------------------------------------------------------------
 
-    def joined(self, connection: Connection) -> bytes:
-        """A client connected."""
-        connection.client.parser.max_payload = self.max_payload
-        return super().joined(connection)
-
-    def left(self, connection: Connection) -> None:
-        """A client is gone."""
-        super().left(connection)
+    def ended(self, connection: Connection) -> None:
+        """A client is served no more."""
+        super().ended(connection)
         bridge = self._own_bridges.pop(connection.client, None)
         if bridge is not None:
             self.run(bridge.close())

@@ -91,7 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         """Take over the server's settings: at the beginning and when they change."""
         settings = self._server.settings
         parser = self.client.parser
-        parser.max_payload = settings.max_payload
+        parser.max_payload = self._server.max_payload
         parser.max_control_line = settings.max_control_line
         self._tracer = None
         if settings.trace or settings.trace_verbose:

@@ -134,6 +134,11 @@ class Server:
         """How long a client may take to say who it is."""
         return self.settings.authorization.timeout or AUTHORIZATION_TIMEOUT
 
+    @property
+    def max_payload(self) -> int:
+        """The largest message that a client may send."""
+        return self.settings.max_payload
+
     # Where it is -------------------------------------------------------------------------------
 
     @property
@@ -388,7 +393,8 @@ class Server:
         """INFO again, for clients that understand it."""
         for connection in self.connections:
             session = connection.session
-            if session.connected and session.options.protocol >= 1:
+            understands = session.connected and session.options.protocol >= 1
+            if understands and not connection.client.closing:
                 connection.client.receiver.queue(session.info())
         self.flush()
 

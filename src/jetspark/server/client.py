@@ -237,11 +237,9 @@ class ClientHandler(ServerOps):
     ) -> None:
         """Give a message to the engine, if it wants it; nobody at all is told to a requester."""
         router = self.router
-        if target is not None and target.kind == NEXT:
-            router.turn.spend(PULL_UNITS)
         if target is None or (
             target.kind == NEXT
-            and not router.pull(target.subject, data[hs:ps], data[ps:pe], data[rs:re])
+            and not self.pull(target.subject, data[hs:ps], data[ps:pe], data[rs:re])
         ):
             if not delivered and re > rs:
                 if subject.startswith(SYSTEM_REQUESTS):
@@ -269,6 +267,11 @@ class ClientHandler(ServerOps):
             router.asking = self.receiver
             router.turn.spend(REQUEST_UNITS)
             router.request(target, data[rs:re], data[hs:ps], data[ps:pe])
+
+    def pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes) -> bool:
+        """Ask a consumer for messages; False when there is no such consumer."""
+        self.router.turn.spend(PULL_UNITS)
+        return self.router.pull(key, headers, body, reply)
 
     def on_consumer(
         self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64

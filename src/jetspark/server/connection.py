@@ -65,6 +65,8 @@ class Connection(asyncio.BufferedProtocol):
         self._fallback_timer: asyncio.TimerHandle | None = None
         self._tracer: Tracer | None = None
         self._ended = False
+        # Bound once: it is needed for every chunk.
+        self._pause = client.pause
         # It waits for another turn; what of its last read was not looked at yet.
         self._waiting = False
         self._backlog = b""
@@ -257,7 +259,7 @@ class Connection(asyncio.BufferedProtocol):
         client = self.client
         turn = self._server.turn
         if nbytes <= CHUNK and self._tls is None and self._tracer is None:
-            turn.begin(client.pause)
+            turn.begin(self._pause)
             client.parser.feed(bytes(data))
             behind = self._server.flush(client.router)
             turn.end()
@@ -272,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
             data = memoryview(self._decrypted(bytes(data)))
         if self._tracer is not None:
             self._tracer.sent(bytes(data))
-        turn.begin(client.pause)
+        turn.begin(self._pause)
         taken = self._take(data)
         turn.end()
         if client.paused:
@@ -310,7 +312,7 @@ class Connection(asyncio.BufferedProtocol):
     def release(self) -> None:
         """The client is ready: carry out what it sent meanwhile."""
         turn = self._server.turn
-        turn.begin(self.client.pause)
+        turn.begin(self._pause)
         if not self.client.closing:
             self.client.release()
         self._server.flush(self.client.router)
@@ -339,7 +341,7 @@ class Connection(asyncio.BufferedProtocol):
         client = self.client
         self.session.last_read_ns = client.router.now = self._server.clock.now_ns()
         turn = self._server.turn
-        turn.begin(client.pause)
+        turn.begin(self._pause)
         client.resume()
         if self._server.flush(client.router):
             self._stall()

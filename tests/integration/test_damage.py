@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
 
 import nats
+import pytest
 from tests.integration.monitored import get, text
 
 import jetspark
@@ -42,6 +44,35 @@ async def test_a_flipped_bit_costs_one_message_and_is_told_everywhere(tmp_path: 
     assert "1 messages are lost" in health["jetspark"]["warnings"][0]
     assert storez["streams"][0]["lost_messages"] == 1
     assert "jetspark_stream_lost_messages{" in metrics
+
+
+async def test_damage_in_a_stream_that_nobody_writes_to_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On 02f3840 nobody looked after a stream between its start and its next message."""
+    monkeypatch.setattr("jetspark.server.driver.HOUSE_PERIOD", 0.05)
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        body = b'{"name":"S","subjects":["s.>"]}'
+        await client.request("$JS.API.STREAM.CREATE.S", body, timeout=5)
+        for number in range(5):
+            await client.request("s.a", b"payload-%d" % number, timeout=5)
+        await client.close()
+
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        (segment,) = tmp_path.rglob("*.seg")
+        at = segment.read_bytes().index(b"payload-2")
+        with segment.open("r+b") as file:
+            file.seek(at)
+            file.write(b"q")
+        gone = await client.request("$JS.API.STREAM.MSG.GET.S", b'{"seq":3}')
+        async with asyncio.timeout(5):
+            while "are damaged" not in caplog.text:
+                await asyncio.sleep(0.05)
+        await client.close()
+
+    assert b'"error"' in gone.data
 
 
 async def test_the_rest_of_an_interrupted_write_is_reported_as_no_loss(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from jetspark.cli.doctor_export import find_stream, write_messages
-from jetspark.cli.doctor_report import as_json, show
+from jetspark.cli.doctor_report import as_json, clocks_as_json, show, show_clocks
 from jetspark.clock import SystemClock
 from jetspark.engine.replicate.adoption import adoption_problems
 from jetspark.errors.storage import StorageFault, StoreLocked
@@ -43,7 +43,8 @@ def doctor() -> None:
     DIR is the folder that `jetspark serve -js -sd DIR` has. Stop the server first: a store that
     is in use is refused. `check` reads every record of every stream and changes nothing; `repair`
     copies damaged bytes aside and makes anew what can be made anew; `export` writes the messages
-    of one stream as lines of JSON, with what could not be read.
+    of one stream as lines of JSON, with what could not be read; `clock` says which streams have
+    times ahead of the clock of this machine, and sets them back.
 
     \b
     Examples:
@@ -55,7 +56,7 @@ def doctor() -> None:
     \b
     Exit codes:
       0  healthy: nothing found, or only damage that was copied aside before
-      1  damage was found
+      1  damage was found, or times that are far ahead of the clock
       2  something cannot be read at all: the folder, the lock, a stream
     """
 
@@ -104,6 +105,36 @@ def repair(folder: Path, *, wants_json: bool) -> None:
     if any(found.error for found in findings):
         sys.exit(UNREADABLE)
     sys.exit(DAMAGED if any(found.new_damage for found in findings) else HEALTHY)
+
+
+@doctor.command()
+@_folder
+@click.option("--mend", is_flag=True, help="Set back the times that are ahead.")
+@_json
+def clock(folder: Path, *, mend: bool, wants_json: bool) -> None:
+    """Say which streams have times ahead of the clock of this machine, and set them back.
+
+    The times of a stream never decrease: one that was written while the clock was wrong, or that
+    came in such a backup, stays ahead. Ages and TTLs count the time that passes all the same; what
+    is off are the dates that clients see. Set the clock of the machine first. With --mend the
+    newest message gets the time of now, and those that were ahead too keep their distance to it.
+
+    \b
+    Examples:
+      jetspark doctor clock ./jetspark-data
+      jetspark doctor clock ./jetspark-data --mend
+    """
+    now = SystemClock().now_ns()
+    with _survey(folder, mend=mend) as survey:
+        survey.open()
+        findings = survey.clocks(now)
+    if wants_json:
+        click.echo(clocks_as_json(folder, findings, mend=mend))
+    else:
+        show_clocks(Console(), folder, findings, mend=mend)
+    if any(found.error for found in findings):
+        sys.exit(UNREADABLE)
+    sys.exit(DAMAGED if not mend and any(found.ahead for found in findings) else HEALTHY)
 
 
 @doctor.command(short_help="Write the messages of one stream as lines of JSON.")

@@ -8,8 +8,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from jetspark.store.quarantine import Damage
-from jetspark.store.survey import StreamFinding
-from jetspark.units import format_bytes
+from jetspark.store.survey import StreamClock, StreamFinding
+from jetspark.units import format_bytes, format_duration, format_rfc3339
 
 
 def as_json(folder: Path, findings: list[StreamFinding], *, mend: bool) -> str:
@@ -125,3 +125,51 @@ def _conclude(
             f"Damage was found. `jetspark doctor repair {escape(str(folder))}` copies it aside "
             "and makes anew what can be; every good record stays."
         )
+
+
+def clocks_as_json(folder: Path, findings: list[StreamClock], *, mend: bool) -> str:
+    """How the times of streams stand to the clock, as one document."""
+    document = {
+        "store": str(folder),
+        "repaired": mend,
+        "healthy": not any(found.ahead and not found.mended for found in findings),
+        "streams": [
+            msgspec.to_builtins(found) | {"ahead": found.ahead, "newest": _date(found.newest_ns)}
+            for found in findings
+        ],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def show_clocks(
+    console: Console, folder: Path, findings: list[StreamClock], *, mend: bool
+) -> None:
+    """How the times of streams stand to the clock, for people."""
+    ahead = [found for found in findings if found.ahead]
+    for found in ahead:
+        text = (
+            f"{escape(found.name)}: the newest time is {_date(found.newest_ns)}, "
+            f"{_seconds(found.ahead_ns)} ahead of the clock of this machine"
+        )
+        if found.error:
+            text += f"; [red]{escape(found.error)}[/red]"
+        elif mend:
+            text += f"; [green]{found.mended:,} records got an earlier time[/green]"
+        console.print(text, highlight=False, soft_wrap=True)
+    if not ahead:
+        console.print("No stream has times ahead of the clock of this machine.")
+    elif not mend:
+        console.print(
+            f"Nothing was changed. If the clock of this machine is right now, run "
+            f"`jetspark doctor clock {escape(str(folder))} --mend`.",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _date(time_ns: int) -> str:
+    return format_rfc3339(time_ns) if time_ns else "none"
+
+
+def _seconds(duration_ns: int) -> str:
+    return format_duration(duration_ns // 1_000_000_000 * 1_000_000_000)

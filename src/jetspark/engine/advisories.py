@@ -16,6 +16,7 @@ from jetspark.api.base import Timestamp, encode
 from jetspark.api.enums import AbandonReason
 from jetspark.engine.outbox import Entry, Outbox
 from jetspark.engine.stream.stream import Stream
+from jetspark.engine.wall import Wall
 
 
 class Advisories:
@@ -28,6 +29,7 @@ class Advisories:
         self,
         publish: Callable[[list[Entry], int, Outbox], None],
         next_id: Callable[[], str],
+        wall: Wall,
         *,
         server: str = "",
         domain: str = "",
@@ -37,6 +39,7 @@ class Advisories:
         self.wanted: Callable[[bytes], bool] = lambda _subject: False
         self._publish = publish
         self._next_id = next_id
+        self._wall = wall
         self._domain = domain
 
     def send(self, event: Event, now: int, outbox: Outbox) -> None:
@@ -69,7 +72,11 @@ class Advisories:
         if not self.wanted(subject):
             return None
         # Every event has a domain; it is none of the base's fields because of its place in JSON.
-        known = {"id": self._next_id(), "timestamp": Timestamp(now), "domain": self._domain}
+        known = {
+            "id": self._next_id(),
+            "timestamp": Timestamp(self._wall.at(now)),
+            "domain": self._domain,
+        }
         return (subject, subject, b"", b"", encode(msgspec.structs.replace(event, **known)))
 
 

@@ -35,16 +35,16 @@ from jetspark.engine.settings import EngineSettings, ceilings_of
 from jetspark.engine.stream.config import decode_config, evicting
 from jetspark.engine.stream.state import stream_info
 from jetspark.engine.stream.stream import Stream
-from jetspark.engine.stream.subject_rules import collide
 from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, REQUEST, TRANSFER, Target
 from jetspark.engine.transfers import Transfers
+from jetspark.engine.wanted_subjects import WantedSubjects
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.ids import Nuid
 from jetspark.store.log import Group, StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.store import FileStore
-from jetspark.subjects.sublist import Sublist
+from jetspark.turn import Turn
 from jetspark.units import bounded
 
 API_PREFIX = b"$JS.API."
@@ -86,8 +86,10 @@ class Engine(Consumers):
         batch_limits: BatchLimits | None = None,
         upstreams: Upstreams | None = None,
         failures: Failures | None = None,
+        turn: Turn | None = None,
     ) -> None:
         self.failures = failures or Failures()
+        self.turn = turn or Turn()
         self.account = account
         self.settings = settings or EngineSettings()
         self.next_id = next_id or Nuid().next
@@ -102,7 +104,8 @@ class Engine(Consumers):
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader
         self.generation = 0
-        self.advisories = Advisories(self.publish_own, self.next_id, server=leader)
+        self.wall = self.hub.wall
+        self.advisories = Advisories(self.publish_own, self.next_id, self.wall, server=leader)
         self.transfers = Transfers(self)
         self.purges = Purges(self.mark_dirty)
         self.operations = Operations(self.failures)
@@ -123,13 +126,13 @@ class Engine(Consumers):
         self.random_id = random_id
         # Shared by all accounts of a server.
         self._batch_limits = batch_limits or BatchLimits()
-        self._subjects = Sublist()
+        self._subjects = WantedSubjects()
         self._targets: dict[str, Target] = {}
         self._deadlines: Deadlines[Stream] = Deadlines()
 
     # Streams -----------------------------------------------------------------------------------
 
-    def adopt(self, log: StreamLog, now: int = 0) -> bool:
+    def adopt(self, log: StreamLog, now: int) -> bool:
         """Take over a stream that was recovered; False: it never was whole, and is removed.
 
         What grew too old while the server was down is not shown once more.
@@ -139,9 +142,11 @@ class Engine(Consumers):
             return False
         config = decode_config(bytes(log.identity.config))
         stream = Stream(config, log.identity.created_ns, log, self._batch_limits)
+        stream.begin_time(now, self.wall.lead)
         if config.max_age > 0 and not config.allow_msg_ttl:
             # With TTLs some may be there for ever: those streams are read first (expiry.py).
-            log.expire_before(now - bounded(config.max_age) + 1)
+            oldest = log.timeline.stored_time(now - bounded(config.max_age))
+            log.expire_before(oldest + 1)
         try:
             self._add(stream)
             if log.full:
@@ -156,8 +161,7 @@ class Engine(Consumers):
     def _forget(self, stream: Stream) -> None:
         """Let go of a stream that was taken over in part; its files stay as they are."""
         name = stream.config.name
-        for subject in stream.config.subjects:
-            self._subjects.remove(subject.encode(), b"", stream)
+        self._subjects.remove(stream, stream.config.subjects)
         if self.streams.pop(name, None) is not None:
             self.ledger.remove(stream)
         self._targets.pop(name, None)
@@ -172,7 +176,7 @@ class Engine(Consumers):
         """Make a stream, durably, from a prepared configuration, here and now; raises OSError."""
         new = NewStream(self._store, self._identity(config, now), config)
         new.make()
-        return self.show(new)
+        return self.show(new, now)
 
     def start_creation(
         self,
@@ -194,23 +198,25 @@ class Engine(Consumers):
         in_memory = config.storage == Storage.MEMORY
         self.operations.do(operation, new.make, now, outbox, at_once=in_memory)
 
-    def show(self, new: "NewStream") -> Stream:
+    def show(self, new: "NewStream", now: int) -> Stream:
         """Let everybody see a stream that was made."""
-        stream = self.hidden(new)
+        stream = self.hidden(new, now)
         self._add(stream)
         return stream
 
-    def hidden(self, new: "NewStream") -> Stream:
+    def hidden(self, new: "NewStream", now: int) -> Stream:
         """A stream that was made, and that nobody sees."""
         assert new.log is not None, "it was made"
-        return Stream(new.config, new.identity.created_ns, new.log, self._batch_limits)
+        stream = Stream(new.config, new.identity.created_ns, new.log, self._batch_limits)
+        stream.begin_time(now, self.wall.lead)
+        return stream
 
     def _identity(self, config: StreamConfig, now: int) -> Identity:
         return Identity(
             stream_id=self.random_id(),
             account=self._account,
             name=config.name,
-            created_ns=now,
+            created_ns=self.wall.at(now),
             config=msgspec.Raw(encode(config)),
             max_msgs=evicting(config)[0],
             max_bytes=evicting(config)[1],
@@ -220,6 +226,7 @@ class Engine(Consumers):
     def reveal(self, config: StreamConfig, stream: Stream, now: int) -> bytes:
         """Show a stream that was restored; the answer to who restored it."""
         shown = Stream(config, stream.created_ns, stream.log, self._batch_limits)
+        shown.begin_time(now, self.wall.lead)
         self._add(shown)
         self.adopt_consumers(shown, now)
         return STREAM_CREATE.ok(stream_info(shown, now, StreamCreateResponse))
@@ -246,16 +253,14 @@ class Engine(Consumers):
         self.mark_dirty(stream)
 
     def _configure(self, stream: Stream, config: StreamConfig) -> None:
-        for subject in stream.config.subjects:
-            self._subjects.remove(subject.encode(), b"", stream)
+        self._subjects.remove(stream, stream.config.subjects)
         stream.configure(config)
         stream.log.packing = config.compression == "s2"
         stream.log.fit_segments(config.max_bytes)
         if stream.copies or config.sources:
             self._store.choose_level(stream.log, level_of(config))
         self._deadlines.note(stream)
-        for subject in config.subjects:
-            self._subjects.insert(subject.encode(), b"", stream)
+        self._subjects.add(stream, config.subjects)
         self.generation += 1
         self.consumers_of_changed(stream)
         self.copies.changed(stream)
@@ -316,8 +321,7 @@ class Engine(Consumers):
 
     def _drop(self, stream: Stream, now: int, outbox: Outbox) -> None:
         """A stream was removed: forget it; what waits for it hears that."""
-        for subject in stream.config.subjects:
-            self._subjects.remove(subject.encode(), b"", stream)
+        self._subjects.remove(stream, stream.config.subjects)
         del self.streams[stream.config.name]
         self.ledger.remove(stream)
         del self._targets[stream.config.name]
@@ -337,19 +341,23 @@ class Engine(Consumers):
         self.purges.end(stream)
         self.refuse_dropped(stream, outbox)
 
-    def overlapping(self, config: StreamConfig) -> Stream | None:
-        """Another stream that wants some of the subjects."""
-        return next((s for s in self.streams.values() if collide(s.config, config)), None)
+    def overlaps(self, config: StreamConfig) -> bool:
+        """Say whether a stream of another name stores some of the subjects."""
+        return self._subjects.overlap(config.subjects, self.streams.get(config.name))
+
+    def overlapping(self, subject: bytes) -> set[Stream]:
+        """The streams whose subjects overlap one, which may have wildcards."""
+        return self._subjects.overlapping(subject)
 
     def _add(self, stream: Stream) -> None:
         self._store.choose_level(stream.log, level_of(stream.config))
         self.streams[stream.config.name] = stream
         self.ledger.add(stream)
         self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
+        stream.log.index.turn = self.turn
         stream.log.packing = stream.config.compression == "s2"
         stream.log.fit_segments(stream.config.max_bytes)
-        for subject in stream.config.subjects:
-            self._subjects.insert(subject.encode(), b"", stream)
+        self._subjects.add(stream, stream.config.subjects)
         self.generation += 1
         self._deadlines.note(stream)
         stream.advise = self.advisories.of_batches(stream.config.name)
@@ -369,18 +377,12 @@ class Engine(Consumers):
             return Target(NEXT, None, subject[len(NEXT_PREFIX) :])
         if subject.startswith(API_PREFIX):
             return Target(REQUEST, None, subject[len(API_PREFIX) :])
-        # Once: the server keeps the answer.
-        found = self._subjects.match_once(subject).plain
-        if not found:
-            return None
-        wanting = found[0]
-        assert isinstance(wanting, Stream)
-        return self._targets[wanting.config.name]
+        wanting = self._subjects.find(subject)
+        return None if wanting is None else self._targets[wanting.config.name]
 
     def wants_inboxes(self) -> bool:
         """Say whether a stream has subjects that begin with an underscore, as inboxes do."""
-        wanted = (stream.config.subjects for stream in self.streams.values())
-        return any(subject[0] in "_*>" for subjects in wanted for subject in subjects)
+        return self._subjects.has_inboxes()
 
     def mark_dirty(self, stream: Stream) -> None:
         """A stream has staged something that the committer should get."""
@@ -433,13 +435,14 @@ class Engine(Consumers):
     def committed(self, stream: Stream, outbox: Outbox, now: int = 0) -> None:
         """The group of a stream is durable: its replies go out, readers learn of it.
 
-        ``now`` is the time of the stream's last message unless it is given.
+        ``now`` is when its last message was stored unless it is given.
         """
         if stream.dropped:
             stream.log.commit()  # gives the file back that the group was written to
             return
         stream.committed_ns = now
         stream.committed(outbox)
+        now = now or int(stream.log.timeline.engine_time(stream.log.index.last_time))
         if self.transfers.committed(stream, outbox):
             return
         self.ledger.note(stream)
@@ -448,13 +451,13 @@ class Engine(Consumers):
         self._deadlines.note(stream)
         if stream.published:
             entries, stream.published = stream.published, []
-            self.publish_own(entries, int(stream.log.index.last_time), outbox)
+            self.publish_own(entries, now, outbox)
         self.answer_held(stream, outbox)
         self.purges.go_on(stream)
         if stream.followers or stream.copies:
             self.copies.committed(stream)
         if stream.consumers:
-            self.consumers_committed(stream, now or int(stream.log.index.last_time))
+            self.consumers_committed(stream, now)
         if self._removals:
             self._group_ended(stream, now, outbox)
 
@@ -539,6 +542,15 @@ class Engine(Consumers):
             self._deadlines.note(stream)
             self.ledger.note(stream)
         self.note_removals(stream, now)
+
+    def follow_wall(self, now: int, lead: int) -> None:
+        """The wall clock is this far ahead of engine time: somebody may have set it."""
+        if not self.wall.follow(lead):
+            return
+        for stream in self.streams.values():
+            stream.follow_wall(now, lead)
+            self._deadlines.note(stream)
+        self.consumers_follow_wall(now)
 
     def advance(self, now: int = 0, outbox: Outbox | None = None) -> bool:
         """Go on with reads, deliveries and copies, within one turn's budget; True: some remain."""

@@ -14,8 +14,8 @@ from typing import Final, Protocol
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.failures import Failures
 from jetspark.engine.outbox import Outbox
-from jetspark.engine.stream.subject_rules import collide
 from jetspark.store.threads import attempt
+from jetspark.subjects.pattern_set import PatternSet
 
 # So many requests of an account may wait, as in nats-server's queue of API requests.
 WAITING_MAX: Final = 10_000
@@ -45,8 +45,8 @@ class Operation:
 
     def __init__(self, name: str, config: StreamConfig | None, finish: Finish) -> None:
         self.name = name
-        # Of a stream that is being made.
-        self.config = config
+        # Those of a stream that is being made.
+        self.subjects = [subject.encode() for subject in config.subjects] if config else []
         self.finish = finish
         self.waiting: list[Again] = []
 
@@ -67,12 +67,16 @@ class Operations:
         self.beside: Beside = AtOnce()
         self._failures = failures
         self._by_name: dict[str, Operation] = {}
+        # The subjects of the streams that are being made.
+        self._subjects = PatternSet()
         self._waiting = 0
 
     def announce(self, operation: Operation) -> None:
         """Let requests wait for an operation; ``do`` follows."""
         assert operation.name not in self._by_name, "requests about it wait"
         self._by_name[operation.name] = operation
+        for subject in operation.subjects:
+            self._subjects.add(subject, operation)
 
     def do(
         self,
@@ -99,12 +103,11 @@ class Operations:
 
     def check_subjects(self, config: StreamConfig) -> None:
         """Raise Postponed while a stream is being made that wants some of the same subjects."""
-        for operation in self._by_name.values():
-            if (
-                operation.config is not None
-                and operation.name != config.name
-                and collide(operation.config, config)
-            ):
+        if not self._by_name:
+            return
+        for subject in config.subjects:
+            for operation in self._subjects.overlapping(subject.encode()):
+                assert isinstance(operation, Operation), "nobody else is in it"
                 raise Postponed(operation)
 
     def postpone(self, until: Operation, again: Again) -> bool:
@@ -117,6 +120,8 @@ class Operations:
 
     def _end(self, operation: Operation, error: OSError | None, now: int, outbox: Outbox) -> None:
         del self._by_name[operation.name]
+        for subject in operation.subjects:
+            self._subjects.remove(subject, operation)
         try:
             operation.finish(error, now, outbox)
         except Exception as failure:  # noqa: BLE001 - one operation, not those who wait for it

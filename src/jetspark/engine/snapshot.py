@@ -18,6 +18,7 @@ from jetspark.engine.archive import ArchiveWriter, ConsumerLine
 from jetspark.engine.outbox import Budget, Outbox
 from jetspark.engine.s2 import FRAME_MAX, MAGIC, frame
 from jetspark.engine.stream.stream import Stream
+from jetspark.engine.wall import Wall
 from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.headers.status import status_block
 from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
@@ -49,6 +50,7 @@ class Snapshot:
         snapshot_id: str,
         client: ClientInfo | None,
         now: int,
+        wall: Wall,
     ) -> None:
         self.stream = stream
         self.deliver = request.deliver_subject.encode()
@@ -60,6 +62,7 @@ class Snapshot:
         self.over = False
         self._client = client
         self._started = now
+        self._wall = wall
         self._next = int(stream.log.index.next_seq(1, b""))
         self._last = int(stream.log.index.last_seq)
         self._consumers = None if request.no_consumers else consumer_lines(stream)
@@ -191,8 +194,8 @@ class Snapshot:
         outbox.now.append((self.deliver, self.deliver, b"", status, b""))
         return SnapshotComplete(
             stream=self.stream.config.name,
-            start=Timestamp(self._started),
-            end=Timestamp(now),
+            start=Timestamp(self._wall.at(self._started)),
+            end=Timestamp(self._wall.at(now)),
             client=self._client,
         )
 

@@ -26,10 +26,15 @@ from jetspark.server.router import Router
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Committer, Housekeeper, write
 from jetspark.store.threads import DiskThreads
+from jetspark.turn import UNIT_NS
 
 log = logging.getLogger("jetspark.server")
 
 HOUSE_PERIOD: Final = 30.0  # seconds
+HOUSE_STREAMS: Final = 100  # in one turn of the loop
+# The timers of the loop know nothing of a clock that was set or a machine that was asleep: no
+# deadline is waited for longer than this without a look at the clock.
+LOOK_PERIOD: Final = 60.0  # seconds
 
 
 class EngineDriver:
@@ -55,6 +60,7 @@ class EngineDriver:
         self._router = router
         self._outbox = outbox
         self._clock = clock
+        self._wall_lead_ns = 0
         self._committer = committer
         self._flush = flush
         self._loop = asyncio.get_running_loop()
@@ -66,7 +72,7 @@ class EngineDriver:
         self._closing = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: int | None = None
-        self._house: asyncio.TimerHandle | None = None
+        self._house: asyncio.Handle | None = None
         self._in_flight = 0
         # `$JS.API` requests, and those answered with an error; direct gets are none.
         self._idle = asyncio.Event()
@@ -88,12 +94,13 @@ class EngineDriver:
         engine.hub.agenda.wake = self._schedule_turn
         if threads is not None:
             engine.operations.beside = self
+        self._follow_clock()
         self.follow_streams()
 
     def keep_house(self) -> None:
         """Look after all streams, from now on: a start finds what was left undone before it."""
         if self._house is None:
-            self._keep_all()
+            self._keep_all(list(self.engine.streams.values()))
 
     def follow_streams(self) -> None:
         """Streams came or went: routes made before are no longer good, deadlines may be new."""
@@ -106,6 +113,14 @@ class EngineDriver:
             self.follow_streams()
 
     def _request(self, target: Target, reply: bytes, headers: bytes, body: bytes) -> None:
+        """Take a request, and count what it cost as work of who asked."""
+        began = self._clock.monotonic_ns()
+        try:
+            self._take_request(target, reply, headers, body)
+        finally:
+            self._router.turn.spend((self._clock.monotonic_ns() - began) // UNIT_NS)
+
+    def _take_request(self, target: Target, reply: bytes, headers: bytes, body: bytes) -> None:
         now = self._clock.now_ns()
         if target.kind == DIRECT_GET:
             assert target.stream is not None
@@ -161,9 +176,16 @@ class EngineDriver:
             self._turn_due = True
             self._loop.call_soon(self._turn)
 
+    def _follow_clock(self) -> None:
+        """Somebody set the clock of the machine: let the engine know."""
+        self._wall_lead_ns = self._clock.wall_lead_ns
+        self.engine.follow_wall(self._clock.now_ns(), self._wall_lead_ns)
+
     def _turn(self) -> None:
         self._turn_due = False
         self._router.now = self._clock.now_ns()
+        if self._clock.wall_lead_ns != self._wall_lead_ns:
+            self._follow_clock()
         if self.engine.dirty and not self._waits():
             self._commit()
         try:
@@ -278,12 +300,22 @@ class EngineDriver:
             self._idle.set()
         self._flush(self._router)
 
-    def _keep_all(self) -> None:
-        """Streams that nobody writes to are kept in order as well, and looked at for damage."""
-        self._house = self._loop.call_later(HOUSE_PERIOD, self._keep_all)
-        for stream in list(self.engine.streams.values()):
-            stream.log.note_due = True
-            self._keep_house(stream)
+    def _keep_all(self, streams: list[Stream]) -> None:
+        """Streams that nobody writes to are kept in order as well, and looked at for damage.
+
+        Some at a time, so that many of them hold up nobody.
+        """
+        for stream in streams[:HOUSE_STREAMS]:
+            if not stream.dropped:
+                stream.log.note_due = True
+                self._keep_house(stream)
+        left = streams[HOUSE_STREAMS:]
+        if left:
+            self._house = self._loop.call_soon(self._keep_all, left)
+        else:
+            self._house = self._loop.call_later(
+                HOUSE_PERIOD, lambda: self._keep_all(list(self.engine.streams.values()))
+            )
 
     def _keep_house(self, stream: Stream) -> None:
         """Have segments condensed or removed, beside the loop."""
@@ -358,12 +390,14 @@ class EngineDriver:
         self._timer_at = deadline
         if deadline is not None:
             wait = max(0, deadline - self._clock.now_ns()) / 1e9
-            self._timer = self._loop.call_later(wait, self._on_timer)
+            self._timer = self._loop.call_later(min(wait, LOOK_PERIOD), self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
         self._timer_at = None
         self._router.now = self._clock.now_ns()
+        if self._clock.wall_lead_ns != self._wall_lead_ns:
+            self._follow_clock()
         try:
             for stream in self.engine.expire(self._router.now, self._outbox):
                 self._keep_house(stream)

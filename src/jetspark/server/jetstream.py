@@ -38,7 +38,8 @@ from jetspark.store.manifest import Identity
 from jetspark.store.recovery import Recovery
 from jetspark.store.store import FileStore
 from jetspark.store.threads import DiskThreads
-from jetspark.units import Nanoseconds, bounded, format_bytes, seconds
+from jetspark.store.timeline import AHEAD_MAX_NS
+from jetspark.units import Nanoseconds, bounded, format_bytes, format_duration, seconds
 
 log = logging.getLogger("jetspark.server")
 
@@ -180,6 +181,16 @@ class JetStreamRuntime:
             )
             self.unopened.append((stream_log.folder, f"cannot be served: {where(error)}"))
             stream_log.close()
+        stream = engine.streams.get(name)
+        if stream is not None and stream.ahead() > AHEAD_MAX_NS:
+            log.warning(
+                "Stream %r has times that are %s ahead of the clock of this machine; ages and "
+                "TTLs count what passes. If the clock is right: stop the server, then run "
+                "`jetspark doctor clock %s`",
+                name,
+                format_duration(stream.ahead() // 10**9 * 10**9),
+                self.folder,
+            )
         for consumer, problem in engine.take_unadopted():
             self.unadopted.append((engine.account, name, consumer, problem))
 
@@ -213,6 +224,7 @@ class JetStreamRuntime:
             ledger=AccountLedger(account_limits(granted), self.ledger),
             upstreams=self._remotes.of(account.name) if self._remotes is not None else None,
             failures=self._failures,
+            turn=account.router.turn,
         )
         driver = EngineDriver(
             engine,

@@ -7,6 +7,7 @@ when somebody asks.
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from jetspark.api.base import Timestamp
 from jetspark.api.consumer import ConsumerInfo
 from jetspark.api.enums import Storage
 from jetspark.api.stream import StreamConfig, StreamSourceInfo, StreamState
@@ -130,6 +131,7 @@ class ObservedStream:
             duplicates_limit=DUPLICATE_IDS_MAX,
             staged_position=log.staged_position,
             durable_position=log.durable_position,
+            ahead_ns=self._stream.ahead(),
             cache_bytes=log.cache.size,
             cache_limit=log.cache.budget,
             lost_messages=log.quarantine.lost_messages,
@@ -309,8 +311,12 @@ class ObservedServer:
         )
 
     def now_ns(self) -> int:
-        """Engine time."""
+        """Engine time: what durations are counted with."""
         return self._server.clock.now_ns()
+
+    def date(self, time_ns: int) -> Timestamp:
+        """The date of an engine time."""
+        return Timestamp(time_ns + self._server.clock.wall_lead_ns)
 
     def counters(self) -> Counters:
         """What was counted since the start."""

@@ -146,9 +146,7 @@ class Session(Asker):
             return
         self._judge(self.admission.finish(matched=matched), options)
         self._connection.go_on()
-        if not self._client.closing:
-            self._client.release()
-        self._server.flush(self._client.router)
+        self._connection.release()
 
     def admit(self) -> bool:
         """Say whether an operation that came before CONNECT was answered may go on.
@@ -220,7 +218,7 @@ class Session(Asker):
         """Describe the client as advisories do (wire-facts.md 13)."""
         user = self.user
         return ClientInfo(
-            start=Timestamp(self.started_ns),
+            start=Timestamp(self.started_ns + self._server.clock.wall_lead_ns),
             host=self.ip,
             id=self.client_id,
             acc=user.account.name if user is not None else "",

@@ -141,11 +141,17 @@ def next_scrub(log: "Segments") -> Scrub | None:
     begun, log.scrubbing = log.scrubbing, None
     if begun is not None and begun.handles[0] in {int(c.handle) for c in log.index.segments}:
         return begun
-    due = int(log.now) - DAY_NS
-    files = [file for file in segment_files(log)[:-1] if log.scrubbed.get(file.name, 0) <= due]
+    now = int(log.now)
+    # A time that is still to come is from before the clock was set back: nobody knows when it was.
+    times = {
+        file.name: time if time <= now else 0
+        for file in segment_files(log)[:-1]
+        for time in [log.scrubbed.get(file.name, 0)]
+    }
+    files = [file for file in segment_files(log)[:-1] if times[file.name] <= now - DAY_NS]
     if not files:
         return None
-    return Scrub(log, min(files, key=lambda file: log.scrubbed.get(file.name, 0)))
+    return Scrub(log, min(files, key=lambda file: times[file.name]))
 
 
 def scrubbed(log: "Segments", chore: Scrub, failed: bool) -> None:

@@ -36,6 +36,7 @@ from jetspark.store.record import (
 )
 from jetspark.store.removal import Doomed
 from jetspark.store.subject_table import SubjectEntry
+from jetspark.store.timeline import Timeline
 
 
 class Group:
@@ -93,6 +94,7 @@ class Staging(LogReader):
         self.staged_position: i64 = 0
         self.durable_position: i64 = 0
         self.staged_time: i64 = 0
+        self.timeline: Timeline = Timeline()
         self.writer: BytesWriter = BytesWriter()
         self.entries: list[SubjectEntry] = []
         self.in_flight: Group | None = None
@@ -156,13 +158,13 @@ class Staging(LogReader):
     def stage_message(self, subject: bytes, headers_length: i64, tail: bytes, now: i64) -> i64:
         """Decide that a message is in the stream; returns its sequence. Not durable yet.
 
-        ``tail`` is headers, body and CRLF as they arrived. No two messages of a stream have the
-        same time. Raises StoreReadOnly after a failed write, and ValueError, with nothing staged,
-        for what a record cannot hold.
+        ``tail`` is headers, body and CRLF as they arrived, ``now`` is engine time. No two messages
+        of a stream have the same time. Raises StoreReadOnly after a failed write, and ValueError,
+        with nothing staged, for what a record cannot hold.
         """
         if self.read_only or self.skip_needed or self.limits_due:
             self.stage_prelude()
-        time = max(self.staged_time + 1, now)
+        time = max(self.staged_time + 1, now + self.timeline.lead)
         seq = self.staged_seq + 1
         flags = self.batch_flags
         if len(self.writer) == 0:

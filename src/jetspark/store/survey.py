@@ -17,9 +17,11 @@ from jetspark.store.log import StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.quarantine import Damage
 from jetspark.store.recovery import Recovery
+from jetspark.store.retiming import Retiming
 from jetspark.store.scrubber import Scrub, scrubbed
 from jetspark.store.segment_files import segment_files
 from jetspark.store.store import FileStore
+from jetspark.store.timeline import AHEAD_MAX_NS
 
 
 class StreamFinding(msgspec.Struct, kw_only=True):
@@ -50,6 +52,25 @@ class StreamFinding(msgspec.Struct, kw_only=True):
     def healthy(self) -> bool:
         """Say whether nothing was found that was not known and copied aside before."""
         return not (self.new_damage or self.notes or self.error)
+
+
+class StreamClock(msgspec.Struct, kw_only=True):
+    """How the times of one stream stand to the clock of the machine."""
+
+    account: str
+    name: str
+    folder: str
+    newest_ns: int
+    # How far that is ahead of the clock; 0 when it is not.
+    ahead_ns: int = 0
+    # How many records got an earlier time.
+    mended: int = 0
+    error: str = ""
+
+    @property
+    def ahead(self) -> bool:
+        """Say whether it is further ahead than clocks of machines differ."""
+        return self.ahead_ns > AHEAD_MAX_NS
 
 
 class Survey:
@@ -148,6 +169,32 @@ class Survey:
             pass
         if log.quarantine.refused:
             found.error = "damaged bytes could not be copied aside: the disk refused"
+
+    def clocks(self, now: int) -> list[StreamClock]:
+        """Compare the times of each stream with the clock; with ``mend`` set them back.
+
+        A log is not good for anything else afterwards.
+        """
+        return [self._clock_of(log, now) for log in self.logs]
+
+    def _clock_of(self, log: StreamLog, now: int) -> StreamClock:
+        identity = log.identity
+        newest = int(log.staged_time)
+        found = StreamClock(
+            account=identity.account,
+            name=identity.name,
+            folder=str(log.folder),
+            newest_ns=newest,
+            ahead_ns=max(newest - now, 0),
+        )
+        if self._mend and found.ahead:
+            log.close()
+            try:
+                retiming = Retiming(self._files, log.folder, identity.stream_id)
+                found.mended = retiming.set_back(now)
+            except OSError as error:
+                found.error = f"could not be mended: {error}"
+        return found
 
     def close(self) -> None:
         """Give everything back."""

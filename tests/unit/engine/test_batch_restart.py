@@ -160,3 +160,21 @@ def test_batches_after_a_restart_count_against_the_limits(bench: Bench) -> None:
     by_reply(bench, stream, 7, flow=2)
 
     assert stream.batch_limits.fast_open == [0, 0]
+
+
+@pytest.mark.parametrize("jump", [-3600 * SECOND, 0])
+def test_a_batch_is_idle_by_the_time_that_passed_when_the_clock_was_set_back(
+    bench: Bench, jump: int
+) -> None:
+    """On 02f3840 it was open until the clock had caught up."""
+    stream = made(bench)
+    by_reply(bench, stream, 1, 0)
+    flush(bench)
+    bench.now += jump
+    bench.restart()
+    stream = bench.engine.streams["S"]
+    pass_time(bench, 9)
+    before = list(stream.fast)
+    pass_time(bench, 2)
+
+    assert (before, list(stream.fast)) == ([b"f"], [])

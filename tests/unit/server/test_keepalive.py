@@ -20,6 +20,10 @@ class ManualClock:
 
     def __init__(self) -> None:
         self.now = 0
+        self.wall_lead_ns = 0
+
+    def wall_ns(self) -> int:
+        return self.now_ns()
 
     def now_ns(self) -> int:
         return self.now

@@ -120,13 +120,14 @@ def test_a_question_with_retries_of_its_own_is_not_tried_again_as_a_whole(
     ledger = FailingLedger(error)
     expects = append_lines(b"", b"Nats-Expected-Last-Subject-Sequence: 3\r\n")
     rows, digests = Rows(["a"], [b"1"], [expects], None, None), [b"d" * 16]
+    epoch = EpochWriter(plan, cast("Any", ledger))
+    task = cast("WriteTask", SimpleNamespace(epoch=1))
+    chunk = MarkedWriter(plan, cast("Any", ledger), task, "0")
+    write = {
+        "epoch": lambda: epoch.write(rows, [expects], digests, Totals(1, 1)),
+        "chunk": lambda: chunk.write(ledger.begin(None), rows, [expects], digests),
+    }[scope]
     with pytest.raises(type(error)):
-        if scope == "epoch":
-            writer = EpochWriter(plan, cast("Any", ledger))
-            writer.write(rows, [expects], digests, Totals(1, 1))
-        else:
-            task = cast("WriteTask", SimpleNamespace(epoch=1))
-            marked = MarkedWriter(plan, cast("Any", ledger), task, "0")
-            marked.write(ledger.begin(None), rows, [expects], digests)
+        write()
 
     assert ledger.asked == times

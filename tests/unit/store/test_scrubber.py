@@ -78,6 +78,17 @@ def test_a_restart_does_not_begin_anew(full: "Bench") -> None:
     assert keep_house(full, NOW + DAY_NS) == count
 
 
+def test_a_clock_that_was_set_back_does_not_stop_it(full: "Bench") -> None:
+    """On 02f3840 nothing was gone through until the clock had caught up."""
+    count = len(segment_files(full.log)) - 1
+    keep_house(full, NOW)
+    full.reopen()
+
+    assert keep_house(full, NOW - 5 * DAY_NS) == count
+    assert keep_house(full, NOW - 4 * DAY_NS - 1) == 0
+    assert keep_house(full, NOW - 4 * DAY_NS) == count
+
+
 def test_without_a_time_nothing_is_gone_through(full: "Bench") -> None:
     assert keep_house(full, 0) == 0
 

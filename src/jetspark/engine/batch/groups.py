@@ -142,13 +142,13 @@ def note_group(stream: BatchIntake) -> None:
             (batch, int(batch.last), int(batch.last_bytes), int(batch.stored_seq))
         )
         if not batch.closed:
-            state = _state(batch, int(stream.log.index.last_seq))
+            state = _state(stream, batch, int(stream.log.index.last_seq))
             stream.log.stage_fast_batch(batch.batch_id, _encode(state))
             batch.recorded = True
     stream.advanced.clear()
 
 
-def _state(batch: FastBatch, since_seq: int) -> FastState:
+def _state(stream: BatchIntake, batch: FastBatch, since_seq: int) -> FastState:
     return FastState(
         dialect=int(batch.dialect),
         gap_ok=batch.gap_ok,
@@ -161,7 +161,8 @@ def _state(batch: FastBatch, since_seq: int) -> FastState:
         durable=int(batch.durable),
         durable_seq=int(batch.durable_seq),
         since_seq=since_seq,
-        touched=int(batch.touched),
+        # By the clock of the stream: engine time means nothing to another process.
+        touched=int(stream.log.timeline.stored_time(batch.touched)),
     )
 
 

@@ -59,13 +59,13 @@ class Consumer(Verdicts):
         self.delivery = Delivery(stream, hub.agenda, self, cursor)
         self.delivery.journalled = not config.mem_storage
         self.delivery.ack_prefix = b"$JS.ACK.%b.%b." % (stream.name, self.name.encode())
-        self.journal = Journal(self.delivery)
+        self.journal = Journal(self.delivery, hub.wall)
         self.requests = Requests(self)
         self.push = Push(self)
         self.groups = Groups(self)
         self.pace_keeper = Pace()
-        self.idle_since = created_ns
-        self.requests.last_ns = created_ns
+        # Since when inactivity counts, unless it was used after that.
+        self.idle_since = 0
 
     # Life --------------------------------------------------------------------------------------
 
@@ -144,7 +144,8 @@ class Consumer(Verdicts):
 
     def is_paused(self, now: int) -> bool:
         """Say whether nothing is delivered until a time that is still to come."""
-        return self.config.pause_until is not None and self.config.pause_until > now
+        until = self.config.pause_until
+        return until is not None and until > self.hub.wall.at(now)
 
     def is_open(self, now: int) -> bool:
         """Say whether messages may go out; opens the gate of ``min_last_seq`` when it is time."""
@@ -179,7 +180,7 @@ class Consumer(Verdicts):
         config = self.config
         due = [self.push.heartbeat_at, self.groups.pinned_until]
         if config.pause_until is not None and self.delivery.closed:
-            due.append(config.pause_until)
+            due.append(max(self.hub.wall.engine_time(config.pause_until), 1))
         if config.inactive_threshold > 0:
             due.append(self._inactive_at())
         self.delivery.alarm = min((at for at in due if at > 0), default=0)
@@ -273,7 +274,8 @@ class Consumer(Verdicts):
 
     def pace(self, size: int, time: int, now: int) -> bool:
         """Say whether the next message has to wait."""
-        at = self.pace_keeper.delay(size, time, int(self.delivery.looking_at), now)
+        stored = int(self.stream.log.timeline.engine_time(time))
+        at = self.pace_keeper.delay(size, stored, int(self.delivery.looking_at), now)
         self.delivery.resume_at = at
         return at > 0
 
@@ -299,7 +301,8 @@ class Consumer(Verdicts):
             self.requests.drop_gone(now)
         redelivered = int(delivery.pending.redelivered) + len(delivery.spent)
         paused = self.is_paused(now)
-        remaining = (self.config.pause_until or 0) - now if paused else 0
+        wall = self.hub.wall
+        remaining = (self.config.pause_until or 0) - wall.at(now) if paused else 0
         return ConsumerInfo(
             stream_name=self.stream.config.name,
             name=self.name,
@@ -308,12 +311,12 @@ class Consumer(Verdicts):
             delivered=SequenceInfo(
                 consumer_seq=int(delivery.number),
                 stream_seq=int(delivery.seq),
-                last_active=moment(int(delivery.delivered_ns)),
+                last_active=self._moment(int(delivery.delivered_ns)),
             ),
             ack_floor=SequenceInfo(
                 consumer_seq=int(delivery.floor_number),
                 stream_seq=int(delivery.floor_seq),
-                last_active=moment(int(delivery.acked_ns)),
+                last_active=self._moment(int(delivery.acked_ns)),
             ),
             num_ack_pending=int(delivery.pending.count),
             # Without redeliveries the number would only confuse (released servers).
@@ -323,15 +326,14 @@ class Consumer(Verdicts):
             push_bound=delivery.outlet is not None,
             paused=paused,
             pause_remaining=Nanoseconds(remaining),
-            ts=Timestamp(now),
+            ts=Timestamp(wall.at(now)),
             priority_groups=self.groups.states(),
             stopped=delivery.read_error,
         )
 
-
-def moment(ns: int) -> Timestamp | None:
-    """A time, or none when it never was."""
-    return Timestamp(ns) if ns else None
+    def _moment(self, time_ns: int) -> Timestamp | None:
+        """The date of something, or none when it never was."""
+        return Timestamp(self.hub.wall.at(time_ns)) if time_ns else None
 
 
 def filters_of(config: ConsumerConfig) -> list[bytes]:

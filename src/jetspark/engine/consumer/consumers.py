@@ -61,7 +61,10 @@ class Consumers(Retention):
         It delivers nothing before it is durable; whoever asked for it is answered then, too.
         """
         number = stream.log.consumer_number + 1
-        consumer = Consumer(stream, name, config, now, number, self.hub, self.readers_of(stream))
+        # By the clock of the stream: it is compared with the times of messages.
+        created = int(stream.log.timeline.stored_time(now))
+        readers = self.readers_of(stream)
+        consumer = Consumer(stream, name, config, created, number, self.hub, readers)
         consumer.begin()
         self._stage_document(consumer)
         self._attach(consumer, now)
@@ -78,6 +81,8 @@ class Consumers(Retention):
         stream.log.index.tracking = True
         self.deliveries[self._key(consumer)] = consumer.delivery
         consumer.durable = consumer.in_memory or consumer.number in stream.log.consumers
+        # Clients had no way to show that they exist while the server was not there.
+        consumer.idle_since = now
         consumer.configure(consumer.config, now)
         self.timed.note(consumer.delivery)
 
@@ -178,7 +183,7 @@ class Consumers(Retention):
         for consumer in list(stream.consumers.values()):
             self._detach(consumer)
 
-    def adopt_consumers(self, stream: Stream, now: int = 0) -> None:
+    def adopt_consumers(self, stream: Stream, now: int) -> None:
         """Take over the consumers that the log of a stream knows."""
         for number, records in stream.log.consumers.items():
             self._adopt(stream, number, records, now)
@@ -193,10 +198,10 @@ class Consumers(Retention):
         try:
             try:
                 consumer = self.recorded_consumer(
-                    stream, number, document, records.state, records.changes
+                    stream, number, document, records.state, records.changes, now
                 )
             except (msgspec.MsgspecError, ValueError) as problem:
-                consumer = self.recorded_consumer(stream, number, document, b"", [])
+                consumer = self.recorded_consumer(stream, number, document, b"", [], now)
                 text = "Stream %r: the state of consumer %r cannot be read, it starts again: %s"
                 log.error(text, name, consumer.name, problem)  # noqa: TRY400 - no traceback
                 try:
@@ -206,9 +211,7 @@ class Consumers(Retention):
                     log.error("Stream %r: %s", name, refused)  # noqa: TRY400 - no traceback
                     place(consumer.delivery, max(int(stream.log.index.first_seq), 1))
                     consumer.delivery.cursor.recount()
-            # Clients had no way to show that they are there while the server was not.
-            consumer.idle_since = max(consumer.idle_since, now)
-            self._attach(consumer, consumer.idle_since)
+            self._attach(consumer, now)
         except Exception as problem:  # noqa: BLE001 - one consumer, not the start
             # Its records stay in the log, and everybody else is served.
             label = f"number {number}" if consumer is None else consumer.name
@@ -224,7 +227,13 @@ class Consumers(Retention):
         return taken
 
     def recorded_consumer(
-        self, stream: Stream, number: int, document: bytes, state: bytes, changes: list[bytes]
+        self,
+        stream: Stream,
+        number: int,
+        document: bytes,
+        state: bytes,
+        changes: list[bytes],
+        now: int,
     ) -> Consumer:
         """The consumer that records describe, not taken over yet; raises for what is no record."""
         found = _document(document)
@@ -237,8 +246,7 @@ class Consumers(Retention):
             self.hub,
             self.readers_of(stream),
         )
-        active = consumer.journal.restore(state, changes)
-        consumer.idle_since = max(active, found.created_ns)
+        consumer.journal.restore(state, changes, now)
         return consumer
 
     # What happens to streams -------------------------------------------------------------------
@@ -347,6 +355,15 @@ class Consumers(Retention):
         for delivery in self.hub.agenda.unsaved:
             if not delivery.owner.in_memory:
                 self.mark_dirty(delivery.stream)
+
+    def consumers_follow_wall(self, now: int) -> None:
+        """The wall clock was set: pauses end sooner or later than they seemed to."""
+        for delivery in self.deliveries.values():
+            consumer: Consumer = delivery.owner
+            if consumer.config.pause_until is not None:
+                consumer.open_or_close(now)
+                self.hub.agenda.add(delivery)
+                self.timed.note(delivery)
 
     def consumer_deadline(self) -> int | None:
         """When ``expire_consumers`` has something to do."""

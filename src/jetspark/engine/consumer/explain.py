@@ -165,7 +165,7 @@ def facts_of(consumer: Consumer, seq: int, now: int) -> Facts:
         acks=config.ack_policy != AckPolicy.NONE,
         pending=row >= 0,
         deliveries=delivery.spent[seq] if spent else deliveries,
-        due_ns=_due(consumer, row, seq),
+        due_ns=_date(consumer, _due(consumer, row, seq)),
         spent=spent,
         max_deliver=config.max_deliver,
         min_last_seq=config.min_last_seq if index.last_seq < config.min_last_seq else 0,
@@ -176,7 +176,7 @@ def facts_of(consumer: Consumer, seq: int, now: int) -> Facts:
         ack_pending=int(delivery.pending.count),
         max_ack_pending=int(delivery.max_ack_pending),
         stalled=bool(delivery.asked) and delivery.unconfirmed >= delivery.window > 0,
-        paced_until=int(delivery.resume_at) if delivery.resume_at > now else 0,
+        paced_until=_date(consumer, int(delivery.resume_at)) if delivery.resume_at > now else 0,
         ahead=_ahead(consumer, seq) if subject and row < 0 else 0,
     )
 
@@ -204,6 +204,11 @@ def _subject(consumer: Consumer, seq: int) -> bytes:
     if columns is None or columns.offsets[seq - columns.base] == NOWHERE:
         return b""
     return index.entries[columns.subjects[seq - columns.base]].subject
+
+
+def _date(consumer: Consumer, time_ns: int) -> int:
+    """The date of an engine time; 0 stays 0."""
+    return consumer.hub.wall.at(time_ns) if time_ns else 0
 
 
 def _due(consumer: Consumer, row: int, seq: int) -> int:

@@ -204,5 +204,6 @@ class Groups:
         groups = self._consumer.config.priority_groups
         if not groups:
             return ()
-        pinned = Timestamp(self.pinned_ns) if self.pin else ZERO_TIME
+        wall = self._consumer.hub.wall
+        pinned = Timestamp(wall.at(self.pinned_ns)) if self.pin else ZERO_TIME
         return (PriorityGroupState(group=groups[0], pinned_client_id=self.pin, pinned_ts=pinned),)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jetspark.engine.consumer.agenda import Agenda
+from jetspark.engine.wall import Wall
 
 if TYPE_CHECKING:
     from jetspark.api.advisory import Event
@@ -21,6 +22,7 @@ class Hub:
     def __init__(self, account: str, next_id: Callable[[], str], seed: int) -> None:
         self.account = account
         self.now = 0  # as of the last turn or deadline
+        self.wall = Wall()
         self.agenda = Agenda()
         self.next_id = next_id
         self._random = seed & 0xFFFFFFFF

@@ -18,13 +18,17 @@ from jetspark.engine.consumer.pending import GONE
 
 if TYPE_CHECKING:
     from jetspark.engine.consumer.delivery import Delivery
+    from jetspark.engine.wall import Wall
 
 # Changes are folded into a whole state when they are longer than this and than the whole was.
 CHANGES_MAX: Final = 16 * 1024
 
 
 class Record(msgspec.Struct, array_like=True, omit_defaults=True):
-    """One journal record. A change counts from the one before, a whole state from nothing."""
+    """One journal record. A change counts from the one before, a whole state from nothing.
+
+    Its times are dates: engine time means nothing to another process.
+    """
 
     number: int = 0
     seq: int = 0
@@ -58,8 +62,9 @@ _decode = msgspec.msgpack.Decoder(Record).decode
 class Journal:
     """What the log knows about one consumer."""
 
-    def __init__(self, delivery: Delivery) -> None:
+    def __init__(self, delivery: Delivery, wall: Wall) -> None:
         self._delivery = delivery
+        self._wall = wall
         self._whole_due = True
         self._changes_size = 0
         self._whole_size = 0
@@ -94,12 +99,19 @@ class Journal:
             floor_number=int(delivery.floor_number),
             floor_seq=int(delivery.floor_seq),
             next=int(cursor.next),
-            delivered_ns=int(delivery.delivered_ns),
-            acked_ns=int(delivery.acked_ns),
+            delivered_ns=self._date(int(delivery.delivered_ns)),
+            acked_ns=self._date(int(delivery.acked_ns)),
             gated=delivery.gated,
             listed_left=len(cursor.listed) - int(cursor.listed_at),
-            active_ns=active_ns,
+            active_ns=self._date(active_ns),
         )
+
+    def _date(self, time_ns: int) -> int:
+        return self._wall.at(time_ns) if time_ns else 0
+
+    def _engine_time(self, date_ns: int, now: int) -> int:
+        """When something was; it is not still to come when the clock was set back since."""
+        return min(self._wall.engine_time(date_ns), now) if date_ns else 0
 
     def _rows(self, record: Record, *, whole: bool) -> None:
         delivery = self._delivery
@@ -128,8 +140,8 @@ class Journal:
 
     # Reading -----------------------------------------------------------------------------------
 
-    def restore(self, state: bytes, changes: list[bytes]) -> int:
-        """Put a consumer where the records say; when it was used last. Raises ValueError."""
+    def restore(self, state: bytes, changes: list[bytes], now: int) -> None:
+        """Put a consumer where the records say. Raises ValueError."""
         record = _decode(state) if state else Record()
         rows = dict(zip(record.seqs, record.numbers, strict=True))
         counts = dict(record.counts)
@@ -147,11 +159,15 @@ class Journal:
         self._whole_size = len(state)
         self._changes_size = sum(map(len, changes))
         self._whole_due = True  # what follows does not depend on how much could be read
-        self._apply(record, rows, counts, listed)
-        return record.active_ns
+        self._apply(record, rows, counts, listed, now)
 
     def _apply(
-        self, record: Record, rows: dict[int, int], counts: dict[int, int], listed: list[int]
+        self,
+        record: Record,
+        rows: dict[int, int],
+        counts: dict[int, int],
+        listed: list[int],
+        now: int,
     ) -> None:
         delivery = self._delivery
         cursor = delivery.cursor
@@ -160,8 +176,8 @@ class Journal:
         delivery.seq = record.seq
         delivery.floor_number = record.floor_number
         delivery.floor_seq = record.floor_seq
-        delivery.delivered_ns = record.delivered_ns
-        delivery.acked_ns = record.acked_ns
+        delivery.delivered_ns = self._engine_time(record.delivered_ns, now)
+        delivery.acked_ns = self._engine_time(record.acked_ns, now)
         delivery.gated = record.gated
         delivery.spent = {seq: n for seq, n in record.spent.items() if cursor.is_there(seq)}
         cursor.next = record.next
@@ -175,5 +191,5 @@ class Journal:
             delivery.floor_seq = max(delivery.floor_seq, delivery.seq)
         pending.saved_to = len(pending.seqs)
         # As long as the server was away counts as time to acknowledge.
-        pending.end_run(record.delivered_ns)
+        pending.end_run(delivery.delivered_ns)
         cursor.recount()

@@ -352,7 +352,7 @@ class Copy:
         """The step is over; what is staged now goes with it."""
 
     def time_for(self, _stored_ns: int, now: int) -> int:
-        """When the copy is said to have been stored."""
+        """The engine time at which the copy is said to be stored."""
         return now
 
     def stored_position(self) -> int:

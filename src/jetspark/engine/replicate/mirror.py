@@ -43,6 +43,6 @@ class Mirror(Copy):
         if not self.filters and self.position > self.stream.log.staged_seq:
             stage_gap(self.stream.log, self.position)
 
-    def time_for(self, stored_ns: int, _now: int) -> int:
-        """When the copy is said to have been stored: when the original was."""
-        return stored_ns
+    def time_for(self, stored_ns: int, now: int) -> int:
+        """The engine time that gives the copy the time of the original."""
+        return int(self.stream.log.timeline.copied(stored_ns, now))

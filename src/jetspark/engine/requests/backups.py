@@ -1,4 +1,6 @@
-"""STREAM.SNAPSHOT and STREAM.RESTORE (wire-facts.md 18)."""
+"""STREAM.SNAPSHOT and STREAM.RESTORE."""
+
+import msgspec
 
 from jetspark.api.advisory import RestoreCreate, SnapshotCreate
 from jetspark.api.stream import (
@@ -32,7 +34,9 @@ def snapshot(engine: Engine, request: Request) -> bytes:
     stream = request.stream(engine)
     state = stream_state(stream)
     client = request.asker.client_info()
-    begun = Snapshot(stream, wanted, stream.config, state, engine.next_id(), client, request.now)
+    begun = Snapshot(
+        stream, wanted, stream.config, state, engine.next_id(), client, request.now, engine.wall
+    )
     engine.transfers.add_snapshot(begun)
     told = SnapshotCreate(stream=stream.config.name, state=state, client=client)
     engine.advisories.send(told, request.now, request.outbox)
@@ -44,12 +48,15 @@ def restore(engine: Engine, request: Request) -> None:
     if request.is_empty():
         raise Refusal(ErrCode.BAD_REQUEST)
     wanted = request.decoded(RestoreRequest)
-    if wanted.config.name != request.name:
+    named = wanted.config
+    if not named.name:
+        named = msgspec.structs.replace(named, name=request.name)
+    if named.name != request.name:
         raise Refusal(ErrCode.STREAM_MISMATCH)
     if request.name in engine.streams:
         raise Refusal(ErrCode.RESTORE_NAME_IN_USE)
     config = checked(
-        wanted.config,
+        named,
         pedantic=False,
         find=engine.find,
         window_max=engine.settings.duplicate_window_max,
@@ -71,7 +78,8 @@ def restore(engine: Engine, request: Request) -> None:
             raise
         subject = b"%b%b.%b" % (PREFIX, request.name.encode(), engine.next_id().encode())
         client = request.asker.client_info()
-        engine.transfers.add_restore(Restore(subject, config, engine.hidden(new), client, now))
+        stream = engine.hidden(new, now)
+        engine.transfers.add_restore(Restore(subject, config, stream, client, now, engine.wall))
         told = RestoreCreate(stream=config.name, client=client)
         engine.advisories.send(told, now, outbox)
         return STREAM_RESTORE.ok(RestoreResponse(deliver_subject=subject.decode()))

@@ -165,7 +165,7 @@ def pause(engine: Engine, request: Request) -> bytes | None:
         engine.update_consumer(stream, consumer, with_level(config), request.now, request.outbox)
     except StoreReadOnly:
         raise Refusal(ErrCode.CONSUMER_CREATE_FAILED, err=READ_ONLY) from None
-    remaining = Nanoseconds(max(until - request.now, 0))
+    remaining = Nanoseconds(max(until - engine.wall.at(request.now), 0))
     answer = PauseResponse(
         paused=remaining > 0, pause_until=Timestamp(until), pause_remaining=remaining
     )

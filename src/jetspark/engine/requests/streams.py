@@ -38,7 +38,6 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.engine.stream.update import updated
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
-from jetspark.subjects.match import overlaps
 
 
 def create(engine: Engine, request: Request) -> bytes | None:
@@ -65,7 +64,7 @@ def create(engine: Engine, request: Request) -> bytes | None:
 def _admit(engine: Engine, config: StreamConfig) -> None:
     """Refuse a new stream that has no room, or whose subjects are taken."""
     engine.ledger.admit(config)
-    if engine.overlapping(config) is not None:
+    if engine.overlaps(config):
         raise Refusal(ErrCode.SUBJECTS_OVERLAP)
     engine.operations.check_subjects(config)
 
@@ -83,7 +82,7 @@ def _finish(
         assert new.log is not None, "it was made"
         engine.discard(new.log, lambda _error, _now, _outbox: None, now, outbox)
         raise
-    stream = engine.show(new)
+    stream = engine.show(new, now)
     done = StreamActed(stream=new.config.name, action=Action.CREATE)
     engine.advisories.send(done, now, outbox)
     return _created(stream, now)
@@ -128,7 +127,7 @@ def update(engine: Engine, request: Request) -> bytes | None:
     check_remotes(config, engine.upstreams)
     _check_consumers(stream, config)
     engine.ledger.admit(config, stream.config)
-    if engine.overlapping(config) is not None:
+    if engine.overlaps(config):
         raise Refusal(ErrCode.SUBJECTS_OVERLAP)
     engine.operations.check_subjects(config)
     try:
@@ -237,12 +236,11 @@ def needs_cluster(_engine: Engine, _request: Request) -> NoReturn:
 
 
 def _matching(engine: Engine, request: StreamNamesRequest) -> list[Stream]:
-    wanted = request.subject.encode()
-    return [
-        stream
-        for _, stream in sorted(engine.streams.items())
-        if not wanted or any(overlaps(s.encode(), wanted) for s in stream.config.subjects)
-    ]
+    streams = engine.streams
+    if request.subject:
+        found = engine.overlapping(request.subject.encode())
+        return sorted(found, key=lambda stream: stream.config.name)
+    return [streams[name] for name in sorted(streams)]
 
 
 def _subject_counts(stream: Stream, pattern: bytes) -> dict[str, int]:

@@ -359,12 +359,13 @@ class Checks:
         ReadFailed when the disk refuses: a message must not pass for new because of that.
         """
         index = self.log.index
+        timeline = self.log.timeline
         known: list[tuple[bytes, int, int]] = []
-        seq = self.log.first_at(now - self.rules.window + 1)
+        seq = self.log.first_at(timeline.stored_time(now - self.rules.window) + 1)
         while 0 < seq <= index.last_seq:
             found = self.read_id(seq)
             if len(found) > 0:
-                known.append((found, int(seq), int(self.read_time)))
+                known.append((found, int(seq), int(timeline.engine_time(self.read_time))))
             seq = index.next_seq(seq + 1, b"")
         for found, number, time in known:
             self.window.add(found, number, time)

@@ -5,14 +5,14 @@ A heap of (time, sequence) for messages with a TTL of their own, and the oldest 
 again, in pieces, so that a long stream does not stop the others.
 """
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from mypy_extensions import i64
 
 from jetspark.engine.stream.headers import PublishHeaders
 from jetspark.engine.stream.rules import Rules
-from jetspark.engine.stream.schedules import first_due
+from jetspark.engine.stream.schedules import Due, first_due
 from jetspark.engine.stream.ttl import NEVER, SECOND, parse_ttl
 from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import find_value
@@ -37,8 +37,10 @@ class Expiry:
     def __init__(self, log: StreamLog) -> None:
         self.log: StreamLog = log
         self.heap: list[tuple[int, int]] = []
-        # Schedules, by the time they fire next.
-        self.schedules: list[tuple[int, int]] = []
+        # Schedules, by the time they fire next, and whether that is a date.
+        self.schedules: list[tuple[int, int, bool]] = []
+        # How far the wall clock is ahead of engine time.
+        self.wall_lead = 0
         # Messages that max_age does not touch.
         self.immortal: set[int] = set()
         # The sequences that were there at the start and were not looked at yet.
@@ -54,7 +56,8 @@ class Expiry:
         if ttl == NEVER:
             self.immortal.add(seq)
         elif ttl > 0:
-            heappush(self.heap, (min(int(time_ns) + int(ttl) * SECOND, FOREVER), seq))
+            stored = int(self.log.timeline.engine_time(time_ns))
+            heappush(self.heap, (min(max(stored + int(ttl) * SECOND, 1), FOREVER), seq))
 
     def start_again(self) -> None:
         """A group failed: what was learned or taken with it is read from the log again."""
@@ -74,10 +77,31 @@ class Expiry:
             return 0
         return heappop(self.heap)[1]
 
-    def schedule(self, seq: int, due_ns: i64) -> None:
-        """A schedule fires at a time; 0 is never."""
-        if due_ns > 0:
-            heappush(self.schedules, (int(due_ns), seq))
+    def plan(self, seq: int, headers: PublishHeaders, stored_ns: i64, now: i64) -> None:
+        """A message that was stored is a schedule: work out when it fires first."""
+        stored = int(self.log.timeline.engine_time(stored_ns)) + self.wall_lead
+        due = first_due(headers, stored, int(now) + self.wall_lead)
+        if due is not None:
+            self.schedule(seq, due)
+
+    def schedule(self, seq: int, due: Due) -> None:
+        """A schedule fires at a date, or after a time."""
+        time_ns = min(max(due.time_ns - self.wall_lead, 1), FOREVER)
+        heappush(self.schedules, (time_ns, seq, due.dated))
+
+    def fire_again(self, seq: int, now: int) -> None:
+        """A schedule could not be read: it fires as soon as it can be."""
+        heappush(self.schedules, (now, seq, False))
+
+    def follow_wall(self, lead: int) -> None:
+        """The wall clock was set: dates come sooner or later than they seemed to."""
+        change = lead - self.wall_lead
+        self.wall_lead = lead
+        self.schedules = [
+            (min(max(time_ns - change, 1), FOREVER) if dated else time_ns, seq, dated)
+            for time_ns, seq, dated in self.schedules
+        ]
+        heapify(self.schedules)
 
     def next_schedule(self, now: i64) -> i64:
         """Take the next schedule that fires; 0 when there is none."""
@@ -90,7 +114,8 @@ class Expiry:
         index = self.log.index
         if rules.max_age <= 0 or index.messages == 0:
             return 0
-        return index.first_time + rules.max_age
+        # A message may be older than engine time is, where that began in 1970.
+        return max(self.log.timeline.engine_time(index.first_time) + rules.max_age, i64(1))
 
     def take_back(self, seq: i64, now: i64) -> None:
         """The end of a message cannot be decided now: it is due again a little later."""
@@ -127,7 +152,8 @@ class Expiry:
         seq = self.next_mortal(0)
         if seq == 0:
             return 0
-        return max(self.log.time_of(seq), i64(0)) + rules.max_age
+        stored = max(self.log.time_of(seq), i64(0))
+        return max(self.log.timeline.engine_time(stored) + rules.max_age, i64(1))
 
     def next_mortal(self, after: i64) -> i64:
         """The first message behind ``after`` that is not to live for ever; 0: none."""
@@ -184,8 +210,7 @@ class Expiry:
                 if len(headers.ttl) > 0:
                     self.learn(int(seq), parse_ttl(headers.ttl), self.time_ns)
                 if len(headers.schedule) > 0:
-                    due = first_due(headers, int(self.time_ns), int(now))
-                    self.schedule(int(seq), due)
+                    self.plan(int(seq), headers, self.time_ns, now)
             self.scan_next = seq + 1
             seq = self.log.index.next_seq(seq + 1, b"")
             count += 1

@@ -20,7 +20,6 @@ from jetspark.engine.stream.held import Answer, Held
 from jetspark.engine.stream.quota import Quota
 from jetspark.engine.stream.republish import published_again
 from jetspark.engine.stream.rules import Rules
-from jetspark.engine.stream.schedules import first_due
 from jetspark.engine.stream.ttl import NO_TTL
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
@@ -243,8 +242,7 @@ class Intake:
         """The message just staged is a schedule, or ends one."""
         headers = self.checks.headers
         if len(headers.schedule) > 0:
-            due = first_due(headers, int(self.log.staged_time), int(now))
-            self.expiry.schedule(seq, due)
+            self.expiry.plan(seq, headers, self.log.staged_time, now)
         if len(headers.schedule_next) > 0:
             self.log.stage_purge(0, headers.scheduler, 0)
 

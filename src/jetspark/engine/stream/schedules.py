@@ -40,11 +40,16 @@ ROLLUP_SUBJECT: Final = b"sub"
 
 
 class Due:
-    """When a schedule fires next, and whether it goes on after that."""
+    """When a schedule fires next, by the wall clock, and whether it goes on after that.
 
-    def __init__(self, time_ns: int, repeats: bool) -> None:
+    ``dated``: it fires at a date, whatever that is when somebody sets the clock; the others fire
+    after a time.
+    """
+
+    def __init__(self, time_ns: int, *, repeats: bool, dated: bool) -> None:
         self.time_ns: int = time_ns
         self.repeats: bool = repeats
+        self.dated: bool = dated
 
 
 def due(pattern: bytes, zone_name: bytes | None, after_ns: int, now: int) -> Due:
@@ -60,17 +65,21 @@ def due(pattern: bytes, zone_name: bytes | None, after_ns: int, now: int) -> Due
         if " " in text[4:]:
             raise ValueError(f"{text[4:]!r} is not a time of RFC 3339")
         # What lies before 1970 is due at once, what 64 bits cannot say is due when they end.
-        return Due(max(1, min(parse_rfc3339(text[4:]), LATEST)), repeats=False)
+        return Due(max(1, min(parse_rfc3339(text[4:]), LATEST)), repeats=False, dated=True)
     if text.startswith("@every "):
         every = bounded(parse_duration(text[7:]))
         if every < SECOND:
             raise ValueError("a schedule repeats after a second at the earliest")
         following = rounded(after_ns) + every
-        return Due(following if following >= now else rounded(now) + every, repeats=True)
+        if following < now:
+            following = rounded(now) + every
+        return Due(following, repeats=True, dated=False)
     cron = Cron(text)
     zone = time_zone(zone_name)
     found = cron.following(after_ns, zone)
-    return Due(found if found >= now else cron.following(rounded(now), zone), repeats=True)
+    if found < now:
+        found = cron.following(rounded(now), zone)
+    return Due(found, repeats=True, dated=True)
 
 
 def rounded(time_ns: int) -> int:
@@ -160,18 +169,21 @@ def _end_problem(headers: PublishHeaders, rules: Rules, log: StreamLog, subject:
 
 
 class Fired:
-    """A message that a schedule sends, and when the schedule fires again (0: it is over)."""
+    """A message that a schedule sends, and when the schedule fires again (None: it is over)."""
 
     def __init__(self, target: bytes, block: bytes, body: bytes, scheduler: bytes) -> None:
         self.target: bytes = target
         self.block: bytes = block
         self.body: bytes = body
         self.scheduler: bytes = scheduler
-        self.next_due: int = 0
+        self.following: Due | None = None
 
 
 def fired(log: StreamLog, seq: i64, now: int) -> Fired | None:
-    """What the schedule with this sequence sends now; None when it is gone or makes no sense."""
+    """What the schedule with this sequence sends; None when it is gone or makes no sense.
+
+    ``now`` is the date and time.
+    """
     found = _read(log, seq)
     if found is None:
         return None
@@ -203,18 +215,21 @@ def fired(log: StreamLog, seq: i64, now: int) -> Fired | None:
         lines += b"%b: %b\r\n" % (ROLLUP, headers.schedule_rollup)
     message = Fired(headers.schedule_target, append_lines(block, lines), body, scheduler)
     if coming.repeats:
-        message.next_due = coming.time_ns
+        message.following = coming
     return message
 
 
-def first_due(headers: PublishHeaders, stored_ns: int, now: int) -> int:
-    """When the schedule that these headers describe fires first; 0 when it never does."""
+def first_due(headers: PublishHeaders, stored_ns: int, now: int) -> Due | None:
+    """When the schedule that these headers describe fires first; None when it never does.
+
+    Both times are dates.
+    """
     try:
         return due(
             headers.schedule, headers.time_zone if headers.has_time_zone else None, stored_ns, now
-        ).time_ns
+        )
     except ValueError:
-        return 0
+        return None
 
 
 def _read(log: StreamLog, seq: i64) -> tuple[bytes, bytes, bytes] | None:

@@ -39,7 +39,8 @@ def stream_info_with(stream: Stream, config: StreamConfig, now: int, model: type
         state=stream_state(stream),
         mirror=mirror,
         sources=sources,
-        ts=Timestamp(now),
+        # By the clock of the stream: with the times of messages it says how old they are.
+        ts=Timestamp(int(stream.log.timeline.stored_time(now))),
     )
 
 

@@ -107,6 +107,27 @@ class Stream(BatchIntake):
 
     # Time --------------------------------------------------------------------------------------
 
+    def begin_time(self, now: i64, wall_lead: i64) -> None:
+        """The stream is made or taken over at an engine time."""
+        timeline = self.log.timeline
+        timeline.begin(self.log.staged_time, now, wall_lead)
+        self.expiry.follow_wall(int(wall_lead))
+        for batch in self.fast.values():
+            # Open when the server stopped: it was used some time before now, whatever the clock
+            # says.
+            batch.touched = max(min(timeline.engine_time(batch.touched), now), i64(0))
+            due = batch.touched + self.batch_limits.idle_ns
+            self.batch_due = min(self.batch_due, due)
+
+    def follow_wall(self, now: i64, wall_lead: i64) -> None:
+        """The wall clock was set: it is this far ahead of engine time."""
+        self.log.timeline.follow(now, wall_lead)
+        self.expiry.follow_wall(int(wall_lead))
+
+    def ahead(self) -> int:
+        """How far the times of new messages are ahead of the wall clock."""
+        return int(self.log.timeline.lead) - self.expiry.wall_lead
+
     def next_deadline(self) -> i64:
         """When ``expire`` has something to do; 0 when there is nothing."""
         log = self.log
@@ -184,17 +205,18 @@ class Stream(BatchIntake):
                 break
             count += 1
             try:
-                message = fired(self.log, seq, int(now))
+                message = fired(self.log, seq, int(now) + expiry.wall_lead)
             except ReadFailed:
-                expiry.schedule(int(seq), now)
+                expiry.fire_again(int(seq), int(now))
                 raise
             if message is None:
                 continue
-            expiry.schedule(int(seq), message.next_due)
+            if message.following is not None:
+                expiry.schedule(int(seq), message.following)
             if self.checks.judge_fired(message.target, message.block, message.body):
                 self.store(message.target, b"", now)
                 staged = True
-            if message.next_due == 0:
+            if message.following is None:
                 self.log.stage_purge(0, message.scheduler, 0)
                 staged = True
         return staged
@@ -202,19 +224,20 @@ class Stream(BatchIntake):
     def end_old(self, now: i64) -> bool:
         """Take out what is older than ``max_age``."""
         rules = self.rules
+        log = self.log
         expiry = self.expiry
         due = expiry.oldest_due(rules)
         if due == 0 or due > now:
             return False
         if rules.marker_ttl <= 0 and not expiry.immortal:
             # No record: the log says when each message came, and that is enough.
-            self.log.expire_before(now - rules.max_age + 1)
+            log.expire_before(log.timeline.stored_time(now - rules.max_age) + 1)
             return False
         staged = False
         seq = expiry.next_mortal(0)
         count: i64 = 0
-        oldest = now - rules.max_age
-        while seq > 0 and count < PER_TURN and self.log.stored_at(seq, True) <= oldest:
+        oldest = log.timeline.stored_time(now - rules.max_age)
+        while seq > 0 and count < PER_TURN and log.stored_at(seq, True) <= oldest:
             staged = self.end_message(seq, now) or staged
             seq = expiry.next_mortal(seq)
             count += 1

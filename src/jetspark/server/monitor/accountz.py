@@ -119,10 +119,10 @@ def accountz(view: MonitorView, name: str) -> Accountz:
         account = accounts.get(name)
         if account is None:
             raise BadArgument(f"Account {name} does not exist")
-        found = _info(account)
+        found = _info(view, account)
     return Accountz(
         server_id=view.identity.server_id,
-        now=Timestamp(view.now_ns()),
+        now=view.date(view.now_ns()),
         system_account=view.echo.system_account,
         accounts=() if name else tuple(accounts),
         account_detail=found,
@@ -133,7 +133,7 @@ def accstatz(view: MonitorView, *, unused: bool) -> AccountStatz:
     """Make the answer: accounts with connections, or all of them."""
     return AccountStatz(
         server_id=view.identity.server_id,
-        now=Timestamp(view.now_ns()),
+        now=view.date(view.now_ns()),
         account_statz=tuple(
             _stat(account) for account in view.accounts() if unused or account.connection_count
         ),
@@ -154,7 +154,7 @@ def _stat(account: AccountView) -> AccountStat:
     )
 
 
-def _info(account: AccountView) -> AccountInfo:
+def _info(view: MonitorView, account: AccountView) -> AccountInfo:
     details, counts = account.details(), account.sublist()
     mappings = {
         source: tuple(MappingInfo(subject=each.subject, weight=each.weight) for each in where)
@@ -162,7 +162,7 @@ def _info(account: AccountView) -> AccountInfo:
     }
     return AccountInfo(
         account_name=account.name,
-        update_time=Timestamp(details.updated_ns),
+        update_time=view.date(details.updated_ns),
         is_system=account.is_system,
         expired=details.expired,
         complete=details.complete,

@@ -174,7 +174,7 @@ async def connz(view: MonitorView, options: ConnzOptions) -> Connz:
     if options.account and options.account not in names:
         # nats-server answers this with an empty id and null, before it looks at anything.
         return Connz(
-            server_id="", now=Timestamp(now_ns), offset=options.offset, limit=options.limit
+            server_id="", now=view.date(now_ns), offset=options.offset, limit=options.limit
         )
     open_rows = [] if options.state is State.CLOSED else _open_rows(view, options)
     closed_rows = [] if options.state is State.OPEN else _closed_rows(view, options)
@@ -188,11 +188,11 @@ async def connz(view: MonitorView, options: ConnzOptions) -> Connz:
     page = rows[options.offset : options.offset + options.limit]
     # Encoded one by one: a long page does not hold up the loop at the end.
     connections = tuple(
-        [msgspec.Raw(encode(_info(row, options, now_ns))) async for row in paced(page)]
+        [msgspec.Raw(encode(_info(view, row, options, now_ns))) async for row in paced(page)]
     )
     return Connz(
         server_id=view.identity.server_id,
-        now=Timestamp(now_ns),
+        now=view.date(now_ns),
         num_connections=len(connections),
         total=total,
         offset=options.offset,
@@ -235,7 +235,7 @@ def _wanted(row: _Row, options: ConnzOptions) -> bool:
     return not options.user or row.connection.details().user == options.user
 
 
-def _info(row: _Row, options: ConnzOptions, now_ns: int) -> ConnectionInfo:
+def _info(view: MonitorView, row: _Row, options: ConnzOptions, now_ns: int) -> ConnectionInfo:
     connection = row.connection
     details, traffic = connection.details(), connection.traffic
     until_ns = row.stop_ns or now_ns
@@ -248,9 +248,9 @@ def _info(row: _Row, options: ConnzOptions, now_ns: int) -> ConnectionInfo:
         type=details.type,
         ip=details.ip,
         port=details.port,
-        start=Timestamp(connection.start_ns),
-        last_activity=Timestamp(connection.last_ns),
-        stop=Timestamp(row.stop_ns) if row.stop_ns else None,
+        start=view.date(connection.start_ns),
+        last_activity=view.date(connection.last_ns),
+        stop=view.date(row.stop_ns) if row.stop_ns else None,
         reason=row.reason,
         rtt=format_rtt(connection.rtt_ns),
         uptime=format_uptime(until_ns - connection.start_ns),

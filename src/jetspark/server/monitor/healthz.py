@@ -15,6 +15,8 @@ from jetspark.server.monitor.arguments import Arguments, quote
 from jetspark.server.monitor.jetstream_view import JetStreamAccountView, JetStreamView
 from jetspark.server.monitor.pacing import paced
 from jetspark.server.monitor.view import MonitorView, Readiness
+from jetspark.store.timeline import AHEAD_MAX_NS
+from jetspark.units import format_duration
 
 OK: Final = "ok"
 ERROR: Final = "error"
@@ -204,6 +206,12 @@ async def _examine_account(
             findings.warnings.append(
                 f"stream '{account.name} > {name}': {store.lost_bytes} bytes are damaged, "
                 f"{store.lost_messages} messages are lost; see state.lost and /storez"
+            )
+        if store.ahead_ns > AHEAD_MAX_NS and options.stream in {"", name}:
+            findings.warnings.append(
+                f"stream '{account.name} > {name}': its times are "
+                f"{format_duration(store.ahead_ns // 10**9 * 10**9)} ahead of the clock of this "
+                "machine; if the clock is right, stop the server and run `jetspark doctor clock`"
             )
         if problem and options.stream in {"", name}:
             text = f"JetStream stream '{account.name} > {name}' write error: {problem}"

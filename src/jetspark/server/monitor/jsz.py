@@ -152,13 +152,13 @@ def read_options(arguments: Arguments) -> JszOptions:
 
 async def jsz(view: MonitorView, options: JszOptions) -> Jsz:
     """Make the answer. Raises BadArgument when only leaders are asked and JetStream is off."""
-    now_ns = view.now_ns()
+    now = view.date(view.now_ns())
     server_id = view.identity.server_id
     jetstream = view.jetstream()
     if jetstream is None:
         if options.leader_only:
             raise BadArgument("filtered response: not leader")
-        return Jsz(server_id=server_id, now=Timestamp(now_ns), disabled=True)
+        return Jsz(server_id=server_id, now=now, disabled=True)
     accounts = sorted(jetstream.accounts(), key=lambda account: account.name)
     usages = {account.name: await account_usage(account) for account in accounts}
     whole = AccountUsage()
@@ -168,7 +168,7 @@ async def jsz(view: MonitorView, options: JszOptions) -> Jsz:
         await _account(account, usages[account.name], options, view)
         for account in _chosen(accounts, options)
     ]
-    return _answer(jetstream, whole, tuple(details), options, server_id, now_ns)
+    return _answer(jetstream, whole, tuple(details), options, server_id, now)
 
 
 def _answer(
@@ -177,7 +177,7 @@ def _answer(
     details: tuple[AccountDetail, ...],
     options: JszOptions,
     server_id: str,
-    now_ns: int,
+    now: Timestamp,
 ) -> Jsz:
     stats: JetStreamStats = server_stats(jetstream, usage)
     return Jsz(
@@ -188,7 +188,7 @@ def _answer(
         accounts=stats.accounts,
         api=stats.api,
         server_id=server_id,
-        now=Timestamp(now_ns),
+        now=now,
         config=config_of(jetstream.echo),
         limits=limits_of(jetstream.echo.limits),
         streams=usage.streams,

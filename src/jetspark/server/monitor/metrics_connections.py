@@ -32,7 +32,7 @@ async def add_connections(out: Exposition, view: MonitorView, options: MetricsOp
         for name, value in _amounts(connection).items():
             sums[name] += value
         if options.connections and options.wants_account(connection.account):
-            _add_connection(out, connection, server_id, now_ns)
+            _add_connection(out, view, connection, server_id, now_ns)
     labels = format_labels((("server_id", server_id),))
     for name, value in sums.items():
         out.family(f"gnatsd_connz_{name}", name, _KINDS[name]).add(labels, value)
@@ -58,17 +58,18 @@ def _amounts(connection: ConnectionView) -> dict[str, int]:
 
 
 def _add_connection(
-    out: Exposition, connection: ConnectionView, server_id: str, now_ns: int
+    out: Exposition, view: MonitorView, connection: ConnectionView, server_id: str, now_ns: int
 ) -> None:
     labels = _labels(connection, server_id)
+    start_ns, last_ns = view.date(connection.start_ns), view.date(connection.last_ns)
     for name, value in _amounts(connection).items():
         out.family(f"gnatsd_connz_{name}", name, _KINDS[name]).add(labels, value)
     for name, meaning, value in (
-        ("start", "epoch milliseconds at which it was made", connection.start_ns // _NS_PER_MS),
+        ("start", "epoch milliseconds at which it was made", start_ns // _NS_PER_MS),
         (
             "last_activity",
             "epoch milliseconds of the last activity",
-            connection.last_ns // _NS_PER_MS,
+            last_ns // _NS_PER_MS,
         ),
         ("rtt", "round trip in microseconds", connection.rtt_ns // _NS_PER_US),
         ("uptime", "age in milliseconds", (now_ns - connection.start_ns) // _NS_PER_MS),

@@ -40,6 +40,7 @@ class StreamStore(msgspec.Struct, frozen=True, kw_only=True):
     staged_position: int | None = None
     durable_position: int | None = None
     snapshot_ns: int | None = None
+    ahead_ns: int = 0  # how far its times are ahead of the wall clock
     cache_bytes: int | None = None
     cache_limit: int | None = None
     index_bytes: int | None = None

@@ -119,19 +119,19 @@ async def storez(view: MonitorView, options: StorezOptions) -> Storez:
     server_id = view.identity.server_id
     jetstream = view.jetstream()
     if jetstream is None:
-        return Storez(server_id=server_id, now=Timestamp(now_ns), disabled=True)
+        return Storez(server_id=server_id, now=view.date(now_ns), disabled=True)
     commits = jetstream.commits()
     streams: list[StreamFiles] = []
     for account in sorted(jetstream.accounts(), key=lambda account: account.name):
         if options.account in {"", account.name}:
             streams += [
-                _files(account.name, stream, now_ns)
+                _files(view, account.name, stream, now_ns)
                 async for stream in paced(account.streams())
                 if options.stream in {"", stream.config.name}
             ]
     return Storez(
         server_id=server_id,
-        now=Timestamp(now_ns),
+        now=view.date(now_ns),
         store_dir=jetstream.echo.store_dir,
         durability=jetstream.echo.durability,
         commits=None if commits is None else _commits(commits),
@@ -172,7 +172,7 @@ def _ratio(messages: int | None, groups: int) -> float | None:
     return round(messages / groups, 2) if messages is not None and groups else None
 
 
-def _files(account: str, stream: StreamView, now_ns: int) -> StreamFiles:
+def _files(view: MonitorView, account: str, stream: StreamView, now_ns: int) -> StreamFiles:
     state, store = stream.state(), stream.store()
     snapshot_ns = store.snapshot_ns
     return StreamFiles(
@@ -186,7 +186,7 @@ def _files(account: str, stream: StreamView, now_ns: int) -> StreamFiles:
         file_bytes=store.file_bytes,
         staged_position=store.staged_position,
         durable_position=store.durable_position,
-        snapshot=None if snapshot_ns is None else Timestamp(snapshot_ns),
+        snapshot=None if snapshot_ns is None else view.date(snapshot_ns),
         snapshot_age_ns=None if snapshot_ns is None else now_ns - snapshot_ns,
         cache_bytes=store.cache_bytes,
         cache_limit=store.cache_limit,
@@ -197,7 +197,7 @@ def _files(account: str, stream: StreamView, now_ns: int) -> StreamFiles:
         lost_bytes=store.lost_bytes,
         doubtful_bytes=store.doubtful_bytes,
         quarantined_bytes=store.quarantined_bytes,
-        scrubbed=None if store.scrubbed_ns is None else Timestamp(store.scrubbed_ns),
+        scrubbed=None if store.scrubbed_ns is None else view.date(store.scrubbed_ns),
         compactions=store.compactions,
         compaction_read_bytes=store.compaction_read_bytes,
         compaction_written_bytes=store.compaction_written_bytes,

@@ -138,7 +138,7 @@ async def subsz(view: MonitorView, options: SubszOptions) -> Subsz:
     total, listed = await _list(view, options) if options.subs else (0, ())
     return Subsz(
         server_id=view.identity.server_id,
-        now=Timestamp(view.now_ns()),
+        now=view.date(view.now_ns()),
         num_subscriptions=stats.num_subscriptions,
         num_cache=stats.num_cache,
         num_inserts=stats.num_inserts,

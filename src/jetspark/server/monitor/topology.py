@@ -38,15 +38,15 @@ def routez(view: MonitorView) -> Routez:
     return Routez(
         server_id=identity.server_id,
         server_name=identity.server_name,
-        now=Timestamp(view.now_ns()),
+        now=view.date(view.now_ns()),
     )
 
 
 def leafz(view: MonitorView) -> Leafz:
     """No leaf nodes."""
-    return Leafz(server_id=view.identity.server_id, now=Timestamp(view.now_ns()))
+    return Leafz(server_id=view.identity.server_id, now=view.date(view.now_ns()))
 
 
 def gatewayz(view: MonitorView) -> Gatewayz:
     """No gateways."""
-    return Gatewayz(server_id=view.identity.server_id, now=Timestamp(view.now_ns()))
+    return Gatewayz(server_id=view.identity.server_id, now=view.date(view.now_ns()))

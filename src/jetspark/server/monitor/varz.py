@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from jetspark.api.base import ApiStruct, Timestamp, shown
-from jetspark.server.monitor.copies_view import RemoteState, ReplicaState
+from jetspark.server.monitor.copies_view import RemoteState
 from jetspark.server.monitor.jetstream_models import (
     JetStreamConfig,
     JetStreamLimits,
@@ -14,7 +14,7 @@ from jetspark.server.monitor.jetstream_models import (
 from jetspark.server.monitor.jetstream_usage import config_of, limits_of, server_stats, usage_of
 from jetspark.server.monitor.jetstream_view import JetStreamView
 from jetspark.server.monitor.process import ProcessUsage
-from jetspark.server.monitor.settings_echo import ServerEcho, WebsocketEcho
+from jetspark.server.monitor.settings_echo import WebsocketEcho
 from jetspark.server.monitor.traffic import server_traffic
 from jetspark.server.monitor.uptime import format_uptime
 from jetspark.server.monitor.view import MonitorView
@@ -173,8 +173,8 @@ async def varz(view: MonitorView, requests: Mapping[str, int], usage: ProcessUsa
         server_name=identity.server_name,
         version=identity.version,
         proto=PROTO,
-        start=Timestamp(identity.start_ns),
-        now=Timestamp(now_ns),
+        start=view.date(identity.start_ns),
+        now=view.date(now_ns),
         uptime=format_uptime(now_ns - identity.start_ns),
         mem=usage.mem,
         cores=usage.cores,
@@ -204,13 +204,14 @@ async def varz(view: MonitorView, requests: Mapping[str, int], usage: ProcessUsa
             python=platform.python_version(),
             durability="" if jetstream is None else jetstream.echo.durability,
             remotes=tuple(view.remotes()),
-            replica=_replica(view.replica()),
+            replica=_replica(view),
         ),
-        **_echoed(echo),
+        **_echoed(view),
     )
 
 
-def _replica(state: ReplicaState | None) -> ReplicaVarz | None:
+def _replica(view: MonitorView) -> ReplicaVarz | None:
+    state = view.replica()
     if state is None:
         return None
     return ReplicaVarz(
@@ -218,7 +219,7 @@ def _replica(state: ReplicaState | None) -> ReplicaVarz | None:
         leader_id=state.leader_id,
         leader_name=state.leader_name,
         connected=state.connected,
-        last_contact=Timestamp(state.heard_ns) if state.heard_ns else None,
+        last_contact=view.date(state.heard_ns) if state.heard_ns else None,
         read_only=state.read_only,
         reads_answered=state.reads_answered,
         reads_passed=state.reads_passed,
@@ -229,8 +230,9 @@ def _replica(state: ReplicaState | None) -> ReplicaVarz | None:
     )
 
 
-def _echoed(echo: ServerEcho) -> dict[str, Any]:
+def _echoed(view: MonitorView) -> dict[str, Any]:
     """Return the fields that say what the server was configured to."""
+    echo = view.echo
     expires_ns = echo.tls_cert_not_after_ns
     return {
         "host": echo.host,
@@ -255,7 +257,7 @@ def _echoed(echo: ServerEcho) -> dict[str, Any]:
         "tls_timeout": echo.tls_timeout_s,
         "write_deadline": echo.write_deadline,
         "write_timeout": echo.write_timeout,
-        "config_load_time": Timestamp(echo.config_load_ns),
+        "config_load_time": view.date(echo.config_load_ns),
         "config_digest": echo.config_digest,
         "tags": echo.tags,
         "metadata": echo.metadata or None,

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 
+from jetspark.api.base import Timestamp
 from jetspark.server.monitor.account_view import AccountView
 from jetspark.server.monitor.connection_view import ClosedView, ConnectionView
 from jetspark.server.monitor.copies_view import RemoteState, ReplicaState
@@ -67,7 +68,11 @@ class MonitorView(Protocol):
         ...
 
     def now_ns(self) -> int:
-        """Engine time."""
+        """Engine time: what durations are counted with."""
+        ...
+
+    def date(self, time_ns: int) -> Timestamp:
+        """The date of an engine time."""
         ...
 
     def counters(self) -> Counters:

@@ -56,6 +56,10 @@ class Hands:
 
     def __init__(self) -> None:
         self.now = NOW
+        self.wall_lead_ns = 0
+
+    def wall_ns(self) -> int:
+        return self.now_ns()
 
     def now_ns(self) -> int:
         return self.now

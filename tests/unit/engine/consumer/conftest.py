@@ -69,7 +69,7 @@ class World:
             self.store, account="$G", random_id=self._next_number, next_id=self._next_id
         )
         for log in self.store.open(lambda _identity, _recovery: None):
-            engine.adopt(log)
+            engine.adopt(log, self.now)
         engine.outlet_for = self.inbox
         engine.push_outlet_for = lambda subject, group: self.bound.get((subject, group))
         engine.advisories.wanted = lambda _subject: True

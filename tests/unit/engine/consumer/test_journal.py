@@ -9,7 +9,6 @@ from tests.unit.engine.consumer.conftest import MS, SECOND, World, sequences
 
 from jetspark.api.enums import AckPolicy, DeliverPolicy
 from jetspark.engine.consumer.consumer import Consumer
-from jetspark.engine.consumer.journal import Journal
 
 
 def revived(world: World) -> Consumer:
@@ -176,7 +175,7 @@ def test_a_lost_change_costs_redeliveries_and_nothing_else(world: World, lost: i
         world.engine.hub, world.engine.readers_of(stream),
     )  # fmt: skip
 
-    Journal(fresh.delivery).restore(records.state, changes)
+    fresh.journal.restore(records.state, changes, world.now)
 
     unacknowledged = fresh.delivery.floor_seq
     assert unacknowledged <= 12

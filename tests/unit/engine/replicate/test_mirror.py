@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import errno
 
+import pytest
+from tests.unit.engine.conftest import START
 from tests.unit.engine.replicate.conftest import CopyBench, rows, times
+
+SECOND = 1_000_000_000
 
 
 def test_a_mirror_has_sequences_times_and_gaps_of_its_origin(bench: CopyBench) -> None:
@@ -340,3 +344,31 @@ def test_a_consumer_of_a_mirror_may_ask_for_any_subject(bench: CopyBench) -> Non
     ]
 
     assert not any("error" in answer for answer in answers)
+
+
+@pytest.mark.parametrize("lead", [7_258_118_400 * SECOND - START, 3600 * SECOND, -3600 * SECOND])
+def test_a_mirror_of_a_stream_with_another_clock_has_its_times_and_ages_by_its_own(
+    bench: CopyBench, lead: int
+) -> None:
+    """On 02f3840 what came from a clock ahead stayed until this one had caught up."""
+    bench.now = START + lead
+    origin = bench.make("A", subjects=["a.>"])
+    bench.put("A", b"a.1")
+    bench.now = START
+    bench.restart()
+    bench.put("A", b"a.2")
+    origin = bench.engine.streams["A"]
+    mirror = bench.make("M", mirror={"name": "A"}, max_age=60 * SECOND)
+    bench.wait(30)
+    bench.put("A", b"a.3")
+    late = bench.make("LATE", mirror={"name": "A"}, max_age=60 * SECOND)
+    found = times(mirror), times(late)
+    bench.wait(29)
+    before = len(rows(mirror))
+    bench.wait(2)
+    after = len(rows(mirror))
+    bench.wait(30)
+
+    assert found[0][-1] == found[1][-1] == times(origin)[-1]
+    # A clock behind makes what it stored look old, a clock ahead never makes it look young.
+    assert (before, after, len(rows(mirror))) == ((3, 1, 0) if lead > 0 else (2, 1, 0))

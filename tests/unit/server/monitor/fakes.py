@@ -201,6 +201,9 @@ class FakeView:
     def now_ns(self) -> int:
         return self.now
 
+    def date(self, time_ns: int) -> Timestamp:
+        return Timestamp(time_ns)
+
     def counters(self) -> Counters:
         return self.counted
 

@@ -19,7 +19,9 @@ SOURCE = Path("src/jetspark")
 # Compiled in one group, so that calls between them are C calls. Drivers are not in it: their
 # cost is per chunk. What must pickle is not in it either (compiled classes do not).
 HOT = [
+    "turn.py",
     "subjects/match.py",
+    "subjects/pattern_set.py",
     "subjects/sublist.py",
     "subjects/tokens.py",
     "subjects/trie.py",
@@ -70,6 +72,7 @@ HOT = [
     "server/auth/permissions.py",
     "server/client.py",
     "server/desk.py",
+    "server/fan_out.py",
     "server/outlets.py",
     "server/receiver.py",
     "server/route.py",

@@ -3,9 +3,9 @@
     python -m bench.spark [--only WORD] [--rounds N] [--scale S]     also part of `make bench`
 
 One Spark session, local[2], 128-byte payloads, file storage, the noop sink. Two figures for each
-row: rows per second by the clock, and rows per CPU-second of the JVM and its Python workers
-(spark.md 4), which moves little when the machine is busy. The ceiling is a source that makes its
-rows up, lists built for every batch (spark.md 4.1). Nothing here asserts a time.
+row: rows per second by the clock, and rows per CPU-second of the JVM and its Python workers,
+which moves little when the machine is busy. The ceiling is a source that makes its rows up, lists
+built for every batch. Nothing here asserts a time.
 """
 
 import argparse

@@ -26,6 +26,7 @@ from tests.campaigns.kv_fights import fight  # noqa: E402
 from tests.campaigns.permissions import judge_decisions  # noqa: E402
 from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
 from tests.campaigns.replica_histories import replica_histories  # noqa: E402
+from tests.campaigns.rights import Campaign as Rights  # noqa: E402
 from tests.campaigns.served import Served  # noqa: E402
 from tests.campaigns.spark_archive import STANDALONE, install  # noqa: E402
 from tests.campaigns.spark_archive import campaign as run_spark_archive  # noqa: E402
@@ -34,6 +35,7 @@ from tests.campaigns.spark_kills import campaign as run_spark_kills  # noqa: E40
 from tests.campaigns.spark_replays import campaign as run_spark_replays  # noqa: E402
 from tests.campaigns.spark_restarts import CASES, other_pythons  # noqa: E402
 from tests.campaigns.spark_restarts import campaign as run_spark_restarts  # noqa: E402
+from tests.campaigns.turns import campaign as run_turns  # noqa: E402
 from tests.campaigns.wire_scripts_campaign import play_scripts  # noqa: E402
 
 from jetspark import sync  # noqa: E402
@@ -48,6 +50,7 @@ from jetspark.testing.store_sample import KINDS  # noqa: E402
 Campaign = Callable[[float, int], str]
 
 CONSUMER_KILLS_MIN = 100
+RIGHTS_ACTIONS = 200
 
 
 def kills(deadline: float, seed: int) -> str:
@@ -193,6 +196,11 @@ def wire_scripts(deadline: float, seed: int) -> str:
     return play_scripts(deadline, seed)
 
 
+def turns(deadline: float, seed: int) -> str:
+    """Clients that do very much of something: no turn of the server's loop is long."""
+    return run_turns(deadline, seed)
+
+
 def permissions(deadline: float, seed: int) -> str:
     """Decisions about permissions against an evaluator that was written differently."""
     total = 0
@@ -200,6 +208,20 @@ def permissions(deadline: float, seed: int) -> str:
         judge_decisions(10_000, seed=seed + total)
         total += 10_000
     return f"{total} decisions, all as the evaluator's"
+
+
+def rights(deadline: float, seed: int) -> str:
+    """Random users at a server and at a replica see what a naive model says, and no more."""
+    runs = actions = delivered = denied = 0
+    while time.monotonic() < deadline or runs < 2:
+        campaign = Rights(seed + runs, replica=runs % 2 == 1)
+        with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+            asyncio.run(campaign.run(Path(folder), RIGHTS_ACTIONS))
+        runs += 1
+        actions += campaign.actions
+        delivered += campaign.delivered
+        denied += campaign.denied
+    return f"{actions} actions, {delivered} delivered, {denied} denied, all as the model says"
 
 
 def chaos(deadline: float, seed: int) -> str:
@@ -315,7 +337,9 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     rewrites,
     fuzz_protocol,
     wire_scripts,
+    turns,
     permissions,
+    rights,
     chaos,
     through_replica,
     spark_kills,

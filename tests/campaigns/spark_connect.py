@@ -1,7 +1,7 @@
 """A client of a Spark Connect server copies a stream; the server may run on a standalone cluster.
 
 ``tests/spark/test_connect.py`` runs it on a local master, ``make torture`` on a master and a
-worker of their own (spark.md 7).
+worker of their own.
 """
 
 import contextlib

@@ -150,11 +150,12 @@ def related(steps: Sequence[AnyStep]) -> list[AnyStep]:
 def started(master: str, folder: Path) -> Iterator["SparkSession"]:
     """Start Spark on a master, or a client of a Connect server."""
     from tests.campaigns.spark_connect import connect_server, standalone
-    from tests.spark.spark_home import make_spark_home
+    from tests.spark.spark_home import find_spark_home
 
     from jetspark.spark import session
 
-    os.environ["SPARK_HOME"] = str(make_spark_home(folder / "home"))
+    home = find_spark_home(train=True)
+    os.environ.update(home.environment if home else {})
     with contextlib.ExitStack() as stack:
         if master == "connect":
             remote = stack.enter_context(connect_server(folder, "local[2]"))

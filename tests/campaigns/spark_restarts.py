@@ -41,6 +41,9 @@ from tests.campaigns.spark_restart_world import (
     World,
     text_of,
 )
+from tests.spark.spark_home import find_spark_home
+
+from jetspark.spark.archive import ARCHIVE_VARIABLE
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
@@ -547,13 +550,16 @@ class Restarts:
                 str(Path(one).resolve()) for one in sys.path if one and "-packages" not in one
             ]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
+        if python == "this":
+            kept = find_spark_home(train=True)
+            return environment | (kept.environment if kept else {})
         home = self._folder / f"spark-home-{python}"
         if not home.exists():
-            make = "import sys, pathlib; from tests.spark.spark_home import make_spark_home; "
+            make = "import sys, pathlib; from tests.spark.linked_spark import make_spark_home; "
             make += "make_spark_home(pathlib.Path(sys.argv[1]))"
             command = [self._pythons[python], "-c", make, str(home)]
             subprocess.run(command, check=True, cwd=ROOT, env=environment)
-        return environment | {"SPARK_HOME": str(home)}
+        return environment | {"SPARK_HOME": str(home), ARCHIVE_VARIABLE: "off"}
 
     def _begin(self, name: str) -> World:
         """Return the world of a killed first life, made once."""

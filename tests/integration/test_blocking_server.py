@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from jetspark import sync
-from jetspark.api.stream import StreamConfig
+from jetspark.api.stream import ExternalStream, StreamConfig, StreamSource
 from jetspark.errors import StoreLocked
 
 
@@ -20,6 +21,23 @@ def test_a_blocking_program_has_server_and_client(tmp_path: Path) -> None:
         assert js.publish("s", b"hello").seq == 1
         assert js.stream("S").get_msg(seq=1).data == b"hello"
         client.close()
+
+
+def test_a_blocking_server_copies_from_remotes() -> None:
+    with sync.Server(server_name="hub") as hub, hub.connect() as there:
+        there.jetstream().create_stream(StreamConfig(name="S", subjects=("s",)))
+        there.jetstream().publish("s", b"hello")
+        source = StreamSource(name="S", external=ExternalStream(api="$JS.hub.API"))
+        remotes = {"hub": {"url": hub.client_url}}
+        with sync.Server(remotes=remotes) as copier, copier.connect() as here:
+            here.jetstream().create_stream(StreamConfig(name="M", mirror=source))
+            stream = here.jetstream().stream("M")
+            deadline = time.monotonic() + 20
+            while not stream.info().state.messages:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+
+            assert stream.get_msg(seq=1).data == b"hello"
 
 
 def test_a_closed_server_leaves_no_thread_behind() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -287,6 +288,11 @@ async def test_no_message_is_larger_than_the_leader_takes(tmp_path: Path) -> Non
 
         assert len((await heard.next_msg()).data) == 1000
         assert client.server_info.max_payload == 1000
+        # A client that does not look at INFO is refused, too.
+        reader, writer = await asyncio.open_connection("127.0.0.1", replica.port)
+        writer.write(b'CONNECT {"verbose":false}\r\nPUB a 1001\r\n')
+        assert b"Maximum Payload Violation" in await reader.read()
+        writer.close()
 
 
 async def test_info_says_what_the_leader_can_do_and_how_the_way_there_is() -> None:

@@ -293,6 +293,56 @@ async def test_a_confirmed_ack_of_a_consumer_in_memory_is_answered(tmp_path: Pat
     assert (info.config.mem_storage, info.num_ack_pending) == (True, 0)
 
 
+async def test_no_answer_says_where_the_store_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", FailingFiles)
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        await create(client, "S", allow_direct=True, allow_atomic=True, subjects=["s"])
+        for number in range(5):
+            await publish(client, "s", b"payload-%d" % number)
+        await client.jetstream().pull_subscribe("s", "D", stream="S")
+        await client.close()
+    answers: list[bytes] = []
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        (segment,) = tmp_path.rglob("*.seg")
+        with segment.open("r+b") as file:
+            file.seek(segment.read_bytes().index(b"payload-1"))
+            file.write(b"P")
+        client = await nats.connect(server.client_url)
+
+        async def ask(subject: str, body: bytes = b"", **headers: str) -> None:
+            with suppress(NoRespondersError):
+                named = {name.replace("_", "-"): value for name, value in headers.items()}
+                answer = await client.request(subject, body, timeout=5, headers=named or None)
+                answers.append(repr(answer.headers).encode() + answer.data)
+
+        api = "$JS.API."
+        for again in range(2):
+            await ask("s", b"x", Nats_Expected_Last_Msg_Id="a")
+            await ask("s", b"x", Nats_Batch_Id="b", Nats_Batch_Sequence="1", Nats_Batch_Commit="1")
+            await ask(api + "DIRECT.GET.S", b'{"seq":2}')
+            await ask(api + "DIRECT.GET.S", b'{"seq":1,"batch":3}')
+            await ask(api + "STREAM.MSG.GET.S", b'{"seq":2}')
+            await ask(api + "STREAM.MSG.DELETE.S", b'{"seq":4}')
+            await ask(api + "STREAM.INFO.S")
+            await ask(api + "STREAM.UPDATE.S", b'{"name":"S","subjects":["s","t"]}')
+            await ask(api + "CONSUMER.INFO.S.D")
+            for name in (b"E", b"D"):
+                config = b'{"stream_name":"S","config":{"durable_name":"%b"}}' % name
+                await ask(api + f"CONSUMER.DURABLE.CREATE.S.{name.decode()}", config)
+            await ask(api + "CONSUMER.DELETE.S.E")
+            await ask(api + "STREAM.PURGE.S")
+            FailingFiles.fail_next = not again
+        await ask(api + "STREAM.DELETE.S")
+        await client.close()
+
+    assert len(answers) > 20
+    assert sum(b'"error"' in answer for answer in answers) > 5
+    assert not [answer for answer in answers if str(tmp_path).encode() in answer]
+
+
 class FailingFolders(OsFiles):
     """The real file system, where changes of names cannot be made durable when told to."""
 

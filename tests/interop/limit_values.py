@@ -1,12 +1,15 @@
 """Requests with extreme values in every field, as a table made from the models of the requests.
 
 Whatever a model of ``jetspark.api`` has as a field is tried here without being listed, so a field
-that is added later is tried as well.
+that is added later is tried as well. Values of a wrong kind, odd texts and numbers that nobody
+takes have turns from field to field; with JETSPARK_WHOLE_TABLE=1 in the environment every field
+has all of them.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,10 +21,12 @@ from jetspark.api import message as messages
 from jetspark.api import stream as streams
 from jetspark.api.base import ApiStruct
 
-INTEGERS: Final = (
+LARGE: Final = (
     "9223372036854775807",
     "7838317434543970000",  # 1.7 * 2**62: fits alone, and not when the time of day is added
     "4611686018427387904",
+)
+INTEGERS: Final = (
     "9223372036854775808",
     "18446744073709551615",
     "18446744073709551616",
@@ -42,9 +47,24 @@ TIMES: Final = (
     '"2026-01-01T00:00:00.' + "9" * 5000 + 'Z"',
     "null",
 )
-TEXTS: Final = ("9" * 5000, "\ufffd", "a\\u0000b", "\\ud800", "x" * 300)
-DEEP: Final = "[" * 3000 + "]" * 3000
-DEEP_OBJECT: Final = '{"a":' * 3000 + "1" + "}" * 3000
+TEXTS: Final = (
+    "9" * 5000,
+    "\ufffd",
+    "a\\u0000b",
+    "\\ud800",
+    "x" * 300,
+    "",
+    " ",
+    "a b",
+    ">",
+    "*.*",
+)
+DEEP: Final = "[" * 10_000 + "]" * 10_000
+DEEP_OBJECT: Final = '{"a":' * 10_000 + "1" + "}" * 10_000
+# Of every kind that a field may not be; the reader of a field passes over its own.
+WRONG: Final = ("true", '"1"', "1.5", "NaN", "-Infinity", "[]", "{}", "[null]", "1")
+WHOLE: Final = bool(os.environ.get("JETSPARK_WHOLE_TABLE"))
+LONG_TEXT: Final = '"' + "y" * 1_000_000 + '"'
 BROKEN_UTF8: Final = b"\xff\xfe\xc3("
 WORDS: Final = (
     b"9223372036854775807",
@@ -104,27 +124,46 @@ def fields(model: type) -> Iterator[tuple[str, str]]:
     """Every field of a model with each extreme value of its kind, as JSON text."""
     info = inspect.type_info(model)
     assert isinstance(info, inspect.StructType)
-    for field in info.fields:
-        for value in values(field.type):
-            yield field.encode_name, value
+    for turn, field in enumerate(info.fields):
+        name = field.encode_name
+        for value in values(field.type, turn):
+            yield name, value
+        for wrong in some(WRONG, turn, 2):
+            yield name, wrong
+        # Two of them: all are looked at, and the last one counts.
+        doubled = (
+            f'null,"{name}":{next(values(field.type, turn), "null")}',
+            f'{{}},"{name}":null',
+        )
+        for value in some(doubled, turn, 1):
+            yield name, value
 
 
-def values(held: inspect.Type) -> Iterator[str]:
+def some(choices: tuple[str, ...], turn: int, count: int) -> tuple[str, ...]:
+    """A few of the values, others for the next field; all of them if that is wanted."""
+    if WHOLE:
+        return choices
+    start = turn * count
+    return tuple(choices[(start + n) % len(choices)] for n in range(count))
+
+
+def values(held: inspect.Type, turn: int) -> Iterator[str]:
     """The extreme values of a kind of field."""
     if isinstance(held, inspect.UnionType):
         for one in held.types:
-            yield from values(one)
+            yield from values(one, turn)
     elif isinstance(held, inspect.IntType):
-        yield from INTEGERS
+        yield from LARGE
+        yield from some(INTEGERS, turn, 4)
     elif isinstance(held, inspect.CustomType):
         yield from TIMES
-    elif isinstance(held, inspect.StrType):
-        yield from (f'"{text}"' for text in TEXTS)
+    elif isinstance(held, inspect.StrType | inspect.EnumType):
+        yield from (f'"{text}"' for text in some(TEXTS, turn, 4))
         yield "null"
     elif isinstance(held, inspect.VarTupleType):
         yield "null"
         yield DEEP
-        yield from (f"[{value}]" for value in values(held.item_type))
+        yield from (f"[{value}]" for value in values(held.item_type, turn))
     elif isinstance(held, inspect.StructType):
         yield "null"
         yield DEEP_OBJECT
@@ -134,6 +173,8 @@ def values(held: inspect.Type) -> Iterator[str]:
         yield "null"
         yield DEEP_OBJECT
         yield '{"k":null}'
+        yield from (f'{{"k":{value}}}' for value in values(held.value_type, turn))
+        yield from (f'{{{value}:"v"}}' for value in values(held.key_type, turn) if value != "null")
 
 
 def body_of(settled: dict[str, Any], name: str, value: str) -> bytes:
@@ -187,6 +228,15 @@ def requests(stream: str, consumer: str) -> Iterator[Case]:
             yield Case(f"{verb_name} level {word[:24]!r}", api + verb, b"", line)
 
 
+def own_requests(stream: str, consumer: str) -> Iterator[Case]:
+    """Requests that only jetspark answers."""
+    subject = f"$JS.API.CONSUMER.EXPLAIN.{stream}.{consumer}".encode()
+    for name, value in fields(consumers.ExplainRequest):
+        yield Case(f"EXPLAIN {name}={short(value)}", subject, body_of({}, name, value))
+    for what, body in odd_bodies():
+        yield Case(f"EXPLAIN {what}", subject, body)
+
+
 def odd_bodies() -> Iterator[tuple[str, bytes]]:
     """Bodies that are no request of any kind."""
     yield "deep array", DEEP.encode()
@@ -196,6 +246,65 @@ def odd_bodies() -> Iterator[tuple[str, bytes]]:
     yield "broken UTF-8 alone", BROKEN_UTF8
     yield "a number", b"9" * 5000
     yield "null", b"null"
+    yield "a long text", b'{"x":' + LONG_TEXT.encode() + b"}"
+    yield "a long key", b"{" + LONG_TEXT.encode() + b":1}"
+    yield "many keys", b"{" + b",".join(b'"k%d":0' % n for n in range(20_000)) + b"}"
+    yield "many of one key", b"{" + b",".join([b'"seq":0'] * 20_000) + b"}"
+    yield "zero bytes", b"\0" * 100
+    yield "a second value", b"{}{}"
+    yield "a byte order mark", b"\xef\xbb\xbf{}"
+    yield "UTF-16", "{}".encode("utf-16")
+
+
+def changed_streams(prefix: str) -> Iterator[Case]:
+    """STREAM.UPDATE, a stream of its own for each value."""
+    for n, (name, value) in enumerate(fields(streams.StreamCreateRequest)):
+        stream = f"{prefix}{n}"
+        settled = {"name": stream, "subjects": [f"{prefix}.{n}"], "storage": "memory"}
+        yield Case(
+            f"STREAM.CREATE for {name}={short(value)}",
+            b"$JS.API.STREAM.CREATE." + stream.encode(), json.dumps(settled).encode(),
+        )  # fmt: skip
+        yield Case(
+            f"STREAM.UPDATE {name}={short(value)}",
+            b"$JS.API.STREAM.UPDATE." + stream.encode(), body_of(settled, name, value),
+        )  # fmt: skip
+        yield Case(
+            f"publish after update of {name}={short(value)}", f"{prefix}.{n}".encode(), b"x",
+            b"NATS/1.0\r\nNats-Msg-Id: one\r\n\r\n",
+        )  # fmt: skip
+        yield Case(
+            f"STREAM.DELETE after {name}={short(value)}",
+            b"$JS.API.STREAM.DELETE." + stream.encode(),
+        )  # fmt: skip
+
+
+def restores(prefix: str) -> Iterator[Case]:
+    """STREAM.RESTORE; the caller ends what has begun."""
+    # A configuration is read as in STREAM.CREATE, so a few of its values will do.
+    chosen = [*fields(streams.StreamConfig)][:: 1 if WHOLE else 4]
+    n = 0
+    for name, value in chosen:
+        n += 1
+        stream = f"{prefix}{n}"
+        settled = {"name": stream, "subjects": [f"{prefix}.{n}"]}
+        inner = body_of(settled, name, value)
+        yield Case(
+            f"STREAM.RESTORE config.{name}={short(value)}",
+            b"$JS.API.STREAM.RESTORE." + stream.encode(),
+            b'{"config":' + inner + b',"state":{"messages":1}}',
+        )
+    for name, value in fields(streams.StreamState):
+        n += 1
+        stream = f"{prefix}{n}"
+        config = json.dumps({"name": stream, "subjects": [f"{prefix}.{n}"]}).encode()
+        yield Case(
+            f"STREAM.RESTORE state.{name}={short(value)}",
+            b"$JS.API.STREAM.RESTORE." + stream.encode(),
+            b'{"config":' + config + b',"state":' + body_of({}, name, value) + b"}",
+        )
+    for what, body in odd_bodies():
+        yield Case(f"STREAM.RESTORE {what}", b"$JS.API.STREAM.RESTORE.none", body)
 
 
 def new_streams(prefix: str) -> Iterator[Case]:
@@ -217,6 +326,34 @@ def new_streams(prefix: str) -> Iterator[Case]:
         )  # fmt: skip
 
 
+def durables(stream: str) -> Iterator[Case]:
+    """CONSUMER.DURABLE.CREATE and the envelope of both ways to make a consumer."""
+    api, s = b"$JS.API.CONSUMER.", stream.encode()
+    for n, (name, value) in enumerate(fields(consumers.ConsumerConfig)):
+        consumer = f"d{n}"
+        config = {"ack_policy": "explicit", "durable_name": consumer, "mem_storage": True}
+        yield Case(
+            f"CONSUMER.DURABLE.CREATE {name}={short(value)}",
+            api + b"DURABLE.CREATE." + s + b"." + consumer.encode(),
+            b'{"stream_name":"' + s + b'","config":' + body_of(config, name, value) + b"}",
+        )
+        yield Case(
+            f"CONSUMER.DELETE after {name}={short(value)}",
+            api + b"DELETE." + s + b"." + consumer.encode(),
+        )
+    config = {"ack_policy": "explicit", "durable_name": "e"}
+    for name, value in fields(consumers.ConsumerCreateRequest):
+        if name != "config":
+            settled = {"stream_name": stream, "config": config}
+            yield Case(
+                f"CONSUMER.CREATE envelope {name}={short(value)}",
+                api + b"CREATE." + s + b".e", body_of(settled, name, value),
+            )  # fmt: skip
+    for what, body in odd_bodies():
+        yield Case(f"CONSUMER.DURABLE.CREATE {what}", api + b"DURABLE.CREATE." + s + b".e", body)
+        yield Case(f"CONSUMER.CREATE {what}", api + b"CREATE." + s + b".e", body)
+
+
 def new_consumers(stream: str) -> Iterator[Case]:
     """CONSUMER.CREATE, a consumer of its own for each value."""
     shapes: list[dict[str, Any]] = [
@@ -231,6 +368,8 @@ def new_consumers(stream: str) -> Iterator[Case]:
             config = dict(shape)
             if name != "name":
                 config["durable_name"] = consumer
+            else:
+                config["inactive_threshold"] = 3_600_000_000_000
             if name == "opt_start_seq":
                 config["deliver_policy"] = "by_start_sequence"
             if name == "opt_start_time":
@@ -292,25 +431,31 @@ def fast_publishes(subject: str) -> Iterator[Case]:
             )  # fmt: skip
 
 
-def acknowledgements(stream: str, consumer: str, token: bytes) -> Iterator[Case]:
-    """What may be said of a delivered message, and the numbers in the subject that says it.
+def acknowledgements(stream: str, consumer: str) -> Iterator[Case]:
+    """What may be said of delivered messages, one message each, in order from the first on.
 
-    ``token`` is the subject of a real acknowledgement.
+    Then the numbers in the subject that says it, which belong to no message.
     """
-    for value in INTEGERS:
-        for text in (
-            f'-NAK {{"delay":{value}}}',
-            f'+NXT {{"batch":1,"no_wait":true,"expires":{value}}}',
-        ):
-            yield Case(short(text), token, text.encode())
-    for body in (
+    bodies = [
+        f"{verb} {{{fixed}{name!r}:{value}}}".replace("'", '"').encode()
+        for verb, fixed, model in (
+            ("-NAK", "", consumers.NakOptions),
+            ("+NXT", '"no_wait":true,', consumers.PullRequest),
+        )
+        for name, value in fields(model)
+    ] + [
         b"-NAK 2562047h47m16s", b"-NAK 9999999999999h", b"-NAK " + b"9" * 5000 + b"s",
+        b"-NAK -1s", b"-NAK 1e400s", b"-NAK\0", b"-NAK " + LONG_TEXT.encode(),
         b"-NAK " + BROKEN_UTF8, b"-NAK " + DEEP_OBJECT.encode(), b"+NXT " + DEEP_OBJECT.encode(),
-        b"+NXT " + BROKEN_UTF8, b"+NXT " + b"9" * 5000, b"+NXT {" + BROKEN_UTF8,
-        b"+TERM " + BROKEN_UTF8, b"+WPI",
-    ):  # fmt: skip
-        yield Case(f"{body[:32]!r}", token, body)
+        b"+NXT " + BROKEN_UTF8, b"+NXT " + b"9" * 5000, b"+NXT {" + BROKEN_UTF8, b"+NXT -1",
+        b"+NXT 9223372036854775807", b"+NXT 0", b"+NXT " + LONG_TEXT.encode(),
+        b"+TERM " + BROKEN_UTF8, b"+TERM " + LONG_TEXT.encode(), b"+TERM\0",
+        b"+TERM \\ud800", b"+WPI", b"+WPI " + LONG_TEXT.encode(), b"+ACK " + BROKEN_UTF8, b"\0",
+        LONG_TEXT.encode(), b"", b"+ACK", b"+OK",
+    ]  # fmt: skip
     head = f"$JS.ACK.{stream}.{consumer}.".encode()
+    for n, body in enumerate(bodies, 1):
+        yield Case(f"{body[:60]!r}({len(body)})", head + b"1.%d.%d.1.0" % (n, n), body)
     for word in (w for w in WORDS if b" " not in w and b"." not in w):
         for shape in (b"1.%b.1.1.0", b"1.1.%b.1.0", b"%b.1.1.1.0", b"1.1.1.%b.0", b"1.1.1.1.%b"):
             yield Case(f"ack {shape % word[:24]!r}", head + shape % word, b"")

@@ -8,14 +8,15 @@ another client is served, and the server starts again with every stream and cons
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ from tests.campaigns.served import Served
 from tests.interop import limit_values as table
 from tests.interop.limit_values import Case
 from tests.interop.test_jetstream_api_differential import listening
+
+from jetspark.engine.requests import consumers, dispatch
 
 LOST: Final = "connection lost"
 SILENCE: Final = "silence"
@@ -41,14 +44,24 @@ def nats_server(store: Path) -> Iterator[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+    assert process.stderr is not None
     try:
         address = listening(process)
-        reader = threading.Thread(target=process.communicate, daemon=True)
+        reader = threading.Thread(target=drain, args=(process.stderr.fileno(),), daemon=True)
         reader.start()
         yield address
     finally:
         process.kill()
         process.wait()
+        reader.join()
+        process.stderr.close()
+
+
+def drain(handle: int) -> None:
+    """Read, as bytes, until the other side is closed."""
+    with suppress(OSError):
+        while os.read(handle, 65536):
+            pass
 
 
 class Prober:
@@ -60,6 +73,7 @@ class Prober:
         self.answers: dict[int, list[tuple[bytes, bytes]]] = {}
         self.cases: list[Case] = []
         self.lost: list[str] = []
+        self.notes: dict[str, str] = {}
         self._connect()
 
     def _connect(self) -> None:
@@ -104,6 +118,18 @@ class Prober:
             self._until_pong()
             time.sleep(0.001)
 
+    def settle_delivery(self, count: int) -> None:
+        """Wait until a pull has all its messages; they come under the subjects they have."""
+        end = time.monotonic() + 20
+        while len(self.answers.get(-1, [])) < count and time.monotonic() < end:
+            self._socket.sendall(b"PING\r\n")
+            self._until_pong()
+            time.sleep(0.01)
+
+    def note(self, name: str, said: str) -> None:
+        """Add something that was found out otherwise to what is compared."""
+        self.notes[name] = said
+
     def ask_all(self, cases: Iterable[Case]) -> None:
         for case in cases:
             self.ask(case)
@@ -135,7 +161,7 @@ class Prober:
 
     def outcomes(self) -> dict[str, str]:
         """What became of every request, in few words."""
-        found: dict[str, str] = {}
+        found: dict[str, str] = dict(self.notes)
         for number, case in enumerate(self.cases):
             said = LOST if case.name in self.lost else outcome(self.answers[number])
             found[case.name] = said
@@ -223,32 +249,117 @@ def ask_about_publishes(prober: Prober) -> None:
     prober.ask_all(table.fast_publishes("P.y"))
 
 
+DELIVERED: Final = 400
+
+
 def ask_about_acknowledgements(prober: Prober) -> None:
-    make(prober, "A")
-    token = b"$JS.ACK.A.dur.1.1.1.1.0"
-    prober.ask_all(table.acknowledgements("A", "dur", token))
+    """Every message was delivered before something is said of it."""
+    make(prober, "A", storage="memory")
+    for n in range(DELIVERED - 5):
+        prober.ask(Case(f"message {n}", b"A.more", b"hello"))
+    pull = b'{"batch":%d,"no_wait":true}' % DELIVERED
+    prober.ask(Case("pull", b"$JS.API.CONSUMER.MSG.NEXT.A.dur", pull))
+    prober.settle_delivery(DELIVERED)
+    cases = list(table.acknowledgements("A", "dur"))
+    assert sum(case.name.startswith("b") for case in cases) <= DELIVERED
+    prober.ask_all(cases)
+    pending = [-1, -2]
+    while pending[-1] != pending[-2]:  # nats-server takes them up one by one
+        time.sleep(0.2)
+        pending.append(prober.json("$JS.API.CONSUMER.INFO.A.dur")["num_ack_pending"])
+    prober.note("what is pending afterwards", str(pending[-1]))
+
+
+def ask_about_updates(prober: Prober) -> None:
+    prober.ask_all(table.changed_streams("U"))
+
+
+def ask_about_durables(prober: Prober) -> None:
+    make(prober, "D")
+    prober.ask_all(table.durables("D"))
+
+
+def ask_about_restores(prober: Prober) -> None:
+    for case in table.restores("B"):
+        number = prober.ask(case)
+        for _, payload in prober.answers[number]:
+            to = re.search(rb'"deliver_subject":"([^"]+)"', payload)
+            if to:
+                prober.ask(Case(f"the end of {case.name}", to[1]))
 
 
 AREAS: Final = {
     "requests": ask_about_requests,
     "streams": ask_about_streams,
+    "updates": ask_about_updates,
+    "restores": ask_about_restores,
     "consumers": ask_about_consumers,
+    "durables": ask_about_durables,
     "publishes": ask_about_publishes,
     "acknowledgements": ask_about_acknowledgements,
 }
 
 
+# What differs on purpose, by the name of the case: a pattern, and why.
+DIFFERENCES: Final = (
+    (r"=\[?(\{\"\w+\":)?(9223372036854775808|18446744073709551615)", "sequences are signed here"),
+    (r"after (first_seq|opt_start_seq)=", "follows from the row above"),
+    (r"first_seq=(null,\"first_seq\":)?(9223372036854775807|7838317434543970000)",
+     "no sequence beyond 2**62"),
+    (r"STREAM.PURGE.* seq=", "no sequence beyond 2**62"),
+    (r"\"consumer\":", "sources with a consumer of their own are refused"),
+    (r"min_last_seq", "ADR-53"),
+    (r"DIRECT.GET.R .*(batch|'batch')", "ADR-31: a batch may begin at 1 by itself"),
+    (r"up_to_(seq|time)=", "ADR-31: less than or equal, and no wrap beyond 2262"),
+    (r"_time=\"(2263|9999|1677)", "nats-server wraps times that 64 bits cannot hold"),
+    (r"idle_heartbeat\"?[=:](null,\"idle_heartbeat\":)?(9223372036854775807|78383|46116|'\()",
+     "nats-server doubles it beyond 64 bits, and takes it"),
+    (r"18446744073709551616", "cut to what a sequence may be in reads"),
+    (r"deep object|\+NXT \{\"a\":\{", "nesting is refused beyond what any request has"),
+    (r"a second value", "nats-server reads the first value and passes over the rest"),
+    (r"mirror=\{\},", "nats-server merges doubled objects"),
+    (r"sourcing=true", "only servers that mirror each other send it"),
+    (r"after inactive_threshold=1$", "it is gone before the next request, or not"),
+    (r"UPDATE republish=\{\"src\"", "nats-server refuses no destination in an update alone"),
+    (r"^(ack|nak) b'", "numbers that no delivery has"),
+    (r"TTL: b'(9223372036854775808|18446744073709551615)'",
+     "beyond 292 years a TTL is as good as none; nats-server wraps some of them"),
+)  # fmt: skip
+
+
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("area", AREAS)
-def test_no_value_harms_the_connection_the_server_or_what_it_keeps(
+def test_extreme_values_harm_nothing_and_are_answered_as_nats_server_does(
     area: str, tmp_path: Path
 ) -> None:
-    server = Served(tmp_path / "store", "-p", "-1", "-js")
+    ours = harmless(area, tmp_path / "ours")
+    with nats_server(tmp_path / "theirs") as address:
+        prober = Prober(address)
+        AREAS[area](prober)
+        prober.settle(2)
+        theirs = prober.outcomes()
+        prober.close()
+    unexplained = {
+        name: (said, ours.get(name))
+        for name, said in theirs.items()
+        if ours.get(name) != said
+        # Pulls that ride on an acknowledgement get lost there when many come at once.
+        and not (area == "acknowledgements" and said == SILENCE)
+        and not any(re.search(row[0], name) for row in DIFFERENCES)
+    }
+    assert unexplained == {}
+
+
+def harmless(area: str, store: Path) -> dict[str, str]:
+    """What our server says to all cases of an area; afterwards everything is as it should be."""
+    server = Served(store, "-p", "-1", "-js")
     try:
         prober = Prober(server.url)
         AREAS[area](prober)
         if area == "publishes":  # headers that nats-server does not read
             prober.ask_all(table.own_publishes("P.z"))
+        if area == "requests":
+            prober.ask_all(table.own_requests("R", "dur"))
         prober.settle(0.5)
         # Lines longer than a control line may be end a connection, here and in nats-server.
         longest = {case.name: len(case.subject) + len(case.reply) for case in prober.cases}
@@ -262,11 +373,17 @@ def test_no_value_harms_the_connection_the_server_or_what_it_keeps(
         assert "Traceback" not in "".join(server.lines)
     finally:
         server.end()
-    again = Served(tmp_path / "store", "-p", "-1", "-js")
+    again = Served(store, "-p", "-1", "-js")
     try:
         other = Prober(again.url)
         after = other.json("$JS.API.INFO")
-        assert (after["streams"], after["consumers"]) == (before["streams"], before["consumers"])
+        in_memory = area == "consumers" and sum(
+            "mem_storage=true" in name and said == "ok" for name, said in prober.outcomes().items()
+        )
+        kept = (before["streams"], before["consumers"] - in_memory)
+        if area == "acknowledgements":  # of a stream in memory
+            kept = (0, 0)
+        assert (after["streams"], after["consumers"]) == kept
         if area in {"streams", "consumers"}:  # the others delete, and let messages expire
             assert after["storage"] == before["storage"] > 0
         other.close()
@@ -274,51 +391,26 @@ def test_no_value_harms_the_connection_the_server_or_what_it_keeps(
         assert "cannot be served" not in "".join(again.lines)
     finally:
         again.end()
+    return prober.outcomes()
 
 
-# What differs on purpose, by the name of the case: a pattern, and why.
-DIFFERENCES: Final = (
-    (r"=\[?(\{\"\w+\":)?(9223372036854775808|18446744073709551615)", "sequences are signed here"),
-    (r"after (first_seq|opt_start_seq)=", "follows from the row above"),
-    (r"first_seq=(9223372036854775807|7838317434543970000)", "no sequence beyond 2**62"),
-    (r"STREAM.PURGE.* seq=", "no sequence beyond 2**62"),
-    (r"\"consumer\":", "sources with a consumer of their own are refused"),
-    (r"min_last_seq", "ADR-53"),
-    (r"DIRECT.GET.R .*(batch|'batch')", "ADR-31: a batch may begin at 1 by itself"),
-    (r"up_to_(seq|time)=", "ADR-31: less than or equal, and no wrap beyond 2262"),
-    (r"_time=\"(2263|9999|1677)", "nats-server wraps times that 64 bits cannot hold"),
-    (r"idle_heartbeat=(9223372036854775807|7838317434543970000|4611686018427387904)",
-     "nats-server doubles it beyond 64 bits, and takes it"),
-    (r"18446744073709551616", "cut to what a sequence may be in reads"),
-    (r"deep object", "nesting is refused beyond what any request has"),
-)  # fmt: skip
-
-
-@pytest.mark.timeout(240)
-@pytest.mark.parametrize("area", ["requests", "streams", "consumers"])
-def test_extreme_values_are_answered_as_nats_server_does(area: str, tmp_path: Path) -> None:
-    with nats_server(tmp_path / "theirs") as address:
-        theirs = asked(address, AREAS[area])
-    server = Served(tmp_path / "ours", "-p", "-1", "-js")
-    try:
-        ours = asked(server.url, AREAS[area])
-        server.stop()
-    finally:
-        server.end()
-    unexplained = {
-        name: (said, ours[name])
-        for name, said in theirs.items()
-        if ours[name] != said and not any(re.search(row[0], name) for row in DIFFERENCES)
-    }
-    assert unexplained == {}
-
-
-def asked(address: str, area: Callable[[Prober], None]) -> dict[str, str]:
-    """What a server says to all cases of an area."""
-    prober = Prober(address)
-    try:
-        area(prober)
-        prober.settle(2)
-        return prober.outcomes()
-    finally:
-        prober.close()
+def test_every_verb_of_the_api_is_in_the_table() -> None:
+    asked = {
+        case.subject
+        for cases in (
+            table.requests("S", "c"), table.own_requests("S", "c"), table.new_streams("S"),
+            table.changed_streams("S"), table.restores("S"), table.new_consumers("S"),
+            table.durables("S"),
+        )
+        for case in cases
+    }  # fmt: skip
+    of_consumers = [*consumers._VERBS, *(".".join(words) for words in consumers._TWO_WORDS)]
+    verbs = {*dispatch._NAMED, *dispatch._WHOLE}
+    verbs |= {f"CONSUMER.{verb}".encode() for verb in of_consumers}
+    missing = {verb for verb in verbs if not any(s.startswith(b"$JS.API." + verb) for s in asked)}
+    # Bodies of these are not read at all, or there is nothing but a cluster's answer.
+    without_body = {
+        b"INFO", b"STREAM.DELETE", b"STREAM.LEADER.STEPDOWN", b"STREAM.PEER.REMOVE",
+        b"CONSUMER.INFO", b"CONSUMER.DELETE", b"CONSUMER.LEADER.STEPDOWN",
+    }  # fmt: skip
+    assert missing - without_body == set()

@@ -163,11 +163,8 @@ def quick_spark() -> Iterator[None]:
     """Whatever starts Spark does so from a home that is quick to start."""
     with pytest.MonkeyPatch.context() as patch:
         home = None if find_spec("pyspark") is None else find_spark_home(train=False)
-        if home is not None:
-            patch.setenv("SPARK_HOME", str(home.spark))
-            patch.setenv("JAVA_HOME", str(home.java))
-            # The launcher of Java in that home has an archive of its own.
-            patch.setenv("JETSPARK_CLASS_ARCHIVE", "off")
+        for name, value in (home.environment if home else {}).items():
+            patch.setenv(name, value)
         yield
 
 

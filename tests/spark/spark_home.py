@@ -20,7 +20,9 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from jetspark.spark.archive import archive_options
+from tests.spark.linked_spark import make_spark_home
+
+from jetspark.spark.archive import ARCHIVE_VARIABLE, archive_options
 from jetspark.spark.java import Java, JavaNotFound, ensure_java
 
 JAVA_OPTIONS: Final = (
@@ -66,6 +68,16 @@ class SparkHome(NamedTuple):
     spark: Path
     java: Path
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables with which a process starts Spark from here."""
+        return {
+            "SPARK_HOME": str(self.spark),
+            "JAVA_HOME": str(self.java),
+            # The launcher of Java in this home has an archive of its own.
+            ARCHIVE_VARIABLE: "off",
+        }
+
 
 def find_spark_home(*, train: bool) -> SparkHome | None:
     """Return the home for tests, made by the first run; None where there is no Java.
@@ -92,25 +104,6 @@ def find_spark_home(*, train: bool) -> SparkHome | None:
             shutil.rmtree(making, ignore_errors=True)
             make_spark_home(making).rename(home.spark)
         _make_launcher(home, java, folder, train=train)
-    return home
-
-
-def make_spark_home(home: Path) -> Path:
-    """Make ``home``, which must not exist, and return it."""
-    import py4j
-    import pyspark
-
-    installed, bridge = (Path(str(each.__file__)).parent for each in (pyspark, py4j))
-    home.mkdir()
-    for entry in installed.iterdir():
-        if entry.name not in {"python", "conf"}:
-            (home / entry.name).symlink_to(entry)
-    for archive in (installed / "python" / "lib").iterdir():
-        package = bridge if archive.name.startswith("py4j") else installed
-        # A folder of the same name: both are places of modules to Python.
-        folder = home / "python" / "lib" / archive.name
-        folder.mkdir(parents=True)
-        (folder / package.name).symlink_to(package)
     return home
 
 

@@ -1,4 +1,4 @@
-"""Planning and reading against a real nats-server, without a JVM (spark.md 6.2, 7)."""
+"""Planning and reading against a real nats-server, without a JVM."""
 
 import pickle
 import subprocess
@@ -68,7 +68,7 @@ def test_every_message_is_read_once_whatever_the_sizes(streams: "Streams") -> No
 
 
 def test_a_request_is_bounded_by_messages_and_by_bytes(streams: "Streams") -> None:
-    """spark.md 6.2: batchSize and maxBatchBytes are per request, and a request is a batch."""
+    """The options batchSize and maxBatchBytes are per request, and a request is a batch."""
     streams.fill("BOUNDED", 100)
     by_count = _options(streams.url, "BOUNDED", batch_size=30)
     by_bytes = _options(streams.url, "BOUNDED", max_batch_bytes=200)
@@ -91,7 +91,7 @@ def test_partitions_and_reader_travel_by_pickle(streams: "Streams") -> None:
 
 
 def test_sparks_stand_in_for_no_partitions_is_read_as_nothing(streams: "Streams") -> None:
-    """spark.md 1.1: [] becomes one partition InputPartition(None)."""
+    """An empty list becomes one partition InputPartition(None)."""
     streams.create("NOTHING")
     reader = JetStreamBatchReader(_options(streams.url, "NOTHING"), SCHEMA)
 
@@ -126,14 +126,14 @@ def test_a_filter_leaves_its_subjects(streams: "Streams") -> None:
 
 
 def test_a_stream_without_direct_get_is_read_from_its_leader(streams: "Streams") -> None:
-    """spark.md 6.6: no responders on DIRECT.GET is no error."""
+    """No responders on DIRECT.GET is no error."""
     streams.fill("LEADER", 300, allow_direct=False)
 
     assert _read_all(_options(streams.url, "LEADER")) == list(range(1, 301))
 
 
 def test_messages_removed_after_the_planning_are_data_loss(streams: "Streams") -> None:
-    """spark.md 6.2: expired unread. Without failOnDataLoss the rest is read."""
+    """Expired unread. Without failOnDataLoss the rest is read."""
     stream = streams.fill("EXPIRED", 100)
     options = _options(streams.url, "EXPIRED")
     strict = JetStreamBatchReader(options, SCHEMA)
@@ -297,7 +297,7 @@ def test_an_open_read_has_all_of_a_stream_that_was_created_again(
 
 
 def test_a_hole_above_the_head_is_no_data_loss(streams: "Streams") -> None:
-    """spark.md 6.2: holes cannot be told from deliberate deletes."""
+    """Holes cannot be told from deliberate deletes."""
     stream = streams.fill("DELETED", 100)
     reader = JetStreamBatchReader(_options(streams.url, "DELETED"), SCHEMA)
     (part,) = reader.partitions()
@@ -309,7 +309,7 @@ def test_a_hole_above_the_head_is_no_data_loss(streams: "Streams") -> None:
 def test_a_read_goes_on_when_the_server_was_restarted(
     start_nats: "Callable[..., NatsServer]",
 ) -> None:
-    """spark.md 6.6: stale connections are tried again inside the task."""
+    """Stale connections are tried again inside the task."""
     server = start_nats()
     filled = server.streams()
     filled.fill("RESTARTED", 1000)
@@ -358,7 +358,7 @@ def test_a_user_without_permission_is_told_in_the_planning(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """spark.md 6.6: fail in planning, on the driver, never in a task."""
+    """Fail in planning, on the driver, never in a task."""
     config = tmp_path_factory.mktemp("config") / "server.conf"
     config.write_text(
         'authorization { users = [ { user: "root", password: "r" }, '
@@ -394,7 +394,7 @@ def test_a_user_without_permission_is_told_in_the_planning(
 
 
 def test_a_connection_is_used_again(streams: "Streams") -> None:
-    """spark.md 6.1: kept by worker process, checked with a PING before reuse."""
+    """Kept by worker process, checked with a PING before reuse."""
     cache = ConnectionCache(connect)
     settings = Connection(servers=(streams.url,), name="again")
     with cache.borrow(settings) as first:
@@ -471,7 +471,7 @@ cache.close()
 
 
 def test_a_forked_process_does_not_use_its_parents_connections(streams: "Streams") -> None:
-    """spark.md 1.3: workers are forked from a daemon; sockets would be shared."""
+    """Workers are forked from a daemon; sockets would be shared."""
     # Newer Pythons warn about any fork beside a thread, which is what this is about.
     subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORKING, streams.url], check=True, timeout=60
@@ -481,7 +481,7 @@ def test_a_forked_process_does_not_use_its_parents_connections(streams: "Streams
 def test_a_read_waits_for_a_sequence_and_fails_without_it(
     streams: "Streams", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """spark.md 6.2, ADR-53: minLastSeq. Ten seconds in earnest, less here."""
+    """The option minLastSeq. Ten seconds in earnest, less here."""
     streams.fill("REACHED", 10)
     monkeypatch.setattr(stream_view, "MIN_LAST_SEQ_WAIT_S", 0.2)
 

@@ -1,4 +1,4 @@
-"""The format ``jetstream`` in a real Spark session over a real nats-server (spark.md 6.2)."""
+"""The format ``jetstream`` in a real Spark session over a real nats-server."""
 
 import datetime as dt
 from typing import TYPE_CHECKING
@@ -55,7 +55,7 @@ def test_rows_are_the_messages(spark: SparkSession, streams: "Streams") -> None:
 def test_there_are_two_partitions_for_each_task_slot(
     spark: SparkSession, streams: "Streams"
 ) -> None:
-    """spark.md 6.2: configure() sets minPartitions to twice spark.default.parallelism."""
+    """The builder from configure() sets minPartitions to twice spark.default.parallelism."""
     streams.fill("PARTS", 1000)
     reader = _reader(spark, streams, "PARTS")
 
@@ -66,7 +66,7 @@ def test_there_are_two_partitions_for_each_task_slot(
 def test_spark_finds_the_format_by_its_module_name(
     spark: SparkSession, streams: "Streams"
 ) -> None:
-    """spark.md 1.3: a session in which nothing was registered."""
+    """A session in which nothing was registered."""
     streams.fill("FOUND", 1000)
     frame = _reader(spark.newSession(), streams, "FOUND").load()
 
@@ -98,7 +98,7 @@ def test_empty_streams_and_ranges_have_no_rows(spark: SparkSession, streams: "St
 
 
 def test_a_start_that_is_gone_fails_or_is_moved(spark: SparkSession, streams: "Streams") -> None:
-    """spark.md 6.2, failOnDataLoss."""
+    """With failOnDataLoss and without."""
     streams.fill("LOST", 100).purge(seq=61)
     reader = _reader(spark, streams, "LOST").option("startingOffsets", 10)
 
@@ -107,7 +107,7 @@ def test_a_start_that_is_gone_fails_or_is_moved(spark: SparkSession, streams: "S
 
 
 def test_a_schema_chooses_columns(spark: SparkSession, streams: "Streams") -> None:
-    """spark.md 1.1: manual pruning; 6.2: timestamp_ns and size only by schema."""
+    """Manual pruning; timestamp_ns and size only by schema."""
     streams.fill("CHOSEN", 20)
     frame = (
         _reader(spark, streams, "CHOSEN")
@@ -131,7 +131,7 @@ def test_a_schema_chooses_columns(spark: SparkSession, streams: "Streams") -> No
 def test_headers(
     spark: SparkSession, streams: "Streams", mode: str, expected: list[object]
 ) -> None:
-    """spark.md 6.2: empty, never NULL; the server's own lines do not show."""
+    """Empty, never NULL; the server's own lines do not show."""
     name = f"HEADERS_{mode}"
     streams.create(name)
     streams.jetstream.publish(f"{name}.a", b"plain")
@@ -157,7 +157,7 @@ def test_headers(
 def test_mistakes_are_one_line_before_any_task(
     spark: SparkSession, streams: "Streams", options: dict[str, str], text: str
 ) -> None:
-    """spark.md 6.6: fail in planning, on the driver."""
+    """Fail in planning, on the driver."""
     with pytest.raises(AnalysisException) as caught:
         _reader(spark, streams, "S").options(**options).load().count()
 
@@ -183,7 +183,7 @@ def test_conditions_leave_out_rows(spark: SparkSession, streams: "Streams") -> N
 
 
 def test_a_subject_alone_finds_its_stream(spark: SparkSession, streams: "Streams") -> None:
-    """spark.md 6.2, ADR-15: exactly one stream takes the subject."""
+    """Exactly one stream takes the subject."""
     streams.fill("LOOKED", 30)
 
     frame = spark.read.format("jetstream").options(servers=streams.url, subject="LOOKED.1").load()

@@ -1,4 +1,4 @@
-"""The column helpers in a real Spark session (spark.md 4.4 and 6.1)."""
+"""The column helpers in a real Spark session."""
 
 import pytest
 

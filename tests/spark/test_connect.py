@@ -1,4 +1,4 @@
-"""A client of a Spark Connect server, which has no JVM of its own (spark.md 7, issue 8).
+"""A client of a Spark Connect server, which has no JVM of its own.
 
 The server finds the formats by their module names; the client uses them without registering
 anything, and with ``session(remote=...)``. On a standalone cluster: ``make torture``.

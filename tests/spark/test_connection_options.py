@@ -1,4 +1,4 @@
-"""Every way to reach a server and to say who one is (spark.md 6.1, 6.2).
+"""Every way to reach a server and to say who one is.
 
 Each option reads a stream through the reader, as a task would; the file that Spark distributes
 goes through a real session.
@@ -142,7 +142,7 @@ def test_credentials_of_a_file_and_of_a_variable(
 
 
 def test_a_file_that_spark_distributes(spark: SparkSession, start: Start, tmp_path: Path) -> None:
-    """spark.md 6.1: credentialsFile is resolved through SparkFiles, on driver and executors.
+    """The option credentialsFile is resolved through SparkFiles, on driver and executors.
 
     Neither runs in the folder of the file, so that its name alone leads nowhere else.
     """

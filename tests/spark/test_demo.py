@@ -1,4 +1,4 @@
-"""The small form of `make demo` (issue 8): a driver is killed, and every event accounted for.
+"""The small form of `make demo`: a driver is killed, and every event accounted for.
 
 In a file of its own: it starts processes of its own and runs beside the other files.
 """

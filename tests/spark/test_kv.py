@@ -1,4 +1,4 @@
-"""Format ``nats_kv`` in a real Spark session over a real nats-server (spark.md 6.5)."""
+"""Format ``nats_kv`` in a real Spark session over a real nats-server."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

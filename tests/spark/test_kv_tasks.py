@@ -1,4 +1,4 @@
-"""Buckets as tables, against both servers and without a JVM (spark.md 6.5)."""
+"""Buckets as tables, against both servers and without a JVM."""
 
 import pickle
 import time
@@ -112,7 +112,7 @@ def test_a_snapshot_can_be_of_the_past(url: str, jetstream: sync.JetStream) -> N
 
 
 def test_a_value_that_is_gone_is_reported_or_replaced(url: str, jetstream: sync.JetStream) -> None:
-    """spark.md 6.5: with history 1 a key overwritten after S is simply missing."""
+    """With history 1 a key overwritten after S is simply missing."""
     bucket = _bucket(jetstream, "GONE")
     bucket.put("a", b"1")
     bucket.put("b", b"2")
@@ -131,7 +131,7 @@ def test_a_bucket_without_direct_gets_is_read_all_the_same(
     """Buckets made by nats-py have allow_direct off; our server always switches it on."""
     config = StreamConfig(name="KV_OLD", subjects=("$KV.OLD.>",), max_msgs_per_subject=2)
     if jetstream.create_stream(config).config.allow_direct:
-        pytest.skip("this server has allow_direct on in every bucket (decisions.md)")
+        pytest.skip("this server has allow_direct on in every bucket")
     bucket = jetstream.key_value("OLD")
     bucket.put("a", b"1")
     bucket.put("a", b"2")

@@ -1,4 +1,4 @@
-"""No row is missing although the copies that answer are behind (spark.md 6.2, issue 8, Proof).
+"""No row is missing although the copies that answer are behind.
 
 A replica of a real cluster that was stopped and goes on behind slow routes; a mirror, and a
 filtered mirror, which answer direct gets of their origin. Batch, streaming and bucket snapshots,

@@ -1,4 +1,4 @@
-"""Objects as rows, against both servers and without a JVM (spark.md 6.5)."""
+"""Objects as rows, against both servers and without a JVM."""
 
 import pickle
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What each option of a read and of a write does (spark.md 6.2, 6.3, 6.5), against both servers.
+"""What each option of a read and of a write does, against both servers.
 
 Those that have a test of their own elsewhere are not here again.
 """

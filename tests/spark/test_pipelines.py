@@ -1,4 +1,4 @@
-"""A project from `init` to its results with Spark's own runner (issue 8, "Pipelines").
+"""A project from `init` to its results with Spark's own runner.
 
 On the released server; Spark runs in a process of its own. It is told to end in the middle of a
 micro-batch, goes on, and is refreshed in part and as a whole (docs/pipelines.md). What is written

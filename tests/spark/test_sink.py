@@ -81,7 +81,7 @@ def test_a_batch_write_stores_its_rows_with_headers(
 def test_every_row_is_stored_once_although_tasks_fail_and_an_epoch_is_run_again(
     spark: SparkSession, streams: "Streams", tmp_path: Path
 ) -> None:
-    """spark.md 6.4, A: a task that dies half way, then a restart that repeats a whole epoch."""
+    """A task that dies half way, then a restart that repeats a whole epoch."""
     count = 26_000
     streams.fill("ORIGIN", count)
     stream = _target(streams, "COPY")
@@ -104,28 +104,20 @@ def test_every_row_is_stored_once_although_tasks_fail_and_an_epoch_is_run_again(
     assert _pairs(stream) == Counter((str(n), b"%d" % n) for n in range(1, count + 1))
 
 
-@pytest.mark.parametrize("strength", ["default", "markers", "foreachBatch"])
-def test_a_query_that_dies_within_an_epoch_comes_back_with_other_partitions(
-    spark: SparkSession, streams: "Streams", tmp_path: Path, strength: str
+def test_a_foreach_batch_that_dies_within_an_epoch_comes_back_with_other_partitions(
+    spark: SparkSession, streams: "Streams", tmp_path: Path
 ) -> None:
-    """E2 with files, which no offset cuts: rows are equal, partitions differ from run to run."""
-    name = f"SPREAD_{strength}"
-    stream = streams.jetstream.create_stream(
-        StreamConfig(
-            name=name,
-            subjects=(f"{name}.>",),
-            allow_direct=True,
-            allow_batched=True,
-            allow_atomic=True,
-        )
-    )
+    """Files, which no offset cuts: rows are equal, partitions differ from run to run.
+
+    ``test_restarts.py`` has the same for the sink itself.
+    """
+    name = "SPREAD"
+    stream = _target(streams, name)
     rows = [str(number % 1500) for number in range(4000)]
     source = tmp_path / "files"
     source.mkdir()
     (source / "rows.txt").write_text("\n".join(rows))
     options = {"servers": streams.url, "stream": name, "ackTimeoutMs": "500"}
-    if strength == "markers":
-        options |= {"publishMode": "atomic", "ledgerSubject": f"{name}.ledger"}
 
     def fail(value: str) -> str:
         context = TaskContext.get()
@@ -140,9 +132,6 @@ def test_a_query_that_dies_within_an_epoch_comes_back_with_other_partitions(
             "subject", "data"
         )
         checkpoint = tmp_path / "checkpoint"
-        if strength != "foreachBatch":
-            _run(frame, checkpoint, **options)
-            return
         store = foreach_batch_writer("spread", **options)
         query = frame.writeStream.foreachBatch(store).trigger(availableNow=True)
         assert query.option("checkpointLocation", str(checkpoint)).start().awaitTermination(120)

@@ -1,4 +1,4 @@
-"""What a task of a write does, against both servers and without a JVM (spark.md 6.3, 6.4, 6.6)."""
+"""What a task of a write does, against both servers and without a JVM."""
 
 import pickle
 from collections import Counter
@@ -111,7 +111,7 @@ def test_ids_of_a_column_are_used_as_they_are(url: str, jetstream: sync.JetStrea
 def test_an_atomic_batch_of_known_ids_is_a_success_and_a_mixed_one_is_not(
     url: str, jetstream: sync.JetStream
 ) -> None:
-    """spark.md 6.6, 10201."""
+    """Error 10201 of the server."""
     stream = _stream(jetstream, "KNOWN", allow_atomic=True)
     options = {"publishMode": "atomic", "delivery": "at-least-once"}
     writer = _writer(url, "KNOWN", WITH_IDS, streaming=False, **options)
@@ -177,7 +177,7 @@ def test_planning_says_what_is_missing(url: str, jetstream: sync.JetStream) -> N
 def test_a_task_goes_on_after_its_server_was_restarted(
     start_nats: "Callable[..., NatsServer]",
 ) -> None:
-    """spark.md 6.6: connect refused, stale connection: retry inside the task."""
+    """Connect refused, stale connection: retry inside the task."""
     server = start_nats()
     with sync.connect(server.url) as client:
         stream = _stream(client.jetstream(), "STAY", allow_batched=True)

@@ -1,4 +1,4 @@
-"""How snapshots and filtered reads are split, against both servers (spark.md 6.2, 6.5)."""
+"""How snapshots and filtered reads are split, against both servers."""
 
 import pickle
 import threading
@@ -114,7 +114,7 @@ def test_with_a_history_a_value_replaced_after_the_planning_is_still_read(
 def test_a_filtered_read_is_split_by_what_the_filter_leaves(
     url: str, jetstream: sync.JetStream
 ) -> None:
-    """spark.md 6.2: Nats-Num-Pending of probes; equal ranges would give one task everything."""
+    """Nats-Num-Pending of probes; equal ranges would give one task everything."""
     config = StreamConfig(
         name="SKEWED", subjects=("SKEWED.>",), allow_direct=True, allow_batched=True
     )

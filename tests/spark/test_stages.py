@@ -1,4 +1,4 @@
-"""One stage reads what another one has committed, in a real session (spark.md 6.4, issue 8).
+"""One stage reads what another one has committed, in a real session.
 
 Stage B is started with what stage A's commit says: the sequence (``minLastSeq``), or the query
 (``endingOffsets`` = ``committed:<queryId>``). It never misses a row, and never sees one too many.

@@ -1,7 +1,4 @@
-"""``readStream.format("jetstream")`` in a real Spark session over a real nats-server.
-
-spark.md 6.2 is what it must do.
-"""
+"""``readStream.format("jetstream")`` in a real Spark session over a real nats-server."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -28,6 +28,7 @@ from jetspark.units import (
 
 __all__ = [
     "INT64_MAX",
+    "INT64_MIN",
     "UNSET",
     "ZERO_TIME",
     "ApiErrorBody",

@@ -25,6 +25,7 @@ from jetspark.api.base import (
     Success,
     Timestamp,
     UnsetType,
+    Unsigned,
     shown,
 )
 from jetspark.api.enums import Compression, Discard, PersistMode, Retention, Storage
@@ -189,23 +190,23 @@ class StreamCreateRequest(StreamConfig, frozen=True, kw_only=True):
 class LostData(ApiStruct, frozen=True, kw_only=True):
     """Sequences that a damaged store could not give back."""
 
-    msgs: tuple[int, ...] | None = shown(None)
-    bytes: int = shown(0)
+    msgs: tuple[Unsigned, ...] | None = shown(None)
+    bytes: Unsigned = shown(0)
 
 
 class StreamState(ApiStruct, frozen=True, kw_only=True):
     """What a stream holds."""
 
-    messages: int = shown(0)
-    bytes: int = shown(0)
-    first_seq: int = shown(0)
+    messages: Unsigned = shown(0)
+    bytes: Unsigned = shown(0)
+    first_seq: Unsigned = shown(0)
     first_ts: Timestamp = shown(ZERO_TIME)
-    last_seq: int = shown(0)
+    last_seq: Unsigned = shown(0)
     last_ts: Timestamp = shown(ZERO_TIME)
     num_subjects: int = 0
-    subjects: dict[str, int] | None = None
+    subjects: dict[str, Unsigned] | None = None
     num_deleted: int = 0
-    deleted: tuple[int, ...] | None = None
+    deleted: tuple[Unsigned, ...] | None = None
     lost: LostData | None = None
     consumer_count: int = shown(0)
 

@@ -20,7 +20,7 @@ from typing import Any, Final, NoReturn, TypeVar
 import msgspec
 from msgspec import inspect
 
-from jetspark.api.base import ApiStruct, timestamp_hook
+from jetspark.api.base import INT64_MIN, ApiStruct, timestamp_hook
 from jetspark.api.enums import DeliverPolicy, Discard, PersistMode
 from jetspark.api.stream import StreamConfig, StreamCreateRequest, StreamSource
 from jetspark.api.unicode import unicode_text
@@ -194,12 +194,16 @@ def _shape(value: Any, info: inspect.Type, name: str) -> Any:
 def _array(value: Any, held: inspect.Type, name: str) -> list[Any]:
     if isinstance(value, _Pairs) or not isinstance(value, list):
         _refuse("an array", name, value)
+    if isinstance(held, inspect.StrType) and set(map(type, value)) <= {str}:
+        return value  # there may be very many
     return [_zero(held) if item is None else _shape(item, held, name) for item in value]
 
 
 def _map(value: Any, held: inspect.Type, name: str) -> dict[str, Any]:
     if not isinstance(value, _Pairs):
         _refuse("an object", name, value)
+    if isinstance(held, inspect.StrType) and {type(item) for _, item in value} <= {str}:
+        return dict(value)
     return {
         key: _zero(held) if item is None else _shape(item, held, f"{name}.{key[:_QUOTED_MAX]}")
         for key, item in value
@@ -216,8 +220,9 @@ def _zero(info: inspect.Type) -> Any:
 def _integer(value: Any, info: inspect.IntType, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         _refuse("an integer", name, value)
-    if info.ge is not None and value < info.ge:
-        _refuse(f"at least {info.ge}", name, value)
+    lower = INT64_MIN if info.ge is None else info.ge
+    if value < lower:
+        _refuse(f"at least {lower}", name, value)
     upper = _UINT64_MAX if info.le is None else info.le
     if value > upper:
         _refuse(f"at most {upper}", name, value)

@@ -4,7 +4,8 @@ Keys in any case, null as absent, unknown keys passed over, broken UTF-8 as U+FF
 reads the other requests.
 """
 
-from typing import Any, Final, Generic, TypeVar
+import json
+from typing import Any, Final, Generic, NoReturn, TypeVar
 
 import msgspec
 
@@ -36,24 +37,47 @@ class Tolerant(Generic[_M]):
             except _UNREADABLE:
                 pass
         try:
-            value = msgspec.json.decode(unicode_text(body))
-            if value is None:
-                return self._model()
-            return msgspec.convert(_without_nulls(value), self._model, dec_hook=timestamp_hook)
+            value = _PARSER.decode(unicode_text(body).strip(" \t\r\n"))
+            return self._convert(self._whole(value)) if value is not None else self._model()
         except RecursionError:
             raise msgspec.ValidationError("too many levels of nesting") from None
         except _UNREADABLE as error:
             raise msgspec.ValidationError(str(error)) from None
 
+    def _whole(self, value: Any) -> Any:
+        """The fields that are not null; of doubled keys each is checked and the last counts."""
+        if not isinstance(value, _Pairs):
+            return value
+        found: dict[str, Any] = {}
+        for name, item in value:
+            key = name.lower()
+            if key in found:
+                self._convert({key: found[key]})
+            if item is not None:
+                found[key] = _item(item)
+        return found
 
-def _without_nulls(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return {key.lower(): _item(item) for key, item in value.items() if item is not None}
+    def _convert(self, value: Any) -> _M:
+        return msgspec.convert(value, self._model, dec_hook=timestamp_hook)
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """A JSON object with its keys in order, doubled ones included."""
+
+    __slots__ = ()
+
+
+def _not_a_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+_PARSER: Final = json.JSONDecoder(object_pairs_hook=_Pairs, parse_constant=_not_a_number)
 
 
 def _item(value: Any) -> Any:
     """A field; null in an array of texts is an empty one."""
+    if isinstance(value, _Pairs):
+        return dict(value)
     if isinstance(value, list):
         return ["" if item is None else item for item in value]
     return value

@@ -174,7 +174,7 @@ def _survey(folder: Path, *, mend: bool) -> Iterator[Survey]:
         if not folder.is_dir():
             problem = "is a file, expected is a folder" if folder.exists() else "does not exist"
             raise NotADirectoryError(f"{folder} {problem}")
-        files = OsFiles() if mend else OverlayFiles(OsFiles())
+        files = OsFiles() if mend else OverlayFiles(OsFiles(read_only=True))
         survey = Survey(files, folder.absolute(), mend=mend, now=SystemClock().now_ns())
         try:
             yield survey

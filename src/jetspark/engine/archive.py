@@ -34,8 +34,14 @@ INDEX_SUFFIX: Final = ".ndjson"
 BODY_SUFFIX: Final = ".bin"
 PART_BYTES: Final = 256 * 1024
 PART_MESSAGES: Final = 1000
+# How much of what arrived is taken out of its framing in one go, and between two looks at how
+# many frames that were.
+FRAMES_AT_ONCE: Final = 1000
+UNFRAMED_AT_ONCE: Final = 8 * 1024
 # An entry holds one message at least, and a message is never larger than this.
 ENTRY_MAX: Final = 128 * 1024 * 1024
+# The index of a part has a line for each of its messages, none longer than 250 bytes.
+INDEX_MAX: Final = 250 * PART_MESSAGES
 SEQUENCE_MAX: Final = 2**62
 
 _BLOCK: Final = 512
@@ -162,33 +168,71 @@ class ArchiveReader:
         self.end: End | None = None
         self._check = xxh3_64()
         self._unframer = Unframer()
-        self._buffer = b""
+        self._framed = bytearray()
+        self._buffer = bytearray()
+        # The head of the entry that the buffer begins with, once that is there.
+        self._info: tarfile.TarInfo | None = None
         self._index: list[Line] | None = None
         self._messages = 0
         self._last_seq = 0
 
     def feed(self, data: bytes) -> list[Message]:
-        """Take some bytes; the messages that are complete now. Raises ArchiveBroken."""
-        found: list[Message] = []
-        try:
-            self._buffer += self._unframer.feed(data)
-        except CompressedChunk:
-            raise ArchiveBroken(_THEIRS) from None
-        except FramesBroken as problem:
-            raise ArchiveBroken(str(problem)) from None
+        """Take some bytes; some of the messages that are complete now. Raises ArchiveBroken.
+
+        While ``has_more`` says so, there are others: about one part is looked at in one go,
+        because it takes milliseconds.
+        """
+        self._framed += data
+        self._unframe()
         if self.head is None and self._buffer.startswith(_THEIR_MAGIC):
             raise ArchiveBroken(_THEIRS)
-        while self.end is None and len(self._buffer) >= _BLOCK:
+        found: list[Message] = []
+        looked_at = 0
+        while looked_at < PART_BYTES and len(found) < PART_MESSAGES // 2 and self._has_entry():
             info = self._header()
-            whole = _BLOCK + info.size + -info.size % _BLOCK
-            if len(self._buffer) < whole:
-                break
-            entry, self._buffer = self._buffer[:whole], self._buffer[whole:]
+            whole = _entry_size(info)
+            entry = bytes(memoryview(self._buffer)[:whole])
+            del self._buffer[:whole]
+            self._info = None
+            looked_at += whole
             found += self._take(info.name, entry[_BLOCK : _BLOCK + info.size])
             self._check.update(entry)
         if self.end is not None:
-            self._buffer = b""  # the padding that ends a tar
+            self._buffer.clear()  # the padding that ends a tar
+            self._framed.clear()
         return found
+
+    def _unframe(self) -> None:
+        """Take the framing off some of what arrived; small frames cost more than large ones."""
+        before = self._unframer.chunks
+        taken = 0
+        while taken < 2 * PART_BYTES and self._unframer.chunks - before < FRAMES_AT_ONCE:
+            piece = bytes(self._framed[:UNFRAMED_AT_ONCE])
+            if not piece:
+                return
+            del self._framed[: len(piece)]
+            taken += len(piece)
+            try:
+                self._buffer += self._unframer.feed(piece)
+            except CompressedChunk:
+                raise ArchiveBroken(_THEIRS) from None
+            except FramesBroken as problem:
+                raise ArchiveBroken(str(problem)) from None
+
+    def has_more(self) -> bool:
+        """Say whether something arrived that can be looked at. Raises ArchiveBroken."""
+        return self.end is None and (len(self._framed) > 0 or self._has_entry())
+
+    def _has_entry(self) -> bool:
+        """Say whether a whole entry is there."""
+        if self.end is not None or len(self._buffer) < _BLOCK:
+            return False
+        return len(self._buffer) >= _entry_size(self._header())
+
+    @property
+    def buffered(self) -> int:
+        """How many bytes arrived that were not looked at yet."""
+        return len(self._buffer) + len(self._framed)
 
     def check_whole(self) -> None:
         """Raise ArchiveBroken unless everything has arrived."""
@@ -198,13 +242,18 @@ class ArchiveReader:
             raise ArchiveBroken(f"the backup is cut off: it has no {END}")
 
     def _header(self) -> tarfile.TarInfo:
+        if self._info is not None:
+            return self._info
         try:
-            info = tarfile.TarInfo.frombuf(self._buffer[:_BLOCK], "ascii", "strict")
+            info = tarfile.TarInfo.frombuf(bytes(self._buffer[:_BLOCK]), "ascii", "strict")
         except (tarfile.HeaderError, UnicodeError) as problem:
             reason = _NOT_OURS if self.head is None else "the backup is damaged"
             raise ArchiveBroken(f"{reason}: {problem}") from None
         if not 0 <= info.size <= ENTRY_MAX:
             raise ArchiveBroken(f"{info.name} says that it has {info.size} bytes")
+        if info.name.endswith(INDEX_SUFFIX) and info.name != CONSUMERS and info.size > INDEX_MAX:
+            raise ArchiveBroken(f"the index {info.name[:64]} has {info.size} bytes, not ours")
+        self._info = info
         return info
 
     def _take(self, name: str, data: bytes) -> list[Message]:
@@ -217,6 +266,10 @@ class ArchiveReader:
                 self._take_end(_end.decode(data))
             elif name.endswith(INDEX_SUFFIX):
                 self._index = _lines.decode_lines(data)
+                if len(self._index) > PART_MESSAGES:
+                    raise ArchiveBroken(
+                        f"the index {name[:64]} has {len(self._index)} messages, not ours"
+                    )
             elif name.endswith(BODY_SUFFIX):
                 return self._cut(name, data)
             else:
@@ -277,3 +330,8 @@ class ArchiveReader:
             raise ArchiveBroken(f"{name[:64]} is longer than its index says")
         self._messages += len(lines)
         return found
+
+
+def _entry_size(info: tarfile.TarInfo) -> int:
+    """How many bytes an entry has with its head and its padding."""
+    return _BLOCK + info.size + -info.size % _BLOCK

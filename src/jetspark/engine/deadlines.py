@@ -2,7 +2,7 @@
 
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from mypy_extensions import i64
 
@@ -17,6 +17,9 @@ class Timed(Protocol):
         """When it has something to do; 0 when it has nothing."""
         ...
 
+
+# Very many may have the same deadline, and each may cost some twenty microseconds.
+DUE_MAX: Final = 128
 
 _Timed = TypeVar("_Timed", bound=Timed)
 
@@ -53,10 +56,10 @@ class Deadlines(Generic[_Timed]):
         return self._heap[0][0] if self._heap else None
 
     def due(self, now: int) -> list[_Timed]:
-        """Take those whose time has come."""
+        """Take those whose time has come, some at a time: the others are due the next time."""
         found: list[_Timed] = []
         self._drop_stale()
-        while self._heap and self._heap[0][0] <= now:
+        while self._heap and self._heap[0][0] <= now and len(found) < DUE_MAX:
             timed = heappop(self._heap)[2]
             timed.deadline = 0
             found.append(timed)

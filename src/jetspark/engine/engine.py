@@ -32,16 +32,16 @@ from jetspark.engine.settings import EngineSettings, ceilings_of
 from jetspark.engine.stream.config import decode_config, evicting
 from jetspark.engine.stream.state import stream_info
 from jetspark.engine.stream.stream import Stream
-from jetspark.engine.stream.subject_rules import collide
 from jetspark.engine.target import DIRECT_GET, NEXT, PUBLISH, REQUEST, TRANSFER, Target
 from jetspark.engine.transfers import Transfers
+from jetspark.engine.wanted_subjects import WantedSubjects
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.ids import Nuid
 from jetspark.store.log import Group, StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.store import FileStore
-from jetspark.subjects.sublist import Sublist
+from jetspark.turn import Turn
 from jetspark.units import bounded
 
 API_PREFIX = b"$JS.API."
@@ -67,8 +67,10 @@ class Engine(Consumers):
         batch_limits: BatchLimits | None = None,
         upstreams: Upstreams | None = None,
         failures: Failures | None = None,
+        turn: Turn | None = None,
     ) -> None:
         self.failures = failures or Failures()
+        self.turn = turn or Turn()
         self.account = account
         self.settings = settings or EngineSettings()
         self.next_id = next_id or Nuid().next
@@ -102,7 +104,7 @@ class Engine(Consumers):
         self.random_id = random_id
         # Shared by all accounts of a server.
         self._batch_limits = batch_limits or BatchLimits()
-        self._subjects = Sublist()
+        self._subjects = WantedSubjects()
         self._targets: dict[str, Target] = {}
         self._deadlines: Deadlines[Stream] = Deadlines()
 
@@ -137,8 +139,7 @@ class Engine(Consumers):
     def _forget(self, stream: Stream) -> None:
         """Let go of a stream that was taken over in part; its files stay as they are."""
         name = stream.config.name
-        for subject in stream.config.subjects:
-            self._subjects.remove(subject.encode(), b"", stream)
+        self._subjects.remove(stream, stream.config.subjects)
         if self.streams.pop(name, None) is not None:
             self.ledger.remove(stream)
         self._targets.pop(name, None)
@@ -194,15 +195,13 @@ class Engine(Consumers):
         self.mark_dirty(stream)
 
     def _configure(self, stream: Stream, config: StreamConfig) -> None:
-        for subject in stream.config.subjects:
-            self._subjects.remove(subject.encode(), b"", stream)
+        self._subjects.remove(stream, stream.config.subjects)
         stream.configure(config)
         stream.log.packing = config.compression == "s2"
         if stream.copies or config.sources:
             self._store.choose_level(stream.log, level_of(config))
         self._deadlines.note(stream)
-        for subject in config.subjects:
-            self._subjects.insert(subject.encode(), b"", stream)
+        self._subjects.add(stream, config.subjects)
         self.generation += 1
         self.consumers_of_changed(stream)
         self.copies.changed(stream)
@@ -238,8 +237,7 @@ class Engine(Consumers):
                 tending.failed(stream, self._store, no_space=False)
                 self._deadlines.note(stream)
             raise
-        for subject in stream.config.subjects:
-            self._subjects.remove(subject.encode(), b"", stream)
+        self._subjects.remove(stream, stream.config.subjects)
         del self.streams[stream.config.name]
         self.ledger.remove(stream)
         del self._targets[stream.config.name]
@@ -253,18 +251,22 @@ class Engine(Consumers):
         self.purges.end(stream)
         self.refuse_dropped(stream, outbox)
 
-    def overlapping(self, config: StreamConfig) -> Stream | None:
-        """Another stream that wants some of the subjects."""
-        return next((s for s in self.streams.values() if collide(s.config, config)), None)
+    def overlaps(self, config: StreamConfig) -> bool:
+        """Say whether a stream of another name stores some of the subjects."""
+        return self._subjects.overlap(config.subjects, self.streams.get(config.name))
+
+    def overlapping(self, subject: bytes) -> set[Stream]:
+        """The streams whose subjects overlap one, which may have wildcards."""
+        return self._subjects.overlapping(subject)
 
     def _add(self, stream: Stream) -> None:
         self._store.choose_level(stream.log, level_of(stream.config))
         self.streams[stream.config.name] = stream
         self.ledger.add(stream)
         self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
+        stream.log.index.turn = self.turn
         stream.log.packing = stream.config.compression == "s2"
-        for subject in stream.config.subjects:
-            self._subjects.insert(subject.encode(), b"", stream)
+        self._subjects.add(stream, stream.config.subjects)
         self.generation += 1
         self._deadlines.note(stream)
         stream.advise = self.advisories.of_batches(stream.config.name)
@@ -284,18 +286,12 @@ class Engine(Consumers):
             return Target(NEXT, None, subject[len(NEXT_PREFIX) :])
         if subject.startswith(API_PREFIX):
             return Target(REQUEST, None, subject[len(API_PREFIX) :])
-        # Once: the server keeps the answer.
-        found = self._subjects.match_once(subject).plain
-        if not found:
-            return None
-        wanting = found[0]
-        assert isinstance(wanting, Stream)
-        return self._targets[wanting.config.name]
+        wanting = self._subjects.find(subject)
+        return None if wanting is None else self._targets[wanting.config.name]
 
     def wants_inboxes(self) -> bool:
         """Say whether a stream has subjects that begin with an underscore, as inboxes do."""
-        wanted = (stream.config.subjects for stream in self.streams.values())
-        return any(subject[0] in "_*>" for subjects in wanted for subject in subjects)
+        return self._subjects.has_inboxes()
 
     def mark_dirty(self, stream: Stream) -> None:
         """A stream has staged something that the committer should get."""

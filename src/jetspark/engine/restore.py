@@ -15,7 +15,7 @@ from jetspark.api.advisory import ClientInfo, RestoreComplete
 from jetspark.api.base import Timestamp, encode
 from jetspark.api.levels import RESTORING
 from jetspark.api.stream import STREAM_CREATE, StreamConfig
-from jetspark.engine.archive import ArchiveBroken, ArchiveReader, ConsumerLine
+from jetspark.engine.archive import ENTRY_MAX, ArchiveBroken, ArchiveReader, ConsumerLine
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.wall import Wall
@@ -59,34 +59,62 @@ class Restore:
         self._wall = wall
         self._reader = ArchiveReader()
         self._bytes = 0
+        # Chunks that are not answered because not all of them was looked at, oldest first, and
+        # what the end is answered with, if it came meanwhile.
+        self._unanswered: list[bytes] = []
+        self.ending: bytes | None = None
 
     def chunk(self, data: bytes, reply: bytes, now: int, outbox: Outbox) -> bool:
         """Take some of the archive; say whether something was staged."""
         self.now = now
         self.deadline = now + INACTIVE_NS
         self._bytes += len(data)
+        if reply:
+            self._unanswered.append(reply)
+        return self.step(data, outbox)
+
+    def step(self, data: bytes, outbox: Outbox) -> bool:
+        """Look at some of what has arrived; say whether something was staged.
+
+        Chunks are answered when nothing of them is left.
+        """
         if not self.problem:
-            self._stage(data, now)
+            self._stage(data)
+        if self.is_busy():
+            return True
+        answers = [(reply, reply, b"", b"", b"") for reply in self._unanswered]
+        self._unanswered = []
         if self.problem:
             # What is wrong is said at the end, as by nats-server; till then all is swallowed.
-            if reply:
-                outbox.now.append((reply, reply, b"", b"", b""))
+            outbox.now.extend(answers)
             return False
-        if reply:
-            self.stream.hold_newest((reply, reply, b"", b"", b""), outbox)
+        for answer in answers:
+            self.stream.hold_newest(answer, outbox)
         return True
 
-    def _stage(self, data: bytes, now: int) -> None:
+    def is_busy(self) -> bool:
+        """Say whether something arrived that was not looked at yet."""
+        if self.problem:
+            return False
+        try:
+            return self._reader.has_more()
+        except ArchiveBroken as problem:
+            self.fail(str(problem))
+            return False
+
+    def _stage(self, data: bytes) -> None:
         log = self.stream.log
         try:
             for seq, time, subject, headers, body in self._reader.feed(data):
                 stage_gap(log, seq - 1)
-                stored = log.timeline.copied(time, now)
+                stored = log.timeline.copied(time, self.now)
                 log.stage_message(subject, len(headers), headers + body + b"\r\n", stored)
         except (ArchiveBroken, ValueError, StoreReadOnly) as problem:
             self.fail(str(problem))
         if log.filling_bytes + log.flying_bytes > AHEAD_MAX:
             self.fail("chunks arrive faster than the disk takes them; wait for each answer")
+        if self._reader.buffered > AHEAD_MAX + ENTRY_MAX:
+            self.fail("chunks arrive faster than they can be looked at; wait for each answer")
 
     def fail(self, reason: str) -> None:
         """It cannot succeed any more."""

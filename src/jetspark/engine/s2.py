@@ -55,6 +55,8 @@ class Unframer:
         # Of the chunk that has begun: bytes to leave out, then bytes to pass on.
         self._skip = 0
         self._pass = 0
+        # How many chunks there were so far.
+        self.chunks = 0
 
     def feed(self, data: bytes) -> bytes:
         """Take some bytes; what they hold. Raises FramesBroken."""
@@ -88,6 +90,7 @@ class Unframer:
         return b"".join(found)
 
     def _begin(self, kind: int, size: int) -> None:
+        self.chunks += 1
         if kind == _COMPRESSED:
             raise CompressedChunk("a chunk of the archive is compressed")
         if kind == _STORED and size >= _CHECK:

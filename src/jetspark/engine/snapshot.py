@@ -122,10 +122,7 @@ class Snapshot:
                 if not self._fill(budget):
                     return None
             except (CorruptRecord, ReadFailed) as problem:
-                # Where the store lies on the disk is not the client's business.
-                text = str(
-                    problem.reason if isinstance(problem, CorruptRecord) else problem
-                ).encode()
+                text = problem.public.encode()
                 return self.end(status_block(500, text.replace(b"\r\n", b" ")), now, outbox)
             if len(self._waiting) < self.chunk:
                 if self._waiting:

@@ -79,12 +79,18 @@ class Transfers:
         return self._snapshots.get(tokens[1]) if len(tokens) == 4 else None
 
     def _take(self, restore: Restore, body: bytes, reply: bytes, now: int, outbox: Outbox) -> None:
-        if restore.finishing is not None:
+        if restore.finishing is not None or restore.ending is not None:
             return
-        if body:
-            if restore.chunk(body, reply, now, outbox):
-                self._engine.mark_dirty(restore.stream)
-        elif restore.finish(reply, now, self._engine.recorded_consumer) and self._fits(restore):
+        if not body:
+            restore.ending = reply
+        elif restore.chunk(body, reply, now, outbox):
+            self._engine.mark_dirty(restore.stream)
+        if restore.ending is not None and not restore.is_busy():
+            self._end(restore, restore.ending, now, outbox)
+
+    def _end(self, restore: Restore, reply: bytes, now: int, outbox: Outbox) -> None:
+        """Everything has arrived, and was looked at."""
+        if restore.finish(reply, now, self._engine.recorded_consumer) and self._fits(restore):
             self._engine.mark_dirty(restore.stream)
         else:
             self._give_up(restore, now, outbox)
@@ -97,7 +103,7 @@ class Transfers:
                 raise Refusal(ErrCode.RESTORE_NAME_IN_USE)
             engine.ledger.admit(config)
             engine.ledger.check_room(config.storage, int(restore.stream.log.staged_bytes))
-            if engine.overlapping(config) is not None:
+            if engine.overlaps(config):
                 raise Refusal(ErrCode.SUBJECTS_OVERLAP)
         except Refusal as refusal:
             restore.problem = refusal.body
@@ -157,9 +163,15 @@ class Transfers:
     # Time --------------------------------------------------------------------------------------
 
     def advance(self, now: int, outbox: Outbox) -> bool:
-        """Send chunks, within one turn's budget; True while more could go."""
+        """Send chunks and look at those that came, for one turn; True while more could go."""
+        for restore in [each for each in self._restores.values() if each.is_busy()]:
+            if restore.step(b"", outbox):
+                self._engine.mark_dirty(restore.stream)
+            if restore.ending is not None and not restore.is_busy():
+                self._end(restore, restore.ending, now, outbox)
+            break  # the next one in the next turn: each step takes milliseconds
         if not self._snapshots:
-            return False
+            return self.may_send()
         budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)
         for snapshot in list(self._snapshots.values()):
             told = snapshot.step(budget, now, outbox)
@@ -172,7 +184,9 @@ class Transfers:
         return self.may_send()
 
     def may_send(self) -> bool:
-        """Say whether a snapshot has something to send that its receiver may have."""
+        """Say whether there is something to do: a snapshot may send, or chunks wait."""
+        if any(restore.is_busy() for restore in self._restores.values()):
+            return True
         if not self._snapshots:
             return False
         return any(snapshot.may_send for snapshot in self._snapshots.values())

@@ -22,6 +22,11 @@ __all__ = [
 class StorageFault(Error):
     """Root of the store's errors."""
 
+    @property
+    def public(self) -> str:
+        """The text for clients, who need not know where the store lies."""
+        return str(self)
+
 
 class StoreFull(StorageFault):
     """There is no space for the write. Reading goes on; writing resumes when there is space."""
@@ -54,6 +59,11 @@ class CorruptRecord(StorageFault):
 
     def __str__(self) -> str:
         return f"{self.path} is damaged at byte {self.offset}: {self.reason}"
+
+    @property
+    def public(self) -> str:
+        """The text for clients, who need not know where the store lies."""
+        return self.reason
 
 
 class ReadFailed(StorageFault):

@@ -307,9 +307,10 @@ class UpstreamSink(Sink):
             self._tell_requester(subject, headers)
         else:
             given = False
+            sent_elsewhere = not self._literal and reply.startswith(_ACK_SUBJECT)
             # A copy: the last message that a member wanted ends it.
             for member in list(self.members):
-                if self._may_see(member, reply):
+                if not sent_elsewhere or may_see_deliveries(member):
                     given = give(member, None, subject, reply, headers, payload) or given
             for member, permissions in self.leaving.items():
                 # A client that says CONNECT again is somebody else.
@@ -317,7 +318,7 @@ class UpstreamSink(Sink):
                 if (
                     same
                     and not member.receiver.connection.client.closing
-                    and self._may_see(member, reply)
+                    and (not sent_elsewhere or may_see_deliveries(member))
                 ):
                     router = self._router
                     given = router.give_to(member, subject, reply, headers, payload) or given
@@ -325,25 +326,23 @@ class UpstreamSink(Sink):
                 self._give_to_another(subject, reply, headers, payload)
         self._bridge.wake_at_chunk_end()
 
-    def _may_see(self, member: Subscription, reply: bytes) -> bool:
-        """Say whether a member may see what consumers deliver, if this is a delivery.
-
-        The leader does not say where it was sent to: that may be an inbox that is denied.
-        """
-        if self._literal or not reply.startswith(_ACK_SUBJECT):
-            return True
-        permissions = member.receiver.permissions
-        return permissions is None or not permissions.rules.subscribe_deny.touches(self.subject)
-
     def _give_to_another(
         self, subject: bytes, reply: bytes, headers: bytes, payload: bytes
     ) -> None:
         """The leader chose a member of a queue that may not have the message: another one may."""
-        for group in self._router.route(subject).groups:
+        sent_to = subject
+        if reply.startswith(_ACK_SUBJECT):
+            # A delivery of a consumer has another subject than it was sent to.
+            if not self._literal:
+                return
+            sent_to = self.subject
+        for group in self._router.route(sent_to).groups:
             for member in group:
                 if member.queue != self.queue:
                     break
-                if self._router.give(member, None, subject, reply, headers, payload):
+                if (sent_to == subject or may_see_deliveries(member)) and self._router.give(
+                    member, None, subject, reply, headers, payload
+                ):
                     return
 
     def _tell_requester(self, subject: bytes, headers: bytes) -> None:
@@ -355,6 +354,17 @@ class UpstreamSink(Sink):
         asked = max(found, key=lambda member: len(member.subject), default=None)
         if asked is not None and asked.receiver.connection.client.no_responders:
             self._router.give(asked, None, subject, b"", headers, b"")
+
+
+def may_see_deliveries(member: Subscription) -> bool:
+    """Say whether a client may see what consumers deliver to a subscription with wildcards.
+
+    The leader does not say where it was sent to: that may be an inbox that is denied.
+    """
+    permissions = member.receiver.permissions
+    if permissions is None or is_literal(member.subject):
+        return True
+    return not permissions.rules.subscribe_deny.touches(member.subject)
 
 
 def message_frame(subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> bytes:

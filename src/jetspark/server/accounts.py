@@ -2,14 +2,15 @@
 
 from jetspark.server.driver import EngineDriver
 from jetspark.server.router import Router
+from jetspark.turn import Turn
 
 
 class Account:
     """One account: a router, and an engine where JetStream is on."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, turn: Turn) -> None:
         self.name = name
-        self.router = Router()
+        self.router = Router(turn)
         self.outbox = self.router.outbox
         self.driver: EngineDriver | None = None
         self.clients = 0

@@ -3,6 +3,9 @@
 Until the client is *ready* its operations are held, so that a password can be checked beside the
 loop while the client already goes on (many send CONNECT, SUB and PING in one go). Reading is
 paused meanwhile, so no more than one chunk is ever held.
+
+A client that had its share of a turn of the loop is *paused*: it is not ready until its next
+turn, so what it sent is carried out in order, and others have their turns in between.
 """
 
 from typing import Any, Final
@@ -27,8 +30,9 @@ from jetspark.server.auth.permissions import (
 )
 from jetspark.server.close_reason import CloseReason
 from jetspark.server.desk import ACK_PREFIX, FLOW_PREFIX
+from jetspark.server.fan_out import FanOut
 from jetspark.server.receiver import Receiver, Subscription
-from jetspark.server.route import Route
+from jetspark.server.route import LARGE, Route
 from jetspark.server.router import Router
 from jetspark.subjects.tokens import has_empty_token, is_literal, is_valid_subject
 
@@ -44,6 +48,16 @@ VIOLATIONS: Final = {
 
 # What nats-server's system account answers.
 SYSTEM_REQUESTS: Final = b"$SYS.REQ."
+
+# What operations cost that cost more than a message (turn.py).
+SUBSCRIBE_UNITS: Final[i64] = 8
+PULL_UNITS: Final[i64] = 40
+REQUEST_UNITS: Final[i64] = 100
+DENIED_UNITS: Final[i64] = 200
+CONNECT_UNITS: Final[i64] = 200
+FAILED_UNITS: Final[i64] = 1000
+# A client with more subscriptions than these loses them in several turns.
+DROPPED_AT_ONCE: Final = 1000
 
 # How the subjects begin that only servers use: ``$GR. $JS. $NRG. _GR_. _R_.``
 _DOLLAR: Final = 0x24
@@ -78,22 +92,39 @@ class ClientHandler(ServerOps):
         self.no_responders: bool = False
         # The part of the connection that is not hot: CONNECT, pings, closing (server/session.py).
         self.session: Any = None
+        # It had its share of this turn.
+        self.paused: bool = False
         self._held: list[Held] = []
+        # A message that not all its receivers have yet, and where it goes then: its target, its
+        # subject, and the bytes and offsets it came in.
+        self._fan_out: FanOut | None = None
+        self._target: Target | None = None
+        self._subject: bytes = b""
+        self._data: bytes = b""
+        self._offsets: tuple[int, ...] = ()
+        # Its subscriptions go before it is somebody else.
+        self._leaving: bool = False
 
     # Operations --------------------------------------------------------------------------------
 
     def on_connect(self, body: bytes) -> None:
         """CONNECT: who the client is and what it wants; at any time again."""
-        if self._held or self.session.checking:
+        if self._held or self.paused or self.session.checking:
             self._held.append(("connect", body, b"", b"", ()))
             return
+        if len(self.subscriptions) > DROPPED_AT_ONCE and self.session.connected:
+            self._leaving = True
+            self._held.append(("connect", body, b"", b"", ()))
+            self.pause()
+            return
+        self.router.turn.spend(CONNECT_UNITS)
         self.session.on_connect(body)
 
     def on_pub(
         self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
     ) -> None:
         """PUB or HPUB: to subscribers at once, to a stream when it is durable."""
-        if not self.ready and not self.session.admit():
+        if not self.ready and not self.admitted():
             offsets = (int(ss), int(se), int(rs), int(re), int(hs), int(ps), int(pe))
             self._held.append(("pub", data, b"", b"", offsets))
             return
@@ -115,9 +146,11 @@ class ClientHandler(ServerOps):
         permissions = receiver.permissions
         if permissions is not None and not permissions.may_publish(subject, router.now):
             self.session.on_publish_denied(subject)
+            router.turn.spend(DENIED_UNITS)
             return
         if looks_reserved(data, ss) and is_reserved_publish(subject, self.system):
             self.session.on_publish_denied(subject)
+            router.turn.spend(DENIED_UNITS)
             return
         if re > rs and looks_reserved(data, rs):
             reply = data[rs:re]
@@ -125,6 +158,7 @@ class ClientHandler(ServerOps):
                 permissions is not None and not permissions.may_be_answered_at(reply)
             ):
                 self.session.on_reply_denied(reply)
+                router.turn.spend(DENIED_UNITS)
                 return
         if self.verbose:
             receiver.queue(OK)
@@ -139,11 +173,55 @@ class ClientHandler(ServerOps):
             target = route.target
             delivered = False
             if not route.is_empty():
+                if route.wide or size > LARGE:
+                    units = route.units(size)
+                    if units > router.turn.left:
+                        self.begin_fan_out(route, subject, data, rs, re, hs, ps, pe)
+                        return
+                    router.turn.spend(units)
                 delivered = router.forward(route, receiver, data, ss, se, rs, re, hs, ps, pe)
             self.to_engine(target, delivered, subject, data, rs, re, hs, ps, pe)
         except Exception as error:  # noqa: BLE001 - one request
             # A mistake of ours ends this request, not the connection or what else is in the chunk.
             self.session.on_failure(subject, target, data[rs:re], error)
+            router.turn.spend(FAILED_UNITS)
+
+    def begin_fan_out(
+        self,
+        route: Route,
+        subject: bytes,
+        data: bytes,
+        rs: i64,
+        re: i64,
+        hs: i64,
+        ps: i64,
+        pe: i64,
+    ) -> None:
+        """Give a message to more receivers than this turn can."""
+        self._fan_out = FanOut(
+            route, self.receiver, subject, data[rs:re], data[hs:ps], data[ps:pe]
+        )
+        self._target = route.target
+        self._subject = subject
+        self._data = data
+        self._offsets = (int(rs), int(re), int(hs), int(ps), int(pe))
+        self.go_on_fan_out(self._fan_out)
+
+    def go_on_fan_out(self, fan_out: FanOut) -> None:
+        """Give the message to more of its receivers; when all have it, to the engine."""
+        router = self.router
+        turn = router.turn
+        while not fan_out.step(router, turn):
+            turn.stop()
+            if self.paused:
+                return
+            turn.end()  # nobody is worked for in turns
+        self._fan_out = None
+        target, data = self._target, self._data
+        self._target = None
+        self._data = b""
+        rs, re, hs, ps, pe = self._offsets
+        self.to_engine(target, fan_out.delivered, self._subject, data, rs, re, hs, ps, pe)
 
     def to_engine(
         self,
@@ -161,7 +239,7 @@ class ClientHandler(ServerOps):
         router = self.router
         if target is None or (
             target.kind == NEXT
-            and not router.pull(target.subject, data[hs:ps], data[ps:pe], data[rs:re])
+            and not self.pull(target.subject, data[hs:ps], data[ps:pe], data[rs:re])
         ):
             if not delivered and re > rs:
                 if subject.startswith(SYSTEM_REQUESTS):
@@ -187,7 +265,13 @@ class ClientHandler(ServerOps):
             ):
                 return
             router.asking = self.receiver
+            router.turn.spend(REQUEST_UNITS)
             router.request(target, data[rs:re], data[hs:ps], data[ps:pe])
+
+    def pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes) -> bool:
+        """Ask a consumer for messages; False when there is no such consumer."""
+        self.router.turn.spend(PULL_UNITS)
+        return self.router.pull(key, headers, body, reply)
 
     def on_consumer(
         self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64
@@ -211,7 +295,7 @@ class ClientHandler(ServerOps):
 
     def on_sub(self, subject: bytes, queue: bytes, sid: bytes) -> None:
         """SUB: a sid that is in use keeps its first subscription (wire-facts.md 3)."""
-        if not self.ready and not self.session.admit():
+        if not self.ready and not self.admitted():
             self._held.append(("sub", subject, queue, sid, ()))
             return
         # The order of the checks is nats-server's, so that a client hears the same of two errors.
@@ -221,10 +305,13 @@ class ClientHandler(ServerOps):
             permissions is not None and not permissions.may_subscribe(subject, queue)
         ):
             self.session.on_subscribe_denied(subject, queue)
+            self.router.turn.spend(DENIED_UNITS)
             return
+        self.router.turn.spend(SUBSCRIBE_UNITS)
         limit = self.subscription_tokens_max
         if limit > 0 and subject.count(b".") >= limit:
             self.session.on_too_many_tokens(subject)
+            self.router.turn.spend(DENIED_UNITS)
             return
         if 0 < self.subscriptions_max <= len(self.subscriptions):
             receiver.queue(encode_err(b"maximum subscriptions exceeded"))
@@ -243,9 +330,10 @@ class ClientHandler(ServerOps):
 
     def on_unsub(self, sid: bytes, max_msgs: i64) -> None:
         """UNSUB: at once, or after so many deliveries since SUB; an unknown sid is ignored."""
-        if not self.ready and not self.session.admit():
+        if not self.ready and not self.admitted():
             self._held.append(("unsub", sid, b"", b"", (int(max_msgs),)))
             return
+        self.router.turn.spend(SUBSCRIBE_UNITS)
         subscription = self.subscriptions.get(sid)
         if subscription is not None:
             if subscription.delivered >= max_msgs:
@@ -259,7 +347,7 @@ class ClientHandler(ServerOps):
 
     def on_ping(self) -> None:
         """PING is answered behind everything the client sent before it."""
-        if not self.ready and not self.session.admit():
+        if not self.ready and not self.admitted():
             self._held.append(("ping", b"", b"", b"", ()))
             return
         if not self.router.relay.on_ping(self):
@@ -277,7 +365,7 @@ class ClientHandler(ServerOps):
 
     def on_violation(self, text: bytes, close: bool) -> None:
         """The client broke the protocol."""
-        if self.session.checking:
+        if self.paused or self.session.checking:
             self._held.append(("violation", text, b"", b"", (int(close),)))
         elif close:
             self.close(text, VIOLATIONS.get(text, CloseReason.PROTOCOL_VIOLATION))
@@ -286,16 +374,44 @@ class ClientHandler(ServerOps):
 
     # Life --------------------------------------------------------------------------------------
 
+    def admitted(self) -> bool:
+        """Say whether a client that is not ready may go on all the same."""
+        return not self.paused and bool(self.session.admit())
+
+    def pause(self) -> None:
+        """The client had its share of this turn: what it sends is held until ``resume``."""
+        self.paused = True
+        self.ready = False
+
+    def resume(self) -> None:
+        """Another turn: go on where the last one ended; perhaps it is not the last one either."""
+        self.paused = False
+        self.ready = True
+        if self._fan_out is not None:
+            try:
+                self.go_on_fan_out(self._fan_out)
+            except Exception as error:  # noqa: BLE001 - one request
+                rs, re = self._offsets[0], self._offsets[1]
+                self._fan_out = None
+                self.session.on_failure(self._subject, self._target, self._data[rs:re], error)
+        if self._leaving and not self.paused:
+            self._leaving = not self.drop_some()
+            if self._leaving:
+                self.pause()
+        if not self.paused:
+            self.release()
+
     def release(self) -> None:
         """The client is ready: carry out what was held, in order."""
         self.ready = True
         held = self._held
         self._held = []
-        for kind, first, second, third, numbers in held:
-            if not self.ready or self.closing:
-                # A second CONNECT among them may need a check of its own.
-                self._held.append((kind, first, second, third, numbers))
-            elif kind == "pub":
+        at: i64 = 0
+        # A second CONNECT among them may need a check of its own.
+        while at < len(held) and self.ready and not self.closing:
+            kind, first, second, third, numbers = held[at]
+            at += 1
+            if kind == "pub":
                 ss, se, rs, re, hs, ps, pe = numbers
                 self.on_pub(first, ss, se, rs, re, hs, ps, pe)
             elif kind == "sub":
@@ -308,6 +424,7 @@ class ClientHandler(ServerOps):
                 self.on_violation(first, bool(numbers[0]))
             else:
                 self.on_connect(first)
+        self._held.extend(held[at:])
 
     def close(self, text: bytes, reason: CloseReason) -> None:
         """End the connection, with ``-ERR`` unless the text is empty."""
@@ -333,13 +450,27 @@ class ClientHandler(ServerOps):
         for subscription in list(self.subscriptions.values()):
             self.drop(subscription)
 
+    def drop_some(self) -> bool:
+        """Remove as many subscriptions as go in one turn; True when none is left."""
+        some: list[Subscription] = []
+        for subscription in self.subscriptions.values():
+            some.append(subscription)
+            if len(some) == DROPPED_AT_ONCE:
+                break
+        for subscription in some:
+            self.drop(subscription)
+        return not self.subscriptions
+
     def say_no_responders(self, subject: bytes, reply: bytes) -> None:
         """Tell a requester at once that nobody listens.
 
         That is no delivery: neither UNSUB with a count nor the traffic counts it.
         """
         receiver = self.receiver
-        for subscription in self.router.route(reply).subscribers:
+        subscribers = self.router.route(reply).subscribers
+        if len(subscribers) > 1:
+            self.router.turn.spend(len(subscribers) >> 4)
+        for subscription in subscribers:
             if subscription.receiver is receiver:
                 block = status_block(NO_RESPONDERS, b"", b"%b: %b\r\n" % (SUBJECT, subject))
                 write_hmsg(receiver.out, reply, subscription.sid, b"", block, b"")

@@ -7,6 +7,9 @@ write deadline, it is a slow consumer and is cut off with that reason.
 
 A connection that closes may still read what it was given, for as long as the write deadline. Its
 subscriptions are gone at once.
+
+A client whose chunk asks for more work than one turn of the loop may do is not read until that is
+done, in turns of its own between those of the others (turn.py, turn_queue.py).
 """
 
 import asyncio
@@ -62,6 +65,13 @@ class Connection(asyncio.BufferedProtocol):
         self._fallback_timer: asyncio.TimerHandle | None = None
         self._tracer: Tracer | None = None
         self._ended = False
+        # Bound once: it is needed for every chunk.
+        self._pause = client.pause
+        # It waits for another turn; what of its last read was not looked at yet.
+        self._waiting = False
+        self._backlog = b""
+        # The socket is gone, for this reason, and what came before that is still worked on.
+        self._gone: CloseReason | None = None
         self.stalls = 0
         self.handshake_first = False
         client.receiver.connection = self
@@ -91,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         """Take over the server's settings: at the beginning and when they change."""
         settings = self._server.settings
         parser = self.client.parser
-        parser.max_payload = settings.max_payload
+        parser.max_payload = self._server.max_payload
         parser.max_control_line = settings.max_control_line
         self._tracer = None
         if settings.trace or settings.trace_verbose:
@@ -202,9 +212,17 @@ class Connection(asyncio.BufferedProtocol):
         if self._ended:
             return
         self._ended = True
+        client.receiver.end()
         self._server.ended(self)
-        client.drop_all()
-        client.router.resumed()  # nobody waits for this one any more
+        if not self._leave():
+            self._wait_for_turn()
+
+    def _leave(self) -> bool:
+        """Take back what the client did; False while some of very many subscriptions are left."""
+        if not self.client.drop_some():
+            return False
+        self.client.router.resumed()  # nobody waits for this one any more
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
@@ -212,8 +230,12 @@ class Connection(asyncio.BufferedProtocol):
         if exc is not None:
             broken = isinstance(exc, BrokenPipeError)
             reason = CloseReason.WRITE_ERROR if broken else CloseReason.READ_ERROR
-        self._end(reason)
-        self._server.left(self)
+        if self._waiting and not self._ended:
+            # What the client sent before that is carried out first.
+            self._gone = reason
+        else:
+            self._end(reason)
+            self._server.left(self)
         self._stop_timers()
         self._transport = None
         if exc is not None:
@@ -234,9 +256,16 @@ class Connection(asyncio.BufferedProtocol):
         if full and not self._turn_began_ns:
             self._turn_began_ns = time.thread_time_ns()
             asyncio.get_running_loop().call_soon(self._end_turn)
+        client = self.client
+        turn = self._server.turn
         if nbytes <= CHUNK and self._tls is None and self._tracer is None:
-            self.client.parser.feed(bytes(data))
-            if self._server.flush(self.client.router):
+            turn.begin(self._pause)
+            client.parser.feed(bytes(data))
+            behind = self._server.flush(client.router)
+            turn.end()
+            if client.paused:
+                self._wait_for_turn()
+            if behind:
                 self._stall()
             elif nbytes <= CHUNK_MAX and self._server.linger is not None:
                 self._server.linger.touched()
@@ -245,17 +274,82 @@ class Connection(asyncio.BufferedProtocol):
             data = memoryview(self._decrypted(bytes(data)))
         if self._tracer is not None:
             self._tracer.sent(bytes(data))
+        turn.begin(self._pause)
+        taken = self._take(data)
+        turn.end()
+        if client.paused:
+            self._backlog = bytes(data[taken:])
+            self._wait_for_turn()
+        elif full and not self._waits_for_turn:
+            self._share_turn()
+
+    def _take(self, data: memoryview | bytes) -> int:
+        """Parse as much of a read as goes in one turn; how many bytes that was."""
+        until = (self._turn_began_ns or time.thread_time_ns()) + TURN_NS
         behind = False
-        for start in range(0, len(data), CHUNK):
-            self.client.parser.feed(bytes(data[start : start + CHUNK]))
+        taken = 0
+        while taken < len(data) and not self.client.paused:
+            self.client.parser.feed(bytes(data[taken : taken + CHUNK]))
+            taken = min(taken + CHUNK, len(data))
             if self._server.flush(self.client.router):
                 behind = True
-        if self._tls is not None and self._tls.ended:
+            if taken < len(data) and time.thread_time_ns() > until:
+                self.client.pause()
+        if self._tls is not None and self._tls.ended and not self.client.paused:
             self.close(CloseReason.CLIENT_CLOSED)
         elif behind:
             self._stall()
-        if full and not self._waits_for_turn:
-            self._share_turn()
+        return taken
+
+    def _wait_for_turn(self) -> None:
+        """Go on in another turn of the loop."""
+        if not self._waiting:
+            self._waiting = True
+            if not self._ended:
+                self.hold_back()
+            self._server.turns.add(self)
+
+    def release(self) -> None:
+        """The client is ready: carry out what it sent meanwhile."""
+        turn = self._server.turn
+        turn.begin(self._pause)
+        if not self.client.closing:
+            self.client.release()
+        self._server.flush(self.client.router)
+        turn.end()
+        if self.client.paused:
+            self._wait_for_turn()
+
+    def resume(self) -> bool:
+        """Go on for another turn; True when that is not the last one."""
+        try:
+            more = not self._leave() if self._ended else self._resume()
+        except Exception as error:  # noqa: BLE001 - one client, not all that wait
+            self.fail(error)
+            more = False
+        if not more:
+            self._waiting = False
+            if self._gone is not None:
+                self._end(self._gone)
+                self._server.left(self)
+            elif not self._ended:
+                self.go_on()
+        return more
+
+    def _resume(self) -> bool:
+        """Carry out more of what the client sent; True when some is left."""
+        client = self.client
+        self.session.last_read_ns = client.router.now = self._server.clock.now_ns()
+        turn = self._server.turn
+        turn.begin(self._pause)
+        client.resume()
+        if self._server.flush(client.router):
+            self._stall()
+        backlog, self._backlog = self._backlog, b""
+        taken = self._take(backlog)
+        self._backlog = backlog[taken:]
+        turn.end()
+        return client.paused
 
     def _share_turn(self) -> None:
         """Let others have the loop when this client kept it busy for long enough.

@@ -23,6 +23,7 @@ from jetspark.server.outlets import push_outlet, reply_outlet
 from jetspark.server.router import Router
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Committer, Housekeeper, write
+from jetspark.turn import UNIT_NS
 
 log = logging.getLogger("jetspark.server")
 
@@ -69,8 +70,6 @@ class EngineDriver:
         self._house: asyncio.Handle | None = None
         self._in_flight = 0
         # `$JS.API` requests, and those answered with an error; direct gets are none.
-        self.api_total = 0
-        self.api_errors = 0
         self._idle = asyncio.Event()
 
         engine.outlet_for = lambda subject: reply_outlet(router, subject)
@@ -107,6 +106,14 @@ class EngineDriver:
             self.follow_streams()
 
     def _request(self, target: Target, reply: bytes, headers: bytes, body: bytes) -> None:
+        """Take a request, and count what it cost as work of who asked."""
+        began = self._clock.monotonic_ns()
+        try:
+            self._take_request(target, reply, headers, body)
+        finally:
+            self._router.turn.spend((self._clock.monotonic_ns() - began) // UNIT_NS)
+
+    def _take_request(self, target: Target, reply: bytes, headers: bytes, body: bytes) -> None:
         now = self._clock.now_ns()
         if target.kind == DIRECT_GET:
             assert target.stream is not None
@@ -125,12 +132,8 @@ class EngineDriver:
             self._follow_if_needed()
             self._schedule_turn()
         else:
-            self.api_total += 1
             outbox = self._outbox
-            if not handle(
-                self.engine, target.subject, body, reply, now, outbox, headers, self._asker()
-            ):
-                self.api_errors += 1
+            handle(self.engine, target.subject, body, reply, now, outbox, headers, self._asker())
             self._follow_if_needed()
         if self._has_work() or self.engine.next_deadline() != self._timer_at:
             self._schedule_turn()

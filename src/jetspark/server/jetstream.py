@@ -201,6 +201,7 @@ class JetStreamRuntime:
             ledger=AccountLedger(account_limits(granted), self.ledger),
             upstreams=self._remotes.of(account.name) if self._remotes is not None else None,
             failures=self._failures,
+            turn=account.router.turn,
         )
         driver = EngineDriver(
             engine,

@@ -190,8 +190,10 @@ class ObservedAccount:
         self.jetstream_enabled = account.driver is not None
         self.traffic: Traffic = account.router.traffic
         self.connection_count = account.clients
-        self.api_total = account.driver.api_total if account.driver is not None else 0
-        self.api_errors = account.driver.api_errors if account.driver is not None else 0
+        # The counters of $JS.API.INFO.
+        engine = account.driver.engine if account.driver is not None else None
+        self.api_total = engine.api_total if engine is not None else 0
+        self.api_errors = engine.api_errors if engine is not None else 0
 
     def sublist(self) -> SublistCounts:
         """Its subscriptions as numbers."""

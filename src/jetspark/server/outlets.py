@@ -6,10 +6,14 @@ from mypy_extensions import i64
 
 from jetspark.engine.outbox import Outlet
 from jetspark.server.receiver import Subscription
+from jetspark.server.route import Route
 from jetspark.server.router import Router
+from jetspark.subjects.sublist import Match
 
 # A run of messages to one receiver pauses while it has this much waiting (speed.md 6).
 OUTLET_FULL: Final[i64] = 256 * 1024
+
+NOBODY: Final = Match([], [], [])
 
 
 class ClientOutlet(Outlet):
@@ -30,7 +34,7 @@ class ClientOutlet(Outlet):
 
     def gone(self) -> bool:
         """Say whether nobody listens any more."""
-        return self._subscription.closed
+        return self._subscription.closed or self._subscription.receiver.overflowed
 
 
 class PushOutlet(Outlet):
@@ -48,8 +52,9 @@ class PushOutlet(Outlet):
         self._group: bytes = group
         self._anybody: bool = anybody
         self._generation: i64 = -1
-        self._plain: list[Subscription] = []
-        self._groups: list[list[Subscription]] = []
+        self._route: Route = Route(subject, NOBODY, None, 0, False)
+        self._found_plain: list[object] = NOBODY.plain
+        self._found_groups: list[list[object]] = NOBODY.groups
         self._there: bool = False
         self.look()
 
@@ -60,25 +65,31 @@ class PushOutlet(Outlet):
             return
         self._generation = sublist.generation
         match = sublist.match_once(self._subject)
-        self._plain = []
-        self._groups = []
+        if match.plain is self._found_plain and match.groups is self._found_groups:
+            return  # others came or went
+        self._found_plain = match.plain
+        self._found_groups = match.groups
+        plain: list[object] = []
+        groups: list[list[object]] = []
         for value in match.plain:
             assert isinstance(value, Subscription)
             if may_listen(value, self._subject):
-                self._plain.append(value)
+                plain.append(value)
         for values in match.groups:
-            members: list[Subscription] = []
+            members: list[object] = []
             for member in values:
                 assert isinstance(member, Subscription)
                 if may_listen(member, self._subject):
                     members.append(member)
-            self._groups.append(members)
+            groups.append(members)
+        route = Route(self._subject, Match(plain, groups, match.group_names), None, 0, False)
+        self._route = route
         if self._anybody:
-            self._there = len(self._plain) > 0 or any(self._groups)
+            self._there = len(plain) > 0 or any(groups)
         elif not self._group:
-            self._there = self._is_exact(self._plain)
+            self._there = self._is_exact(route.subscribers)
         elif self._group in match.group_names:
-            self._there = self._is_exact(self._groups[match.group_names.index(self._group)])
+            self._there = self._is_exact(route.groups[match.group_names.index(self._group)])
         else:
             self._there = False
 
@@ -89,10 +100,7 @@ class PushOutlet(Outlet):
     def write(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """Send one message."""
         self.look()
-        router = self._router
-        for subscription in self._plain:
-            router.give(subscription, None, subject, reply, headers, payload)
-        router.to_groups(self._groups, None, subject, reply, headers, payload)
+        self._router.deliver(self._route, None, subject, reply, headers, payload)
 
     def full(self) -> bool:
         """Say whether everybody has much waiting; one that reads is not held up by the others.
@@ -100,10 +108,12 @@ class PushOutlet(Outlet):
         Whoever cannot keep up with it is a slow consumer, as of any other message.
         """
         self.look()
-        for subscription in self._plain:
+        if self._route.wide and len(self._router.fan_outs) > 0:
+            return self._there
+        for subscription in self._route.subscribers:
             if not is_full(subscription):
                 return False
-        for group in self._groups:
+        for group in self._route.groups:
             for member in group:
                 if not is_full(member):
                     return False

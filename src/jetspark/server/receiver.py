@@ -75,6 +75,10 @@ class Receiver:
         self.overflowed = True
         self.wake()
 
+    def end(self) -> None:
+        """The connection ends: nothing more is kept for it."""
+        self.overflowed = True
+
     def take_output(self) -> bytes:
         """What was queued since the last time."""
         data = self.out.getvalue()

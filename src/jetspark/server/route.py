@@ -1,6 +1,6 @@
 """Who gets messages of one subject, resolved once."""
 
-from typing import Final
+from typing import Final, cast
 
 from mypy_extensions import i64
 
@@ -14,6 +14,16 @@ _ZERO: Final[i64] = 0x30
 _NINE: Final[i64] = 0x39
 
 
+# A message for more receivers than these is counted as work (turn.py); for one of more than
+# these many bytes every receiver is.
+NARROW_MAX: Final[i64] = 16
+LARGE: Final[i64] = 64 * 1024
+LARGE_OUTPUT: Final[i64] = 16 * 1024
+# More subscribers than these have no heads ready: they would cost more than they save when
+# subscriptions come and go between messages.
+HEADS_MAX: Final[i64] = 1024
+
+
 class Route:
     """Who gets messages of one subject. ``heads`` are ready for plain and for header messages."""
 
@@ -22,29 +32,38 @@ class Route:
     ) -> None:
         self.target: Target | None = target
         self.generation: i64 = generation
-        self.subscribers: list[Subscription] = []
-        self.groups: list[list[Subscription]] = []
+        # The lists of a result never change: they need not be copied.
+        self.subscribers: list[Subscription] = cast("list[Subscription]", match.plain)
+        self.groups: list[list[Subscription]] = cast("list[list[Subscription]]", match.groups)
         self.heads: list[bytes] = []
         self.header_heads: list[bytes] = []
-        for value in match.plain:
-            assert isinstance(value, Subscription)
-            self.subscribers.append(value)
-            if cached:  # a route shared by many subjects has no heads of its own
+        self.receivers: i64 = len(self.subscribers) + len(self.groups)
+        self.wide: bool = self.receivers > NARROW_MAX
+        # A route shared by many subjects has no heads of its own.
+        self.cached: bool = cached and len(self.subscribers) <= HEADS_MAX
+        if self.cached:
+            for value in self.subscribers:
                 self.heads.append(b"MSG %b %b " % (subject, value.sid))
                 self.header_heads.append(b"HMSG %b %b " % (subject, value.sid))
-        for members in match.groups:
-            group: list[Subscription] = []
-            for member in members:
-                assert isinstance(member, Subscription)
-                group.append(member)
-            self.groups.append(group)
-        self.cached: bool = cached
         # The result that all subjects of a stream have which nobody else wants.
         self.shared: Match | None = None
 
     def is_empty(self) -> bool:
         """Say whether no client listens."""
         return not self.subscribers and not self.groups
+
+    def units(self, size: i64) -> i64:
+        """What it costs to give a message of so many bytes to all (turn.py)."""
+        return self.receivers * units_of(size)
+
+
+def units_of(size: i64) -> i64:
+    """What it costs to give a message of so many bytes to one receiver.
+
+    Much output goes through fresh memory several times until the socket has it, which is some
+    thirty times as slow as copying what the caches hold.
+    """
+    return 1 + (size >> 10) if size < LARGE_OUTPUT else size >> 7
 
 
 def is_compact(data: bytes, se: i64, rs: i64, re: i64, hs: i64, ps: i64) -> bool:

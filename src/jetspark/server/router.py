@@ -9,6 +9,7 @@ the same bytes (speed.md 4.2). Output is collected per receiver and written once
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from librt.random import Random
 from mypy_extensions import i64
@@ -20,18 +21,32 @@ from jetspark.engine.target import PUBLISH, Target
 from jetspark.headers.numbers import digits, write_number
 from jetspark.protocol.encoder import write_hmsg, write_msg
 from jetspark.server.desk import ConsumerDesk
+from jetspark.server.fan_out import FanOut
 from jetspark.server.receiver import Receiver, Subscription, Traffic
 from jetspark.server.relay import NO_RELAY, Relay
-from jetspark.server.route import Route, is_compact
+from jetspark.server.route import NARROW_MAX, Route, is_compact
 from jetspark.subjects.sublist import Match, Sublist
+from jetspark.turn import UNITS_PER_TURN, Turn
+
+# What messages of the server's own may cost between two flushes before they go in steps.
+OWN_UNITS: Final[i64] = 8_192
+# So many of them may wait. Then a client that has many subscriptions to their subject is cut off:
+# it asked for more than can be written.
+WAITING_MAX: Final = 4_096
 
 
 class Router:
     """The subscriptions of one account, and the way of each message through them."""
 
-    def __init__(self) -> None:
+    def __init__(self, turn: Turn | None = None) -> None:
         self.sublist: Sublist = Sublist()
         self.outbox: Outbox = RouterOutbox(self)
+        self.turn: Turn = turn or Turn()
+        # Messages of the server's own for very many receivers, in order, each partly given.
+        self.fan_outs: list[FanOut] = []
+        self._fanned_out: i64 = 0
+        self._fanning: bool = False
+        self._own_left: i64 = OWN_UNITS
         # The subject of the message before: the same again need not be hashed again.
         self.last_subject: bytes = b""
         # Answers the common direct gets without a way through the engine.
@@ -80,6 +95,8 @@ class Router:
             return made
         made = Route(subject, match, target, self.generation, not once)
         match.route = made
+        if made.wide:
+            self.turn.spend(made.receivers)
         return made
 
     def _stream_route(self, target: Target, match: Match) -> Route:
@@ -112,7 +129,9 @@ class Router:
     ) -> bool:
         """Give a client's message to whoever listens; True if somebody did."""
         if not route.cached or not is_compact(data, se, rs, re, hs, ps):
-            return self.deliver(route, origin, data[ss:se], data[rs:re], data[hs:ps], data[ps:pe])
+            return self._give_all(
+                route, origin, data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
+            )
         delivered = False
         subscribers = route.subscribers
         count: i64 = len(subscribers)
@@ -165,7 +184,28 @@ class Router:
         headers: bytes,
         payload: bytes,
     ) -> bool:
-        """Give a message to all plain subscribers and to one member of each queue group."""
+        """Give a message to all plain subscribers and to one member of each queue group.
+
+        Very many of them get it in the turns that follow, behind others that wait.
+        """
+        if route.wide:
+            units = route.units(len(headers) + len(payload))
+            if self.fan_outs or units > self._own_left:
+                self._wait(FanOut(route, origin, subject, reply, headers, payload))
+                self.turn.spend(units)
+                return True
+            self._own_left -= units
+        return self._give_all(route, origin, subject, reply, headers, payload)
+
+    def _give_all(
+        self,
+        route: Route,
+        origin: Receiver | None,
+        subject: bytes,
+        reply: bytes,
+        headers: bytes,
+        payload: bytes,
+    ) -> bool:
         delivered = False
         for subscription in route.subscribers:
             if self.give(subscription, origin, subject, reply, headers, payload):
@@ -181,19 +221,76 @@ class Router:
         headers: bytes,
         payload: bytes,
     ) -> bool:
-        """One random member of each group; another one when it may not get the message."""
+        """Give a message to one member of each group."""
         delivered = False
         for group in groups:
-            size: i64 = len(group)
-            start: i64 = self.random.randrange(size) if size > 1 else 0
-            tried: i64 = 0
-            while tried < size:
-                member = group[(start + tried) % size]
-                tried += 1
-                if self.give(member, origin, subject, reply, headers, payload):
-                    delivered = True
-                    break
+            if self.to_group(group, origin, subject, reply, headers, payload):
+                delivered = True
         return delivered
+
+    def to_group(
+        self,
+        group: list[Subscription],
+        origin: Receiver | None,
+        subject: bytes,
+        reply: bytes,
+        headers: bytes,
+        payload: bytes,
+    ) -> bool:
+        """One random member of a group; another one when it may not get the message."""
+        size: i64 = len(group)
+        start: i64 = self.random.randrange(size) if size > 1 else 0
+        tried: i64 = 0
+        while tried < size:
+            member = group[(start + tried) % size]
+            tried += 1
+            if self.give(member, origin, subject, reply, headers, payload):
+                return True
+        return False
+
+    # Very many receivers -----------------------------------------------------------------------
+
+    def _wait(self, fan_out: FanOut) -> None:
+        """Give a message to its receivers later, behind those that wait already."""
+        self.fan_outs.append(fan_out)
+        if len(self.fan_outs) - self._fanned_out <= WAITING_MAX:
+            return
+        counts: dict[Receiver, int] = {}
+        for subscription in fan_out.route.subscribers:
+            receiver = subscription.receiver
+            counts[receiver] = counts.get(receiver, 0) + 1
+        for receiver, count in counts.items():
+            if count > NARROW_MAX:
+                receiver.overflow()
+
+    def flushed(self) -> bool:
+        """What was queued is being written; True: ``fan_out`` must be called until it is done."""
+        self._own_left = OWN_UNITS
+        if not self.fan_outs or self._fanning:
+            return False
+        self._fanning = True
+        return True
+
+    def fan_out(self) -> bool:
+        """Go on with messages for very many receivers, for one turn; True while some wait."""
+        turn = self.turn
+        turn.left = UNITS_PER_TURN
+        at = self._fanned_out
+        count: i64 = len(self.fan_outs)
+        while at < count and self.fan_outs[at].step(self, turn):
+            at += 1
+        turn.end()
+        if at == count:
+            self.fan_outs = []
+            self._fanned_out = 0
+            self._fanning = False
+            self.resumed()  # runs for these receivers waited
+            return False
+        if at > WAITING_MAX:
+            self.fan_outs = self.fan_outs[at:]
+            at = 0
+        self._fanned_out = at
+        return True
 
     def give(
         self,
@@ -206,7 +303,11 @@ class Router:
     ) -> bool:
         """Give a message to one subscription, if it may have it."""
         receiver = subscription.receiver
-        if subscription.closed or (receiver is origin and not receiver.echo):
+        if (
+            subscription.closed
+            or receiver.overflowed
+            or (receiver is origin and not receiver.echo)
+        ):
             return False
         return self.give_to(subscription, subject, reply, headers, payload)
 

@@ -9,7 +9,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
@@ -41,6 +41,8 @@ from jetspark.server.remotes import Remotes, UpstreamFactory
 from jetspark.server.router import Router
 from jetspark.server.start_errors import cannot_listen
 from jetspark.server.tls import TlsRuntime, tls_runtime
+from jetspark.server.turn_queue import FanOuts, TurnQueue
+from jetspark.turn import Turn
 from jetspark.units import Nanoseconds, seconds
 
 if TYPE_CHECKING:
@@ -92,6 +94,8 @@ class Server:
         self.clock: Clock = clock or SystemClock()
         self.remotes = Remotes(self.settings, upstreams, self.clock)
         self.pending = Pending()
+        self.turn = Turn()
+        self.turns = TurnQueue(self._call_soon, self.clock.monotonic_ns)
         self.connections: set[Connection] = set()
         # Those that are closed and may still read what they were given.
         self._closing: set[Connection] = set()
@@ -105,7 +109,7 @@ class Server:
         self.headers = not self.settings.no_header_support
         self.directory = build_directory(self.settings)
         self.authenticator = Authenticator(self.directory)
-        self.accounts = {name: Account(name) for name in self.directory.accounts}
+        self.accounts = {name: Account(name, self.turn) for name in self.directory.accounts}
         self.default_account = self.accounts[self.directory.everybody.account.name]
         self.tls: TlsRuntime | None = tls_runtime(self.settings.tls) if self.settings.tls else None
         self.keepalive = Keepalive(
@@ -134,6 +138,11 @@ class Server:
     def authorization_timeout(self) -> Nanoseconds:
         """How long a client may take to say who it is."""
         return self.settings.authorization.timeout or AUTHORIZATION_TIMEOUT
+
+    @property
+    def max_payload(self) -> int:
+        """The largest message that a client may send."""
+        return self.settings.max_payload
 
     # Where it is -------------------------------------------------------------------------------
 
@@ -341,7 +350,7 @@ class Server:
         self.remotes.follow(settings)
         self.tls = tls
         for name in directory.accounts.keys() - self.accounts.keys():
-            account = self.accounts[name] = Account(name)
+            account = self.accounts[name] = Account(name, self.turn)
             granted = directory.accounts[name].jetstream
             if self.runtime is None:
                 continue
@@ -389,7 +398,8 @@ class Server:
         """INFO again, for clients that understand it."""
         for connection in self.connections:
             session = connection.session
-            if session.connected and session.options.protocol >= 1:
+            understands = session.connected and session.options.protocol >= 1
+            if understands and not connection.client.closing:
                 connection.client.receiver.queue(session.info())
         self.flush()
 
@@ -401,6 +411,8 @@ class Server:
         """Write what was queued; True if somebody cannot keep up with what they get."""
         if router is not None:
             router.send_outbox()
+            if router.flushed():
+                self.turns.add(FanOuts(router.fan_out, lambda: self.flush(router)))
         behind = False
         for receiver in self.pending.take():
             try:
@@ -409,6 +421,9 @@ class Server:
             except Exception as error:  # noqa: BLE001 - one connection
                 receiver.connection.fail(error)
         return behind
+
+    def _call_soon(self, callback: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(callback)
 
     # Work beside the loop ----------------------------------------------------------------------
 

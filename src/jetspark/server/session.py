@@ -146,9 +146,7 @@ class Session(Asker):
             return
         self._judge(self.admission.finish(matched=matched), options)
         self._connection.go_on()
-        if not self._client.closing:
-            self._client.release()
-        self._server.flush(self._client.router)
+        self._connection.release()
 
     def admit(self) -> bool:
         """Say whether an operation that came before CONNECT was answered may go on.

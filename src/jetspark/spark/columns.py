@@ -1,7 +1,7 @@
 """Column helpers: headers as NATS blocks, message ids for pipelines of one row to one message.
 
 All of them are expressions that the JVM works out, so that Python copies a finished block to the
-wire (spark.md 4.4).
+wire.
 """
 
 from typing import TYPE_CHECKING, Final

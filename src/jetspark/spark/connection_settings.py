@@ -1,4 +1,4 @@
-"""How the formats reach a server: the connection options that all of them share (spark.md 6.1).
+"""How the formats reach a server: the connection options that all of them share.
 
 Options are pickled to every executor and shown in plans. ``credentialsFile`` and
 ``credentialsEnv`` name where a secret is; prefer them to the secret itself.

@@ -1,4 +1,4 @@
-"""Connections that a worker process keeps from task to task (spark.md 1.3 and 6.1).
+"""Connections that a worker process keeps from task to task.
 
 Spark reuses its Python workers, so a module-level cache saves the dial and the hand-shake. One
 task at a time has a connection: it is taken out, checked with a PING, and put back only when

@@ -1,4 +1,4 @@
-"""Reading a range through a consumer, where a stream does not answer direct gets (spark.md 6.2).
+"""Reading a range through a consumer, where a stream does not answer direct gets.
 
 One temporary consumer without acknowledgements for each range: it keeps nothing, and a range that
 is read again gets another one.
@@ -82,7 +82,7 @@ def _follow(
 def _check_complete(stream: sync.Stream, position: int, last: int, filters: Sequence[str]) -> None:
     """Raise ``RequestTimeout`` when the leader has messages that the consumer did not send.
 
-    A consumer reads the copy of its node, which may be behind (spark.md 6.2).
+    A consumer reads the copy of its node, which may be behind.
     """
     if position > last:
         return

@@ -1,7 +1,6 @@
 """What a decoder of payloads was asked for: checked on the driver, carried to the tasks.
 
-A schema that cannot be decoded into is refused here, in one line and before a task starts
-(spark.md 6.6).
+A schema that cannot be decoded into is refused here, in one line and before a task starts.
 """
 
 import json

@@ -215,8 +215,10 @@ class MarkedWriter:
         failures = 0
         while left:
             places = left[:ROWS_PER_BATCH]
+            # Outside of the try: what has its own retries is not tried again as a whole.
+            blocks = self._blocks(found, [headers[place] for place in places])
             try:
-                seq = self._store(found, rows, headers, digests, places, seq)
+                seq = self._store(rows, blocks, digests, places, seq)
             except (WrongLastSequence, *TRANSIENT) as error:
                 # Stored and the answer lost, or by another attempt at this task, or a later run
                 # has taken over: the stream tells.
@@ -244,21 +246,24 @@ class MarkedWriter:
             )
         return left, seq
 
+    def _blocks(self, found: Found, headers: Sequence[bytes]) -> Sequence[bytes]:
+        """Return the headers of rows with what stops them once a later run has taken over."""
+        blocks = fenced(headers, self._ledger.fence(found.revision))
+        if blocks is not None:
+            return blocks
+        # Every row expects a sequence of its own, and a message can expect only one.
+        self._sender.with_retries(self._ledger.epochs.check)
+        return headers
+
     def _store(
         self,
-        found: Found,
         rows: Rows,
-        headers: Sequence[bytes],
+        blocks: Sequence[bytes],
         digests: Sequence[bytes],
         places: Sequence[int],
         expected: int,
     ) -> int:
         marker = Marker(self._task.epoch, self._ledger.run, len(places), expected)
-        blocks = fenced([headers[place] for place in places], self._ledger.fence(found.revision))
-        if blocks is None:
-            # Every row expects a sequence of its own, and a message can expect only one.
-            self._sender.with_retries(self._ledger.epochs.check)
-            blocks = [headers[place] for place in places]
         payload = msgspec.json.encode(marker) + b"\n" + b"".join(digests[at] for at in places)
         return self._sender.send_together(
             [*(rows.subjects[at] for at in places), f"{self._ledger.subject}.{self._part}"],
@@ -287,8 +292,9 @@ class EpochWriter:
                 epochs.check_same_rows(found, totals)
                 return
             places = self._left(found, digests)
+            entry = self._committed_entry(found, totals)
             try:
-                self._store(found, rows, headers, places, totals)
+                self._store(found, rows, headers, places, entry)
             except (WrongLastSequence, *TRANSIENT) as error:
                 failures += 1
                 self._sender.pause(error, failures)
@@ -306,16 +312,18 @@ class EpochWriter:
         stored = self._sender.with_retries(lambda js: self._ledger.earlier_rows(js, found))
         return not_stored(digests, stored.counts)[0]
 
+    def _committed_entry(self, found: Found, totals: Totals) -> LedgerEntry:
+        epochs = self._ledger.epochs
+        return self._sender.with_retries(lambda js: epochs.committed_entry(js, found, totals))
+
     def _store(
         self,
         found: Found,
         rows: Rows,
         headers: Sequence[bytes],
         places: Sequence[int],
-        totals: Totals,
+        entry: LedgerEntry,
     ) -> None:
-        epochs = self._ledger.epochs
-        entry = self._sender.with_retries(lambda js: epochs.committed_entry(js, found, totals))
         self._sender.send_together(
             [*(rows.subjects[at] for at in places), f"{self._ledger.subject}.{RUN_PART}"],
             [*(rows.payloads[at] for at in places), msgspec.json.encode(entry)],

@@ -1,4 +1,4 @@
-"""The options of format ``nats_object`` (spark.md 6.5), checked all at once."""
+"""The options of format ``nats_object``, checked all at once."""
 
 from collections.abc import Mapping
 from typing import Final

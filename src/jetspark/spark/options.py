@@ -34,7 +34,7 @@ from jetspark.units import parse_duration
 FORMAT_NAME: Final = "jetstream"
 _Word = TypeVar("_Word", bound=StrEnum)
 
-# The planner of a source has no SparkContext and cannot count cores (spark.md 6.2): `register` and
+# The planner of a source has no SparkContext and cannot count cores: `register` and
 # `configure` put the default of minPartitions into this variable of its process.
 MIN_PARTITIONS_VARIABLE: Final = "JETSPARK_MIN_PARTITIONS"
 

@@ -1,6 +1,6 @@
 """The columns of a stream: the default schema, the user's choice of them, chunks to Arrow batches.
 
-Spark checks the Arrow schema of what a task yields for exact equality (spark.md 1.3), so it is
+Spark checks the Arrow schema of what a task yields for exact equality, so it is
 made by Spark's own function and every array is built for the type found there.
 """
 
@@ -36,7 +36,7 @@ _DEFAULT_COLUMNS: Final[Mapping[str, DataType]] = {
     "timestamp": TimestampType(),
     "data": BinaryType(),
 }
-# Built only when the user's schema names them (spark.md 6.2).
+# Built only when the user's schema names them.
 _EXTRA_COLUMNS: Final[Mapping[str, DataType]] = {
     # Spark keeps microseconds, JetStream nanoseconds.
     "timestamp_ns": LongType(),
@@ -76,7 +76,7 @@ def default_schema(headers: HeaderMode) -> StructType:
 def check_schema(schema: StructType, headers: HeaderMode) -> None:
     """Raise ``InvalidSchema`` unless every column is one a stream has, with its type.
 
-    Any subset in any order will do; that is how columns are left out (spark.md 1.1).
+    Any subset in any order will do; that is how columns are left out.
     """
     problems = [
         problem
@@ -90,7 +90,7 @@ def check_schema(schema: StructType, headers: HeaderMode) -> None:
 
 
 def columns_to_read(schema: StructType) -> tuple[Column, ...]:
-    """Return what a scan has to bring for ``schema``; the rest is not built (spark.md 6.2)."""
+    """Return what a scan has to bring for ``schema``; the rest is not built."""
     names = [name.lower() for name in schema.fieldNames()]
     return tuple(sorted({_READ_FOR[name] for name in names if name in _READ_FOR}))
 
@@ -180,7 +180,7 @@ def texts(values: Sequence[str]) -> pa.Array:
 def header_maps(blocks: Sequence[bytes], kind: pa.MapType) -> pa.Array:
     """Return a map of names to their values for each block: an empty one, never NULL, for none.
 
-    A column of NULL maps makes Spark's Arrow writers slower by an order (spark.md 4.4).
+    A column of NULL maps makes Spark's Arrow writers slower by an order.
     """
     row_ends, names = [0], list[str]()
     value_ends, values = [0], list[str]()

@@ -1,4 +1,4 @@
-"""Splitting a range by how many messages it holds, not by how many sequences (spark.md 6.2).
+"""Splitting a range by how many messages it holds, not by how many sequences.
 
 A filter, or holes, leave the messages of a stream unevenly spread: equal ranges would give one
 task all the work. Probes count what lies behind some sequences; the cuts are put between them.

@@ -14,6 +14,7 @@ from jetspark.store.subject_order import SubjectOrder
 from jetspark.store.subject_table import SubjectEntry, SubjectTable
 from jetspark.subjects.match import literal_head, matches
 from jetspark.subjects.tokens import is_literal
+from jetspark.turn import Turn
 
 NOWHERE: Final[i64] = 0  # no record lies at offset 0: the head of the segment does
 # No segment is longer than 64 GiB, no message counts 128 MiB (record.py): one word holds both.
@@ -22,6 +23,8 @@ OFFSET_MASK: Final[i64] = (1 << 36) - 1
 # More skipped sequences than these begin new columns instead of a long run of holes: that many
 # rows weigh more than an object does, and compaction leaves few messages far apart.
 HOLES_MAX: Final[i64] = 64
+# A search over more sequences than these is counted as work (turn.py).
+LONG_SEARCH: Final[i64] = 1024
 
 
 class Times:
@@ -103,6 +106,8 @@ class Search:
         # In their order, once a wildcard was asked about.
         self.order: SubjectOrder = SubjectOrder()
         self.ordered: bool = False
+        # Where long searches are counted as work.
+        self.turn: Turn = Turn()
         self.segments: list[Columns] = []
         self.messages: i64 = 0
         self.first_seq: i64 = 0
@@ -150,8 +155,12 @@ class Search:
                 if columns.offsets[i] != NOWHERE:
                     number = i64(columns.subjects[i])
                     if not mask or (number < len(mask) and mask[number] != 0):
+                        if columns.base + i > seq + LONG_SEARCH:
+                            self.turn.spend((columns.base + i - seq) >> 5)
                         return columns.base + i
                 i += 1
+        if self.last_seq > seq + LONG_SEARCH:
+            self.turn.spend((self.last_seq - seq) >> 5)
         return 0
 
     def count_from(self, seq: i64, mask: bytes) -> i64:
@@ -196,12 +205,15 @@ class Search:
             return [] if found is None else [found]
         prefix = literal_head(pattern)
         if not prefix:
+            self.turn.spend(len(self.entries) >> 1)
             return [entry for entry in self.entries if matches(entry.subject, pattern)]
         if not self.ordered:
             self.ordered = True
             self.order.make([entry.subject for entry in self.entries if entry.number >= 0])
         like: list[SubjectEntry] = []
-        for subject in self.order.beginning_with(prefix):
+        candidates = self.order.beginning_with(prefix)
+        self.turn.spend(len(candidates) >> 1)
+        for subject in candidates:
             if matches(subject, pattern):
                 found = self.subjects.get(subject)
                 if found is not None:

@@ -109,14 +109,16 @@ class OsFiles:
     """The real file system.
 
     ``one_call`` False writes and syncs in two system calls, as platforms without RWF_DSYNC do.
+    ``read_only`` asks for no right to write, which a file system mounted read-only does not give.
     """
 
-    def __init__(self, *, one_call: bool = True) -> None:
+    def __init__(self, *, one_call: bool = True, read_only: bool = False) -> None:
         self._dsync = _DSYNC if one_call else 0
+        self._read_only = read_only
 
     def open(self, path: Path, *, create: bool = False) -> int:
         """Open for reading and writing; with ``create`` the file must not exist yet."""
-        flags = os.O_RDWR | os.O_CLOEXEC
+        flags = (os.O_RDONLY if self._read_only else os.O_RDWR) | os.O_CLOEXEC
         if create:
             flags |= os.O_CREAT | os.O_EXCL
         return os.open(path, flags, 0o600)
@@ -290,7 +292,8 @@ class OsFiles:
 
     def lock(self, path: Path) -> int:
         """Open (or create) a file and lock it; BlockingIOError when somebody else has it."""
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDONLY if self._read_only else os.O_RDWR | os.O_CREAT
+        handle = os.open(path, flags | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -167,7 +167,7 @@ class Staging(LogReader):
     def stage_prelude(self) -> None:
         """Stage what has to stand before the next record."""
         if self.read_only:
-            raise StoreReadOnly(f"{self.folder} takes no writes until it was opened again")
+            raise StoreReadOnly("the stream takes no writes until it was opened again")
         if self.skip_needed:
             self.stage_skip(b"")
         if self.limits_due:

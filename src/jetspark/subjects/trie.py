@@ -16,6 +16,9 @@ _NOBODY: Final[list[object]] = []
 _NO_GROUPS: Final[list[list[object]]] = []
 _NO_NAMES: Final[list[bytes]] = []
 
+# Subscribers of one pattern that are searched one after the other; more are found by identity.
+_SEARCHED_MAX: Final = 32
+
 
 class Match:
     """The subscribers of one subject. Results are shared: callers read them, never change them.
@@ -35,72 +38,158 @@ class Match:
         self.route: object = None
 
 
-class Leaf:
-    """The subscribers of one pattern.
+class Repeated:
+    """A value that subscribed more than once, among very many."""
 
-    Its lists are lent to results that come from this pattern alone, and copied before the first
-    change after that.
+    def __init__(self, value: object) -> None:
+        self.value: object = value
+        self.times: i64 = 2
+
+
+class Members:
+    """Subscribers in the order in which they came; the same value may be there more than once.
+
+    Few of them are a list that is searched. Many are found by their identity as well: one that
+    leaves costs the same whether there are twenty or a million. The list is lent to results and
+    made again before the next result if it changed.
     """
 
     def __init__(self) -> None:
-        self.plain: list[object] = []
-        self.groups: list[list[object]] = []
-        self.group_names: list[bytes] = []
-        self.is_lent: bool = False
+        self.size: i64 = 0
+        self._values: list[object] = []
+        self._is_lent: bool = False
+        # Once there are many: by identity.
+        self._found: dict[int, object] | None = None
+        # Whether ``_values`` says what ``_found`` does.
+        self._is_listed: bool = True
+
+    def add(self, value: object) -> None:
+        """Append a subscriber."""
+        self.size += 1
+        found = self._found
+        if found is not None:
+            _file(found, value)
+            if self._is_listed and not self._is_lent:
+                self._values.append(value)
+            else:
+                self._is_listed = False
+            return
+        if self._is_lent:
+            self._values = self._values.copy()
+            self._is_lent = False
+        self._values.append(value)
+        if self.size > _SEARCHED_MAX:
+            found = {}
+            for each in self._values:
+                _file(found, each)
+            self._found = found
+
+    def remove(self, value: object) -> bool:
+        """Take a subscriber away; False if it was not there."""
+        found = self._found
+        if found is not None:
+            there = found.get(id(value))
+            if there is None:
+                return False
+            if isinstance(there, Repeated):
+                there.times -= 1
+                if there.times == 0:
+                    del found[id(value)]
+            else:
+                del found[id(value)]
+            self._is_listed = False
+        else:
+            if self._is_lent:
+                self._values = self._values.copy()
+                self._is_lent = False
+            if not _drop_value(self._values, value):
+                return False
+        self.size -= 1
+        return True
+
+    def lend(self) -> list[object]:
+        """Return all of them, in a list that never changes again."""
+        found = self._found
+        if not self._is_listed and found is not None:
+            values: list[object] = []
+            for value in found.values():
+                if isinstance(value, Repeated):
+                    values.extend([value.value] * int(value.times))
+                else:
+                    values.append(value)
+            self._values = values
+            self._is_listed = True
+        self._is_lent = True
+        return self._values
+
+
+class Leaf:
+    """The subscribers of one pattern."""
+
+    def __init__(self) -> None:
+        self.plain: Members = Members()
+        self.groups: dict[bytes, Members] | None = None
+        # The groups as results show them, and their names; None when they changed since.
+        self._shown: list[list[object]] | None = None
+        self._names: list[bytes] = _NO_NAMES
 
     def add(self, queue: bytes, value: object) -> None:
         """Append a subscriber."""
-        self._take_back()
         if not queue:
-            self.plain.append(value)
+            self.plain.add(value)
             return
-        slot = _find_name(self.group_names, queue)
-        if slot < 0:
-            self.group_names.append(queue)
-            self.groups.append([value])
-        else:
-            self.groups[slot].append(value)
+        groups = self.groups
+        if groups is None:
+            groups = {}
+            self.groups = groups
+        members = groups.get(queue)
+        if members is None:
+            members = Members()
+            groups[queue] = members
+        members.add(value)
+        self._shown = None
 
     def remove(self, queue: bytes, value: object) -> bool:
         """Take a subscriber away; False if it was not there."""
-        self._take_back()
         if not queue:
-            return _drop_value(self.plain, value)
-        slot = _find_name(self.group_names, queue)
-        if slot < 0 or not _drop_value(self.groups[slot], value):
+            return self.plain.remove(value)
+        groups = self.groups
+        if groups is None:
             return False
-        if not self.groups[slot]:
-            del self.groups[slot]
-            del self.group_names[slot]
+        members = groups.get(queue)
+        if members is None or not members.remove(value):
+            return False
+        if members.size == 0:
+            del groups[queue]
+            if not groups:
+                self.groups = None
+        self._shown = None
         return True
 
     def lend(self) -> Match:
         """Return a result that has the subscribers of this pattern and no others."""
-        self.is_lent = True
-        return Match(self.plain, self.groups, self.group_names)
+        if self.groups is None:
+            return Match(self.plain.lend(), _NO_GROUPS, _NO_NAMES)
+        return Match(self.plain.lend(), self.lend_groups(), self._names)
 
-    def add_to(self, result: Match) -> None:
-        """Append the subscribers to a result that has lists of its own."""
-        result.plain.extend(self.plain)
-        for index in range(len(self.group_names)):
-            name = self.group_names[index]
-            slot = _find_name(result.group_names, name)
-            if slot < 0:
-                result.group_names.append(name)
-                result.groups.append(self.groups[index].copy())
-            else:
-                result.groups[slot].extend(self.groups[index])
+    def lend_groups(self) -> list[list[object]]:
+        """Return the members of each group, in the order of ``names``."""
+        shown = self._shown
+        if shown is None:
+            shown = []
+            names: list[bytes] = []
+            groups = self.groups
+            if groups is not None:
+                for name, members in groups.items():
+                    names.append(name)
+                    shown.append(members.lend())
+            self._shown = shown
+            self._names = names
+        return shown
 
     def is_empty(self) -> bool:
         """Tell whether nobody is subscribed."""
-        return len(self.plain) == 0 and len(self.groups) == 0
-
-    def _take_back(self) -> None:
-        if self.is_lent:
-            self.plain = self.plain.copy()
-            self.groups = [members.copy() for members in self.groups]
-            self.group_names = self.group_names.copy()
-            self.is_lent = False
+        return self.plain.size == 0 and self.groups is None
 
 
 class Node:
@@ -241,17 +330,34 @@ def merge(leaves: list[Leaf]) -> Match:
         return leaves[0].lend()
     if not leaves:
         return Match(_NOBODY, _NO_GROUPS, _NO_NAMES)
-    result = Match([], [], [])
+    plain: list[object] = []
+    groups: dict[bytes, list[object]] | None = None
     for leaf in leaves:
-        leaf.add_to(result)
-    return result
+        if leaf.plain.size > 0:
+            plain.extend(leaf.plain.lend())
+        if leaf.groups is not None:
+            if groups is None:
+                groups = {}
+            for name, members in leaf.groups.items():
+                others = groups.get(name)
+                if others is None:
+                    groups[name] = members.lend().copy()
+                else:
+                    others.extend(members.lend())
+    if groups is None:
+        return Match(plain, _NO_GROUPS, _NO_NAMES)
+    return Match(plain, list(groups.values()), list(groups))
 
 
-def _find_name(names: list[bytes], name: bytes) -> i64:
-    for index in range(len(names)):
-        if names[index] == name:
-            return index
-    return -1
+def _file(found: dict[int, object], value: object) -> None:
+    """Let a value be found by its identity."""
+    there = found.get(id(value))
+    if there is None:
+        found[id(value)] = value
+    elif isinstance(there, Repeated):
+        there.times += 1
+    else:
+        found[id(value)] = Repeated(value)
 
 
 def _drop_value(values: list[object], value: object) -> bool:

@@ -779,9 +779,10 @@ class KeyValue:
     def purge_deletes(
         self, *, older_than: float = OLDER_THAN, timeout: float | None = None
     ) -> int:
-        """Remove the markers of deletions, and what is left of their keys; returns how many.
+        """Remove the markers of deletions, and what is left of their keys.
 
         Of deletions younger than ``older_than`` seconds the marker stays, so that others notice.
+        Returns how many markers were removed.
         """
         return self._portal.call(self._inner.purge_deletes(older_than=older_than, timeout=timeout))
 

@@ -15,6 +15,7 @@ from jetspark.server.remotes import UpstreamFactory
 from jetspark.server.server import Server as _Server
 from jetspark.sync.client import Client, connect
 from jetspark.sync.portal import Portal
+from jetspark.upstreams import connect_upstream
 
 
 class Server:
@@ -41,7 +42,7 @@ class Server:
             server_name=server_name,
             http_port=http_port,
             config=config,
-            upstreams=upstreams,
+            upstreams=upstreams or connect_upstream,
             **ours,
         )
         self._portal: Portal | None = None

@@ -1,6 +1,7 @@
 """`jetspark doctor` (reliability.md 4.2; users.md 6.1): check, repair, export, refusals."""
 
 import base64
+import errno
 import json
 import os
 import subprocess
@@ -311,6 +312,30 @@ def test_a_folder_without_permission_is_refused(store: Store) -> None:
 
     assert result.exit_code == 2
     assert "no permission" in result.stderr
+
+
+def test_a_store_on_a_read_only_mount_is_checked_and_exported(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root writes everywhere, so the refusal comes from the call that opens files."""
+    seq = store.damage()
+    opened = os.open
+
+    def refuse(
+        path: str | Path, flags: int, mode: int = 0o777, *, dir_fd: int | None = None
+    ) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY | os.O_CREAT) and store.folder in Path(path).parents:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        return opened(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", refuse)
+    checked = run("check", store.folder)
+    exported = run("export", store.folder, "--stream", "OTHER", "--out", tmp_path / "out")
+
+    assert checked.exit_code == 1
+    assert f"message {seq}" in checked.stdout
+    assert exported.exit_code == 0
+    assert len((tmp_path / "out").read_bytes().splitlines()) >= 40
 
 
 def test_a_lack_of_permission_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -371,3 +371,60 @@ def test_patterns_of_two_thousand_tokens_are_no_trouble() -> None:
     for pattern in patterns:
         assert subscriptions.remove(pattern, b"", pattern)
     assert not subscriptions.has_interest(subject)
+
+
+@pytest.mark.parametrize("queue", [b"", b"q"])
+def test_many_subscribers_of_one_subject_keep_their_order_and_leave_one_by_one(
+    queue: bytes,
+) -> None:
+    subscriptions = Sublist()
+    values = [object() for _ in range(200)]
+    for value in [*values, values[7], values[7]]:
+        subscriptions.insert(b"a", queue, value)
+        assert subscriptions.has_interest(b"a")
+    twice, rest = values[7], values[:7] + values[8:]
+    for value in [*reversed(rest[50:]), twice, twice]:
+        found = subscriptions.match(b"a")
+        before = list(found.groups[0] if queue else found.plain)
+        assert subscriptions.remove(b"a", queue, value)
+        found = subscriptions.match(b"a")
+        before.remove(value)
+        assert sorted(map(id, found.groups[0] if queue else found.plain)) == sorted(
+            map(id, before)
+        )
+    assert not subscriptions.remove(b"a", queue, object())
+    found = subscriptions.match(b"a")
+    assert (found.groups[0] if queue else found.plain) == [*rest[:7], twice, *rest[7:50]]
+    for value in [*rest[:50], twice]:
+        assert subscriptions.remove(b"a", queue, value)
+    assert not subscriptions.has_interest(b"a")
+    assert subscriptions.count == 0
+
+
+def test_a_result_stays_as_it_was_while_many_come_and_go() -> None:
+    subscriptions = Sublist()
+    values = [object() for _ in range(100)]
+    for value in values[:80]:
+        subscriptions.insert(b"a.*", b"", value)
+    kept = subscriptions.match(b"a.b")
+    subscriptions.remove(b"a.*", b"", values[3])
+    for value in values[80:]:
+        subscriptions.insert(b"a.*", b"", value)
+    assert kept.plain == values[:80]
+    assert subscriptions.match(b"a.b").plain == values[:3] + values[4:]
+
+
+def test_many_queue_groups_of_one_subject_come_and_go() -> None:
+    subscriptions = Sublist()
+    names = [b"q%d" % n for n in range(300)]
+    for name in names:
+        subscriptions.insert(b"a", name, name)
+        subscriptions.insert(b"*", name, name)
+    assert subscriptions.match(b"a").group_names == names
+    assert all(group == [name] * 2 for name, group in groups(subscriptions.match(b"a")).items())
+    for name in reversed(names):
+        assert subscriptions.remove(b"a", name, name)
+    assert subscriptions.match(b"a").group_names == names
+    for name in names:
+        assert subscriptions.remove(b"*", name, name)
+    assert not subscriptions.has_interest(b"a")

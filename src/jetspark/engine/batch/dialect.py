@@ -30,6 +30,7 @@ GAP_MODES: Final = (b"ok", b"fail")
 NUMBER_MAX: Final = 2**62
 _UNSIGNED_MAX: Final = 2**64 - 1
 _DIGITS_MAX: Final = 20
+_LARGEST: Final = b"%d" % _UNSIGNED_MAX  # in a reply subject it stands for none
 _TOKENS: Final = 7  # id, flow, gap, sequence, operation, $FI, and what stands before the id
 
 
@@ -66,6 +67,7 @@ def parse_reply(reply: bytes) -> Part | None:
     if (
         not START <= op <= PING
         or seq <= 0
+        or number.lstrip(b"0") == _LARGEST
         or gap not in GAP_MODES
         or (op == START and seq != 1)
         or (op in {APPEND, END} and seq == 1)

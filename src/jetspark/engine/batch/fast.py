@@ -246,7 +246,7 @@ class Turn:
         try:
             error = self._batch_rule(batch)
         except ReadFailed as problem:
-            error = error_body(ErrCode.STORE_FAILED, err=str(problem))
+            error = error_body(ErrCode.STORE_FAILED, err=problem.public)
         if not error:
             checks.in_batch = True
             error = checks.judge_or_refuse(self.subject, self.block, self.body, self.now)

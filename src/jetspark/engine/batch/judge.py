@@ -60,7 +60,7 @@ def judge_batch(stream: BatchIntake, batch: AtomicBatch, now: int) -> Judgement:
             error = _judge(checks, subject, before, now)
         except ReadFailed as problem:
             # The batch cannot be judged without a message that the disk refuses to read.
-            error = error_body(ErrCode.STORE_FAILED, err=str(problem))
+            error = error_body(ErrCode.STORE_FAILED, err=problem.public)
         if error:
             return Judgement(error, before.on_state)
     quota = checks.quota

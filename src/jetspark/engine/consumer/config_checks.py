@@ -10,6 +10,7 @@ from jetspark.engine.refusal import Refusal
 from jetspark.engine.stream.values import DESCRIPTION_MAX, METADATA_MAX, invalid, is_name
 from jetspark.errors.codes import ErrCode
 from jetspark.subjects.match import is_subset
+from jetspark.subjects.pattern_set import PatternSet
 from jetspark.subjects.tokens import is_literal, is_valid_subject
 from jetspark.units import Nanoseconds, format_duration, parse_int64
 
@@ -145,10 +146,13 @@ def _check_filters(config: ConsumerConfig) -> None:
     if "" in config.filter_subjects:
         raise Refusal(ErrCode.CONSUMER_FILTER_EMPTY)
     wanted = [subject.encode() for subject in filters_of(config)]
-    for i, subject in enumerate(wanted):
+    all_of_them = PatternSet()
+    for subject in wanted:
+        all_of_them.add(subject, subject)
+    for subject in wanted:
         if not is_valid_subject(subject):
             raise invalid("invalid subject")
-        if any(is_subset(subject, other) for other in wanted[:i] + wanted[i + 1 :]):
+        if all_of_them.covers(subject, subject):
             raise Refusal(ErrCode.CONSUMER_FILTERS_OVERLAP)
 
 

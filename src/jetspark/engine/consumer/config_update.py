@@ -11,7 +11,7 @@ from jetspark.engine.consumer.config import INACTIVE_THRESHOLD, is_durable
 from jetspark.engine.consumer.config_checks import filters_of
 from jetspark.engine.refusal import Refusal
 from jetspark.errors.codes import ErrCode
-from jetspark.subjects.match import overlaps
+from jetspark.subjects.pattern_set import PatternSet
 
 # Fields that stay as they are, with the words of the released server (10012), in its order.
 _FIXED: Final = (
@@ -59,9 +59,12 @@ def check_unique(config: ConsumerConfig, others: Iterable[ConsumerConfig]) -> No
     wanted = [subject.encode() for subject in filters_of(config)]
     if not wanted:
         return
+    mine = PatternSet()
+    for subject in wanted:
+        mine.add(subject, config)
     for other in others:
-        theirs = [subject.encode() for subject in filters_of(other)]
-        if not theirs or any(overlaps(mine, one) for mine in wanted for one in theirs):
+        theirs = filters_of(other)
+        if not theirs or any(mine.overlaps(subject.encode(), None) for subject in theirs):
             raise Refusal(ErrCode.WORKQUEUE_FILTER_NOT_UNIQUE)
 
 

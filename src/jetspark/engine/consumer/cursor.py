@@ -14,11 +14,13 @@ from jetspark.store.columns import NOWHERE, Columns
 from jetspark.store.index import StreamIndex
 from jetspark.store.subject_table import SubjectEntry
 from jetspark.subjects.match import matches
+from jetspark.subjects.pattern_set import PatternSet
 from jetspark.subjects.tokens import is_literal
 
 _UNKNOWN: Final[u8] = 0
 _NO: Final[u8] = 1
 _YES: Final[u8] = 2
+FILTERS_TRIED_MAX: Final = 4
 
 
 class Cursor:
@@ -27,6 +29,8 @@ class Cursor:
     def __init__(self, index: StreamIndex, filters: list[bytes]) -> None:
         self.index: StreamIndex = index
         self.filters: list[bytes] = []
+        # All filters, when there are more than are tried one after the other.
+        self.patterns: PatternSet | None = None
         self.literal: bytes = b""
         self.flags: vec[u8] = vec[u8]()
         self.generation: i64 = 0
@@ -44,6 +48,11 @@ class Cursor:
     def set_filters(self, filters: list[bytes]) -> None:
         """Go by other filters; ``recount`` must follow."""
         self.filters = filters
+        self.patterns = None
+        if len(filters) > FILTERS_TRIED_MAX:
+            self.patterns = PatternSet()
+            for pattern in filters:
+                self.patterns.add(pattern, pattern)
         self.literal = filters[0] if len(filters) == 1 and is_literal(filters[0]) else b""
         self.flags = vec[u8]()
         self.generation = self.index.generation
@@ -73,6 +82,8 @@ class Cursor:
         """Say whether messages of a subject are for this consumer."""
         if not self.filters:
             return True
+        if self.patterns is not None:
+            return self.patterns.matches(subject)
         for pattern in self.filters:  # noqa: SIM110 - a loop is compiled, a generator is not
             if matches(subject, pattern):
                 return True

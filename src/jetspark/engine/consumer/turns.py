@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from jetspark.engine.consumer.agenda import ACK_NONE, Reader
 from jetspark.engine.consumer.config import NO_CEILINGS, Ceilings
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from jetspark.engine.consumer.consumer import Consumer
     from jetspark.engine.failures import Failures
     from jetspark.engine.stream.stream import Stream
+
+
+# So many consumers look in one turn whether somebody listens on their deliver subject.
+LOOKS_PER_TURN: Final = 128
 
 
 class Turns(Gets):
@@ -56,6 +60,8 @@ class Turns(Gets):
         # Consumers that could not be taken over, and why.
         self._unadopted: list[tuple[str, str]] = []
         self._pulled: list[tuple[Reader, bytes, bytes, int]] = []
+        # By deliver subject: those of very many consumers that are still to look who listens.
+        self._looks: dict[bytes, list[Consumer]] = {}
         self.timed: Deadlines[Reader] = Deadlines()
         # Streams whose interest changed, and from where on they are looked through.
         self.sweeps: dict[Stream, int] = {}
@@ -109,9 +115,28 @@ class Turns(Gets):
 
     def interest_changed(self, subject: bytes, now: int) -> None:
         """Subscriptions to a deliver subject came or went."""
-        for consumer in self.hub.watched.get(subject, []):
-            consumer.push.look(now)
-            self.timed.note(consumer.delivery)
+        watching = self.hub.watched.get(subject, [])
+        if len(watching) > LOOKS_PER_TURN:
+            # Those of an earlier change are looked at again, in the same place.
+            self._looks[subject] = list(watching)
+            self.hub.agenda.wake()
+            return
+        for consumer in watching:
+            self._look(consumer, now)
+
+    def _look(self, consumer: Consumer, now: int) -> None:
+        consumer.push.look(now)
+        self.timed.note(consumer.delivery)
+
+    def _look_some(self, now: int) -> None:
+        """Have some of very many consumers look for subscriptions to their deliver subject."""
+        for subject, watching in list(self._looks.items())[:1]:
+            for consumer in watching[:LOOKS_PER_TURN]:
+                if not consumer.delivery.dropped:
+                    self._look(consumer, now)
+            del watching[:LOOKS_PER_TURN], self._looks[subject]
+            if watching:
+                self._looks[subject] = watching  # behind the others
 
     # Turns -------------------------------------------------------------------------------------
 
@@ -132,15 +157,22 @@ class Turns(Gets):
                 except Exception as error:  # noqa: BLE001 - one request
                     self.failures.note(f"a request of consumer {named(delivery)}", error)
                     failure_answer(reply, None, error, outbox)
+            self._look_some(now)
             self._deliver(budget, now)
             self.tell(now, outbox)
-        return self.sweep() or bool(self.work or self.hub.agenda.ready)
+        return self.sweep() or bool(self.work or self.hub.agenda.ready or self._looks)
 
     def _has_turn(self) -> bool:
         """Say whether there is anything to do: for a lone publisher there is not."""
         agenda, hub = self.hub.agenda, self.hub
         return bool(
-            self.work or agenda.ready or agenda.noted or self._pulled or hub.events or self.sweeps
+            self.work
+            or agenda.ready
+            or agenda.noted
+            or self._pulled
+            or hub.events
+            or self.sweeps
+            or self._looks
         )
 
     def _take_pulled(self) -> list[tuple[Reader, bytes, bytes, int]]:

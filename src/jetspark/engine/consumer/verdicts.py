@@ -108,7 +108,7 @@ class Verdicts:
                 "Stream %r: consumer %r stops at %s", self.stream.config.name, self.name, problem
             )
         self.stopped_at = problem.seq
-        delivery.read_error = str(problem)
+        delivery.read_error = problem.public
         delivery.resume_at = now + READ_RETRY_NS
         self.refuse_waiting()
 

@@ -45,9 +45,8 @@ def answer(stream: Stream, request: MsgGetRequest) -> bytes:
         seq = selected(stream, request)
         data, at = stream.log.locate(seq) if seq > 0 else (b"", 0)
     except (CorruptRecord, ReadFailed) as problem:
-        # Where the store lies on the disk is not the client's business.
-        text = problem.reason if isinstance(problem, CorruptRecord) else str(problem)
-        return refused(stream, request, error_body(ErrCode.STREAM_GENERAL, err=text))
+        error = error_body(ErrCode.STREAM_GENERAL, err=problem.public)
+        return refused(stream, request, error)
     if not data:
         return refused(stream, request, error_body(ErrCode.MESSAGE_NOT_FOUND))
     middle = subject_end(data, at)

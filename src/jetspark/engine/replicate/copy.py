@@ -194,7 +194,7 @@ class Copy:
             )  # fmt: skip
         self._stopped = True
         self._read_again_at = now + RETRY_NS
-        self.error = error_body(ErrCode.STORE_FAILED, err=str(problem))
+        self.error = error_body(ErrCode.STORE_FAILED, err=problem.public)
         return STALLED
 
     def _store(self, row: Row, now: int) -> bool:

@@ -1,4 +1,6 @@
-"""STREAM.SNAPSHOT and STREAM.RESTORE (wire-facts.md 18)."""
+"""STREAM.SNAPSHOT and STREAM.RESTORE."""
+
+import msgspec
 
 from jetspark.api.advisory import RestoreCreate, SnapshotCreate
 from jetspark.api.stream import (
@@ -45,12 +47,15 @@ def restore(engine: Engine, request: Request) -> bytes:
     if request.is_empty():
         raise Refusal(ErrCode.BAD_REQUEST)
     wanted = request.decoded(RestoreRequest)
-    if wanted.config.name != request.name:
+    named = wanted.config
+    if not named.name:
+        named = msgspec.structs.replace(named, name=request.name)
+    if named.name != request.name:
         raise Refusal(ErrCode.STREAM_MISMATCH)
     if request.name in engine.streams:
         raise Refusal(ErrCode.RESTORE_NAME_IN_USE)
     config = checked(
-        wanted.config,
+        named,
         pedantic=False,
         find=engine.find,
         window_max=engine.settings.duplicate_window_max,

@@ -93,7 +93,7 @@ def handle(
         answer = kind.error(refusal.body)
     except ReadFailed as problem:
         # What was asked for stands on a message that the disk refuses to read.
-        answer = kind.error(error_body(ErrCode.STORE_FAILED, err=str(problem)))
+        answer = kind.error(error_body(ErrCode.STORE_FAILED, err=problem.public))
     except Exception as error:
         engine.api_errors += 1
         engine.api_total += 1

@@ -37,7 +37,6 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.engine.stream.update import updated
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
-from jetspark.subjects.match import overlaps
 
 
 def create(engine: Engine, request: Request) -> bytes:
@@ -53,7 +52,7 @@ def create(engine: Engine, request: Request) -> bytes:
             raise Refusal(ErrCode.STREAM_NAME_IN_USE)
     else:
         engine.ledger.admit(config)
-        if engine.overlapping(config) is not None:
+        if engine.overlaps(config):
             raise Refusal(ErrCode.SUBJECTS_OVERLAP)
     stream = existing or _create(engine, config, request)
     answer = stream_info(stream, request.now, StreamCreateResponse)
@@ -104,7 +103,7 @@ def update(engine: Engine, request: Request) -> bytes | None:
     check_remotes(config, engine.upstreams)
     _check_consumers(stream, config)
     engine.ledger.admit(config, stream.config)
-    if engine.overlapping(config) is not None:
+    if engine.overlaps(config):
         raise Refusal(ErrCode.SUBJECTS_OVERLAP)
     try:
         engine.update_stream(stream, config)
@@ -207,12 +206,11 @@ def needs_cluster(_engine: Engine, _request: Request) -> NoReturn:
 
 
 def _matching(engine: Engine, request: StreamNamesRequest) -> list[Stream]:
-    wanted = request.subject.encode()
-    return [
-        stream
-        for _, stream in sorted(engine.streams.items())
-        if not wanted or any(overlaps(s.encode(), wanted) for s in stream.config.subjects)
-    ]
+    streams = engine.streams
+    if request.subject:
+        found = engine.overlapping(request.subject.encode())
+        return sorted(found, key=lambda stream: stream.config.name)
+    return [streams[name] for name in sorted(streams)]
 
 
 def _subject_counts(stream: Stream, pattern: bytes) -> dict[str, int]:

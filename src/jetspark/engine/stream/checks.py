@@ -123,7 +123,7 @@ class Checks:
         try:
             return self.judge(subject, block, body, now)
         except ReadFailed as problem:
-            return error_body(ErrCode.STORE_FAILED, err=str(problem))
+            return error_body(ErrCode.STORE_FAILED, err=problem.public)
 
     def first_id(self) -> bytes:
         """The id of the last message when the stream was opened, as far as it can be read."""

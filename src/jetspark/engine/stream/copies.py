@@ -8,7 +8,8 @@ from jetspark.api.stream import StreamConfig, StreamSource
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.stream.values import adjusted, invalid, is_name
 from jetspark.errors.codes import ErrCode
-from jetspark.subjects.match import is_subset, overlaps
+from jetspark.subjects.match import overlaps
+from jetspark.subjects.pattern_set import PatternSet
 from jetspark.subjects.tokens import is_valid_literal, is_valid_subject
 from jetspark.subjects.transform import SubjectTransform, TransformError
 
@@ -44,7 +45,7 @@ def check_mirror(
         ErrCode.MIRROR_TRANSFORM_SOURCE_INVALID,
         ErrCode.MIRROR_TRANSFORM_INVALID,
         ErrCode.MIRROR_FILTERS_OVERLAP,
-        overlaps,
+        lambda others, src: others.overlaps(src, src),
     )
     if mirror.external is None:
         if not is_name(mirror.name):
@@ -86,7 +87,7 @@ def check_sources(config: StreamConfig, find: Find) -> None:
             ErrCode.SOURCE_TRANSFORM_SOURCE_INVALID,
             ErrCode.SOURCE_TRANSFORM_INVALID,
             ErrCode.SOURCE_FILTERS_OVERLAP,
-            is_subset,
+            lambda others, src: others.covers(src, src),
         )
         origin = find(source.name) if source.external is None else None
         if origin is not None and 0 < config.max_msg_size < origin.max_msg_size:
@@ -100,7 +101,7 @@ def _check_transforms(
     bad_source: ErrCode,
     bad_destination: ErrCode,
     overlapping: ErrCode,
-    clash: Callable[[bytes, bytes], bool],
+    clash: Callable[[PatternSet, bytes], bool],
 ) -> None:
     pairs = [(t.src.encode(), t.dest.encode()) for t in source.subject_transforms]
     for src, dest in pairs:
@@ -111,9 +112,11 @@ def _check_transforms(
                 SubjectTransform(src, dest)
             except TransformError as error:
                 raise Refusal(bad_destination, err=error.wire_text) from None
-    for i, (src, _) in enumerate(pairs):
-        if any(clash(src, other) for n, (other, _) in enumerate(pairs) if n != i):
-            raise Refusal(overlapping)
+    all_of_them = PatternSet()
+    for src, _ in pairs:
+        all_of_them.add(src, src)
+    if any(clash(all_of_them, src) for src, _ in pairs):
+        raise Refusal(overlapping)
 
 
 def _check_prefixes(config: StreamConfig, find: Find) -> None:
@@ -149,6 +152,8 @@ def _check_cycles(config: StreamConfig, find: Find) -> None:
     visited: set[str] = set()
     while to_visit:
         current = to_visit.pop(0)
+        if current.name in visited:
+            continue  # several streams copy it
         visited.add(current.name)
         for source in current.sources:
             if source.external is not None:

@@ -9,6 +9,7 @@ from jetspark.engine.refusal import Refusal
 from jetspark.engine.stream.values import adjusted, invalid
 from jetspark.errors.codes import ErrCode
 from jetspark.subjects.match import is_subset, overlaps
+from jetspark.subjects.pattern_set import PatternSet
 from jetspark.subjects.tokens import is_valid_subject
 from jetspark.subjects.transform import SubjectTransform, TransformError
 
@@ -16,6 +17,7 @@ _EVERYTHING: Final = ">"
 # A server answers on these; a stream without acknowledgements may record them all the same.
 _API_SPACES: Final = (b"$JS.>", b"$JSC.>", b"$NRG.>")
 _EVENTS: Final = b"$JS.EVENT.>"
+_MAY_BE_SPACE: Final = b"$*>"  # how what overlaps one of these begins
 _SYSTEM: Final = b"$SYS.>"
 _SYSTEM_ACCOUNTS: Final = b"$SYS.ACCOUNT.>"
 
@@ -26,27 +28,31 @@ def with_subjects(config: StreamConfig) -> StreamConfig:
         if config.mirror is None and not config.sources:
             config = msgspec.structs.replace(config, subjects=(config.name,))
         return config
-    seen: set[str] = set()
+    patterns = [subject.encode() for subject in config.subjects]
+    all_of_them = PatternSet()
+    for pattern in patterns:
+        all_of_them.add(pattern, pattern)
     for i, subject in enumerate(config.subjects):
-        if not is_valid_subject(subject.encode()):
+        pattern = patterns[i]
+        if not is_valid_subject(pattern):
             raise invalid("invalid subject")
-        if subject in seen:
-            raise invalid("duplicate subjects detected")
         if subject == _EVERYTHING:
             if not config.no_ack:
                 raise invalid("capturing all subjects requires no-ack to be true")
             if config.num_replicas != 1:
                 raise invalid("capturing all subjects requires replicas of 1")
         if not config.no_ack:
-            _check_spaces(subject.encode())
-        for other in config.subjects[i + 1 :]:
-            if overlaps(other.encode(), subject.encode()):
-                raise invalid(f'subject "{subject}" overlaps with "{other}"')
-        seen.add(subject)
+            _check_spaces(pattern)
+        if all_of_them.overlaps(pattern, pattern):
+            # Those before it overlap nothing, so it is one behind.
+            other = next(n for n in range(i + 1, len(patterns)) if overlaps(patterns[n], pattern))
+            raise invalid(f'subject "{subject}" overlaps with "{config.subjects[other]}"')
     return config
 
 
 def _check_spaces(subject: bytes) -> None:
+    if subject[0] not in _MAY_BE_SPACE:
+        return
     if any(overlaps(subject, space) for space in _API_SPACES) and not is_subset(subject, _EVENTS):
         raise invalid("subjects that overlap with jetstream api require no-ack to be true")
     if overlaps(subject, _SYSTEM) and not is_subset(subject, _SYSTEM_ACCOUNTS):
@@ -92,10 +98,3 @@ def republished(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
             f"'{again.dest}' not valid"
         ) from None
     return msgspec.structs.replace(config, republish=again)
-
-
-def collide(one: StreamConfig, other: StreamConfig) -> bool:
-    """Say whether two streams, not one of the same name, want some of the same subjects."""
-    if one.name == other.name:
-        return False
-    return any(overlaps(a.encode(), b.encode()) for a in one.subjects for b in other.subjects)

@@ -7,6 +7,7 @@ left are dropped without a check, and beyond `WAITING_MAX` the oldest of the bus
 """
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -92,7 +93,7 @@ class PasswordChecks:
                 waiting.drop()
                 continue
             self._running += 1
-            work.add_done_callback(lambda done, waiting=waiting: self._finished(waiting, done))
+            work.add_done_callback(functools.partial(self._finished, waiting))
 
     def _finished(self, waiting: _Waiting, done: "asyncio.Future[bool]") -> None:
         self._running -= 1

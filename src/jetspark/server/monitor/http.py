@@ -224,6 +224,10 @@ class _LoopServer(uvicorn.Server):
         if protocol in self._open:
             self._idle[protocol] = None
 
+    def answers(self, protocol: "_Protocol") -> bool:
+        """Say whether a request of an open connection is being answered."""
+        return protocol not in self._idle
+
     def _sweep(self) -> None:
         """Look once a second for clients that take too long, while there are any."""
         self._sweeper = None
@@ -288,7 +292,6 @@ class _Protocol(H11Protocol):
         self._unread = unread
         if unread:
             return now - self._read_at > READING_S
-        running = self.cycle is not None and not self.cycle.response_complete
-        if running and not self.cycle.more_body:
+        if self._home.answers(self) and not self.cycle.more_body:
             return False  # an event stream may be quiet for long
         return now - self._since > REQUEST_S

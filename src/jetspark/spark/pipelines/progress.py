@@ -1,7 +1,7 @@
 """What Spark reports of a streaming query, as the few numbers people look at.
 
 The lag comes from the offsets of jetspark's sources: messages between what a micro-batch took and
-the end of the stream (spark.md 1.1, ``reportLatestOffset``). Other sources have none that can be
+the end of the stream (``reportLatestOffset``). Other sources have none that can be
 told.
 """
 

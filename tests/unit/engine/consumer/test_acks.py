@@ -82,18 +82,19 @@ def test_an_ack_sent_as_a_request_is_answered_when_it_is_durable(world: World) -
     assert world.info(stream.consumers["c"]).ack_floor.stream_seq == 1
 
 
-def test_an_ack_that_cannot_be_written_is_not_answered(world: World) -> None:
+def test_an_ack_that_cannot_be_written_is_refused_and_not_confirmed(world: World) -> None:
     consumer, messages = started(world)
     world.pass_time(SECOND)
     world.refuse = OSError(ENOSPC, "no space")
 
     world.ack(messages[0][1], answer_to=b"_R.ack")
     world.refuse = None
-    silent = world.got(b"_R.ack")
+    refused = world.got(b"_R.ack")
     world.ack(messages[0][1], answer_to=b"_R.ack")
 
-    assert silent == []
-    assert len(world.got(b"_R.ack")) == 1
+    status = b"NATS/1.0 503 Acknowledgement Could Not Be Stored\r\n\r\n"
+    assert refused == [(b"_R.ack", b"", status, b"")]
+    assert world.got(b"_R.ack")[-1] == (b"_R.ack", b"", b"", b"")
     world.crash()
     assert world.info(world.engine.streams["S"].consumers["c"]).ack_floor.stream_seq == 1
     assert consumer.delivery.pending.count == 2

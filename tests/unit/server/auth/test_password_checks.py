@@ -62,7 +62,7 @@ async def test_who_left_costs_no_check() -> None:
     clients.left = {task.get_name() for task in left}
     clients.go.set()
 
-    assert await asyncio.gather(running, stays) == [True, True]
+    assert (await running, await stays) == (True, True)
     assert await asyncio.gather(*left) == [None] * 100
     assert clients.done == ["running", "stays"]
     checks.close()

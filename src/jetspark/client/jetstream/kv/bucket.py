@@ -292,9 +292,10 @@ class KeyValue(CoordinationCalls):
     async def purge_deletes(
         self, *, older_than: float = OLDER_THAN, timeout: float | None = None
     ) -> int:
-        """Remove the markers of deletions, and what is left of their keys; returns how many.
+        """Remove the markers of deletions, and what is left of their keys.
 
         Of deletions younger than ``older_than`` seconds the marker stays, so that others notice.
+        Returns how many markers were removed.
         """
         self.check_writable()
         return await purge_deletes(self._backend, older_than, timeout)

@@ -13,7 +13,7 @@ REQUESTS_AT_ONCE: Final = 50
 
 
 async def purge_deletes(backend: Backend, older_than: float, timeout: float | None) -> int:
-    """Remove markers; of the young ones keep the marker and remove what is behind it.
+    """Remove markers and return how many; a young one stays, and what came before it goes.
 
     Only up to the marker: a value that is written meanwhile stays, whoever is faster.
     """
@@ -28,14 +28,17 @@ async def purge_deletes(backend: Backend, older_than: float, timeout: float | No
             else:
                 found[stored.key] = stored
     waiting = iter(found.values())
+    removed = 0
 
     async def work() -> None:
+        nonlocal removed
         for marker in waiting:
             # With older_than 0 all go, whatever the two clocks say.
             young = bool(older_than) and marker.time_ns > limit
             below = marker.revision if young else marker.revision + 1
             if below > 1:
                 await backend.erase(marker.key, below=below, timeout=timeout)
+            removed += not young
 
     workers = [asyncio.ensure_future(work()) for _ in range(min(REQUESTS_AT_ONCE, len(found)))]
     try:
@@ -43,4 +46,4 @@ async def purge_deletes(backend: Backend, older_than: float, timeout: float | No
     finally:
         for worker in workers:
             worker.cancel()  # of those beside one that failed
-    return len(found)
+    return removed

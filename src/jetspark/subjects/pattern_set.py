@@ -1,0 +1,215 @@
+"""Many patterns at once: does one of them match a subject, overlap a pattern, or cover it.
+
+A trie by token, so that what is asked of three thousand patterns costs about as much as of three.
+Only a wildcard in the question looks at all that stands in its place. ``looked`` counts the
+places that were looked at, for who keeps turns short.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from jetspark.subjects.match import token_end, wildcard_at
+from jetspark.subjects.tokens import GREATER, STAR, has_empty_token
+
+
+class Place:
+    """One place in the trie. Owners tell patterns apart that are the same.
+
+    What most places do not have is not made for them: there may be very many.
+    """
+
+    def __init__(self) -> None:
+        self.children: dict[bytes, Place] = _NO_CHILDREN
+        self.star: Place | None = None
+        # The owners of patterns that go on with ``>``, and of those that end here.
+        self.tails: list[object] = _NO_OWNERS
+        self.ends: list[object] = _NO_OWNERS
+
+    def is_empty(self) -> bool:
+        """Tell whether no pattern comes here."""
+        return (
+            self.star is None
+            and len(self.tails) == 0
+            and len(self.ends) == 0
+            and len(self.children) == 0
+        )
+
+    def add_child(self, token: bytes, child: "Place") -> None:
+        """Let a literal token lead to a place."""
+        if len(self.children) == 0:
+            self.children = {}
+        self.children[token] = child
+
+
+_NO_CHILDREN: Final[dict[bytes, Place]] = {}
+_NO_OWNERS: Final[list[object]] = []
+
+
+class PatternSet:
+    """Patterns, each with an owner. A pattern with an empty token matches nothing."""
+
+    def __init__(self) -> None:
+        self.looked: i64 = 0
+        self._root: Place = Place()
+
+    def add(self, pattern: bytes, owner: object) -> None:
+        """Add a pattern."""
+        if has_empty_token(pattern):
+            return
+        place = self._root
+        end: i64 = len(pattern)
+        start: i64 = 0
+        while start < end:
+            stop = token_end(pattern, start, end)
+            wild = wildcard_at(pattern, start, stop)
+            if wild == GREATER:
+                if len(place.tails) == 0:
+                    place.tails = []
+                place.tails.append(owner)
+                return
+            following = place.star if wild == STAR else place.children.get(pattern[start:stop])
+            if following is None:
+                following = Place()
+                if wild == STAR:
+                    place.star = following
+                else:
+                    place.add_child(pattern[start:stop], following)
+            place = following
+            start = stop + 1
+        if len(place.ends) == 0:
+            place.ends = []
+        place.ends.append(owner)
+
+    def remove(self, pattern: bytes, owner: object) -> None:
+        """Take a pattern out again, if its owner has it."""
+        if has_empty_token(pattern):
+            return
+        path: list[Place] = [self._root]
+        tokens: list[bytes] = []
+        for token in pattern.split(b"."):
+            if token == b">":
+                path[-1].tails = _without(path[-1].tails, owner)
+                break
+            place = path[-1]
+            following = place.star if token == b"*" else place.children.get(token)
+            if following is None:
+                return
+            path.append(following)
+            tokens.append(token)
+        else:
+            path[-1].ends = _without(path[-1].ends, owner)
+        for depth in range(len(path) - 1, 0, -1):
+            if not path[depth].is_empty():
+                return
+            parent = path[depth - 1]
+            if tokens[depth - 1] == b"*":
+                parent.star = None
+            else:
+                del parent.children[tokens[depth - 1]]
+
+    def matches(self, subject: bytes) -> bool:
+        """Tell whether a pattern matches a literal subject; wildcards in it mean themselves."""
+        if has_empty_token(subject):
+            return False
+        return self._walk(subject, None, True, False, None)
+
+    def overlaps(self, pattern: bytes, but: object) -> bool:
+        """Tell whether some subject matches ``pattern`` and one here that ``but`` has not."""
+        if has_empty_token(pattern):
+            return False
+        return self._walk(pattern, but, False, True, None)
+
+    def covers(self, pattern: bytes, but: object) -> bool:
+        """Tell whether one here that ``but`` has not matches all that ``pattern`` does."""
+        if has_empty_token(pattern):
+            return False
+        return self._walk(pattern, but, False, False, None)
+
+    def overlapping(self, pattern: bytes) -> list[object]:
+        """Return the owners of all patterns that overlap ``pattern``, some more than once."""
+        found: list[object] = []
+        if not has_empty_token(pattern):
+            self._walk(pattern, None, False, True, found)
+        return found
+
+    def _walk(
+        self,
+        pattern: bytes,
+        but: object,
+        literal: bool,
+        overlapping: bool,
+        found: list[object] | None,
+    ) -> bool:
+        """Look at every place that the pattern leads to, up to the first that answers.
+
+        With ``found`` all of them are looked at, and it gets the owners of what answers.
+        """
+        end: i64 = len(pattern)
+        places: list[Place] = [self._root]
+        starts: list[i64] = [0]
+        while places:
+            place = places.pop()
+            start = starts.pop()
+            self.looked += 1
+            if start > end:
+                if found is not None:
+                    found.extend(place.ends)
+                elif _other(place.ends, but):
+                    return True
+                continue
+            if found is not None:
+                found.extend(place.tails)
+            elif _other(place.tails, but):
+                return True
+            stop = token_end(pattern, start, end)
+            wild: i64 = 0 if literal else wildcard_at(pattern, start, stop)
+            if wild == GREATER:
+                if overlapping and self._anything_below(place, but, found):
+                    return True
+                continue
+            star = place.star
+            if star is not None:
+                places.append(star)
+                starts.append(stop + 1)
+            if wild == STAR:
+                if overlapping:
+                    for child in place.children.values():
+                        places.append(child)
+                        starts.append(stop + 1)
+            elif len(place.children) > 0:
+                child_there = place.children.get(pattern[start:stop])
+                if child_there is not None:
+                    places.append(child_there)
+                    starts.append(stop + 1)
+        return False
+
+    def _anything_below(self, place: Place, but: object, found: list[object] | None) -> bool:
+        """Tell whether a pattern goes on from here."""
+        places = list(place.children.values())
+        if place.star is not None:
+            places.append(place.star)
+        while places:
+            place = places.pop()
+            self.looked += 1
+            if found is not None:
+                found.extend(place.ends)
+                found.extend(place.tails)
+            elif _other(place.ends, but) or _other(place.tails, but):
+                return True
+            if place.star is not None:
+                places.append(place.star)
+            places.extend(place.children.values())
+        return False
+
+
+def _other(owners: list[object], but: object) -> bool:
+    return len(owners) > 1 or (len(owners) == 1 and owners[0] is not but)
+
+
+def _without(owners: list[object], owner: object) -> list[object]:
+    """Return all owners but one."""
+    for index in range(len(owners)):
+        if owners[index] is owner:
+            return owners[:index] + owners[index + 1 :]
+    return owners

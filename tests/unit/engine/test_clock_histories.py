@@ -14,7 +14,6 @@ from jetspark.units import Nanoseconds
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Bench
 
-    from jetspark.engine.stream.stream import Stream
 
 HOUR = 3600 * SECOND
 AGE = 100

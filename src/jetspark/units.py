@@ -52,6 +52,9 @@ _DURATION_UNITS: Final = {
     "m": _MINUTE,
     "h": _HOUR,
 }
+_SHOWN_MAX: Final = 100
+_DIGITS_MAX: Final = 40  # more than any number that fits 64 bits has
+_FRACTION_DIGITS: Final = 18  # an hour has 13 before the nanosecond
 _SIZE: Final = re.compile(r"(-?\d+)\s*([A-Za-z]*)", re.ASCII)
 _SIZE_LETTERS: Final = "kmgtpe"
 _STORAGE_SIZE: Final = re.compile(r"([+-]?\d+)([KMGT])", re.ASCII)
@@ -143,14 +146,16 @@ def parse_rfc3339(text: str) -> int:
         return whole * _SECOND + int(digits.ljust(9, "0"))
     found = _RFC3339.fullmatch(text)
     if found is None:
-        raise ValueError(f"bad time {text!r}: expected a form like 2006-01-02T15:04:05.999999999Z")
+        raise ValueError(
+            f"bad time {_shown(text)}: expected a form like 2006-01-02T15:04:05.999999999Z"
+        )
     try:
         day = date(int(found["year"]), int(found["month"]), int(found["day"]))
     except ValueError as error:
-        raise ValueError(f"bad time {text!r}: {error}") from None
+        raise ValueError(f"bad time {_shown(text)}: {error}") from None
     hour, minute, second = (int(part) for part in (found["time"] or found["go_time"]).split(":"))
     if hour > 23 or minute > 59 or second > 59:
-        raise ValueError(f"bad time {text!r}: the latest time of a day is 23:59:59")
+        raise ValueError(f"bad time {_shown(text)}: the latest time of a day is 23:59:59")
     whole = (day.toordinal() - _EPOCH_ORDINAL) * _DAY_SECONDS
     whole += hour * 3600 + minute * 60 + second
     whole -= _offset_seconds(text, found["offset"] or found["go_offset"])
@@ -167,7 +172,7 @@ def parse_duration(text: str) -> Nanoseconds:
     if rest == "0":
         return Nanoseconds(0)
     if not rest:
-        raise ValueError(f"bad duration {text!r}: expected a form like 1h30m or 250ms")
+        raise ValueError(f"bad duration {_shown(text)}: expected a form like 1h30m or 250ms")
     total = 0
     while rest:
         part = _DURATION_PART.match(rest)
@@ -177,7 +182,7 @@ def parse_duration(text: str) -> Nanoseconds:
     if text.startswith("-"):
         total = -total
     if not -_INT64_MAX - 1 <= total <= _INT64_MAX:
-        raise ValueError(f"bad duration {text!r}: it is longer than 292 years (64 bits)")
+        raise ValueError(f"bad duration {_shown(text)}: it is longer than 292 years (64 bits)")
     return Nanoseconds(total)
 
 
@@ -220,14 +225,16 @@ def parse_size(text: str) -> ByteCount:
     """
     found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"bad size {text!r}: expected a number and a unit, like 64MB or 1GiB")
-    number, unit = int(found[1]), found[2].lower()
+        raise ValueError(
+            f"bad size {_shown(text)}: expected a number and a unit, like 64MB or 1GiB"
+        )
+    number, unit = _whole(found[1]), found[2].lower()
     if unit:
         power = _SIZE_LETTERS.find(unit[0]) + 1
         if power == 0 or unit[1:] not in ("", "b", "i", "ib"):
             raise ValueError(
-                f"bad size {text!r}: unknown unit {found[2]!r}; expected K, M, G, T, P or E, "
-                "alone (thousands) or followed by B, i or iB (1024s)"
+                f"bad size {_shown(text)}: unknown unit {_shown(found[2])}; expected K, M, G, T, "
+                "P or E, alone (thousands) or followed by B, i or iB (1024s)"
             )
         number *= (1024 if unit[1:] else 1000) ** power
     return _checked_size(text, number)
@@ -242,10 +249,10 @@ def parse_storage_size(text: str) -> ByteCount:
     found = _STORAGE_SIZE.fullmatch(text)
     if found is None:
         raise ValueError(
-            f"bad size {text!r}: expected a number and one of K, M, G, T; "
+            f"bad size {_shown(text)}: expected a number and one of K, M, G, T; "
             "without the quotes also 64MB or 1GiB"
         )
-    return _checked_size(text, int(found[1]) * 1024 ** ("KMGT".index(found[2]) + 1))
+    return _checked_size(text, _whole(found[1]) * 1024 ** ("KMGT".index(found[2]) + 1))
 
 
 def format_bytes(count: int) -> str:
@@ -276,7 +283,7 @@ def _offset_seconds(text: str, offset: str) -> int:
         return 0
     hour, minute = int(offset[1:3]), int(offset[-2:])
     if hour > 23 or minute > 59:
-        raise ValueError(f"bad time {text!r}: offset {offset} is outside -23:59 to +23:59")
+        raise ValueError(f"bad time {_shown(text)}: offset {offset} is outside -23:59 to +23:59")
     size = hour * 3600 + minute * 60
     return -size if offset[0] == "-" else size
 
@@ -284,15 +291,25 @@ def _offset_seconds(text: str, offset: str) -> int:
 def _duration_part(text: str, whole: str, fraction: str, unit: str) -> int:
     """Return one number with its unit, the fraction cut off at nanoseconds."""
     if not whole and not fraction:
-        raise ValueError(f"bad duration {text!r}: expected a number before {unit!r}")
+        raise ValueError(f"bad duration {_shown(text)}: expected a number before {_shown(unit)}")
     scale = _DURATION_UNITS.get(unit)
     if scale is None:
-        was = f"unknown unit {unit!r}" if unit else "a number without unit"
-        raise ValueError(f"bad duration {text!r}: {was}; expected ns, us, ms, s, m or h")
-    part = int(whole or "0") * scale
+        was = f"unknown unit {_shown(unit)}" if unit else "a number without unit"
+        raise ValueError(f"bad duration {_shown(text)}: {was}; expected ns, us, ms, s, m or h")
+    part = _whole(whole or "0") * scale
     if fraction:
+        fraction = fraction[:_FRACTION_DIGITS]
         part += int(fraction) * scale // 10 ** len(fraction)
     return part
+
+
+def _whole(digits: str) -> int:
+    """Return a whole number; one that 64 bits are far too few for if it has very many digits.
+
+    Python refuses to read thousands of digits, with a text that helps nobody here.
+    """
+    short = digits.lstrip("+-0")[:_DIGITS_MAX] or "0"
+    return -int(short) if digits.startswith("-") else int(short)
 
 
 def _decimal(value: int, unit: int) -> str:
@@ -304,7 +321,12 @@ def _decimal(value: int, unit: int) -> str:
     return f"{whole}.{rest:0{digits}}".rstrip("0")
 
 
+def _shown(text: str) -> str:
+    """Return a text as errors quote it: not all of it, if it is very long."""
+    return repr(text) if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]!r}..."
+
+
 def _checked_size(text: str, number: int) -> ByteCount:
     if not -_INT64_MAX - 1 <= number <= _INT64_MAX:
-        raise ValueError(f"bad size {text!r}: it does not fit 64 bits")
+        raise ValueError(f"bad size {_shown(text)}: it does not fit 64 bits")
     return ByteCount(number)

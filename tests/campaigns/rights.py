@@ -372,7 +372,7 @@ class Campaign:
         user.wire.send(f"SUB {pattern} {queue} {sid}")
         await user.wire.flush()
         accepted = len(user.wire.errors) == before
-        assert accepted == user.rights.may_subscribe(pattern), self._told(user, "SUB", pattern)
+        assert accepted == user.rights.may_subscribe(pattern), self._context(user, "SUB", pattern)
         if accepted:
             user.subscribed[sid] = (pattern, queue)
             user.checked = user.checked or user.rights.reaches_denied(pattern)
@@ -402,7 +402,9 @@ class Campaign:
         await wire.flush()
         accepted = len(wire.errors) == before
         if user is not None:
-            assert accepted == user.rights.may_publish(subject), self._told(user, "PUB", subject)
+            assert accepted == user.rights.may_publish(subject), self._context(
+                user, "PUB", subject
+            )
         if not accepted:
             self.denied += 1
         elif reads_as(STORED, subject):
@@ -426,7 +428,7 @@ class Campaign:
         body = json.dumps({"stream_name": STREAM, "config": config}).encode()
         made = await self._ask(user, f"{CREATE}.{user.name}.{wanted}", body, reply)
         names = (await self._ask_admin(f"CONSUMER.NAMES.{STREAM}"))["consumers"]
-        assert (user.name in names) == made, self._told(user, "CREATE", wanted)
+        assert (user.name in names) == made, self._context(user, "CREATE", wanted)
         if not made:
             await self._expect([])
             return
@@ -470,7 +472,7 @@ class Campaign:
         user.wire.publish(subject, body, reply)
         await user.wire.flush()
         accepted = len(user.wire.errors) == before
-        assert accepted == user.rights.may_ask(subject, reply), self._told(user, subject, reply)
+        assert accepted == user.rights.may_ask(subject, reply), self._context(user, subject, reply)
         self.denied += not accepted
         # Answers come behind what waits for the disk: the same stream is asked once more.
         await self._ask_admin(f"STREAM.INFO.{STREAM}")
@@ -503,7 +505,9 @@ class Campaign:
             self._check_permitted(user, user.wire.got)
             plain = {sid for sid, (_, queue) in user.subscribed.items() if not queue}
             got = Counter({s: n for s, n in seen[user.name].items() if s in plain})
-            assert got == wanted[user.name], self._told(user, f"{events} {got}", wanted[user.name])
+            assert got == wanted[user.name], self._context(
+                user, f"{events} {got}", wanted[user.name]
+            )
             self.delivered += sum(got.values())
             user.wire.got.clear()
         in_queues = sum(
@@ -529,15 +533,15 @@ class Campaign:
         where = {payload: subject for subject, payload in self.stored}
         for got in messages:
             pattern, _ = user.subscribed.get(got.sid) or user.ended[got.sid]
-            told = self._told(user, str(got), pattern)
+            context = self._context(user, str(got), pattern)
             delivered = got.reply.startswith("$JS.ACK.")
-            assert delivered or reads_as(pattern, got.subject), told
+            assert delivered or reads_as(pattern, got.subject), context
             if user.checked and is_wild(pattern):
-                assert user.rights.may_get(got.subject), told
+                assert user.rights.may_get(got.subject), context
             if delivered or got.subject.startswith("_INBOX."):
                 stored = where.get(got.payload, "")
                 own = got.subject.startswith(f"_INBOX.{user.name}.") or delivered
-                assert not stored or not user.checked or own, told
+                assert not stored or not user.checked or own, context
 
     async def _settle(self) -> None:
         """Nothing is on its way from before."""
@@ -580,5 +584,5 @@ class Campaign:
         self._numbers += 1
         return b"number %d of %d" % (self._numbers, self.seed)
 
-    def _told(self, user: User, what: str, more: object) -> str:
+    def _context(self, user: User, what: str, more: object) -> str:
         return f"seed {self.seed}, action {self.actions}, {user.name} {user.rights}: {what} {more}"

@@ -2,8 +2,8 @@
 
 Each epoch has many equal rows and is run until it is committed, each time in another layout. Runs
 die anywhere, also before, within and after the commit; some of their tasks live on and write while
-the next run is under way; tasks are repeated, or run twice at once; the stream forgets ids. After
-each epoch the stream has the rows, exactly.
+the next run is under way; tasks are repeated, or run twice at once; the stream forgets ids, and
+the ledger is lost. After each epoch the stream has the rows, exactly.
 
 ``tests/spark/test_replay_layouts.py`` is the short form, ``make torture`` the long one;
 ``python -m tests.campaigns.spark_replays --minutes 5 --seed 1`` runs it against both servers.
@@ -32,10 +32,12 @@ from pyspark.sql.types import StructType
 
 from jetspark import sync
 from jetspark.api.stream import StreamConfig
+from jetspark.errors import BucketNotFound
 from jetspark.spark import epoch_ledger, markers, sink_plan, sink_writer
 from jetspark.spark.connections import CONNECTIONS
 from jetspark.spark.epoch_ledger import EpochLedger, Superseded
 from jetspark.spark.sending import Sender
+from jetspark.spark.sink_options import LEDGER_BUCKET
 from jetspark.spark.sink_writer import RowWriter, SinkCommit
 from jetspark.spark.source import JetStreamDataSource
 from jetspark.units import seconds
@@ -52,6 +54,7 @@ STRENGTHS: Final = {
 # than this before it sends: otherwise nothing but markers could keep its rows out.
 ZOMBIE_ACK_MS: Final = 2_000
 SHORT_WINDOW_S: Final = 2.0
+FIGURES: Final = ("rows", "runs", "kills", "twins", "zombies", "superseded", "forgotten")
 
 
 class Killed(Exception):
@@ -197,6 +200,7 @@ class Model:
                 duplicate_window=seconds(window_s),
             )
         )
+        self._jetstream = jetstream
         self.options = {"servers": url, "stream": name, "idPrefix": name}
         self.options |= {"ackTimeoutMs": str(ack_ms), "retries": "8", **STRENGTHS[strength]}
         if "atomicScope" in self.options:
@@ -232,6 +236,16 @@ class Model:
         run = self.run()
         self.commit([self.write(run, number, at, rows) for at, rows in enumerate(layout)])
 
+    def forget(self) -> bool:
+        """Delete what the ledger bucket has of the query; False where it has nothing."""
+        if "atomicScope" in self.options:
+            return False
+        try:
+            self._jetstream.key_value(LEDGER_BUCKET).purge(f"{self.name}.{self.name}")
+        except BucketNotFound:
+            return False
+        return True
+
     def stored(self) -> Counter[str]:
         """Return the rows in the stream."""
         return Counter(
@@ -262,6 +276,7 @@ class Campaign:
     def __init__(self, model: Model, dice: random.Random, *, zombies: bool) -> None:
         self.model = model
         self.runs = self.kills = self.twins = self.rows = self.zombies = self.superseded = 0
+        self.forgotten = 0
         self._dice = dice
         self._with_zombies = zombies
         self._short_window = model.window_s < 60
@@ -279,9 +294,11 @@ class Campaign:
                 self.rows += len(rows)
                 while not self._attempt(epoch, rows):
                     self.kills += 1
+                    self._forget(epoch)
                     if self._short_window and dice.random() < 0.5:
                         time.sleep(self.model.window_s)
                 self._compare(f"epoch {epoch}, run {self.runs}")
+                self._forget(epoch)
                 if dice.random() < 0.5:  # committed, and Spark's own commit was lost
                     self.model.epoch(epoch, spread(dice, rows))
                     self._compare(f"epoch {epoch} again")
@@ -290,6 +307,16 @@ class Campaign:
                     self._compare(f"epoch {epoch}, after the last zombie")
             self._bury()
         self._compare("the end")
+
+    def _forget(self, epoch: int) -> None:
+        """Lose the ledger now and then: the ids in the stream say what is stored.
+
+        Not in the first epoch, for which the stream is only searched as far as its window.
+        """
+        if epoch and self._dice.random() < 0.15:
+            # A task that lives on would not be told to stop by a ledger that knows nothing.
+            self._bury()
+            self.forgotten += self.model.forget()
 
     def _attempt(self, epoch: int, rows: Sequence[str]) -> bool:
         """Run an epoch in some layout; False when it was killed."""
@@ -404,7 +431,7 @@ def campaign(deadline: float, seed: int) -> str:
                             error.add_note(f"{server}, {strength}, seed {seed}")
                             raise
                         totals[f"queries on {server}"] += 1
-                        for name in ("rows", "runs", "kills", "twins", "zombies", "superseded"):
+                        for name in FIGURES:
                             totals[name] += getattr(played, name)
             seed += 1
         CONNECTIONS.close()

@@ -288,13 +288,35 @@ async def test_before_a_read_only_replica_knows_what_is_stored_nothing_passes(
 ) -> None:
     async with secured(tmp_path, read_only=True) as at:
         assert at.replica._parts is not None
-        guard = at.replica._parts.guard
-        assert guard is not None
-        await until(lambda: guard._known is not None)
-        guard._known = None
+        stored = at.replica._parts.stored
+        await until(lambda: stored.known)
+        stored.known = False
+        heard = await at.at_leader.subscribe(">")
+        await at.at_leader.flush()
         answer = (await ask(at.eve, "anything")).data
+        at.eve.publish("$JS.API.INFO", b"", reply="anything")
+        await at.eve.flush()
+        await at.at_leader.flush()
 
-    assert b"not told it yet" in answer
+        assert b"has not arrived yet" in answer
+        assert heard.pending_msgs == 0
+
+
+async def test_a_replica_that_is_asked_for_its_name_writes_for_nobody(tmp_path: Path) -> None:
+    async with secured(tmp_path) as at:
+        await stored(at)
+        heard = [await at.at_leader.subscribe(subject) for subject in ("s.>", "$JS.API.>")]
+        for reply in ("s.new", "$JS.API.STREAM.PURGE.S", "$JS.API.STREAM.DELETE.S"):
+            at.at_leader.publish("$SRV.PING.jetspark-replica", b"", reply=reply)
+        answer = await ask(at.at_leader, "$SRV.PING.jetspark-replica")
+
+        assert json.loads(answer.data)["name"] == "jetspark-replica"
+        await at.at_leader.flush()
+        seen = set()
+        for tap in heard:
+            while tap.pending_msgs:
+                seen.add((await tap.next_msg()).subject)
+        assert not seen & {"s.new", "$JS.API.STREAM.PURGE.S", "$JS.API.STREAM.DELETE.S"}
 
 
 OPEN = [

@@ -145,7 +145,7 @@ def embedded_or(connection: ConnectionSettings, project: Project) -> Iterator[Co
     if kind != EMBEDDED:
         yield connection
         return
-    if port and not (port.isdecimal() and int(port) < 65536):
+    if port and not (port.isdecimal() and len(port) < 6 and int(port) < 65536):
         raise PipelineRefused(f"--server {connection.server!r}: {port!r} is no port")
     with sync.Server(port=int(port or -1), store_dir=project.root / _STORE) as embedded:
         yield ConnectionSettings(server=embedded.client_url, timeout=connection.timeout)

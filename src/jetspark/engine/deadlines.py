@@ -33,22 +33,33 @@ class Deadlines(Generic[_Timed]):
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, _Timed]] = []
         self._numbers = count()  # so that two of them are never compared
-        self._dropped = 0
+        # Entries since the heap was gone through last, and how many were left then.
+        self._more = 0
+        self._left = 0
 
     def note(self, timed: _Timed) -> None:
         """Somebody may have an earlier deadline than the one that is known."""
         deadline = int(timed.next_deadline())
         if deadline > 0 and (timed.deadline == 0 or deadline < timed.deadline):
             timed.deadline = deadline
+            self._more += 1
             heappush(self._heap, (deadline, next(self._numbers), timed))
 
     def forget(self) -> None:
-        """One of them was dropped: they are not kept for the sake of their deadlines."""
-        self._dropped += 1
-        if self._dropped * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if not entry[2].dropped]
+        """One of them was dropped: they are not kept for the sake of their deadlines.
+
+        Going through all entries is worth it when there may be as many more as were left before.
+        """
+        self._more += 1
+        if self._more > self._left:
+            self._heap = [
+                entry
+                for entry in self._heap
+                if not entry[2].dropped and entry[2].deadline == entry[0]
+            ]
             heapify(self._heap)
-            self._dropped = 0
+            self._more = 0
+            self._left = len(self._heap)
 
     def next(self) -> int | None:
         """When the first one has something to do."""

@@ -7,11 +7,13 @@ groups of dirty streams once per loop turn, and reports what became of them. ``n
 
 import errno
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
 from jetspark.api.account import AccountLimits
 from jetspark.api.base import encode
+from jetspark.api.enums import Storage
 from jetspark.api.stream import STREAM_CREATE, StreamConfig, StreamCreateResponse
 from jetspark.engine import tending
 from jetspark.engine.advisories import Advisories
@@ -23,6 +25,7 @@ from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.failures import TEXT as FAILED
 from jetspark.engine.failures import Failures
 from jetspark.engine.ledger import AccountLedger
+from jetspark.engine.operations import Finish, Operation, Operations
 from jetspark.engine.outbox import Entry, Outbox
 from jetspark.engine.purges import Purges
 from jetspark.engine.replicate.copies import Copies, level_of
@@ -48,6 +51,22 @@ API_PREFIX = b"$JS.API."
 TRANSFER_PREFIX = b"$JS.SNAPSHOT."
 DIRECT_PREFIX = b"$JS.API.DIRECT.GET."
 NEXT_PREFIX = b"$JS.API.CONSUMER.MSG.NEXT."
+
+
+class NewStream:
+    """A stream that is being made; ``make`` waits for the disk."""
+
+    def __init__(self, store: FileStore, identity: Identity, config: StreamConfig) -> None:
+        self._store = store
+        self.identity = identity
+        self.config = config
+        self.log: StreamLog | None = None
+
+    def make(self) -> None:
+        """Make it, durably; raises OSError, and then there is no such stream."""
+        in_memory = self.config.storage == "memory"
+        create = self._store.create_in_memory if in_memory else self._store.create
+        self.log = create(self.identity)
 
 
 class Engine(Consumers):
@@ -89,6 +108,9 @@ class Engine(Consumers):
         self.advisories = Advisories(self.publish_own, self.next_id, self.wall, server=leader)
         self.transfers = Transfers(self)
         self.purges = Purges(self.mark_dirty)
+        self.operations = Operations(self.failures)
+        # Streams that are removed when the group on its way is reported.
+        self._removals: dict[Stream, Operation] = {}
         self.upstreams: Upstreams = upstreams or NoUpstreams()
         interest = self.look_for_interest
         agenda = self.hub.agenda
@@ -151,14 +173,46 @@ class Engine(Consumers):
         self.generation += 1
 
     def create_stream(self, config: StreamConfig, now: int) -> Stream:
-        """Make a stream, durably, from a prepared configuration."""
-        stream = self.hidden_stream(config, now)
+        """Make a stream, durably, from a prepared configuration, here and now; raises OSError."""
+        new = NewStream(self._store, self._identity(config, now), config)
+        new.make()
+        return self.show(new, now)
+
+    def start_creation(
+        self,
+        config: StreamConfig,
+        now: int,
+        outbox: Outbox,
+        finish: Callable[["NewStream", OSError | None, int, Outbox], None],
+        *,
+        marked_as: StreamConfig | None = None,
+    ) -> None:
+        """Make a stream, durably, beside the loop; ``finish`` follows, and nobody sees it before.
+
+        ``marked_as`` is the configuration that it has until it is whole.
+        """
+        first = marked_as or config
+        new = NewStream(self._store, self._identity(first, now), first)
+        operation = Operation(config.name, config, partial(finish, new))
+        self.operations.announce(operation)
+        in_memory = config.storage == Storage.MEMORY
+        self.operations.do(operation, new.make, now, outbox, at_once=in_memory)
+
+    def show(self, new: "NewStream", now: int) -> Stream:
+        """Let everybody see a stream that was made."""
+        stream = self.hidden(new, now)
         self._add(stream)
         return stream
 
-    def hidden_stream(self, config: StreamConfig, now: int) -> Stream:
-        """Make a stream, durably, that nobody sees; raises OSError."""
-        identity = Identity(
+    def hidden(self, new: "NewStream", now: int) -> Stream:
+        """A stream that was made, and that nobody sees."""
+        assert new.log is not None, "it was made"
+        stream = Stream(new.config, new.identity.created_ns, new.log, self._batch_limits)
+        stream.begin_time(now, self.wall.lead)
+        return stream
+
+    def _identity(self, config: StreamConfig, now: int) -> Identity:
+        return Identity(
             stream_id=self.random_id(),
             account=self._account,
             name=config.name,
@@ -168,11 +222,6 @@ class Engine(Consumers):
             max_bytes=evicting(config)[1],
             max_per_subject=evicting(config)[2],
         )
-        in_memory = config.storage == "memory"
-        create = self._store.create_in_memory if in_memory else self._store.create
-        stream = Stream(config, identity.created_ns, create(identity), self._batch_limits)
-        stream.begin_time(now, self.wall.lead)
-        return stream
 
     def reveal(self, config: StreamConfig, stream: Stream, now: int) -> bytes:
         """Show a stream that was restored; the answer to who restored it."""
@@ -182,8 +231,17 @@ class Engine(Consumers):
         self.adopt_consumers(shown, now)
         return STREAM_CREATE.ok(stream_info(shown, now, StreamCreateResponse))
 
-    def discard(self, stream: Stream) -> None:
-        """Remove a stream that nobody has seen."""
+    def discard(self, log: StreamLog, finish: Finish, now: int, outbox: Outbox) -> None:
+        """Remove the log of a stream that nobody has seen, beside the loop; ``finish`` follows.
+
+        What cannot be removed now carries its mark, and is discarded by the next start.
+        """
+        log.read_only = True
+        log.close()
+        self.operations.beside.run(partial(self._store.sweep, log), finish, now, outbox)
+
+    def discard_now(self, stream: Stream) -> None:
+        """Remove a stream that nobody has seen, here and now."""
         stream.dropped = True
         self._store.discard(stream.log)
 
@@ -198,6 +256,7 @@ class Engine(Consumers):
         self._subjects.remove(stream, stream.config.subjects)
         stream.configure(config)
         stream.log.packing = config.compression == "s2"
+        stream.log.fit_segments(config.max_bytes)
         if stream.copies or config.sources:
             self._store.choose_level(stream.log, level_of(config))
         self._deadlines.note(stream)
@@ -225,28 +284,59 @@ class Engine(Consumers):
         stream = self.streams.get(name)
         return None if stream is None else stream.config
 
-    def drop_stream(self, stream: Stream, outbox: Outbox) -> None:
-        """Remove a stream, durably; what waits for it hears that.
+    def start_removal(self, stream: Stream, now: int, outbox: Outbox, finish: Finish) -> None:
+        """Remove a stream, durably, beside the loop; ``finish`` follows.
 
-        OSError: it is what it was, or read-only until it was opened again.
+        Until then it is there for everybody who reads, and nothing is written to it. OSError: it
+        is what it was, or read-only until it was opened again.
         """
-        try:
-            self._store.condemn(stream.log)
-        except OSError:
-            if stream.log.failed:
+
+        def removed(error: OSError | None, now: int, outbox: Outbox) -> None:
+            stream.log.release()
+            if error is None:
+                self._drop(stream, now, outbox)
+            elif stream.log.failed:
                 tending.failed(stream, self._store, no_space=False)
                 self._deadlines.note(stream)
-            raise
+            finish(error, now, outbox)
+
+        operation = Operation(stream.config.name, None, removed)
+        self.operations.announce(operation)
+        if stream.log.in_flight is not None:
+            self._removals[stream] = operation
+        else:
+            self._remove(stream, operation, now, outbox)
+
+    def _remove(self, stream: Stream, operation: Operation, now: int, outbox: Outbox) -> None:
+        log = stream.log
+        log.hold()
+        condemn = partial(self._store.condemn, log)
+        self.operations.do(operation, condemn, now, outbox, at_once=log.in_memory)
+
+    def _group_ended(self, stream: Stream, now: int, outbox: Outbox) -> None:
+        """The group on its way was reported: a removal that waited for it can begin."""
+        operation = self._removals.pop(stream, None)
+        if operation is not None:
+            self._remove(stream, operation, now, outbox)
+
+    def _drop(self, stream: Stream, now: int, outbox: Outbox) -> None:
+        """A stream was removed: forget it; what waits for it hears that."""
         self._subjects.remove(stream, stream.config.subjects)
         del self.streams[stream.config.name]
         self.ledger.remove(stream)
         del self._targets[stream.config.name]
         stream.dropped = True
+        self._deadlines.forget()
         drop_with_stream(stream)
         self.drop_consumers(stream)
         self.copies.dropped(stream)
         self.generation += 1
-        self._store.bury(stream.log)
+        # Nothing of it has to be put on the disk any more.
+        stream.log.read_only = True
+        stream.log.close()
+        self.operations.beside.run(
+            partial(self._store.bury, stream.log), lambda _error, _now, _outbox: None, now, outbox
+        )
         stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
         self.purges.end(stream)
         self.refuse_dropped(stream, outbox)
@@ -266,6 +356,7 @@ class Engine(Consumers):
         self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
         stream.log.index.turn = self.turn
         stream.log.packing = stream.config.compression == "s2"
+        stream.log.fit_segments(stream.config.max_bytes)
         self._subjects.add(stream, stream.config.subjects)
         self.generation += 1
         self._deadlines.note(stream)
@@ -321,10 +412,7 @@ class Engine(Consumers):
                 self._deadlines.note(stream)
             try:
                 self.save_consumers(stream)
-                group = self._taken(stream)
-            except OSError as error:
-                groups.append((stream, error))
-                continue
+                group = stream.take_group()
             except Exception as error:  # noqa: BLE001 - one stream, not all
                 # What this stream staged cannot be written: it is refused, as if the disk had.
                 self.failures.note(f"writing stream {stream.config.name!r}", error)
@@ -336,16 +424,6 @@ class Engine(Consumers):
                 stream.answer_acks(outbox)
         self.dirty = waiting
         return groups
-
-    def _taken(self, stream: Stream) -> Group | None:
-        try:
-            return stream.take_group()
-        except OSError as error:
-            # The segment that it goes to may find space for itself in the reserve.
-            if not tending.find_room(stream, self._store, error):
-                raise
-        self._deadlines.note(stream)
-        return stream.take_group()
 
     def again(self, stream: Stream, error: OSError) -> Group | None:
         """The group on its way if it may be written once more, now that there is space for it."""
@@ -380,6 +458,8 @@ class Engine(Consumers):
             self.copies.committed(stream)
         if stream.consumers:
             self.consumers_committed(stream, now)
+        if self._removals:
+            self._group_ended(stream, now, outbox)
 
     def publish_own(self, entries: list[Entry], now: int, outbox: Outbox) -> None:
         """Send messages of the engine's own, to subscribers and to streams that want them."""
@@ -413,6 +493,8 @@ class Engine(Consumers):
             self._configure(stream, durable)
         self.consumers_failed(stream)
         self.copies.failed(stream)
+        if self._removals:
+            self._group_ended(stream, stream.committed_ns, outbox)
 
     def reopened(self, stream: Stream) -> None:
         """The log of a stream that had failed was verified and takes writes again."""

@@ -45,9 +45,11 @@ def find_room(stream: Stream, store: FileStore, error: OSError) -> bool:
     if group is not None:
         group.filler = b""
     try:
-        log.drop_filler()
+        log.drop_filler(group)
     except OSError:
         return False
+    if group is not None:
+        group.cut = group.cut_tried = False
     return True
 
 

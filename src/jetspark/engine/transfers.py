@@ -150,10 +150,14 @@ class Transfers:
     def _give_up(self, restore: Restore, now: int, outbox: Outbox) -> None:
         """Leave nothing behind, and say why."""
         self._forget(restore)
-        self._engine.discard(restore.stream)
-        if restore.finishing is not None:
-            outbox.reply(restore.finishing, restore.refused())
-        self._engine.advisories.send(restore.told(now), now, outbox)
+
+        def finish(_error: OSError | None, now: int, outbox: Outbox) -> None:
+            if restore.finishing is not None:
+                outbox.reply(restore.finishing, restore.refused())
+            self._engine.advisories.send(restore.told(now), now, outbox)
+
+        restore.stream.dropped = True
+        self._engine.discard(restore.stream.log, finish, now, outbox)
 
     def _forget(self, restore: Restore) -> None:
         del self._restores[restore.subject]
@@ -219,4 +223,4 @@ class Transfers:
         """Leave nothing behind of restores that are not over."""
         for restore in list(self._restores.values()):
             self._forget(restore)
-            self._engine.discard(restore.stream)
+            self._engine.discard_now(restore.stream)

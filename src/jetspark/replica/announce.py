@@ -13,6 +13,7 @@ import msgspec
 from jetspark.client.message import Message
 from jetspark.replica.bridge import Bridge
 from jetspark.replica.following import Following
+from jetspark.replica.stored_subjects import StoredSubjects
 from jetspark.server.config.settings import Settings
 from jetspark.version import VERSION
 
@@ -27,6 +28,7 @@ class Announcer:
         self,
         bridge: Bridge,
         following: Following,
+        stored: StoredSubjects,
         server_id: str,
         server_name: str,
         url: str,
@@ -35,6 +37,7 @@ class Announcer:
     ) -> None:
         self._bridge = bridge
         self._following = following
+        self._stored = stored
         self._id = server_id
         self._server_name = server_name
         self._url = url
@@ -53,9 +56,15 @@ class Announcer:
                 )
 
     def _answer(self, message: Message) -> None:
-        if message.reply and self._bridge.up:
-            body = self.body(message.subject.split(".")[1])
-            self._bridge.pass_message(b"%b" % message.reply.encode(), b"", b"", body)
+        reply = message.reply.encode("utf-8", "surrogateescape")
+        if not reply or not self._bridge.up:
+            return
+        # Anybody may ask, and we answer with the rights of our user: not where that would be a
+        # request to the leader, or a message that it stores.
+        if reply.startswith(b"$") or self._stored.has(reply) or not self._stored.known:
+            return
+        body = self.body(message.subject.split(".")[1])
+        self._bridge.pass_message(reply, b"", b"", body)
 
     def body(self, verb: str) -> bytes:
         """What is said of this replica: to PING, or to INFO."""

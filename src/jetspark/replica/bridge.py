@@ -307,17 +307,20 @@ class UpstreamSink(Sink):
             self._tell_requester(subject, headers)
         else:
             given = False
+            sent_elsewhere = not self._literal and reply.startswith(_ACK_SUBJECT)
             # A copy: the last message that a member wanted ends it.
             for member in list(self.members):
-                if may_see(member, reply):
+                if not sent_elsewhere or may_see_deliveries(member):
                     given = give(member, None, subject, reply, headers, payload) or given
             for member, permissions in self.leaving.items():
                 # A client that says CONNECT again is somebody else.
                 same = member.receiver.permissions is permissions
+                connection = member.receiver.connection
                 if (
                     same
-                    and not member.receiver.connection.client.closing
-                    and may_see(member, reply)
+                    and connection is not None
+                    and not connection.client.closing
+                    and (not sent_elsewhere or may_see_deliveries(member))
                 ):
                     router = self._router
                     given = router.give_to(member, subject, reply, headers, payload) or given
@@ -339,7 +342,7 @@ class UpstreamSink(Sink):
             for member in group:
                 if member.queue != self.queue:
                     break
-                if may_see(member, reply) and self._router.give(
+                if (sent_to == subject or may_see_deliveries(member)) and self._router.give(
                     member, None, subject, reply, headers, payload
                 ):
                     return
@@ -355,15 +358,15 @@ class UpstreamSink(Sink):
             self._router.give(asked, None, subject, b"", headers, b"")
 
 
-def may_see(member: Subscription, reply: bytes) -> bool:
-    """Say whether a client may see what a consumer delivers, if this is a delivery.
+def may_see_deliveries(member: Subscription) -> bool:
+    """Say whether a client may see what consumers deliver to a subscription with wildcards.
 
     The leader does not say where it was sent to: that may be an inbox that is denied.
     """
-    if not reply.startswith(_ACK_SUBJECT) or is_literal(member.subject):
-        return True
     permissions = member.receiver.permissions
-    return permissions is None or not permissions.rules.subscribe_deny.touches(member.subject)
+    if permissions is None or is_literal(member.subject):
+        return True
+    return not permissions.rules.subscribe_deny.touches(member.subject)
 
 
 def message_frame(subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> bytes:

@@ -19,13 +19,11 @@ class OwnTraffic:
     def __init__(self, inbox_prefix: str) -> None:
         self.tag = f"{Nuid().next()}-"
         self.inbox = f"{inbox_prefix}.{self.tag}"
-        self._inbox_start = self.inbox.encode()
+        self.inbox_start = self.inbox.encode()
         self._consumer = b".%b" % self.tag.encode()
-
-    def is_inbox(self, subject: bytes) -> bool:
-        """Say whether a subject is where the replica gets answers."""
-        return subject.startswith(self._inbox_start)
 
     def has(self, subject: bytes, reply: bytes) -> bool:
         """Say whether a message is an answer to the replica, or for one of its copies."""
-        return self.is_inbox(subject) or (reply.startswith(_ACK_START) and self._consumer in reply)
+        return subject.startswith(self.inbox_start) or (
+            reply.startswith(_ACK_START) and self._consumer in reply
+        )

@@ -11,15 +11,14 @@ that a stream stores would write it there.
 """
 
 import asyncio
-from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
 from jetspark.api.base import encode, encode_request
 from jetspark.api.consumer import CONSUMER_DELETE, ConsumerCreateRequest
-from jetspark.api.enums import ConsumerAction, Retention
-from jetspark.api.stream import SnapshotRequest, StreamConfig
+from jetspark.api.enums import ConsumerAction
+from jetspark.api.stream import SnapshotRequest
 from jetspark.api.strict import InvalidRequest, decode
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
 from jetspark.client.jetstream.consumer.create import consumer_info
@@ -29,14 +28,14 @@ from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.status import CONFLICT, status_block
 from jetspark.replica.bridge import Bridge
+from jetspark.replica.stored_subjects import StoredSubjects
 from jetspark.server.client import ClientHandler
 from jetspark.server.router import Router
-from jetspark.subjects.sublist import Sublist
 
 READ_ONLY: Final = "this server is a read-only replica: connect to the leader to write"
 NOT_KNOWN: Final = (
-    "this server is a read-only replica, and the leader has not told it yet which subjects are "
-    "stored: try again"
+    "this server is a read-only replica, and the leader's list of streams, which says what is "
+    "stored, has not arrived yet: try again"
 )
 DURABLE: Final = (
     "this server is a read-only replica, where consumers have no durable_name, are not changed, "
@@ -49,6 +48,7 @@ KEEPS: Final = (
 BUSY: Final = "this server is a read-only replica and deletes many consumers already: try again"
 
 _JS: Final = b"$JS."
+_INBOX: Final = b"_INBOX."
 _API: Final = b"API."
 # Requests that change nothing, whatever they ask for.
 _READS: Final = frozenset({b"INFO", b"STREAM.NAMES", b"STREAM.LIST"})
@@ -78,29 +78,12 @@ _DELETIONS_MAX: Final = 1000
 class WriteGuard:
     """Knows what would be a write at the leader."""
 
-    def __init__(self, router: Router, bridge: Bridge) -> None:
+    def __init__(self, router: Router, bridge: Bridge, stored: StoredSubjects) -> None:
         self._router = router
         self._bridge = bridge
+        self._stored = stored
         self._api = ApiClient(bridge, DEFAULT_PREFIX, bridge.options.timeout)
         self._deletions: set[asyncio.Task[None]] = set()
-        self._subjects = Sublist()
-        # What each stream stores, and whether messages leave it when they are acknowledged; None
-        # until the leader has told.
-        self._known: dict[str, tuple[tuple[str, ...], bool]] | None = None
-
-    def follow(self, configs: Iterable[StreamConfig]) -> None:
-        """These are all streams of the leader now."""
-        known = {
-            config.name: (config.subjects, config.retention != Retention.LIMITS)
-            for config in configs
-        }
-        if known == self._known:
-            return
-        self._known = known
-        self._subjects = Sublist()
-        for subjects, _ in known.values():
-            for subject in subjects:
-                self._subjects.insert(subject.encode(), b"", subject)
 
     def close(self) -> None:
         """Ask no more."""
@@ -111,21 +94,22 @@ class WriteGuard:
         self, client: ClientHandler, subject: bytes, reply: bytes, body: bytes
     ) -> bytes | None:
         """The body to pass on, mostly the same; None: refused, or seen to already."""
-        if reply and (reply.startswith(_JS) or self._stores(reply)):
+        if reply and (reply.startswith(_JS) or self._may_store(reply)):
             client.session.on_reply_denied(reply)
             return None
         if subject.startswith(_JS):
             return self._checked_request(client, subject, reply, body)
-        if self._known is None:
+        if not self._stored.known:
             self._refuse(client, subject, reply, _publish_error(NOT_KNOWN))
             return None
-        if self._stores(subject):
+        if self._stored.has(subject):
             self._refuse(client, subject, reply, _publish_error(READ_ONLY))
             return None
         return body
 
-    def _stores(self, subject: bytes) -> bool:
-        return bool(self._subjects.match_once(subject).plain)
+    def _may_store(self, subject: bytes) -> bool:
+        """Say whether a message there may be stored; nobody stores inboxes of today's clients."""
+        return self._stored.has(subject) or not (self._stored.known or subject.startswith(_INBOX))
 
     def _refuse(self, client: ClientHandler, subject: bytes, reply: bytes, answer: bytes) -> None:
         if reply:
@@ -179,8 +163,7 @@ class WriteGuard:
 
     def _keeps(self, named: bytes) -> bool:
         """Say whether a stream, the first token, keeps its messages whatever consumers do."""
-        known = (self._known or {}).get(named.partition(b".")[0].decode(errors="replace"))
-        return known is not None and not known[1]
+        return self._stored.keeps(named.partition(b".")[0].decode(errors="replace"))
 
     def _checked_ack(
         self, client: ClientHandler, subject: bytes, reply: bytes, body: bytes
@@ -235,7 +218,7 @@ class WriteGuard:
             error = error_body(ErrCode.INVALID_JSON, err=problem)
             self._refuse(client, subject, reply, error_answer(verb, error) or error)
             return None
-        if self._known is None or self._writes_to(wanted.deliver_subject):
+        if self._writes_to(wanted.deliver_subject):
             self._refuse_request(client, subject, reply, verb, READ_ONLY)
             return None
         return encode(wanted)
@@ -243,7 +226,7 @@ class WriteGuard:
     def _writes_to(self, deliver: str) -> bool:
         """Say whether the leader would write where it delivers."""
         subject = deliver.encode("utf-8", "surrogateescape")
-        return bool(subject) and (subject.startswith(_JS) or self._stores(subject))
+        return bool(subject) and (subject.startswith(_JS) or self._may_store(subject))
 
     # Consumers that go -------------------------------------------------------------------------
 

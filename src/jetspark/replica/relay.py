@@ -34,6 +34,8 @@ class ReplicaRelay:
         suspect: Callable[[str], None],
     ) -> None:
         self._bridge = bridge
+        # Where the replica gets the answers to its own requests.
+        self._own_inbox = bridge.own.inbox_start
         self._reads = reads
         self._guard = guard
         self._own = own
@@ -64,8 +66,8 @@ class ReplicaRelay:
     ) -> None:
         """A client published."""
         reply, payload = data[rs:re], data[ps:pe]
-        own = self._bridge.own
-        if own.is_inbox(subject) or own.is_inbox(reply):
+        inbox = self._own_inbox
+        if subject.startswith(inbox) or reply.startswith(inbox):
             client.session.on_publish_denied(subject)
             return
         if subject.startswith(API_PREFIX) and self._reads.take(

@@ -10,14 +10,13 @@ replica's own credentials. Clients authenticate here, as the replica's configura
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import msgspec
 
-from jetspark.api.stream import StreamConfig
 from jetspark.clock import Clock
 from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.replicate.upstream import Upstream
@@ -34,6 +33,7 @@ from jetspark.replica.read_only import WriteGuard
 from jetspark.replica.reads import Reads
 from jetspark.replica.relay import ReplicaRelay
 from jetspark.replica.state import replica_state
+from jetspark.replica.stored_subjects import StoredSubjects
 from jetspark.replica.times import DEFAULT_TIMES, ReplicaTimes
 from jetspark.replica.upstream import RemoteUpstream, remote_options
 from jetspark.server.accounts import Account
@@ -67,6 +67,7 @@ class Parts:
     reads: Reads
     router: Router
     guard: WriteGuard | None
+    stored: StoredSubjects
 
 
 class ReplicaServer(Server):
@@ -140,19 +141,15 @@ class ReplicaServer(Server):
         assert driver is not None
         bridge = self._bridge(router, self._on_change, patient=False)
         local = LocalStreams(driver, self.clock)
-        guard = WriteGuard(router, bridge) if self.replica.read_only else None
-
-        def follow_subjects(configs: Iterable[StreamConfig]) -> None:
-            if guard is not None:
-                guard.follow(configs)
-
+        stored = StoredSubjects()
+        guard = WriteGuard(router, bridge, stored) if self.replica.read_only else None
         following = Following(
             bridge,
             local,
             leader_remote(self.settings).name,
             self.replica.streams,
             self.replica.no_reads,
-            follow_subjects,
+            stored.follow,
             self._times.poll,
         )
         following.adopt()
@@ -164,7 +161,7 @@ class ReplicaServer(Server):
             bridge, reads, guard, self._own_bridges, self._make_own, following.suspect
         )
         router.relayed = True
-        self._parts = Parts(bridge, following, passed, reads, router, guard)
+        self._parts = Parts(bridge, following, passed, reads, router, guard, stored)
         await bridge.open()
         self.run(following.run())
 
@@ -197,6 +194,7 @@ class ReplicaServer(Server):
         Announcer(
             self._parts.bridge,
             self._parts.following,
+            self._parts.stored,
             self.server_id,
             self.server_name,
             announced_url(self.settings, self.port),

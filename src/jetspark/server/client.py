@@ -71,6 +71,8 @@ _R: Final = 0x52
 class ClientHandler(ServerOps):
     """One connected client."""
 
+    __deletable__ = ["parser"]  # noqa: RUF012 - read by mypyc
+
     def __init__(
         self, router: Router, receiver: Receiver, max_control_line: i64, max_payload: i64
     ) -> None:
@@ -104,6 +106,13 @@ class ClientHandler(ServerOps):
         self._offsets: tuple[int, ...] = ()
         # Its subscriptions go before it is somebody else.
         self._leaving: bool = False
+
+    def cut_cycles(self) -> None:
+        """The connection ended some time ago: refer to nothing that refers back."""
+        self.receiver.connection = None
+        self.session = None
+        self._held = []
+        del self.parser
 
     # Operations --------------------------------------------------------------------------------
 
@@ -237,11 +246,9 @@ class ClientHandler(ServerOps):
     ) -> None:
         """Give a message to the engine, if it wants it; nobody at all is told to a requester."""
         router = self.router
-        if target is not None and target.kind == NEXT:
-            router.turn.spend(PULL_UNITS)
         if target is None or (
             target.kind == NEXT
-            and not router.pull(target.subject, data[hs:ps], data[ps:pe], data[rs:re])
+            and not self.pull(target.subject, data[hs:ps], data[ps:pe], data[rs:re])
         ):
             if not delivered and re > rs:
                 if subject.startswith(SYSTEM_REQUESTS):
@@ -269,6 +276,11 @@ class ClientHandler(ServerOps):
             router.asking = self.receiver
             router.turn.spend(REQUEST_UNITS)
             router.request(target, data[rs:re], data[hs:ps], data[ps:pe])
+
+    def pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes) -> bool:
+        """Ask a consumer for messages; False when there is no such consumer."""
+        self.router.turn.spend(PULL_UNITS)
+        return self.router.pull(key, headers, body, reply)
 
     def on_consumer(
         self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64

@@ -45,6 +45,8 @@ TURN_NS: Final = 4_000_000
 CHUNK: Final = 48 * 1024
 # The other side closed; POLLRDHUP is Linux'.
 _LEFT: Final = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
+# So long after its end something may still be under way for a client, such as a password check.
+RELEASE_AFTER_S: Final = 5.0
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -65,6 +67,8 @@ class Connection(asyncio.BufferedProtocol):
         self._fallback_timer: asyncio.TimerHandle | None = None
         self._tracer: Tracer | None = None
         self._ended = False
+        # Bound once: it is needed for every chunk.
+        self._pause = client.pause
         # It waits for another turn; what of its last read was not looked at yet.
         self._waiting = False
         self._backlog = b""
@@ -238,6 +242,16 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = None
         if exc is not None:
             log.debug("%s: %s", self.session, exc)
+        asyncio.get_running_loop().call_later(RELEASE_AFTER_S, self._release)
+
+    def _release(self) -> None:
+        """Nobody uses it any more: cut the cycles that it and its parts are.
+
+        Otherwise they are garbage that only a pass over all objects finds, and such passes are
+        rare (``cli/serve.py``).
+        """
+        self.client.cut_cycles()
+        del self.session
 
     # Reading -----------------------------------------------------------------------------------
 
@@ -257,7 +271,7 @@ class Connection(asyncio.BufferedProtocol):
         client = self.client
         turn = self._server.turn
         if nbytes <= CHUNK and self._tls is None and self._tracer is None:
-            turn.begin(client.pause)
+            turn.begin(self._pause)
             client.parser.feed(bytes(data))
             behind = self._server.flush(client.router)
             turn.end()
@@ -272,7 +286,7 @@ class Connection(asyncio.BufferedProtocol):
             data = memoryview(self._decrypted(bytes(data)))
         if self._tracer is not None:
             self._tracer.sent(bytes(data))
-        turn.begin(client.pause)
+        turn.begin(self._pause)
         taken = self._take(data)
         turn.end()
         if client.paused:
@@ -310,7 +324,7 @@ class Connection(asyncio.BufferedProtocol):
     def release(self) -> None:
         """The client is ready: carry out what it sent meanwhile."""
         turn = self._server.turn
-        turn.begin(self.client.pause)
+        turn.begin(self._pause)
         if not self.client.closing:
             self.client.release()
         self._server.flush(self.client.router)
@@ -339,7 +353,7 @@ class Connection(asyncio.BufferedProtocol):
         client = self.client
         self.session.last_read_ns = client.router.now = self._server.clock.now_ns()
         turn = self._server.turn
-        turn.begin(client.pause)
+        turn.begin(self._pause)
         client.resume()
         if self._server.flush(client.router):
             self._stall()

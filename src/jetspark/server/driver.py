@@ -9,12 +9,14 @@ import asyncio
 import errno
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from jetspark.api.advisory import StreamDamaged
 from jetspark.clock import Clock
 from jetspark.engine.advisories import NOBODY, Asker
 from jetspark.engine.engine import Engine
+from jetspark.engine.operations import Finish
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
@@ -23,6 +25,7 @@ from jetspark.server.outlets import push_outlet, reply_outlet
 from jetspark.server.router import Router
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Committer, Housekeeper, write
+from jetspark.store.threads import DiskThreads
 from jetspark.turn import UNIT_NS
 
 log = logging.getLogger("jetspark.server")
@@ -48,7 +51,9 @@ class EngineDriver:
         housekeeper: Housekeeper | None = None,
         commit_delay_ns: int = 0,
         counts: CommitCounts | None = None,
+        threads: DiskThreads | None = None,
     ) -> None:
+        self._threads = threads
         self.counts = counts or CommitCounts()
         self.engine = engine
         self._housekeeper = housekeeper
@@ -87,6 +92,8 @@ class EngineDriver:
         router.desk.confirmed = engine.confirmed
         engine.push_outlet_for = lambda subject, group: push_outlet(router, subject, group)
         engine.hub.agenda.wake = self._schedule_turn
+        if threads is not None:
+            engine.operations.beside = self
         self._follow_clock()
         self.follow_streams()
 
@@ -230,8 +237,12 @@ class EngineDriver:
             self.counts.submitted(len(group.entries))
             if stream.log.in_memory:
                 self.report(stream, write(stream.log.files, group))
-            else:
+                continue
+            try:
                 self._committer.submit((self, stream), group)
+            except Exception as error:  # noqa: BLE001 - one group, not those after it
+                self.engine.failures.note(f"writing stream {stream.config.name!r}", error)
+                self.report(stream, OSError(errno.EIO, "the group could not be handed over"))
 
     def report(self, stream: Stream, error: OSError | None) -> None:
         """The committer is done with the group of a stream."""
@@ -267,6 +278,27 @@ class EngineDriver:
             # Otherwise it was written inline: whoever began that does the rest once, at its end.
             self._flush(self._router)
             self._rearm()
+
+    def run(self, work: Callable[[], None], finish: Finish, _now: int, _outbox: Outbox) -> None:
+        """Do some work of the disk beside the loop (``engine/operations.py``)."""
+        assert self._threads is not None, "nobody else asks for it"
+        self._in_flight += 1
+        self._threads.run(work, partial(self._worked, finish))
+
+    def _worked(self, finish: Finish, error: OSError | None) -> None:
+        self._in_flight -= 1
+        now = self._clock.now_ns()
+        self._router.now = now
+        try:
+            finish(error, now, self._outbox)
+        except Exception as failure:  # noqa: BLE001 - the loop goes on
+            self.engine.failures.note("work beside the loop", failure)
+        self._follow_if_needed()
+        if self._has_work() or self.engine.next_deadline() != self._timer_at:
+            self._schedule_turn()
+        if self._in_flight == 0:
+            self._idle.set()
+        self._flush(self._router)
 
     def _keep_all(self, streams: list[Stream]) -> None:
         """Streams that nobody writes to are kept in order as well, and looked at for damage.

@@ -6,6 +6,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +37,7 @@ from jetspark.store.log import StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.recovery import Recovery
 from jetspark.store.store import FileStore
+from jetspark.store.threads import DiskThreads
 from jetspark.store.timeline import AHEAD_MAX_NS
 from jetspark.units import Nanoseconds, bounded, format_bytes, format_duration, seconds
 
@@ -74,29 +76,46 @@ class JetStreamRuntime:
         self._held_reads = HeldReads(settings.jetspark.held_reads_max)
         self._clock = clock
         self._files = OsFiles()
-        self._store = FileStore(
-            self._files,
-            self.folder,
-            durability=settings.jetstream.durability.value,
-            sync_period_ns=bounded(settings.jetstream.sync_interval),
-        )
+        hand_back = asyncio.get_running_loop().call_soon_threadsafe
+        with ExitStack() as started:
+            self._start(settings, hand_back, started)
+            # What ends the threads; twice is as good as once.
+            self._threads_end = started.pop_all()
         self._commit_delay = settings.jetspark.commit_delay
         self._drivers: dict[str, EngineDriver] = {}
         # Folders of streams that could not be opened, and why.
         self.unopened: list[tuple[Path, str]] = []
         # Account, stream and name of consumers that could not be taken over, and why.
         self.unadopted: list[tuple[str, str, str, str]] = []
+
+    def _start(
+        self,
+        settings: Settings,
+        hand_back: Callable[[Callable[[], None]], object],
+        started: ExitStack,
+    ) -> None:
+        """Start the threads and make the store that uses them; raises OSError."""
+        self._threads = DiskThreads(hand_back)
+        started.callback(self._threads.close)
+        self._store = FileStore(
+            self._files,
+            self.folder,
+            aside=self._threads.run,
+            durability=settings.jetstream.durability.value,
+            sync_period_ns=bounded(settings.jetstream.sync_interval),
+        )
         self.counts = CommitCounts()
         self._committer = ThreadCommitter(
             self._files,
             self._report,
-            asyncio.get_running_loop().call_soon_threadsafe,
-            clock.monotonic_ns,
+            hand_back,
+            self._clock.monotonic_ns,
             counts=self.counts,
+            make_room=self._store.reserve.remove,
         )
-        self._housekeeper = Housekeeper(
-            asyncio.get_running_loop().call_soon_threadsafe, clock.monotonic_ns
-        )
+        started.callback(self._committer.close)
+        self._housekeeper = Housekeeper(hand_back, self._clock.monotonic_ns)
+        started.callback(self._housekeeper.close)
 
     def open(
         self,
@@ -114,7 +133,11 @@ class JetStreamRuntime:
         try:
             logs = self._store.open(report_recovery, self._cannot_open)
         except OSError as error:
+            self._threads_end.close()
             raise cannot_open_store(self.folder, error) from error
+        except StorageFault:
+            self._threads_end.close()
+            raise
         for stream_log in copies_first(logs):
             owner = drivers.get(stream_log.identity.account)
             if owner is not None and stream_log.identity.name in owner.engine.streams:
@@ -213,6 +236,7 @@ class JetStreamRuntime:
             self._housekeeper,
             self._commit_delay,
             self.counts,
+            self._threads,
         )
         account.driver = driver
         self._drivers[account.name] = driver
@@ -262,7 +286,7 @@ class JetStreamRuntime:
         until = 0 if self._private else self._clock.monotonic_ns() + NOTES_MAX_NS
         for driver in self._drivers.values():
             driver.close(until)
-        self._committer.close()
+        self._threads_end.close()
         self._store.close()
         if self._private:
             shutil.rmtree(self.folder, ignore_errors=True)

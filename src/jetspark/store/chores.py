@@ -26,9 +26,8 @@ from jetspark.store.quarantine import (
 from jetspark.store.reopening import Reopening
 from jetspark.store.runs import compacted, next_compactor
 from jetspark.store.scrubber import DAY_NS, Scrub, next_scrub, scrubbed
-from jetspark.store.segment import FILLER, create_segment, segment_name
 from jetspark.store.segment_files import Removal, segment_files
-from jetspark.store.syncing import Syncing, sync_now
+from jetspark.store.syncing import Renewing, Syncing
 from jetspark.store.upkeep import UpkeepCounts
 
 if TYPE_CHECKING:
@@ -36,50 +35,6 @@ if TYPE_CHECKING:
 
 # How much removed bytes make looking for garbage worth it: this part of a segment.
 LOOK_PART: Final = 4
-
-
-def roll(log: "Segments") -> None:
-    """Go on in a new segment; when that fails, nothing is written before it was repeated."""
-    log.roll_due = True
-    if log.unsynced:
-        # A segment that has a successor is durable to its end.
-        sync_now(log)
-    log.cut_filler()
-    first_seq = int(log.index.last_seq) + 1
-    position = int(log.durable_position) + 1
-    handle, offset = create_segment(
-        log.files,
-        log.folder,
-        log.identity,
-        first_seq,
-        position,
-        first_live=int(log.index.first_seq),
-        last_time=int(log.index.last_time),
-        consumer_number=log.consumer_number,
-    )
-    start = 0
-    if log.index.segments:
-        start = int(log.index.segments[-1].start + log.end)
-    seal(log)
-    log.index.add_segment(handle, first_seq, start, segment_name(first_seq, position))
-    log.handle = handle
-    log.first_offset = offset
-    log.end = offset
-    log.synced_end = offset
-    log.filled_to = offset
-    log.filler = FILLER * log.filler_size
-    log.roll_due = False
-    log.chores_due = True
-    log.quarantine.refused = False
-    log.condense_at = log.segment_size // 2
-
-
-def seal(log: "Segments") -> None:
-    """The newest segment is full: its length is known from now on."""
-    for columns in reversed(log.index.segments):
-        if columns.handle != log.handle:
-            break
-        columns.length = log.end
 
 
 def end_chore(log: "Segments", failed: bool) -> None:
@@ -91,6 +46,8 @@ def end_chore(log: "Segments", failed: bool) -> None:
     count(log.upkeep_counts, chore, failed)
     if isinstance(chore, Reopening | Syncing | Noting):
         chore.end(log, failed)
+    elif isinstance(chore, Renewing):
+        chore.end(log)
     elif isinstance(chore, Condenser):
         # What failed is not tried again before there is more of it.
         log.condensed[chore.name] = int(chore.end)
@@ -111,7 +68,7 @@ def end_chore(log: "Segments", failed: bool) -> None:
         # The log was closed meanwhile and left the files to the chore.
         log.unremoved = None
         for handle in chore.handles:
-            if log.in_flight is None or int(log.in_flight.handle) != handle:
+            if not log.is_flying(handle):
                 log.close_handle(handle)
 
 
@@ -184,9 +141,9 @@ def drop_segment(log: "Segments") -> bool:
     return log.chore is not None and maintain(log)
 
 
-def close_segments(log: "Segments", flying: int) -> None:
+def close_segments(log: "Segments") -> None:
     """Close every file but those that somebody else still has in hand."""
-    kept = {-1, flying}
+    kept = {-1}
     chore = log.chore
     if chore is not None and log.chore_is_out:
         kept.update(chore.handles)
@@ -201,7 +158,7 @@ def close_segments(log: "Segments", flying: int) -> None:
         left += log.unremoved.handles
         log.unremoved = None
     for handle in left:
-        if handle not in kept:
+        if handle not in kept and not log.is_flying(handle):
             log.close_handle(handle)
             kept.add(handle)
     log.index.segments = []
@@ -216,6 +173,8 @@ def next_chore(log: "Segments") -> Chore | None:
         # Nothing is removed before what stands in its place is on disk.
         return Syncing(log)
     log.sync_due = False
+    if log.manifest_due and not log.unsynced:
+        return Renewing(log)
     if log.full:
         give_way(log)
     chore: Chore | None = log.unremoved
@@ -245,12 +204,16 @@ def next_chore(log: "Segments") -> Chore | None:
 
 
 def give_way(log: "Segments") -> None:
-    """On a full disk, go on in a new segment when no message of the newest one is left."""
+    """On a full disk, go on in a new segment when no message of the newest one is left.
+
+    The next group begins it; when there is nothing to write, there must be something.
+    """
     newest = segment_files(log)[-1]
     held = any(columns.held > 0 for columns in newest.rows)
     if held and newest.live == 0 and log.in_flight is None:
-        with suppress(OSError):
-            roll(log)
+        log.roll_due = True
+        if len(log.writer) == 0:
+            log.stage_current(log.staged_document)
 
 
 def detach(log: "Segments") -> "Removal | None":

@@ -26,17 +26,20 @@ from weakref import WeakValueDictionary
 
 from jetspark.errors.storage import StoreClosed
 from jetspark.store.commit_counts import CommitCounts
-from jetspark.store.files import Files
+from jetspark.store.files import NO_SPACE, Files
+from jetspark.store.threads import start_thread
 
 log = logging.getLogger("jetspark.store")
 
 INLINE_BYTES_MAX: Final = 16 * 1024
 INLINE_AVERAGE_MAX_NS: Final = 300_000
-# The average moves by an eighth per inline commit. It decays with each group that was not inline,
-# so that one bad phase of the disk does not switch inline commits off for ever, but slowly: on a
-# disk that stays slow, few commits may block the loop to find that out.
+# The average moves by an eighth per inline commit. It decays with each small group that a thread
+# wrote in reasonable time, so that one bad phase of the disk does not switch inline commits off
+# for ever. While threads need longer than that for a group, none is written inline: on a disk that
+# stays slow the loop waits for one sync at most, the one that finds it out.
 AVERAGE_WEIGHT: Final = 8
 DECAY_WEIGHT: Final = 32
+SLOW_NS: Final = 2_000_000
 WORKERS_MAX: Final = 4
 
 _manifest_locks: Final[WeakValueDictionary[Path, threading.RLock]] = WeakValueDictionary()
@@ -83,6 +86,19 @@ class Work(Protocol):
     @property
     def synced(self) -> bool:
         """Whether it has to be on the disk before it is reported."""
+        ...
+
+    @property
+    def before(self) -> object | None:
+        """What ``prepare`` does; None when nothing has to be done."""
+        ...
+
+    def prepare(self) -> None:
+        """Do what has to be done on the disk before it is written; raises OSError."""
+        ...
+
+    def cut_off(self, files: Files) -> None:
+        """Cut off what a full disk took of it."""
         ...
 
 
@@ -134,17 +150,27 @@ class ThreadCommitter:
         workers_max: int = WORKERS_MAX,
         inline_bytes_max: int = INLINE_BYTES_MAX,
         counts: CommitCounts | None = None,
+        make_room: Callable[[], None] | None = None,
     ) -> None:
         self._files = files
+        self._make_room = make_room
         self._report = report
         self._hand_back = hand_back
         self._monotonic_ns = monotonic_ns
-        self._workers_max = workers_max
         self._inline_bytes_max = inline_bytes_max
         self.counts = counts or CommitCounts()
-        self._average_ns = 0
-        self._idle: list[_Worker] = []
+        # What the disk is like shows when the first group was written, beside the loop.
+        self._average_ns = INLINE_AVERAGE_MAX_NS
+        # All threads at once: later there may be no room for one.
         self._workers: list[_Worker] = []
+        try:
+            for _ in range(workers_max):
+                self._workers.append(_Worker(self._write, self._done, monotonic_ns))
+        except OSError:
+            for worker in self._workers:
+                worker.stop()
+            raise
+        self._idle: list[_Worker] = list(self._workers)
         # Groups whose owner has none on its way but for which there is no free thread; bounded by
         # the number of owners, as each of them waits for a report before it submits again.
         self._waiting: deque[tuple[object, Work]] = deque()
@@ -160,16 +186,22 @@ class ThreadCommitter:
         behind = self._busy.get(id(owner))
         if behind is not None:
             behind.append(work)
-        elif len(work.blob) <= self._inline_bytes_max and self._average_ns < INLINE_AVERAGE_MAX_NS:
+        elif (
+            len(work.blob) <= self._inline_bytes_max
+            and self._average_ns < INLINE_AVERAGE_MAX_NS
+            and work.before is None
+        ):
             self._write_inline(owner, work)
         else:
-            self._average_ns -= self._average_ns // DECAY_WEIGHT
             self._busy[id(owner)] = deque()
             self._write_beside(owner, work)
 
+    def _write(self, work: Work) -> OSError | None:
+        return write(self._files, work, self._make_room)
+
     def _write_inline(self, owner: object, work: Work) -> None:
         begun = self._monotonic_ns()
-        error = write(self._files, work)
+        error = self._write(work)
         took = self._monotonic_ns() - begun
         self._average_ns += (took - self._average_ns) // AVERAGE_WEIGHT
         self.counts.written(len(work.blob), took, error, inline=True)
@@ -178,10 +210,6 @@ class ThreadCommitter:
     def _write_beside(self, owner: object, work: Work) -> None:
         if self._idle:
             self._idle.pop().start(owner, work)
-        elif len(self._workers) < self._workers_max:
-            worker = _Worker(self._files, self._done, self._monotonic_ns)
-            self._workers.append(worker)
-            worker.start(owner, work)
         else:
             self._waiting.append((owner, work))
 
@@ -194,6 +222,10 @@ class ThreadCommitter:
         self, worker: "_Worker", owner: object, size: int, took: int, error: OSError | None
     ) -> None:
         self.counts.written(size, took, error, inline=False)
+        if took > SLOW_NS and size <= self._inline_bytes_max:
+            self._average_ns = max(self._average_ns, took)
+        elif size <= self._inline_bytes_max:
+            self._average_ns -= self._average_ns // DECAY_WEIGHT
         if self._closed:
             self._report(owner, error)
             self._write_rest(owner)
@@ -212,7 +244,7 @@ class ThreadCommitter:
 
     def _write_rest(self, owner: object) -> None:
         for work in self._busy.pop(id(owner)):
-            self._report(owner, write(self._files, work))
+            self._report(owner, self._write(work))
 
     def close(self) -> None:
         """Finish every group that was submitted and stop the threads; twice is as good as once.
@@ -227,7 +259,7 @@ class ThreadCommitter:
             worker.stop()
         while self._waiting:
             owner, work = self._waiting.popleft()
-            self._report(owner, write(self._files, work))
+            self._report(owner, self._write(work))
             self._write_rest(owner)
         self._workers.clear()
         self._idle.clear()
@@ -238,11 +270,11 @@ class _Worker:
 
     def __init__(
         self,
-        files: Files,
+        write: Callable[[Work], OSError | None],
         done: Callable[["_Worker", object, int, OSError | None], None],
         monotonic_ns: Callable[[], int],
     ) -> None:
-        self._files = files
+        self._write = write
         self._done = done
         self._monotonic_ns = monotonic_ns
         self.took_ns = 0
@@ -251,8 +283,7 @@ class _Worker:
         self._go.acquire()
         self._started.acquire()
         self._task: tuple[object, Work] | None = None
-        self._thread = threading.Thread(target=self._run, name="jetspark-committer", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("jetspark-committer", self._run)
 
     def start(self, owner: object, work: Work) -> None:
         """Hand over a group; returns when the thread is about to write it."""
@@ -275,7 +306,7 @@ class _Worker:
             self._started.release()
             owner, work = task
             begun = self._monotonic_ns()
-            error = write(self._files, work)
+            error = self._write(work)
             self.took_ns = self._monotonic_ns() - begun
             self._done(self, owner, len(work.blob), error)
 
@@ -313,18 +344,14 @@ class Housekeeper:
         self._slow: list[_Task] = []
         # When the next step of a kind of chore is due.
         self._resume: dict[type, int] = {}
-        self._thread: threading.Thread | None = None
         self._closing = False
+        self._thread: threading.Thread | None = start_thread("jetspark-housekeeper", self._run)
 
     def start(self, chore: Steps, done: Callable[[bool], None]) -> None:
         """Do a chore; ``done(failed)`` is called once when it has ended."""
         if self._closing:
             done(True)
             return
-        if self._thread is None:
-            name = "jetspark-housekeeper"
-            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-            self._thread.start()
         task = _Task(chore, done)
         self._open.append(task)
         self._queue.put(task)
@@ -399,19 +426,27 @@ class _Task:
         self.resume_ns = 0
 
 
-def write(files: Files, work: Work) -> OSError | None:
+def write(files: Files, work: Work, make_room: Callable[[], None] | None = None) -> OSError | None:
     """Do the one write of a group, synced if it asks for that; what went wrong, if anything did.
+
+    ``make_room`` is called when the disk is full, before that is reported.
 
     An error that is not the disk's is a mistake of ours, but it is one write that failed like any
     other: its owner has to hear of it, and a thread must not die of it with nobody the wiser.
     """
     blobs = [work.blob, work.filler] if work.filler else [work.blob]
     try:
+        if work.before is not None:
+            work.prepare()
         if work.synced:
             files.write_synced(work.handle, blobs, work.offset)
         else:
             files.write(work.handle, blobs, work.offset)
     except OSError as error:
+        if error.errno in NO_SPACE:
+            work.cut_off(files)
+            if make_room is not None:
+                make_room()
         return error
     except Exception as error:  # noqa: BLE001 - reported, never swallowed
         unexpected = OSError(errno.EIO, f"the write ended with {type(error).__name__}: {error}")

@@ -30,8 +30,10 @@ def fail(log: "StreamLog", no_space: bool) -> None:
     forget_staged(log)
     if log.closed:
         if group is not None:
-            log.close_handle(group.handle)
+            log.let_go(group)
         return
+    if group is not None and group.before is not None:
+        log.prepared(group.before)
     log.skip_needed = log.staged_seq > log.index.last_seq
     if not log.unsynced:
         # The failed group took the mark of a first one with it. Without the mark a start takes
@@ -47,7 +49,7 @@ def fail(log: "StreamLog", no_space: bool) -> None:
         log.failed = True
         return
     try:
-        log.drop_filler()
+        log.drop_filler(group)
     except OSError:
         log.read_only = True
         log.failed = True

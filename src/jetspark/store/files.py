@@ -9,7 +9,7 @@ the process promises nothing.
 import errno
 import fcntl
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
@@ -78,6 +78,13 @@ class Files(Protocol):
 
     def make_folder(self, path: Path) -> None:
         """Create a folder (parents too) that is still there after a power cut."""
+        ...
+
+    def make_filled(self, path: Path, contents: Mapping[str, bytes]) -> None:
+        """Create a folder with these files, which are on the disk when this returns.
+
+        The folder's own name is durable with the next sync of its parent, such as a ``rename``.
+        """
         ...
 
     def sync_folder(self, path: Path) -> None:
@@ -254,6 +261,24 @@ class OsFiles:
         for folder in reversed(missing):
             folder.mkdir(mode=0o700, exist_ok=True)
             self.sync_folder(folder.parent)
+
+    def make_filled(self, path: Path, contents: Mapping[str, bytes]) -> None:
+        """Create a folder with these files, which are on the disk when this returns."""
+        path.mkdir(mode=0o700)
+        handles: list[int] = []
+        try:
+            for name, content in contents.items():
+                handles.append(self.open(path / name, create=True))
+                self.write(handles[-1], [content], 0)
+                # All of them on their way before the first is waited for: often one commit of
+                # the file system's journal is enough then.
+                self.drop_cached(handles[-1])
+            for handle in handles:
+                self.sync(handle)
+        finally:
+            for handle in handles:
+                os.close(handle)
+        self.sync_folder(path)
 
     def sync_folder(self, path: Path) -> None:
         """Make creations, renames and removals in a folder durable."""

@@ -14,10 +14,12 @@ from librt.strings import BytesWriter, read_i64_le
 from mypy_extensions import i64
 
 from jetspark.store import failure
+from jetspark.store.cache import BlobCache
 from jetspark.store.configuration import adopt_limits, apply_configuration
 from jetspark.store.files import Files
 from jetspark.store.manifest import Identity
 from jetspark.store.noting import note_end
+from jetspark.store.preparation import Preparation, preparation_for
 from jetspark.store.record import (
     CONFIGURATION,
     CONSUMER,
@@ -44,7 +46,7 @@ from jetspark.store.segments import Segments
 from jetspark.store.staging import Group
 from jetspark.store.subject_purge import purge_subject, rare_entry
 from jetspark.store.subject_table import SubjectEntry
-from jetspark.store.syncing import prepare, renew, set_durability, settle
+from jetspark.store.syncing import set_durability, settle
 
 __all__ = ["CACHE_BUDGET", "Group", "StreamLog"]
 
@@ -77,28 +79,47 @@ class StreamLog(Segments):
     def take_group(self) -> Group | None:
         """Hand out what was staged since the last group; None while one is on its way.
 
-        May raise OSError when a new segment is due and cannot be made: then ``fail`` follows.
+        What has to be done on the disk before it is done here and now. May raise OSError: then
+        ``fail`` follows.
         """
+        group = self.take_work()
+        if group is not None:
+            group.prepare()
+        return group
+
+    def take_work(self) -> Group | None:
+        """As ``take_group``, but what has to be done before it is left to whoever writes it."""
         size: i64 = len(self.writer)
         if size == 0 or self.in_flight is not None or self.batch_flags != 0:
             return None
-        if not self.durable or self.unsynced:
-            prepare(self)
-        if self.roll_due or (self.end + size > self.segment_size and self.end > self.first_offset):
-            self.roll()
-        return self.seal_group()
+        roll = self.roll_due or (
+            self.end + size > self.segment_size and self.end > self.first_offset
+        )
+        before: Preparation | None = None
+        if roll or not self.durable or self.unsynced:
+            before = preparation_for(self, roll=roll)
+            self.roll_due = roll
+        return self.seal_group(before)
 
-    def seal_group(self) -> Group:
+    def seal_group(self, before: Preparation | None = None) -> Group:
         """Make what is staged the group on its way, at the end of the newest segment."""
         blob = self.writer.getvalue()
+        handle = self.handle
+        offset = self.end
+        filled_to = self.filled_to
+        if before is not None and len(before.head) > 0:
+            # It is made when the group is written.
+            handle = -1
+            offset = filled_to = len(before.head)
         group = Group(
-            self.handle,
-            self.end,
+            handle,
+            offset,
             blob,
             self.entries,
             self.staged_position,
-            self.filler_behind(len(blob)),
+            self.filler_behind(len(blob), offset + len(blob), filled_to),
             self.durable,
+            before,
         )
         if not self.durable:
             self.group_flag = 0
@@ -120,8 +141,10 @@ class StreamLog(Segments):
         assert group is not None, "commit without a group on its way"
         self.in_flight = None
         if self.closed:
-            self.close_handle(group.handle)
+            self.let_go(group)
             return self.durable_position
+        if group.before is not None:
+            self.prepared(group.before)
         self.apply_group(group)
         self.cache.add(self.index.segments[-1].start + group.offset, group.blob)
         self.end = group.offset + len(group.blob)
@@ -136,8 +159,6 @@ class StreamLog(Segments):
             self.doomed.settle(self.durable_position)
         if self.index.wants_recycling():
             self.index.recycle(self.entries)
-        if self.manifest_due and not self.unsynced:
-            renew(self)
         return self.durable_position
 
     def apply_group(self, group: Group) -> None:
@@ -169,6 +190,17 @@ class StreamLog(Segments):
                 self.apply_other(blob, at)
                 limits = self.limits
             at += total
+
+    def hold(self) -> None:
+        """Take no group and no chore until ``release``: somebody changes the folder."""
+        assert self.in_flight is None, "a group needs the folder"
+        self.in_flight = Group(-1, self.end, b"", [], self.durable_position)
+        self.held = True
+
+    def release(self) -> None:
+        """Go on after ``hold``."""
+        self.in_flight = None
+        self.held = False
 
     def fail(self, no_space: bool) -> None:
         """The group on its way did not reach the disk: forget all that was staged.
@@ -248,14 +280,16 @@ class StreamLog(Segments):
         to somebody else by then. ``commit`` or ``fail`` closes it.
         """
         if not self.read_only and not self.opening:
-            if not self.durable:
+            if self.manifest_due or not self.durable:
                 settle(self)
             if note and not self.in_memory:
                 note_end(self)
-        flying: i64 = -1
-        if self.in_flight is not None:
-            flying = self.in_flight.handle
-        self.close_segments(flying)
+        self.close_segments()
+        # What is large goes now, and what refers back to it: garbage in a cycle would stay until
+        # a pass over all objects.
+        self.index.times = None
+        self.cache = BlobCache(0)
+        self.page = b""
         self.handle = -1
         self.read_only = True
         self.closed = True

@@ -133,6 +133,15 @@ def write_manifests(
         write_manifest(files, folder, manifest)
 
 
+def first_manifests(identity: Identity, segment: str) -> dict[str, bytes]:
+    """Names and contents of both copies, for a stream that is being made with one segment."""
+    copies = [Manifest(epoch=epoch, identity=identity, segments=(segment,)) for epoch in (1, 2)]
+    return {
+        COPIES[manifest.epoch % 2]: frame(MANIFEST_MAGIC, msgspec.json.encode(manifest))
+        for manifest in copies
+    }
+
+
 def renew_manifests(
     files: Files, folder: Path, identity: Identity, sequence_floor: int = 0
 ) -> None:

@@ -6,7 +6,7 @@ bytes are in memory as they are.
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -110,6 +110,12 @@ class MemoryFiles:
     def make_folder(self, path: Path) -> None:
         """Create a folder, parents too."""
         self._folders |= {str(folder) for folder in (path, *path.parents)}
+
+    def make_filled(self, path: Path, contents: Mapping[str, bytes]) -> None:
+        """Create a folder with these files."""
+        self.make_folder(path)
+        for name, content in contents.items():
+            self.replace(path / name, content)
 
     def sync_folder(self, path: Path) -> None:
         """Nothing has to be done."""

@@ -6,7 +6,7 @@ removes as it goes. Over these files that leaves the disk as it was (`jetspark d
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jetspark.store.files import Files
@@ -85,6 +85,10 @@ class OverlayFiles:
     def make_folder(self, path: Path) -> None:
         """Make a folder, in memory."""
         self._memory.make_folder(path)
+
+    def make_filled(self, path: Path, contents: Mapping[str, bytes]) -> None:
+        """Create a folder with these files."""
+        self._memory.make_filled(path, contents)
 
     def sync_folder(self, path: Path) -> None:
         """Nothing has to be done."""

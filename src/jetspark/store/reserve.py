@@ -5,6 +5,7 @@ deletes, consumer state and manifests find some space; messages are refused unti
 more than a little, and the reserve is made again (reliability.md 2, disk full).
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -20,9 +21,19 @@ LOOK_EVERY_NS: Final = 1_000_000_000
 
 
 class Reserve:
-    """The reserve of one store; with size 0 there is none."""
+    """The reserve of one store; with size 0 there is none.
 
-    def __init__(self, files: Files, folder: Path, size: int) -> None:
+    ``aside`` does what waits for the disk, where nobody waits for that.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        folder: Path,
+        size: int,
+        aside: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._aside = aside
         self._files = files
         self._folder = folder
         self._size = size
@@ -50,6 +61,10 @@ class Reserve:
     def release(self) -> None:
         """Give its space to whoever needs it now."""
         self._room = False
+        self._aside(self.remove)
+
+    def remove(self) -> None:
+        """Remove it: whoever met a full disk does so in its own thread, before it says so."""
         with suppress(OSError):
             if NAME in self._files.list_folder(self._folder):
                 self._files.remove(self._folder / NAME)
@@ -65,5 +80,5 @@ class Reserve:
         except OSError:
             self._room = False
         if self._room:
-            self.make()
+            self._aside(self.make)
         return self._room

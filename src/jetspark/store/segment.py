@@ -28,8 +28,17 @@ SEGMENT_MAGIC: Final = b"JSS1"
 SUFFIX: Final = ".seg"
 SEGMENT_SIZE: Final = 32 * 1024 * 1024
 
+# A stream with a limit of its size has smaller ones, so that what it evicts leaves the disk, too:
+# this part of its limit, but none that would be full after a few messages.
+SEGMENT_PART: Final = 8
+SEGMENT_MIN: Final = 1024 * 1024
+
 FILLER: Final = b"\xa5"
 FILLER_SIZE: Final = 256 * 1024
+# No more filler than there are records, so that a stream of a few messages is a small file. The
+# pieces are shared by all streams.
+FILLER_MIN: Final = 4 * 1024
+FILLERS: Final = tuple(FILLER * size for size in (256 * 1024, 64 * 1024, 16 * 1024, 4 * 1024))
 # Large groups gain little and would write everything twice.
 FILLED_GROUP_MAX: Final = 16 * 1024
 
@@ -56,6 +65,13 @@ class SegmentHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 _head_decoder = msgspec.json.Decoder(SegmentHead)
+
+
+def fitting_size(max_bytes: int, largest: int) -> int:
+    """How long the segments of a stream are that holds ``max_bytes`` (0 or less: no limit)."""
+    if max_bytes <= 0:
+        return largest
+    return min(largest, max(SEGMENT_MIN, max_bytes // SEGMENT_PART))
 
 
 def segment_name(first_seq: int, first_position: int) -> str:
@@ -99,30 +115,11 @@ def encode_rewritten_head(head: SegmentHead) -> bytes:
     return frame(SEGMENT_MAGIC, msgspec.json.encode(head))
 
 
-def create_segment(
-    files: Files,
-    folder: Path,
-    identity: Identity,
-    first_seq: int,
-    first_position: int,
-    *,
-    first_live: int = 0,
-    last_time: int = 0,
-    consumer_number: int = 0,
-) -> tuple[int, int]:
-    """Make a segment file durably; return its handle and the offset of its first record.
+def create_segment(files: Files, path: Path, head: bytes) -> int:
+    """Make a segment file durably; return its handle. Records follow its head.
 
     It appears under its name whole or not at all, so an attempt that failed can be repeated.
     """
-    data = encode_head(
-        identity,
-        first_seq,
-        first_position,
-        first_live=first_live,
-        last_time=last_time,
-        consumer_number=consumer_number,
-    )
-    path = folder / segment_name(first_seq, first_position)
     try:
         handle = files.open(path)
     except FileNotFoundError:
@@ -132,10 +129,10 @@ def create_segment(
         # that must never be replaced.
         length = files.size(handle)
         files.close(handle)
-        if length > len(data):
+        if length > len(head):
             raise FileExistsError(errno.EEXIST, "a segment with records is in the way", str(path))
-    files.replace(path, data)
-    return files.open(path), len(data)
+    files.replace(path, head)
+    return files.open(path)
 
 
 def read_head(data: bytes) -> tuple[SegmentHead, int] | None:

@@ -23,6 +23,7 @@ from jetspark.store.ledger import (
 )
 from jetspark.store.limits import Limits
 from jetspark.store.manifest import Identity
+from jetspark.store.preparation import Preparation
 from jetspark.store.reader import LogReader
 from jetspark.store.record import (
     BATCH_MEMBER,
@@ -50,7 +51,13 @@ class Group:
         last_position: i64,
         filler: bytes = b"",
         synced: bool = True,
+        before: Preparation | None = None,
     ) -> None:
+        # What has to be done first, by whoever writes the group; it may give it its handle.
+        self.before: Preparation | None = before
+        # Whether what a full disk took of it was cut off, or that was tried at least.
+        self.cut: bool = False
+        self.cut_tried: bool = False
         self.handle: i64 = handle
         self.offset: i64 = offset
         self.blob: bytes = blob
@@ -60,6 +67,21 @@ class Group:
         self.synced: bool = synced
         self.entries: list[SubjectEntry] = entries
         self.last_position: i64 = last_position
+
+    def prepare(self) -> None:
+        """Do what has to be done before it is written; raises OSError."""
+        if self.before is not None:
+            self.handle = self.before.do()
+
+    def cut_off(self, files: Files) -> None:
+        """Cut off what a full disk took of it: a later start must not take that for a record."""
+        self.cut_tried = True
+        if self.handle >= 0:
+            try:
+                files.truncate(int(self.handle), int(self.offset))
+            except OSError:
+                return
+        self.cut = True
 
 
 class Staging(LogReader):

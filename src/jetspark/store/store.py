@@ -40,6 +40,11 @@ MARK: Final = b"jetspark-store 1\n"
 CHECK: Final = b"check " + xxh3_64_hexdigest(MARK).encode() + b"\n"
 
 
+def at_once(work: Callable[[], None]) -> None:
+    """Do something here and now: for stores that no loop uses."""
+    work()
+
+
 class FileStore:
     """All streams below one folder."""
 
@@ -55,6 +60,7 @@ class FileStore:
         sequences_ahead: int = SEQUENCES_AHEAD,
         reserve_size: int = RESERVE_SIZE,
         upkeep: Upkeep = PLAIN,
+        aside: Callable[[Callable[[], None]], None] = at_once,
     ) -> None:
         self._files = files
         self._folder = folder
@@ -66,7 +72,7 @@ class FileStore:
         self.durability = durability
         self._sync_period_ns = sync_period_ns
         self._sequences_ahead = sequences_ahead
-        self.reserve = Reserve(files, folder, reserve_size)
+        self.reserve = Reserve(files, folder, reserve_size, aside)
 
     def open(
         self,
@@ -125,7 +131,7 @@ class FileStore:
                 if self.reserve.refused and not log.read_only:
                     # Messages are refused until there is clearly space, as before this start.
                     log.full = True
-                    log.filler = b""
+                    log.filler_max = 0
                 logs.append(log)
                 log.missing = recovery.lost + recovery.unwritten
                 report(log.identity, recovery)
@@ -168,6 +174,7 @@ class FileStore:
         folder = StreamFolder(MemoryFiles(), Path("/stream"), self._segment_size, 0)
         log = folder.create(identity)
         log.in_memory = True
+        log.filler_max = 0
         log.codec.count_as_memory()
         return log
 
@@ -177,6 +184,9 @@ class FileStore:
         Raises OSError when the disk refuses; then the stream is what it was.
         """
         self.condemn(log)
+        # Nothing of it has to be put on the disk any more.
+        log.read_only = True
+        log.close()
         self.bury(log)
 
     def condemn(self, log: StreamLog) -> None:
@@ -215,11 +225,13 @@ class FileStore:
             self.drop(log)
         log.close()
 
+    def sweep(self, log: StreamLog) -> None:
+        """Condemn and remove the folder of a log that was closed; raises OSError."""
+        self.condemn(log)
+        self.bury(log)
+
     def bury(self, log: StreamLog) -> None:
-        """Close and remove what was condemned; what cannot be removed now is litter."""
-        # Nothing of it has to be put on the disk any more.
-        log.read_only = True
-        log.close()
+        """Remove the folder of a condemned log that was closed; what stays is litter."""
         if not log.in_memory:
             with suppress(OSError):
                 self._files.remove_folder(log.folder)

@@ -13,7 +13,6 @@ from typing import Final
 import msgspec
 
 from jetspark.errors.storage import CorruptRecord
-from jetspark.store.chores import seal
 from jetspark.store.condensed import SUFFIX, CondensedHead
 from jetspark.store.condensed_file import read_condensed
 from jetspark.store.condensed_replay import replay_condensed
@@ -24,13 +23,14 @@ from jetspark.store.log import StreamLog
 from jetspark.store.manifest import (
     Identity,
     Manifest,
+    first_manifests,
     read_manifests,
     renew_manifests,
     write_manifest,
-    write_manifests,
 )
 from jetspark.store.own_files import OwnFiles
 from jetspark.store.pages import read_pages
+from jetspark.store.preparation import Preparation
 from jetspark.store.quarantine import open_quarantine
 from jetspark.store.record import OVERHEAD
 from jetspark.store.recovery import replay_segment
@@ -43,7 +43,6 @@ from jetspark.store.segment import (
     identity_of,
     parse_segment_name,
     read_head,
-    segment_name,
     without_filler,
 )
 from jetspark.store.segment_files import Removal
@@ -86,13 +85,18 @@ class StreamFolder:
         self._stored = 0
 
     def create(self, identity: Identity) -> StreamLog:
-        """Make an empty stream in a folder that does not exist yet."""
-        self._files.make_folder(self._folder)
+        """Make an empty stream in a folder that does not exist yet.
+
+        The name of the folder is not durable before its parent was synced.
+        """
         log = self._log(identity)
-        # Its first segment is listed before it is made: no start opens a folder that is not whole.
-        log.noted_segments = (segment_name(1, 1),)
-        write_manifests(self._files, self._folder, identity, log.noted_segments)
-        log.roll()
+        first = Preparation(log, sync=False, floor=0, roll=True)
+        contents = first_manifests(identity, first.name) | {first.name: first.head}
+        self._files.make_folder(self._folder.parent)
+        self._files.make_filled(self._folder, contents)
+        first.fresh = self._files.open(self._folder / first.name)
+        log.prepared(first)
+        log.noted_segments = (first.name,)
         return log
 
     def open(self) -> tuple[StreamLog, Recovery]:
@@ -229,7 +233,7 @@ class StreamFolder:
                     self._add_pending(log, good, len(data), recovery)
                 recovery.settle(DAMAGED, 0)
                 log.end = len(data)
-                seal(log)
+                log.seal()
         if self._litter:
             # Before anything else is removed: they hold what is gone.
             log.unremoved = Removal(

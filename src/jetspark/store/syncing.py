@@ -39,63 +39,28 @@ def set_durability(log: "StreamLog", level: str) -> None:
     log.durable = level == "durable"
 
 
-def prepare(log: "StreamLog") -> None:
-    """Do what must be done before a group is taken; raises OSError like any other write."""
-    if log.durable:
-        # The level was lower before: what stands on a group must be on disk with it.
-        sync_now(log)
-        return
-    if not log.unsynced:
-        log.synced_first = log.index.first_seq
-    if log.staged_seq > log.sequence_floor:
-        reserve_sequences(log, int(log.staged_seq) + log.sequences_ahead)
-
-
-def sync_now(log: "Segments") -> None:
-    """Put everything that was acknowledged on the disk; a log that failed so must stop."""
-    try:
-        log.files.sync(int(log.handle))
-    except OSError as error:
-        log.sync_error = error
-        raise
-    synced(log, int(log.end))
-
-
 def synced(log: "Segments", end: int) -> None:
     """The newest segment is on the disk up to here."""
     log.synced_end = max(end, int(log.synced_end))
-    if log.manifest_due and not log.unsynced:
-        renew(log)
     if not log.unsynced and log.in_flight is None and len(log.writer) == 0:
         log.group_flag = int(GROUP_FIRST)
 
 
-def renew(log: "Segments") -> None:
-    """Put the configuration that the log says, durably, into the manifests.
-
-    What fails here is made good by the next start, because the log says it already.
-    """
-    log.manifest_due = False
-    with suppress(OSError):
-        renew_manifests(log.files, log.folder, log.identity, int(log.sequence_floor))
-
-
-def reserve_sequences(log: "Segments", floor: int) -> None:
-    """Say durably that no start after this one may give out sequences up to ``floor``."""
-    raise_floor(log.files, log.folder, log.identity.stream_id, floor)
-    log.sequence_floor = floor
-
-
 def settle(log: "Segments") -> None:
-    """A log is closed: put it on the disk and give back the sequences that were not used.
+    """A log is closed: put it and its configuration on the disk, give back unused sequences.
 
     What fails here is made good by the next start, as after a power cut.
     """
     with suppress(OSError):
         if log.in_flight is None:
-            sync_now(log)
-            if log.sequence_floor > log.index.last_seq:
-                reserve_sequences(log, int(log.staged_seq))
+            if not log.durable:
+                log.files.sync(int(log.handle))
+                synced(log, int(log.end))
+            if log.manifest_due:
+                renew_manifests(log.files, log.folder, log.identity, int(log.sequence_floor))
+            if not log.durable and log.sequence_floor > log.index.last_seq:
+                floor = int(log.staged_seq)
+                raise_floor(log.files, log.folder, log.identity.stream_id, floor)
 
 
 class Syncing(Chore):
@@ -122,3 +87,25 @@ class Syncing(Chore):
             log.sync_error = self._error
         elif log.handle == self.handles[0]:
             synced(log, self._end)
+
+
+class Renewing(Chore):
+    """Puts the configuration that a log says, durably, into its manifests, beside the loop.
+
+    What fails here is made good by the next start, because the log says it already.
+    """
+
+    def __init__(self, log: "Segments") -> None:
+        super().__init__(log.files, [])
+        self._folder = log.folder
+        self._identity = log.identity
+        self._floor = int(log.sequence_floor)
+
+    def step(self) -> bool:
+        """Write both copies; raises OSError when the disk refuses."""
+        renew_manifests(self.files, self._folder, self._identity, self._floor)
+        return True
+
+    def end(self, log: "Segments") -> None:
+        """Note that it was done, or tried; there may be another configuration by now."""
+        log.manifest_due = log.identity is not self._identity

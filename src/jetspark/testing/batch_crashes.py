@@ -228,6 +228,7 @@ class BatchLife:
         for stream, group in started.engine.take_groups(self._now):
             assert isinstance(group, Group)
             started.disk.before_step = self._before_step
+            group.prepare()
             started.disk.write_synced(
                 int(group.handle), [group.blob, group.filler], int(group.offset)
             )

@@ -19,7 +19,7 @@ Nothing here is random by itself: the same seed gives the same images.
 import errno
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -295,6 +295,19 @@ class SimulatedDisk:
             self._step("link", name)
             self._folder(name.parent).link(name.name, Folder())
             self.sync_folder(name.parent)
+
+    def make_filled(self, path: Path, contents: Mapping[str, bytes]) -> None:
+        """Create a folder with these files, which are on the disk when this returns."""
+        self._room(0, path)
+        self._step("link", path)
+        folder = Folder()
+        self._folder(path.parent).link(path.name, folder)
+        for name, content in contents.items():
+            self._create(folder, path / name)
+            self._write(self._file(path / name), str(path / name), content, 0)
+        for name in contents:
+            self._sync(self._file(path / name), str(path / name))
+        self.sync_folder(path)
 
     def sync_folder(self, path: Path) -> None:
         """Make creations, renames and removals in a folder durable."""

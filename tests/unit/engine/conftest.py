@@ -89,6 +89,14 @@ class Bench:
         config = StreamConfig(name=name, subjects=subjects or ("s.>",), allow_direct=True)
         return self.engine.create_stream(prepared(config), self.now)
 
+    def remove(self, stream: Stream) -> None:
+        """Delete a stream; nothing of it may be on its way."""
+        errors: list[OSError | None] = []
+        self.engine.start_removal(
+            stream, self.now, self.outbox, lambda error, _now, _outbox: errors.append(error)
+        )
+        assert errors == [None]
+
     def publish(
         self,
         stream: Stream,

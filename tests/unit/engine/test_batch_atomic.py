@@ -343,7 +343,7 @@ def test_a_server_has_at_most_a_thousand_open_batches(bench: Bench) -> None:
     member(bench, streams[2], 1, b"s2.1")
     assert codes(bench) == [None, None, None, 10210]
 
-    bench.engine.drop_stream(streams[0], bench.outbox)
+    bench.remove(streams[0])
     member(bench, streams[2], 1, b"s2.1")
     assert codes(bench) == [None]
     assert BatchLimits().atomic_per_server == 1000

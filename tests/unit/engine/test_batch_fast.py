@@ -338,7 +338,7 @@ def test_a_server_has_so_many_open_batches(bench: Bench, send: Send) -> None:
     send(bench, streams[0], 1, batch="one more")
     assert codes(bench) == [10211]
 
-    bench.engine.drop_stream(streams[1], bench.outbox)
+    bench.remove(streams[1])
     send(bench, streams[0], 1, batch="one more")
     assert 10211 not in codes(bench)
 

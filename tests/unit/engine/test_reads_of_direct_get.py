@@ -76,7 +76,7 @@ def test_a_read_whose_stream_is_deleted_ends_with_a_status(
 ) -> None:
     """As if it were asked now: nobody answers for the stream. Silence would be waited out."""
     bench.get(stream, body)
-    bench.engine.drop_stream(stream, bench.outbox)
+    bench.remove(stream)
     while bench.engine.work:
         bench.engine.advance(bench.now, bench.outbox)
 

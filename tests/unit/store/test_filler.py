@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jetspark.store.committer import write
-from jetspark.store.segment import FILLER, without_filler
+from jetspark.store.manifest import Identity
+from jetspark.store.segment import (
+    FILLER,
+    FILLER_SIZE,
+    SEGMENT_SIZE,
+    fitting_size,
+    without_filler,
+)
 from jetspark.testing.disk import Operation, SimulatedDisk
 from jetspark.testing.store_model import messages, sequences
 
@@ -173,3 +180,33 @@ def test_what_does_not_fit_with_filler_is_tried_without(bench: "Bench") -> None:
     assert not newest(bench).endswith(FILLER * 10)
     bench.reopen()
     assert sequences(bench.log) == [1, 2, 4]
+
+
+def test_a_stream_of_one_message_is_a_small_file(bench: "Bench") -> None:
+    """Filler is no longer than what was written, so eight hundred streams are a few megabytes."""
+    bench.segment_size = SEGMENT_SIZE
+    bench.reopen()
+    publish(bench, b"one")
+    assert len(newest(bench)) <= 8 * 1024
+    for _ in range(100):
+        publish(bench, b"x" * 10_000)
+    assert newest(bench).endswith(FILLER * 60_000)
+    assert len(newest(bench)) < 2 * 1_100_000
+
+
+def test_streams_share_their_filler(bench: "Bench") -> None:
+    """A quarter of a megabyte in each of a thousand streams was most of their memory."""
+    other = bench.store.create(Identity(stream_id=2, account="A", name="T", created_ns=1))
+    bench.log.segment_size = other.segment_size = SEGMENT_SIZE
+    bench.log.filler_max = other.filler_max = FILLER_SIZE
+    first = bench.log.filler_behind(100, 1_000_000, 0)
+    assert len(first) == FILLER_SIZE
+    assert first is other.filler_behind(100, 2_000_000, 0)
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "size"),
+    [(-1, 32 << 20), (0, 32 << 20), (1000, 1 << 20), (80 << 20, 10 << 20), (1 << 40, 32 << 20)],
+)
+def test_segments_are_an_eighth_of_what_a_stream_holds(max_bytes: int, size: int) -> None:
+    assert fitting_size(max_bytes, 32 << 20) == size

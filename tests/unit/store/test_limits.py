@@ -167,6 +167,9 @@ def test_a_configuration_is_in_force_when_it_is_durable(bench: "Bench") -> None:
     assert bytes(bench.log.identity.config) == b"{}"
     commit(bench)
     assert bytes(bench.log.identity.config) == b'{"a":1}'
+    # The manifests are written beside the loop, soon after.
+    while bench.log.manifest_due and bench.log.maintain():
+        pass
     manifest, damaged = read_manifests(bench.disk, bench.log.folder)
     assert manifest is not None
     assert (bytes(manifest.identity.config), damaged) == (b'{"a":1}', [])

@@ -20,6 +20,8 @@ from jetspark.testing.disk import Operation, SimulatedDisk
 
 FOLDER = Path("/stream")
 IDENTITY = Identity(stream_id=9, account="A", name="S", created_ns=1)
+HEAD = encode_head(IDENTITY, 7, 3)
+PATH = FOLDER / segment_name(7, 3)
 
 
 @pytest.fixture
@@ -43,15 +45,15 @@ def test_other_files_are_no_segments(name: str) -> None:
 
 
 def test_a_head_says_which_stream_this_is(disk: SimulatedDisk) -> None:
-    handle, offset = create_segment(disk, FOLDER, IDENTITY, 7, 3)
+    handle = create_segment(disk, PATH, HEAD)
     data = disk.read(handle, 0, 1000)
     found = read_head(data + b"records")
 
     assert found is not None
     head, begin = found
-    assert (head.first_seq, head.first_position, begin) == (7, 3, offset)
+    assert (head.first_seq, head.first_position, begin) == (7, 3, len(HEAD))
     assert identity_of(head) == IDENTITY
-    assert len(data) == offset
+    assert len(data) == len(HEAD)
 
 
 def test_any_flipped_bit_of_a_head_is_noticed() -> None:
@@ -78,7 +80,7 @@ def test_after_a_power_cut_a_segment_is_whole_or_not_there(disk: SimulatedDisk) 
             found.extend(image.read_file(FOLDER / name) for name in names)
 
     disk.before_step = look
-    create_segment(disk, FOLDER, IDENTITY, 7, 3)
+    create_segment(disk, PATH, HEAD)
 
     assert set(found) == {head}
 
@@ -88,20 +90,20 @@ def test_an_attempt_that_failed_can_be_repeated(disk: SimulatedDisk, step: int) 
     """The file may be there already although the call failed."""
     disk.fail(step, errno.ENOSPC)
     try:
-        handle, _ = create_segment(disk, FOLDER, IDENTITY, 7, 3)
+        handle = create_segment(disk, PATH, HEAD)
     except OSError:
         assert disk.open_handles == 0
-        handle, _ = create_segment(disk, FOLDER, IDENTITY, 7, 3)
+        handle = create_segment(disk, PATH, HEAD)
 
     assert disk.read(handle, 0, 1000) == encode_head(IDENTITY, 7, 3)
     assert disk.open_handles == 1
 
 
 def test_a_segment_with_records_is_never_replaced(disk: SimulatedDisk) -> None:
-    handle, offset = create_segment(disk, FOLDER, IDENTITY, 7, 3)
-    disk.write_synced(handle, [b"a record"], offset)
+    handle = create_segment(disk, PATH, HEAD)
+    disk.write_synced(handle, [b"a record"], len(HEAD))
     disk.close(handle)
 
     with pytest.raises(FileExistsError, match="a segment with records is in the way"):
-        create_segment(disk, FOLDER, IDENTITY, 7, 3)
+        create_segment(disk, PATH, HEAD)
     assert disk.open_handles == 0

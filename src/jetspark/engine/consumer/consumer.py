@@ -237,6 +237,11 @@ class Consumer(Verdicts):
         self.requests.end_all()
         self.push.stop()
 
+    def release(self) -> None:
+        """Let go of the parts that refer back to it; nobody uses it any more."""
+        self.delivery.owner = None
+        del self.requests, self.push, self.groups
+
     # Messages ----------------------------------------------------------------------------------
 
     def pull(self, body: bytes, reply: bytes, now: int, outbox: Outbox) -> None:

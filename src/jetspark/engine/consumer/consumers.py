@@ -161,13 +161,21 @@ class Consumers(Retention):
 
     def _detach(self, consumer: Consumer) -> None:
         stream = consumer.stream
+        delivery = consumer.delivery
         consumer.close()
+        self.removed.append(consumer)
+        self.hub.agenda.wake()
+        if delivery.unsaved:
+            # The stream may be gone, and then nobody takes it out of the list any more.
+            delivery.unsaved = False
+            agenda = self.hub.agenda
+            agenda.unsaved = [other for other in agenda.unsaved if other is not delivery]
         self.timed.forget()
         stream.consumers.pop(consumer.name, None)
         self.deliveries.pop(self._key(consumer), None)
         readers = consumer.readers
-        readers.all = [other for other in readers.all if other is not consumer.delivery]
-        readers.receiving = [d for d in readers.receiving if d is not consumer.delivery]
+        readers.all = [other for other in readers.all if other is not delivery]
+        readers.receiving = [d for d in readers.receiving if d is not delivery]
         stream.log.index.tracking = bool(readers.all)
 
     def drop_consumers(self, stream: Stream) -> None:

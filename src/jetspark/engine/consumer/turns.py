@@ -60,6 +60,8 @@ class Turns(Gets):
         # Consumers that could not be taken over, and why.
         self._unadopted: list[tuple[str, str]] = []
         self._pulled: list[tuple[Reader, bytes, bytes, int]] = []
+        # Consumers that were removed, until nothing leads to them any more.
+        self.removed: list[Consumer] = []
         # By deliver subject: those of very many consumers that are still to look who listens.
         self._looks: dict[bytes, list[Consumer]] = {}
         self.timed: Deadlines[Reader] = Deadlines()
@@ -160,20 +162,28 @@ class Turns(Gets):
             self._look_some(now)
             self._deliver(budget, now)
             self.tell(now, outbox)
+            if self.removed:
+                self._release_removed()
         return self.sweep() or bool(self.work or self.hub.agenda.ready or self._looks)
 
     def _has_turn(self) -> bool:
         """Say whether there is anything to do: for a lone publisher there is not."""
         agenda, hub = self.hub.agenda, self.hub
-        return bool(
-            self.work
-            or agenda.ready
-            or agenda.noted
-            or self._pulled
-            or hub.events
-            or self.sweeps
-            or self._looks
-        )
+        if self.work or agenda.ready or agenda.noted or self._pulled:
+            return True
+        return bool(hub.events or self.sweeps or self._looks or self.removed)
+
+    def _release_removed(self) -> None:
+        """Whatever led to consumers that were removed before this turn is done with them.
+
+        They would be garbage that only a pass over all objects finds.
+        """
+        removed, self.removed = self.removed, []
+        for consumer in removed:
+            if consumer.delivery.listed:
+                self.removed.append(consumer)
+            else:
+                consumer.release()
 
     def _take_pulled(self) -> list[tuple[Reader, bytes, bytes, int]]:
         taken, self._pulled = self._pulled, []

@@ -79,6 +79,8 @@ class Copies:
         for copy in stream.followers:
             copy.meet(None)
         self._list(stream.followers)
+        if not stream.followers:
+            self._followers.pop(stream.config.name, None)
 
     def _begin(self, copy: Copy) -> None:
         source = copy.source
@@ -101,7 +103,10 @@ class Copies:
         if copy.source.external is not None:
             self._remotes.end(copy)
             return
-        self._followers[copy.source.name].remove(copy)
+        name = copy.source.name
+        self._followers[name].remove(copy)
+        if not self._followers[name] and name not in self._streams:
+            del self._followers[name]
         origin = copy.origin
         if isinstance(origin, LocalOrigin) and origin.keeper is not None:
             origin.close(for_good=True)

@@ -11,7 +11,8 @@ from jetspark.api.stream import (
     SnapshotRequest,
     SnapshotResponse,
 )
-from jetspark.engine.engine import Engine
+from jetspark.engine.engine import Engine, NewStream
+from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.replicate.remotes import check_remotes
 from jetspark.engine.requests.request import Request
@@ -42,7 +43,7 @@ def snapshot(engine: Engine, request: Request) -> bytes:
     return STREAM_SNAPSHOT.ok(SnapshotResponse(config=stream.config, state=state))
 
 
-def restore(engine: Engine, request: Request) -> bytes:
+def restore(engine: Engine, request: Request) -> None:
     """Begin to take an archive; its chunks go to the subject in the answer."""
     if request.is_empty():
         raise Refusal(ErrCode.BAD_REQUEST)
@@ -64,14 +65,26 @@ def restore(engine: Engine, request: Request) -> bytes:
     engine.transfers.check_room()
     engine.ledger.admit(config)
     engine.ledger.check_room(config.storage, wanted.state.bytes)
-    try:
-        stream = engine.hidden_stream(marked(config), request.now)
-    except OSError as error:
-        raise Refusal(ErrCode.RESTORE_NO_TEMP_STORAGE) from error
-    subject = b"%b%b.%b" % (PREFIX, request.name.encode(), engine.next_id().encode())
-    client = request.asker.client_info()
-    begun = Restore(subject, config, stream, client, request.now, engine.wall)
-    engine.transfers.add_restore(begun)
-    told = RestoreCreate(stream=config.name, client=client)
-    engine.advisories.send(told, request.now, request.outbox)
-    return STREAM_RESTORE.ok(RestoreResponse(deliver_subject=subject.decode()))
+
+    def begin(new: NewStream, error: OSError | None, now: int, outbox: Outbox) -> bytes:
+        if error is not None:
+            raise Refusal(ErrCode.RESTORE_NO_TEMP_STORAGE) from error
+        try:
+            # Others may have begun meanwhile.
+            engine.transfers.check_room()
+        except Refusal:
+            assert new.log is not None, "it was made"
+            engine.discard(new.log, lambda _error, _now, _outbox: None, now, outbox)
+            raise
+        subject = b"%b%b.%b" % (PREFIX, request.name.encode(), engine.next_id().encode())
+        client = request.asker.client_info()
+        stream = engine.hidden(new, now)
+        engine.transfers.add_restore(Restore(subject, config, stream, client, now, engine.wall))
+        told = RestoreCreate(stream=config.name, client=client)
+        engine.advisories.send(told, now, outbox)
+        return STREAM_RESTORE.ok(RestoreResponse(deliver_subject=subject.decode()))
+
+    def finish(new: NewStream, error: OSError | None, now: int, outbox: Outbox) -> None:
+        request.finish(STREAM_RESTORE, lambda: begin(new, error, now, outbox))
+
+    engine.start_creation(config, request.now, request.outbox, finish, marked_as=marked(config))

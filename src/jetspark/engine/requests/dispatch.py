@@ -23,6 +23,7 @@ from jetspark.engine.advisories import AUDIT_SUBJECT, NOBODY, Asker, Audit
 from jetspark.engine.direct.request import needs_newer
 from jetspark.engine.engine import Engine
 from jetspark.engine.failures import BODY, RequestFailed
+from jetspark.engine.operations import Postponed
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.requests import account, backups, consumers, messages, streams
@@ -86,9 +87,18 @@ def handle(
         request.audit = Audit(engine.advisories, verb, body, asker, now)
     answer: bytes | None
     try:
+        engine.operations.check(name)
         if needs_newer(headers):
             raise Refusal(ErrCode.REQUIRED_API_LEVEL)
         answer = handler(engine, request)
+    except Postponed as postponed:
+
+        def again(now: int, outbox: Outbox) -> None:
+            _handle_late(engine, verb, body, reply, now, outbox, headers, asker)
+
+        if engine.operations.postpone(postponed.until, again):
+            return True
+        answer = kind.error(error_body(ErrCode.INSUFFICIENT_RESOURCES))
     except Refusal as refusal:
         answer = kind.error(refusal.body)
     except ReadFailed as problem:
@@ -108,6 +118,24 @@ def handle(
     # Released servers do not count messages that were read, nor deletes of nothing as errors.
     engine.api_total += failed or kind is not MSG_GET
     return not failed
+
+
+def _handle_late(
+    engine: Engine,
+    verb: bytes,
+    body: bytes,
+    reply: bytes,
+    now: int,
+    outbox: Outbox,
+    headers: bytes,
+    asker: Asker,
+) -> None:
+    """Answer a request that had to wait; nobody else is there to contain what goes wrong."""
+    try:
+        handle(engine, verb, body, reply, now, outbox, headers, asker)
+    except RequestFailed as error:
+        engine.failures.note(f"a request {verb.decode(errors='replace')!r}", error)
+        outbox.reply(reply, error.answer)
 
 
 def not_enabled(verb: bytes) -> bytes | None:

@@ -1,5 +1,6 @@
 """One ``$JS.API`` request on its way through a handler."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -7,6 +8,7 @@ from jetspark.api.base import ApiStruct, Response
 from jetspark.api.strict import InvalidRequest, decode
 from jetspark.engine.advisories import NOBODY, Asker, Audit
 from jetspark.engine.engine import Engine
+from jetspark.engine.failures import BODY
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.stream.stream import Stream
@@ -58,6 +60,19 @@ class Request:
         return not self.body or (
             body[:1] == b"{" and body[-1:] == b"}" and not body[1:-1].strip(_BLANKS)
         )
+
+    def finish(self, kind: Response[Any], answer: Callable[[], bytes]) -> None:
+        """Answer now what could not be answered at once; ``answer`` may raise Refusal."""
+        try:
+            body = answer()
+        except Refusal as refusal:
+            body = kind.error(refusal.body)
+        except Exception:
+            self.outbox.reply(self.reply, kind.error(BODY))
+            raise
+        self.outbox.reply(self.reply, body)
+        if self.audit is not None:
+            self.audit.answered(body, self.outbox)
 
     def hold(self, stream: Stream, answer: bytes, kind: Response[Any]) -> None:
         """Answer when what is staged in a stream is durable (contracts.md 1)."""

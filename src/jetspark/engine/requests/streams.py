@@ -26,8 +26,9 @@ from jetspark.api.stream import (
     StreamNamesRequest,
     StreamNamesResponse,
 )
-from jetspark.engine.engine import Engine
+from jetspark.engine.engine import Engine, NewStream
 from jetspark.engine.limits import LIST_PAGE, NAMES_PAGE, SUBJECTS_PAGE
+from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.replicate.remotes import check_remotes
 from jetspark.engine.requests.request import READ_ONLY, Request
@@ -39,7 +40,7 @@ from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
 
 
-def create(engine: Engine, request: Request) -> bytes:
+def create(engine: Engine, request: Request) -> bytes | None:
     """Make a stream; repeating an identical request is answered as if it had made it.
 
     (Released servers say ``did_create`` then, too.)
@@ -50,12 +51,45 @@ def create(engine: Engine, request: Request) -> bytes:
     if existing is not None:
         if existing.config != config:
             raise Refusal(ErrCode.STREAM_NAME_IN_USE)
-    else:
-        engine.ledger.admit(config)
-        if engine.overlaps(config):
-            raise Refusal(ErrCode.SUBJECTS_OVERLAP)
-    stream = existing or _create(engine, config, request)
-    answer = stream_info(stream, request.now, StreamCreateResponse)
+        return _created(existing, request.now)
+    _admit(engine, config)
+
+    def finish(new: NewStream, error: OSError | None, now: int, outbox: Outbox) -> None:
+        request.finish(STREAM_CREATE, lambda: _finish(engine, new, error, now, outbox))
+
+    engine.start_creation(config, request.now, request.outbox, finish)
+    return None
+
+
+def _admit(engine: Engine, config: StreamConfig) -> None:
+    """Refuse a new stream that has no room, or whose subjects are taken."""
+    engine.ledger.admit(config)
+    if engine.overlaps(config):
+        raise Refusal(ErrCode.SUBJECTS_OVERLAP)
+    engine.operations.check_subjects(config)
+
+
+def _finish(
+    engine: Engine, new: NewStream, error: OSError | None, now: int, outbox: Outbox
+) -> bytes:
+    """Show a stream that was made; the answer to who made it."""
+    if error is not None:
+        raise Refusal(ErrCode.STREAM_CREATE_FAILED, err=f"store: {error.strerror}") from error
+    try:
+        # Others may have come meanwhile.
+        _admit(engine, new.config)
+    except Refusal:
+        assert new.log is not None, "it was made"
+        engine.discard(new.log, lambda _error, _now, _outbox: None, now, outbox)
+        raise
+    stream = engine.show(new, now)
+    done = StreamActed(stream=new.config.name, action=Action.CREATE)
+    engine.advisories.send(done, now, outbox)
+    return _created(stream, now)
+
+
+def _created(stream: Stream, now: int) -> bytes:
+    answer = stream_info(stream, now, StreamCreateResponse)
     return STREAM_CREATE.ok(msgspec.structs.replace(answer, did_create=True))
 
 
@@ -82,16 +116,6 @@ def _checked(engine: Engine, wanted: StreamCreateRequest) -> StreamConfig:
     )
 
 
-def _create(engine: Engine, config: StreamConfig, request: Request) -> Stream:
-    try:
-        stream = engine.create_stream(config, request.now)
-    except OSError as error:
-        raise Refusal(ErrCode.STREAM_CREATE_FAILED, err=f"store: {error.strerror}") from error
-    done = StreamActed(stream=config.name, action=Action.CREATE)
-    engine.advisories.send(done, request.now, request.outbox)
-    return stream
-
-
 def update(engine: Engine, request: Request) -> bytes | None:
     """Change a stream's configuration."""
     wanted = request.decoded(StreamCreateRequest)
@@ -105,6 +129,7 @@ def update(engine: Engine, request: Request) -> bytes | None:
     engine.ledger.admit(config, stream.config)
     if engine.overlaps(config):
         raise Refusal(ErrCode.SUBJECTS_OVERLAP)
+    engine.operations.check_subjects(config)
     try:
         engine.update_stream(stream, config)
     except StoreReadOnly:
@@ -156,18 +181,23 @@ def info(engine: Engine, request: Request) -> bytes:
     )
 
 
-def delete(engine: Engine, request: Request) -> bytes:
+def delete(engine: Engine, request: Request) -> None:
     """Remove a stream."""
     if not request.is_empty():
         raise Refusal(ErrCode.REQUEST_NOT_EMPTY)
     stream = request.stream(engine)
-    try:
-        engine.drop_stream(stream, request.outbox)
-    except OSError as error:
-        raise Refusal(ErrCode.STREAM_DELETE_FAILED, err=f"store: {error.strerror}") from error
-    done = StreamActed(stream=stream.config.name, action=Action.DELETE)
-    engine.advisories.send(done, request.now, request.outbox)
-    return STREAM_DELETE.ok(Success(success=True))
+
+    def answer(error: OSError | None, now: int, outbox: Outbox) -> bytes:
+        if error is not None:
+            raise Refusal(ErrCode.STREAM_DELETE_FAILED, err=f"store: {error.strerror}") from error
+        done = StreamActed(stream=stream.config.name, action=Action.DELETE)
+        engine.advisories.send(done, now, outbox)
+        return STREAM_DELETE.ok(Success(success=True))
+
+    def finish(error: OSError | None, now: int, outbox: Outbox) -> None:
+        request.finish(STREAM_DELETE, lambda: answer(error, now, outbox))
+
+    engine.start_removal(stream, request.now, request.outbox, finish)
 
 
 def names(engine: Engine, request: Request) -> bytes:

@@ -30,7 +30,7 @@ class Stream(BatchIntake):
         """What the committer gets next; the replies that wait for it travel along."""
         if (self.advanced or self.ended) and not self.log.read_only:
             groups.note_group(self)
-        group = self.log.take_group()
+        group = self.log.take_work()
         if group is not None:
             self.flying = self.filling
             self.filling = Held()

@@ -24,6 +24,8 @@ from jetspark.server.config.top import FIELDS, Values, read_top
 from jetspark.server.config.tree import Node, Value
 from jetspark.server.config.unsupported import UNSUPPORTED_FLAGS
 from jetspark.server.config.users import Authorization
+from jetspark.server.config.values import INT32_MAX
+from jetspark.units import parse_int64
 
 # What nats-server sends for each word.
 SIGNALS: Final = {
@@ -153,9 +155,10 @@ def _signal(text: str, read: Read) -> SendSignal:
         raise refused(NOWHERE, f"expected --signal {command}=<pid>, or the path of a pid file")
     with suppress(OSError):  # then it is the number itself
         target = read(target).decode("utf-8", "replace").strip()
-    if not target.isascii() or not target.isdigit() or int(target) < 1:
+    pid = parse_int64(target)
+    if pid is None or not 1 <= pid <= INT32_MAX:
         raise refused(NOWHERE, f"invalid pid: {target}; expected a number or a pid file")
-    return SendSignal(command, signal, int(target))
+    return SendSignal(command, signal, pid)
 
 
 def _settings(

@@ -20,6 +20,7 @@ _INTEGER: Final = re.compile(
 )
 _BASES: Final = {"hex": 16, "binary": 2, "octal": 8, "decimal": 10}
 _INT64: Final = 2**63
+_SHOWN_MAX: Final = 100
 
 SERVER: Final = "Server Options"
 LOGGING: Final = "Logging Options"
@@ -195,10 +196,13 @@ def _integer(name: str, text: str) -> int:
     """Read a number as Go does: decimal, or with the prefixes 0x, 0o, 0b and 0."""
     found = _INTEGER.fullmatch(text) if not text.endswith("_") else None
     if found is None:
-        raise BadFlag(f'invalid value "{text}" for flag -{name}: parse error')
+        raise BadFlag(f'invalid value "{text[:_SHOWN_MAX]}" for flag -{name}: parse error')
     digits, base = next((found[name], base) for name, base in _BASES.items() if found[name])
-    number = int(digits.replace("_", "") or "0", base)
+    digits = digits.replace("_", "").lstrip("0") or "0"
+    # Python refuses to read thousands of digits; 65 are beyond the range in any base.
+    number = int(digits, base) if len(digits) < 65 else 2 * _INT64
     number = -number if found["sign"] == "-" else number
     if not -_INT64 <= number < _INT64:
-        raise BadFlag(f'invalid value "{text}" for flag -{name}: value out of range')
+        shown = text[:_SHOWN_MAX]
+        raise BadFlag(f'invalid value "{shown}" for flag -{name}: value out of range')
     return number

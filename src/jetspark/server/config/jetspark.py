@@ -2,7 +2,6 @@
 
 import re
 from typing import Final
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -20,6 +19,7 @@ from jetspark.server.config.values import (
     one_of,
     secret,
     size,
+    split_url,
     string,
     strings,
 )
@@ -177,8 +177,8 @@ def _urls(setting: Setting) -> tuple[str, ...]:
 
 
 def _is_url(url: str) -> bool:
-    parts = urlsplit(url)
-    return parts.scheme in _REMOTE_SCHEMES and bool(parts.hostname)
+    parts = split_url(url)
+    return parts is not None and parts.scheme in _REMOTE_SCHEMES and bool(parts.hostname)
 
 
 _COUNT: Final = integer_in(1, INT32_MAX)

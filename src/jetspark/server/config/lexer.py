@@ -283,7 +283,10 @@ class Scanner:
                 f"{digits}{suffix} has an unknown suffix; expected k, m, g, t, p or e "
                 "(thousands), or one of them with b, i or ib behind it (1024s)",
             )
-        number = int(digits) * factor
+        # Python refuses to read thousands of digits; 20 are beyond the range already.
+        short = digits.lstrip("-0") or "0"
+        number = int(short) * factor if len(short) < 20 else 2 * _INT64
+        number = -number if digits.startswith("-") else number
         if not -_INT64 <= number < _INT64:
             raise refused(place, f"integer '{digits}{suffix}' is out of the range of 64 bits")
         return number

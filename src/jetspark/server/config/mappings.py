@@ -9,6 +9,7 @@ from jetspark.server.config.problem import ConfigRefused
 from jetspark.server.config.values import entries, string
 from jetspark.subjects.tokens import is_valid_subject
 from jetspark.subjects.transform import SubjectTransform, TransformError
+from jetspark.units import parse_int64
 
 WEIGHT_MAX: Final = 100
 
@@ -82,12 +83,12 @@ def _destination(setting: Setting) -> Destination:
 
 def _weight(setting: Setting) -> int:
     value = setting.node.value
-    weight = -1
-    if isinstance(value, str) and value.removesuffix("%").isdecimal():
-        weight = int(value.removesuffix("%"))
+    weight: int | None = None
+    if isinstance(value, str):
+        weight = parse_int64(value.removesuffix("%"))
     elif isinstance(value, int) and not isinstance(value, bool):
         weight = value
-    if not 0 <= weight <= WEIGHT_MAX:
+    if weight is None or not 0 <= weight <= WEIGHT_MAX:
         raise setting.wrong('a percentage from 0 to 100, like 20 or "20%"')
     return weight
 

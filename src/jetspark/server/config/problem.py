@@ -14,6 +14,9 @@ class Place(msgspec.Struct, frozen=True):
     line: int = 0
 
 
+# A value of a megabyte, repeated in an error, would hide what is said about it.
+_MESSAGE_MAX: Final = 1000
+
 NOWHERE: Final = Place()
 """The command line, which has no lines."""
 
@@ -26,11 +29,15 @@ class ConfigProblem(msgspec.Struct, frozen=True):
     message: str
 
     def __str__(self) -> str:
+        message = self.message
+        if len(message) > _MESSAGE_MAX:
+            half = _MESSAGE_MAX // 2
+            message = f"{message[:half]} ... {message[-half:]}"
         if not self.file:
-            return self.message
+            return message
         if not self.line:
-            return f"{self.file}: {self.message}"
-        return f"{self.file}:{self.line}: {self.message}"
+            return f"{self.file}: {message}"
+        return f"{self.file}:{self.line}: {message}"
 
 
 class ConfigRefused(Error):

@@ -1,12 +1,11 @@
 """The ``jetspark.replica`` block: this server is a read replica of another (docs/replicas.md)."""
 
 from typing import Final
-from urllib.parse import urlsplit
 
 import msgspec
 
 from jetspark.server.config.blocks import Field, Setting, read_whole_block
-from jetspark.server.config.values import boolean, strings
+from jetspark.server.config.values import boolean, split_url, strings
 
 SCHEMES: Final = ("nats", "tls", "ws", "wss")
 LEADER_NAME: Final = "replica_of"
@@ -48,8 +47,8 @@ def _leader(setting: Setting) -> tuple[str, ...]:
     for leader in leaders:
         if "://" not in leader and len(leaders) == 1 and leader.replace("_", "").isalnum():
             continue  # the name of a remote
-        parts = urlsplit(leader)
-        if parts.scheme not in SCHEMES or not parts.hostname:
+        parts = split_url(leader)
+        if parts is None or parts.scheme not in SCHEMES or not parts.hostname:
             raise setting.refused(
                 f"'{leader}' is no URL of a leader: expected one like nats://leader:4222 "
                 f"(known schemes are {', '.join(SCHEMES)}), or the name of a remote"

@@ -18,7 +18,7 @@ from jetspark.server.config.values import (
     strings,
 )
 from jetspark.subjects.tokens import is_valid_literal, is_valid_subject
-from jetspark.units import Nanoseconds, minutes
+from jetspark.units import Nanoseconds, minutes, parse_int64
 
 SAMPLING_MAX: Final = 100
 
@@ -160,7 +160,8 @@ def _sampling(setting: Setting) -> int:
         word = value.strip().lower()
         if word == "headers":
             return 0
-        number = int(word.removesuffix("%")) if word.removesuffix("%").isdecimal() else -1
+        found = parse_int64(word.removesuffix("%"))
+        number = -1 if found is None else found
     else:
         number = integer(setting)
     if not 1 <= number <= SAMPLING_MAX:

@@ -28,6 +28,7 @@ from jetspark.server.config.values import (
     listen,
     one_of,
     or_default,
+    parse_address,
     port,
     size,
     string,
@@ -111,6 +112,17 @@ def _lame_duck_duration(setting: Setting) -> Nanoseconds:
     return value
 
 
+def _advertised(setting: Setting) -> str:
+    """Read ``host`` or ``host:port``; without a port, or with 0 or -1, it is the server's own."""
+    text = string(setting)
+    if not text:
+        return ""
+    address = parse_address(setting, text if ":" in text else f"{text}:0")
+    if not address.host:
+        raise setting.refused(f'"{text}" has no host; expected host or host:port')
+    return f"{address.host}:{address.port if address.port > 0 else ''}"
+
+
 def _connections(setting: Setting) -> int:
     """Read a number of connections; 0 and less is no limit."""
     number = integer(setting)
@@ -124,7 +136,7 @@ FIELDS: Final[dict[str, Field]] = {
     "host": Field(string, ("net",)),
     "port": Field(or_default(port)),
     "server_name": Field(server_name),
-    "client_advertise": Field(string),
+    "client_advertise": Field(_advertised),
     "no_header_support": Field(boolean),
     "max_payload": Field(or_default(_PAYLOAD)),
     "max_control_line": Field(or_default(integer_in(0, INT32_MAX))),

@@ -2,6 +2,7 @@
 
 import re
 from typing import Any, Final
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
@@ -9,7 +10,14 @@ from jetspark.server.config.blocks import Reader, Setting
 from jetspark.server.config.problem import ConfigRefused
 from jetspark.server.config.secret import Secret
 from jetspark.server.config.tree import Node
-from jetspark.units import ByteCount, Nanoseconds, parse_duration, parse_storage_size, seconds
+from jetspark.units import (
+    ByteCount,
+    Nanoseconds,
+    parse_duration,
+    parse_int64,
+    parse_storage_size,
+    seconds,
+)
 
 PORT_MAX: Final = 65_535
 INT32_MAX: Final = 2**31 - 1
@@ -107,9 +115,10 @@ def parse_address(setting: Setting, text: str) -> Address:
         raise setting.refused(
             f'could not parse address string "{text}"; expected host:port or [::1]:port'
         )
-    if not _PORT.fullmatch(number) or not -1 <= int(number) <= PORT_MAX:
+    value = parse_int64(number) if _PORT.fullmatch(number) else None
+    if value is None or not -1 <= value <= PORT_MAX:
         raise setting.refused(f'could not parse port "{number}"; expected -1 to {PORT_MAX}')
-    return Address(host, int(number))
+    return Address(host, value)
 
 
 def duration_text(setting: Setting) -> Nanoseconds:
@@ -138,7 +147,7 @@ def duration(setting: Setting) -> Nanoseconds:
         f"'{setting.name}' should be a duration with a unit, in quotes; {value} was taken as "
         f'seconds: write "{value}s"',
     )
-    return seconds(value)
+    return _within(setting, value)
 
 
 def duration_or_seconds(setting: Setting) -> Nanoseconds:
@@ -150,6 +159,13 @@ def duration_or_seconds(setting: Setting) -> Nanoseconds:
         raise setting.wrong("a number of seconds or a duration")
     if value < 0:
         raise setting.refused(f"expected a duration that is not negative, got {value}")
+    return _within(setting, value)
+
+
+def _within(setting: Setting, value: float) -> Nanoseconds:
+    """Return so many seconds, if 64 bits of nanoseconds can hold them."""
+    if value > INT64_MAX // 1_000_000_000:
+        raise setting.refused(f"{value} seconds are longer than 292 years (64 bits)")
     return seconds(value)
 
 
@@ -186,6 +202,16 @@ def strings(setting: Setting) -> tuple[str, ...]:
     if isinstance(setting.node.value, str):
         return (setting.node.value,)
     return tuple(string(setting.element(node)) for node in elements(setting))
+
+
+def split_url(text: str) -> SplitResult | None:
+    """Return the parts of a URL; None for what is none, such as a bracket that stays open."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # read when it is asked for
+    except ValueError:
+        return None
+    return parts
 
 
 def elements(setting: Setting) -> list[Node]:

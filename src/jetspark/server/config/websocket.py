@@ -1,7 +1,6 @@
 """The ``websocket`` block."""
 
 from typing import Final
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -15,6 +14,7 @@ from jetspark.server.config.values import (
     duration_or_whole_seconds,
     listen,
     port,
+    split_url,
     string,
     strings,
     texts,
@@ -74,8 +74,8 @@ def read_websocket(setting: Setting) -> Websocket:
 def _origins(setting: Setting) -> tuple[str, ...]:
     origins = strings(setting)
     for origin in origins:
-        parts = urlsplit(origin)
-        if parts.scheme not in {"http", "https"} or not parts.netloc:
+        parts = split_url(origin)
+        if parts is None or parts.scheme not in {"http", "https"} or not parts.netloc:
             raise setting.refused(
                 f"'{origin}' is no origin; expected a form like https://host:port"
             )

@@ -108,6 +108,14 @@ class World:
             setattr_frozen(wanted, key, value)
         return self.engine.create_stream(prepared(wanted), self.now)
 
+    def remove(self, stream: Stream) -> None:
+        """Delete a stream; nothing of it may be on its way."""
+        errors: list[OSError | None] = []
+        self.engine.start_removal(
+            stream, self.now, self.outbox, lambda error, _now, _outbox: errors.append(error)
+        )
+        assert errors == [None]
+
     def publish(self, stream: Stream, *subjects: bytes, payload: bytes = b"x") -> None:
         """Store a message on each subject."""
         for subject in subjects:

@@ -265,7 +265,7 @@ def test_a_deleted_stream_tells_those_who_wait(world: World) -> None:
     world.consumer(stream)
     world.pull(b'{"batch":1,"expires":1000000000}')
 
-    world.engine.drop_stream(stream, world.outbox)
+    world.remove(stream)
 
     assert [status(message) for message in world.got()] == [b"409 Consumer Deleted"]
 

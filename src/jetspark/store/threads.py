@@ -1,0 +1,86 @@
+"""Threads for work that waits for the disk and belongs to no log: streams made and removed.
+
+All threads of a store are started with it. Later there may be no room for one (a limit of
+processes, of address space), and then what was handed over would wait for it for ever.
+"""
+
+import errno
+import threading
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+from typing import Final
+
+# Each of them waits for one sync most of the time.
+DISK_THREADS: Final = 2
+
+Done = Callable[[OSError | None], None]
+
+
+def start_thread(name: str, run: Callable[[], None]) -> threading.Thread:
+    """Start a thread; raises OSError that says what to do when there is no room for one."""
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    try:
+        thread.start()
+    except (RuntimeError, MemoryError) as error:
+        raise OSError(
+            errno.EAGAIN,
+            "no thread can be started for writing to disk: raise the limit of processes "
+            "(ulimit -u, pids.max) or of memory for this server",
+        ) from error
+    return thread
+
+
+def attempt(work: Callable[[], None]) -> OSError | None:
+    """Do some work of the disk; what went wrong, if anything did.
+
+    An error that is not the disk's is a mistake of ours, but whoever waits has to hear of it.
+    """
+    try:
+        work()
+    except OSError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - reported, never swallowed
+        unexpected = OSError(errno.EIO, f"{type(error).__name__}: {error}")
+        unexpected.__cause__ = error
+        return unexpected
+    return None
+
+
+class DiskThreads:
+    """Does work in the order in which it comes, ``count`` pieces at a time.
+
+    ``done`` is called through ``hand_back``, such as ``loop.call_soon_threadsafe``.
+    """
+
+    def __init__(
+        self, hand_back: Callable[[Callable[[], None]], object], count: int = DISK_THREADS
+    ) -> None:
+        self._hand_back = hand_back
+        self._queue: SimpleQueue[tuple[Callable[[], None], Done | None] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        try:
+            for _ in range(count):
+                self._threads.append(start_thread("jetspark-disk", self._run))
+        except OSError:
+            self.close()
+            raise
+
+    def run(self, work: Callable[[], None], done: Done | None = None) -> None:
+        """Do something; ``done(error)`` follows. Without it nobody waits for it."""
+        self._queue.put((work, done))
+
+    def close(self) -> None:
+        """Do what was handed over and stop; twice is as good as once."""
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+    def _run(self) -> None:
+        while (task := self._queue.get()) is not None:
+            work, done = task
+            error = attempt(work)
+            if done is not None:
+                self._hand_back(partial(done, error))

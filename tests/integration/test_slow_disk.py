@@ -1,0 +1,323 @@
+"""A disk that takes its time: who asked for something waits for it, nobody else notices.
+
+Syncs here wait for a gate, so nothing depends on how quick the machine is: what a client gets
+while the gate is closed, it got without the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+from nats.aio.client import Client
+
+import jetspark
+import jetspark.server.jetstream
+from jetspark.store.files import OsFiles
+
+WAIT = 10
+# Longer than what the committer takes for a quick disk, so that no group is written inline.
+SLOW_S = 0.003
+
+
+class GatedFiles(OsFiles):
+    """The real file system; every sync waits until the gate is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+        self.gate.set()
+        self.loop_thread = threading.get_ident()
+        self.on_the_loop: list[str] = []
+        self.syncs = 0
+        self.refuse: Callable[[str], bool] = lambda _what: False
+
+    def _wait(self, what: str) -> None:
+        self.syncs += 1
+        if threading.get_ident() == self.loop_thread:
+            # Waiting would be for ever: the gate is opened by this thread.
+            self.on_the_loop.append(what)
+            return
+        assert self.gate.wait(WAIT)
+        time.sleep(SLOW_S)
+        if self.refuse(what):
+            raise OSError(errno.EIO, "Input/output error")
+
+    def write_synced(self, handle: int, blobs: Sequence[bytes], offset: int) -> None:
+        super().write_synced(handle, blobs, offset)
+        self._wait("write")
+
+    def sync(self, handle: int) -> None:
+        super().sync(handle)
+        self._wait("sync")
+
+    def truncate(self, handle: int, length: int) -> None:
+        super().truncate(handle, length)
+        self._wait("truncate")
+
+    def replace(self, path: Path, content: bytes) -> None:
+        super().replace(path, content)
+        self._wait(f"replace {path.name}")
+
+    def sync_folder(self, path: Path) -> None:
+        super().sync_folder(path)
+        self._wait(f"sync {path.name}")
+
+
+class World:
+    """A server on such a disk, a client that asks for things, and one that must not notice."""
+
+    def __init__(self, server: jetspark.Server, files: GatedFiles, store: Path) -> None:
+        self.server = server
+        self.store = store
+        self.files = files
+
+    async def connect(self) -> None:
+        self.asking: Client = await nats.connect(self.server.client_url)
+        self.other: Client = await nats.connect(self.server.client_url)
+
+    async def ask(self, verb: str, **body: Any) -> dict[str, Any]:
+        data = json.dumps(body).encode() if body else b""
+        answer = await self.asking.request(f"$JS.API.{verb}", data, timeout=WAIT)
+        found: dict[str, Any] = json.loads(answer.data)
+        return found
+
+    async def create(self, name: str, **settings: Any) -> dict[str, Any]:
+        config = {"name": name, "subjects": [f"{name}.>"]} | settings
+        return await self.ask(f"STREAM.CREATE.{name}", **config)
+
+    async def publish(self, subject: str, payload: bytes) -> dict[str, Any]:
+        answer = await self.asking.request(subject, payload, timeout=WAIT)
+        found: dict[str, Any] = json.loads(answer.data)
+        return found
+
+    async def behind_the_gate(self, *asked: Any) -> list[dict[str, Any]]:
+        """Ask with the gate closed: others are served, and nothing is answered before it opens."""
+        self.files.gate.clear()
+        tasks = [asyncio.ensure_future(each) for each in asked]
+        await asyncio.sleep(0.05)
+        for _ in range(3):
+            await self.other.flush(timeout=WAIT)
+            await self.other.request("$JS.API.INFO", b"", timeout=WAIT)
+        assert not any(task.done() for task in tasks)
+        self.files.gate.set()
+        return list(await asyncio.gather(*tasks))
+
+
+@asynccontextmanager
+async def served(store: Path, files: GatedFiles) -> AsyncIterator[World]:
+    async with jetspark.Server(store_dir=store) as server:
+        files.on_the_loop.clear()
+        world = World(server, files, store)
+        await world.connect()
+        yield world
+        files.gate.set()
+        assert files.on_the_loop == []
+        await world.asking.close()
+        await world.other.close()
+
+
+Serve = Callable[[], AbstractAsyncContextManager[World]]
+
+
+@pytest.fixture
+def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Serve:
+    files = GatedFiles()
+    monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", lambda: files)
+    return lambda: served(tmp_path / "store", files)
+
+
+async def test_nobody_waits_for_a_stream_that_is_made_changed_and_removed(serve: Serve) -> None:
+    async with serve() as world:
+        (created,) = await world.behind_the_gate(world.create("S"))
+        assert created["did_create"]
+        config = created["config"] | {"max_msgs": 5}
+        (updated,) = await world.behind_the_gate(world.ask("STREAM.UPDATE.S", **config))
+        assert updated["config"]["max_msgs"] == 5
+        consumer = {"stream_name": "S", "config": {"durable_name": "C", "ack_policy": "explicit"}}
+        (made,) = await world.behind_the_gate(world.ask("CONSUMER.DURABLE.CREATE.S.C", **consumer))
+        assert made["name"] == "C"
+        (acked,) = await world.behind_the_gate(world.publish("S.a", b"x"))
+        assert acked["seq"] == 1
+        (purged,) = await world.behind_the_gate(world.ask("STREAM.PURGE.S"))
+        assert purged["purged"] == 1
+        (gone,) = await world.behind_the_gate(world.ask("CONSUMER.DELETE.S.C"))
+        assert gone["success"]
+        (removed,) = await world.behind_the_gate(world.ask("STREAM.DELETE.S"))
+        assert removed["success"]
+        assert (await world.ask("STREAM.INFO.S"))["error"]["err_code"] == 10059
+
+
+async def test_nobody_waits_for_a_segment_that_is_begun(serve: Serve) -> None:
+    """Segments are an eighth of ``max_bytes``, but 1 MiB at least."""
+    async with serve() as world:
+        await world.create("S", max_bytes=8 << 20)
+        for n in range(4):
+            (acked,) = await world.behind_the_gate(world.publish("S.a", bytes(700_000)))
+            assert acked["seq"] == n + 1
+        folder = next(world.store.glob("acct-*/stream-*"))
+        assert len(list(folder.glob("*.seg"))) == 4
+
+
+async def test_nobody_waits_for_a_level_with_a_period(serve: Serve) -> None:
+    """Sequences are reserved in a manifest before they are used."""
+    async with serve() as world:
+        await world.create("S", persist_mode="async")
+        (acked,) = await world.behind_the_gate(world.publish("S.a", b"x"))
+        assert acked["seq"] == 1
+
+
+async def test_nobody_waits_for_a_restore(serve: Serve) -> None:
+    async with serve() as world:
+        state = {"messages": 0, "bytes": 0, "first_seq": 0, "last_seq": 0, "consumer_count": 0}
+        config = {"name": "R", "subjects": ["R.>"], "storage": "file", "retention": "limits"}
+        begin = world.ask("STREAM.RESTORE.R", config=config, state=state)
+        (begun,) = await world.behind_the_gate(begin)
+        assert "deliver_subject" in begun, begun
+
+        async def give_up() -> dict[str, Any]:
+            """No archive at all: what was begun is removed before that is answered."""
+            answer = await world.asking.request(begun["deliver_subject"], b"", timeout=WAIT)
+            found: dict[str, Any] = json.loads(answer.data)
+            return found
+
+        (refused,) = await world.behind_the_gate(give_up())
+        assert "error" in refused
+        assert (await world.create("R"))["did_create"]
+
+
+async def test_requests_about_a_stream_keep_their_order(serve: Serve) -> None:
+    """Those that come while it is made or removed see what is so after that."""
+    async with serve() as world:
+        asked = [
+            world.ask("STREAM.INFO.S"),
+            world.create("S"),
+            world.ask("STREAM.INFO.S"),
+            world.create("S", max_msgs=7),
+            world.ask("CONSUMER.CREATE.S", stream_name="S", config={"durable_name": "C"}),
+            world.ask("STREAM.DELETE.S"),
+            world.ask("STREAM.INFO.S"),
+            world.create("S", max_msgs=9),
+            world.ask("CONSUMER.NAMES.S"),
+            world.ask("STREAM.INFO.S"),
+        ]
+        world.files.gate.clear()
+        tasks = [asyncio.ensure_future(each) for each in asked]
+        await asyncio.sleep(0.05)
+        assert [task.done() for task in tasks] == [True] + [False] * 9
+        world.files.gate.set()
+        (
+            missing,
+            created,
+            info,
+            refused,
+            _,
+            removed,
+            gone,
+            again,
+            names,
+            last,
+        ) = await asyncio.gather(*tasks)
+        assert missing["error"]["err_code"] == 10059
+        assert created["did_create"]
+        assert info["config"]["max_msgs"] == -1
+        assert refused["error"]["err_code"] == 10058
+        assert removed["success"]
+        assert gone["error"]["err_code"] == 10059
+        assert again["config"]["max_msgs"] == 9
+        assert not names["consumers"]
+        assert last["config"]["max_msgs"] == 9
+
+
+async def test_two_streams_cannot_be_made_for_one_subject_at_a_time(serve: Serve) -> None:
+    async with serve() as world:
+        first, second, third = await world.behind_the_gate(
+            world.create("A", subjects=["x.>"]),
+            world.create("B", subjects=["x.y"]),
+            world.create("C", subjects=["z"]),
+        )
+        assert first["did_create"]
+        assert second["error"]["err_code"] == 10065
+        assert third["did_create"]
+
+
+async def test_a_stream_whose_removal_failed_is_what_it_was(serve: Serve) -> None:
+    async with serve() as world:
+        await world.create("S", allow_direct=True)
+        await world.publish("S.a", b"kept")
+        world.files.refuse = lambda what: what.startswith("sync acct-")
+        world.files.gate.clear()
+        removing = asyncio.ensure_future(world.ask("STREAM.DELETE.S"))
+        await asyncio.sleep(0.05)
+        # It is there until it is removed: read at once, written to afterwards.
+        found = await world.other.request("$JS.API.DIRECT.GET.S", b'{"seq":1}', timeout=WAIT)
+        assert found.data == b"kept"
+        publishing = asyncio.ensure_future(world.publish("S.a", b"meanwhile"))
+        refused = []
+
+        def refuse_once(what: str) -> bool:
+            refused.append(what)
+            return what.startswith("sync acct-") and len(refused) == 1
+
+        world.files.refuse = refuse_once
+        world.files.gate.set()
+        assert (await removing)["error"]["err_code"] == 10050
+        assert (await publishing)["seq"] == 2
+        assert (await world.ask("STREAM.DELETE.S"))["success"]
+
+
+async def test_what_is_published_to_a_stream_that_is_removed_is_refused(serve: Serve) -> None:
+    async with serve() as world:
+        await world.create("S")
+        world.files.gate.clear()
+        removing = asyncio.ensure_future(world.ask("STREAM.DELETE.S"))
+        await asyncio.sleep(0.05)
+        publishing = asyncio.ensure_future(world.publish("S.a", b"too late"))
+        await asyncio.sleep(0.05)
+        world.files.gate.set()
+        assert (await removing)["success"]
+        assert (await publishing)["error"]["err_code"] == 10059
+
+
+async def test_a_new_stream_costs_few_syncs(serve: Serve) -> None:
+    """Two manifests, a segment, and the two folders that they and the stream are in."""
+    async with serve() as world:
+        await world.create("FIRST")
+        before = world.files.syncs
+        await world.create("S")
+        assert world.files.syncs - before <= 5
+
+
+async def test_a_server_that_stops_finishes_what_was_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = GatedFiles()
+    monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", lambda: files)
+    store = tmp_path / "store"
+    async with jetspark.Server(store_dir=store) as server:
+        world = World(server, files, store)
+        await world.connect()
+        await world.create("OLD")
+        files.gate.clear()
+        tasks = [
+            asyncio.ensure_future(each)
+            for each in (world.create("NEW"), world.ask("STREAM.DELETE.OLD"))
+        ]
+        await asyncio.sleep(0.05)
+        asyncio.get_running_loop().call_later(0.1, files.gate.set)
+    for task in tasks:
+        task.cancel()
+    async with jetspark.Server(store_dir=store) as server:
+        client = await nats.connect(server.client_url)
+        answer = await client.request("$JS.API.STREAM.NAMES", b"", timeout=WAIT)
+        assert json.loads(answer.data)["streams"] == ["NEW"]
+        await client.close()

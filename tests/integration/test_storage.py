@@ -150,6 +150,33 @@ async def test_a_purge_that_is_the_first_to_meet_a_full_disk_passes(small_disk: 
     assert json.loads(purged.data)["success"]
 
 
+async def test_a_server_started_on_a_full_disk_uses_the_space_that_is_made_later(
+    small_disk: Path,
+) -> None:
+    """Its budget is a share of the disk where the configuration has none."""
+    store = small_disk / "store"
+    async with jetspark.Server(store_dir=store) as server:
+        client = await nats.connect(server.client_url)
+        await create(client, "S")
+        for _ in range(4):
+            await publish(client, "S.a", bytes(MIB // 2))
+        await client.close()
+    fill(small_disk, leave=0)
+    async with jetspark.Server(store_dir=store) as server:
+        client = await nats.connect(server.client_url)
+        (small_disk / "ballast").unlink()
+        stored = 0
+        for _ in range(100):
+            answer = await publish(client, "S.a", bytes(MIB // 2))
+            stored += "error" not in answer
+            if stored == 6:
+                break
+            await asyncio.sleep(0.1)
+        await client.close()
+
+    assert stored == 6
+
+
 async def test_streams_in_memory_and_with_async_persistence_are_served(tmp_path: Path) -> None:
     for second in (False, True):
         async with jetspark.Server(store_dir=tmp_path / "store") as server:

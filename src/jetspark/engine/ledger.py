@@ -60,6 +60,15 @@ class ServerLedger:
             return
         before = self.is_over(storage)
         self.used[storage] += size
+        self._tell(storage, before)
+
+    def set_limit(self, storage: Storage, limit: int) -> None:
+        """Go by another budget from now on; what is stored stays."""
+        before = self.is_over(storage)
+        self.limits[storage] = limit
+        self._tell(storage, before)
+
+    def _tell(self, storage: Storage, before: bool) -> None:
         if self.is_over(storage) != before:
             for account in self.accounts:
                 account.server_changed(storage)

@@ -83,6 +83,7 @@ class JetStreamRuntime:
             self._threads_end = started.pop_all()
         self._commit_delay = settings.jetspark.commit_delay
         self._drivers: dict[str, EngineDriver] = {}
+        self._disk_budget: DiskBudget | None = None
         # Folders of streams that could not be opened, and why.
         self.unopened: list[tuple[Path, str]] = []
         # Account, stream and name of consumers that could not be taken over, and why.
@@ -157,10 +158,12 @@ class JetStreamRuntime:
                 stream_log.close()
             else:
                 self._adopt(owner.engine, stream_log)
+        told = BudgetLog(self.ledger, self._clock)
         if self.ledger.limits[Storage.FILE] == NO_LIMIT:
-            used = self.ledger.used[Storage.FILE]
-            self.ledger.limits[Storage.FILE] = budget(NO_LIMIT, storage_budget(self.folder, used))
-        self.ledger.on_change = BudgetLog(self.ledger, self._clock).changed
+            self._disk_budget = DiskBudget(self.ledger, self.folder, told)
+            self.ledger.on_change = self._disk_budget.changed
+        else:
+            self.ledger.on_change = told.changed
         for driver in self._drivers.values():
             driver.follow_streams()
 
@@ -253,7 +256,9 @@ class JetStreamRuntime:
             (Storage.FILE, settings.jetstream.max_file),
         ):
             if size >= 0:
-                self.ledger.limits[storage] = size
+                self.ledger.set_limit(storage, size)
+                if storage == Storage.FILE and self._disk_budget is not None:
+                    self._disk_budget.end()
         for name, driver in self._drivers.items():
             driver.engine.change_settings(self._settings)
             driver.commit_delay_ns = self._commit_delay
@@ -280,6 +285,8 @@ class JetStreamRuntime:
     async def close(self) -> None:
         """Put everything staged on disk, then close the store."""
         await self.settle()
+        if self._disk_budget is not None:
+            self._disk_budget.end()
         self._housekeeper.close()
         # With many streams and slow syncs the rest is left out: manifests then say what they said
         # half a minute ago. Nobody opens a private store again.
@@ -360,6 +367,55 @@ class BudgetLog:
             format_bytes(self._ledger.limits[storage]),
             "max_mem" if storage == Storage.MEMORY else "max_file",
         )
+
+
+class DiskBudget:
+    """The budget of a server whose configuration has no ``max_file``: a share of the disk.
+
+    Space that somebody makes after the start counts as well. So messages are taken again without
+    a restart, also by a server that was started on a full disk.
+    """
+
+    PERIOD: Final = 1.0  # seconds
+
+    def __init__(self, ledger: ServerLedger, folder: Path, told: BudgetLog) -> None:
+        self._ledger = ledger
+        self._folder = folder
+        self._told = told
+        self._base = ledger.used[Storage.FILE]
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = False
+        ledger.limits[Storage.FILE] = self._now()
+
+    def _now(self) -> int:
+        """What a start would find, had it what the streams got since as free space."""
+        grown = self._ledger.used[Storage.FILE] - self._base
+        return budget(NO_LIMIT, storage_budget(self._folder, self._base, grown))
+
+    def changed(self, storage: Storage) -> None:
+        """The server went over a budget, or back under it."""
+        if storage == Storage.FILE:
+            self._look()
+        self._told.changed(storage)
+
+    def _look(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._ended or not self._ledger.is_over(Storage.FILE):
+            return
+        found = self._now()
+        if found >= self._ledger.used[Storage.FILE]:
+            self._ledger.set_limit(Storage.FILE, found)
+        else:
+            self._timer = asyncio.get_running_loop().call_later(self.PERIOD, self._look)
+
+    def end(self) -> None:
+        """The configuration has a limit now, or the server stops."""
+        self._ended = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 def report_recovery(identity: Identity, recovery: Recovery) -> None:

@@ -18,13 +18,14 @@ def memory_budget(proc: Path = Path("/proc")) -> int:
     return 0
 
 
-def storage_budget(folder: Path, used: int = 0) -> int:
+def storage_budget(folder: Path, used: int = 0, grown: int = 0) -> int:
     """Return what the store may grow to: three quarters of the free disk, and what it has.
 
-    0 where the folder is not there.
+    ``grown`` is what of the disk it took since: that counts as free. 0 where the folder is not
+    there.
     """
     try:
         free = shutil.disk_usage(folder).free
     except OSError:
         return 0
-    return free * _SHARE[0] // _SHARE[1] + used
+    return (free + grown) * _SHARE[0] // _SHARE[1] + used

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
+import signal
 import socket
 import ssl
 import time
@@ -129,6 +131,22 @@ def test_a_tls_client_that_says_farewell_and_does_not_read_harms_no_timer(
     assert monitored(secured, "/connz")["num_connections"] == 0
     for peer in stalled:
         peer.close()
+
+
+def test_a_broken_tls_session_leaves_nothing_and_the_server_can_stop(
+    secured: Watched, certificates: Certificates
+) -> None:
+    peer = secure_peer(secured, certificates.context())
+    os.write(peer.fileno(), b"\x17\x03\x03\x00\x10" + b"no TLS record!!!")
+    secured.wait_for("TLS error")
+
+    until(lambda: monitored(secured, "/connz")["num_connections"] == 0, "still listed")
+    (closed,) = monitored(secured, "/connz?state=closed")["connections"]
+    assert closed["reason"] == "Read Error"
+    secured.process.send_signal(signal.SIGTERM)
+    assert secured.wait() == 0
+    assert secured.said("Internal error") == []
+    peer.close()
 
 
 def test_a_closing_member_of_a_queue_gets_no_more_messages(server: Watched) -> None:

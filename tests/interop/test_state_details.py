@@ -161,8 +161,8 @@ def without_effect(client: RawClient) -> list[Any]:
     """What both servers accept and do nothing with."""
     make(client, 3, placement={"cluster": "none", "tags": ["a"]})
     seen: list[Any] = [api(client, "STREAM.INFO.S")["config"]["placement"]]
-    for body in ({"seq": 1, "no_erase": True}, {"seq": 2, "no_erase": False}):
-        seen.append(api(client, "STREAM.MSG.DELETE.S", **body))
+    bodies = ({"seq": 1, "no_erase": True}, {"seq": 2, "no_erase": False})
+    seen += [api(client, "STREAM.MSG.DELETE.S", **body) for body in bodies]
     client.listen("snap")
     seen.append("error" in api(client, "STREAM.SNAPSHOT.S", deliver_subject="snap", jsck=True))
     trace = b"NATS/1.0\r\nNats-Trace-Dest: traced\r\n\r\n"

@@ -75,7 +75,8 @@ async def test_a_second_connect_may_be_anything_as_well(tmp_path: Path) -> None:
 
 
 QUERIES: Final = {
-    "varz": (), "connz": ("auth", "subs", "offset", "limit", "cid", "state", "sort", "user", "acc"),
+    "varz": (),
+    "connz": ("auth", "subs", "offset", "limit", "cid", "state", "sort", "user", "acc"),
     "subsz": ("subs", "offset", "limit", "acc", "test"), "routez": ("subs",), "leafz": ("subs",),
     "gatewayz": ("subs", "accs", "gw_name", "acc_name"), "accountz": ("acc",),
     "accstatz": ("unused",), "readyz": (),

@@ -250,6 +250,23 @@ async def test_two_streams_cannot_be_made_for_one_subject_at_a_time(serve: Serve
         assert third["did_create"]
 
 
+async def test_what_waits_for_another_stream_keeps_its_order(serve: Serve) -> None:
+    """B waits for A, which wants the same subjects; what is asked of B meanwhile waits with it."""
+    async with serve() as world:
+        first, refused, missing, third, info = await world.behind_the_gate(
+            world.create("A", subjects=["x.>"]),
+            world.create("B", subjects=["x.y"]),
+            world.ask("STREAM.INFO.B"),
+            world.create("B", subjects=["z"]),
+            world.ask("STREAM.INFO.B"),
+        )
+        assert first["did_create"]
+        assert refused["error"]["err_code"] == 10065
+        assert missing["error"]["err_code"] == 10059
+        assert third["did_create"]
+        assert info["config"]["subjects"] == ["z"]
+
+
 async def test_a_stream_whose_removal_failed_is_what_it_was(serve: Serve) -> None:
     async with serve() as world:
         await world.create("S", allow_direct=True)

@@ -109,7 +109,7 @@ class Engine(Consumers):
         self.transfers = Transfers(self)
         self.purges = Purges(self.mark_dirty)
         self.operations = Operations(self.failures)
-        # Streams that are removed when the group on its way is reported.
+        # Streams that are removed when nothing of them is on its way.
         self._removals: dict[Stream, Operation] = {}
         self.upstreams: Upstreams = upstreams or NoUpstreams()
         interest = self.look_for_interest
@@ -302,22 +302,18 @@ class Engine(Consumers):
 
         operation = Operation(stream.config.name, None, removed)
         self.operations.announce(operation)
-        if stream.log.in_flight is not None:
-            self._removals[stream] = operation
-        else:
-            self._remove(stream, operation, now, outbox)
+        self._removals[stream] = operation
+        self.may_remove(stream, now, outbox)
 
-    def _remove(self, stream: Stream, operation: Operation, now: int, outbox: Outbox) -> None:
+    def may_remove(self, stream: Stream, now: int, outbox: Outbox) -> None:
+        """Begin the removal that waits, if nothing that needs the folder is on its way."""
         log = stream.log
+        if stream not in self._removals or log.in_flight is not None or log.is_reopening:
+            return
+        operation = self._removals.pop(stream)
         log.hold()
         condemn = partial(self._store.condemn, log)
         self.operations.do(operation, condemn, now, outbox, at_once=log.in_memory)
-
-    def _group_ended(self, stream: Stream, now: int, outbox: Outbox) -> None:
-        """The group on its way was reported: a removal that waited for it can begin."""
-        operation = self._removals.pop(stream, None)
-        if operation is not None:
-            self._remove(stream, operation, now, outbox)
 
     def _drop(self, stream: Stream, now: int, outbox: Outbox) -> None:
         """A stream was removed: forget it; what waits for it hears that."""
@@ -459,7 +455,7 @@ class Engine(Consumers):
         if stream.consumers:
             self.consumers_committed(stream, now)
         if self._removals:
-            self._group_ended(stream, now, outbox)
+            self.may_remove(stream, now, outbox)
 
     def publish_own(self, entries: list[Entry], now: int, outbox: Outbox) -> None:
         """Send messages of the engine's own, to subscribers and to streams that want them."""
@@ -494,7 +490,7 @@ class Engine(Consumers):
         self.consumers_failed(stream)
         self.copies.failed(stream)
         if self._removals:
-            self._group_ended(stream, stream.committed_ns, outbox)
+            self.may_remove(stream, stream.committed_ns, outbox)
 
     def reopened(self, stream: Stream) -> None:
         """The log of a stream that had failed was verified and takes writes again."""

@@ -17,8 +17,10 @@ from jetspark.engine.outbox import Outbox
 from jetspark.store.threads import attempt
 from jetspark.subjects.pattern_set import PatternSet
 
-# So many requests of an account may wait, as in nats-server's queue of API requests.
+# So many requests of an account may wait, as in nats-server's queue of API requests, and so many
+# bytes of them.
 WAITING_MAX: Final = 10_000
+WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 
 Again = Callable[[int, Outbox], None]
 Finish = Callable[[OSError | None, int, Outbox], None]
@@ -49,6 +51,7 @@ class Operation:
         self.subjects = [subject.encode() for subject in config.subjects] if config else []
         self.finish = finish
         self.waiting: list[Again] = []
+        self.waiting_bytes = 0
 
 
 class Postponed(Exception):
@@ -69,7 +72,10 @@ class Operations:
         self._by_name: dict[str, Operation] = {}
         # The subjects of the streams that are being made.
         self._subjects = PatternSet()
+        # Names of streams whose requests wait for the operation on another one.
+        self._behind: dict[str, Operation] = {}
         self._waiting = 0
+        self._waiting_bytes = 0
 
     def announce(self, operation: Operation) -> None:
         """Let requests wait for an operation; ``do`` follows."""
@@ -96,8 +102,8 @@ class Operations:
         beside.run(work, finish, now, outbox)
 
     def check(self, name: str) -> None:
-        """Raise Postponed while something is done to the stream of this name."""
-        operation = self._by_name.get(name)
+        """Raise Postponed while something is done to the stream of this name, or is to be."""
+        operation = self._by_name.get(name) or self._behind.get(name)
         if operation is not None:
             raise Postponed(operation)
 
@@ -110,12 +116,19 @@ class Operations:
                 assert isinstance(operation, Operation), "nobody else is in it"
                 raise Postponed(operation)
 
-    def postpone(self, until: Operation, again: Again) -> bool:
-        """Handle a request when an operation has ended; False when too many wait already."""
-        if self._waiting >= WAITING_MAX:
+    def postpone(self, until: Operation, name: str, size: int, again: Again) -> bool:
+        """Handle a request when an operation has ended; False when too many wait already.
+
+        ``name`` is the stream that it is about, ``size`` that of its body.
+        """
+        if self._waiting >= WAITING_MAX or self._waiting_bytes + size > WAITING_BYTES_MAX:
             return False
         self._waiting += 1
+        self._waiting_bytes += size
+        if name != until.name:
+            self._behind[name] = until
         until.waiting.append(again)
+        until.waiting_bytes += size
         return True
 
     def _end(self, operation: Operation, error: OSError | None, now: int, outbox: Outbox) -> None:
@@ -126,6 +139,10 @@ class Operations:
             operation.finish(error, now, outbox)
         except Exception as failure:  # noqa: BLE001 - one operation, not those who wait for it
             self._failures.note(f"finishing what was done to {operation.name!r}", failure)
+        self._behind = {
+            name: until for name, until in self._behind.items() if until is not operation
+        }
         self._waiting -= len(operation.waiting)
+        self._waiting_bytes -= operation.waiting_bytes
         for again in operation.waiting:
             again(now, outbox)

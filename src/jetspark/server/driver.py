@@ -377,6 +377,7 @@ class EngineDriver:
         elif was_failed and not stream.log.failed:
             log.info("Stream %r was verified and is written to again", stream.config.name)
             self.engine.reopened(stream)
+        self.engine.may_remove(stream, self._clock.now_ns(), self._outbox)
         if not failed:
             self._keep_house(stream)
 

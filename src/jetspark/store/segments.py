@@ -230,6 +230,11 @@ class Segments(Removing):
             or self.note_due
         )
 
+    @property
+    def is_reopening(self) -> bool:
+        """Say whether the folder may be getting its name back (``reopening.py``)."""
+        return self.chore_is_out and isinstance(self.chore, Reopening)
+
     def is_front_dead(self) -> bool:
         """Say whether the oldest segment may have nothing left."""
         if self.unremoved is not None:

@@ -96,7 +96,7 @@ def handle(
         def again(now: int, outbox: Outbox) -> None:
             _handle_late(engine, verb, body, reply, now, outbox, headers, asker)
 
-        if engine.operations.postpone(postponed.until, again):
+        if engine.operations.postpone(postponed.until, name, len(body), again):
             return True
         answer = kind.error(error_body(ErrCode.INSUFFICIENT_RESOURCES))
     except Refusal as refusal:

@@ -75,7 +75,12 @@ class TurnProbe:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        self.server = Server(store_dir=self._folder, port=-1)
+        # The transports of plain asyncio copy all that waits now and then: 64 MB take too long.
+        config = self._folder / "server.conf"
+        config.write_text("max_pending: 8MB\n")
+        self.server = Server(
+            config=config, store_dir=self._folder / "store", port=-1, jetstream=True
+        )
         async with self.server:
             self._started.set()
             await self._stop.wait()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
+import signal
 import socket
 import ssl
 import time
@@ -44,8 +46,8 @@ def secured(tmp_path: Path, certificates: Certificates) -> Iterator[Watched]:
     started.end()
 
 
-def publish(send: Callable[[bytes], object]) -> None:
-    send(b"".join(b"PUB load %d\r\n%b\r\n" % (SIZE, b"." * SIZE) for _ in range(MESSAGES)))
+def publish(send: Callable[[bytes], object], count: int = MESSAGES) -> None:
+    send(b"PUB load %d\r\n%b\r\n" % (SIZE, b"." * SIZE) * count)
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
@@ -131,6 +133,22 @@ def test_a_tls_client_that_says_farewell_and_does_not_read_harms_no_timer(
         peer.close()
 
 
+def test_a_broken_tls_session_leaves_nothing_and_the_server_can_stop(
+    secured: Watched, certificates: Certificates
+) -> None:
+    peer = secure_peer(secured, certificates.context())
+    os.write(peer.fileno(), b"\x17\x03\x03\x00\x10" + b"no TLS record!!!")
+    secured.wait_for("TLS error")
+
+    until(lambda: monitored(secured, "/connz")["num_connections"] == 0, "still listed")
+    (closed,) = monitored(secured, "/connz?state=closed")["connections"]
+    assert closed["reason"] == "Read Error"
+    secured.process.send_signal(signal.SIGTERM)
+    assert secured.wait() == 0
+    assert secured.said("Internal error") == []
+    peer.close()
+
+
 def test_a_closing_member_of_a_queue_gets_no_more_messages(server: Watched) -> None:
     """Until its socket is gone it would lose what it is given."""
     with (
@@ -156,11 +174,11 @@ def test_what_was_given_before_the_end_can_be_read_in_time(server: Watched) -> N
     ):
         leaving.ask(QUIET + b"SUB load 1\r\n")
         publisher.ask(QUIET)
-        publish(publisher.send)
+        publish(publisher.send, 6)
         publisher.ask()
         leaving.send(b"GARBAGE\r\n")
 
         got = leaving.rest()
 
-    assert got.count(b"MSG load 1 ") == MESSAGES
+    assert got.count(b"MSG load 1 ") == 6
     assert got.endswith(b"-ERR 'Unknown Protocol Operation'\r\n")

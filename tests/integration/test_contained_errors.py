@@ -18,7 +18,7 @@ from tests.campaigns.served import Served
 
 import jetspark
 from jetspark.api.consumer import ConsumerConfig
-from jetspark.api.enums import AckPolicy
+from jetspark.api.enums import AckPolicy, Retention
 from jetspark.api.stream import StreamConfig
 from jetspark.store.files import OsFiles
 from jetspark.store.manifest import Identity
@@ -129,6 +129,67 @@ def test_a_stream_that_cannot_be_served_is_reported_and_the_others_start(
     checked = doctor(store)
     assert checked.returncode == 2
     assert "cannot be served" in checked.stdout
+
+
+@pytest.mark.parametrize("retention", ["limits", "interest", "workqueue"])
+async def test_a_consumer_that_cannot_be_served_is_reported_and_what_it_needs_is_kept(
+    retention: str, tmp_path: Path
+) -> None:
+    """Everything else starts; its records and the messages it had not got stay on disk."""
+    folder = tmp_path / "store"
+    async with jetspark.Server(store_dir=folder) as server:
+        async with await jetspark.connect(server.client_url) as client:
+            js = client.jetstream()
+            for name in ("S", "OTHER"):
+                await js.create_stream(
+                    StreamConfig(
+                        name=name, subjects=(f"{name}.>",), retention=Retention(retention)
+                    )
+                )
+            stream = await js.stream("S")
+            for name in ("bad", "good"):
+                await stream.create_consumer(
+                    ConsumerConfig(
+                        durable_name=name,
+                        ack_policy=AckPolicy.EXPLICIT,
+                        filter_subject=f"S.{name}" if retention == "workqueue" else "",
+                    )
+                )
+            for n in range(4):
+                await js.publish("S.good" if n % 2 else "S.bad", b"%d" % n)
+        engine = driver_of(server).engine
+        bad = engine.streams["S"].consumers["bad"]
+        damaged = b'{"name":"bad","config":{"ack_wait":"x"},"created_ns":1}'
+        engine.streams["S"].log.stage_consumer(bad.number, damaged)
+        engine.mark_dirty(engine.streams["S"])
+    for _ in range(2):
+        async with (
+            jetspark.Server(store_dir=folder, http_port=-1) as server,
+            await jetspark.connect(server.client_url) as client,
+        ):
+            js = client.jetstream()
+            good = await (await js.stream("S")).consumer("good")
+            for message in await good.fetch(4, no_wait=True):
+                await message.ack_sync()
+            assert (await js.publish("S.bad", b"new")).stream == "S"
+            await js.publish("OTHER.x", b"served")
+            kept = await (await js.stream("S")).info()
+            report = await asyncio.to_thread(health, f"{server.monitor_url}/healthz")
+            assert "bad" not in driver_of(server).engine.streams["S"].consumers
+    expected = {"limits": 6, "interest": 6, "workqueue": 4}
+    assert kept.state.messages == expected[retention]
+    assert report["status"] == "unavailable"
+    assert "S" in json.dumps(report)
+    checked = doctor(folder)
+    assert checked.returncode == 2
+    assert "consumer" in checked.stdout
+
+
+def driver_of(server: jetspark.Server) -> Any:
+    """What serves the streams of the only account."""
+    assert server.runtime is not None
+    (driver,) = server.runtime._drivers.values()
+    return driver
 
 
 def health(url: str) -> dict[str, Any]:

@@ -213,3 +213,36 @@ def test_a_restore_in_small_pieces_copies_nothing_again_and_again(probe: TurnPro
         client.send(b"PUB %b 1\r\nx\r\n" % to * 300)
         client.settle()
         probe.check()
+
+
+def test_a_push_consumer_delivers_to_very_many_subscriptions_in_order(probe: TurnProbe) -> None:
+    with probe.client() as listener, probe.client() as client:
+        make_stream(client, "S", ["s.>"])
+        client.send(b"".join(b"PUB s.%d 0\r\n\r\n" % n for n in range(50)))
+        client.settle()
+        subscribe(listener, b"deliver", 500)
+        probe.check()
+        config = {"name": "C", "deliver_subject": "deliver", "ack_policy": "none"}
+        body = json.dumps({"stream_name": "S", "config": config}).encode()
+        client.request(b"CONSUMER.CREATE.S.C", body)
+        got = b"".join(listener.until(b"MSG s.49 ") + b"MSG s.49 " for _ in range(500))
+        got += listener.until(b"\r\n")
+        subjects = [line.split()[1] for line in got.split(b"\r\n") if line.endswith(b" 0")]
+        assert subjects == [b"s.%d" % n for n in range(50) for _ in range(500)]
+        probe.check()
+
+
+def test_very_many_push_consumers_of_one_subject_hear_that_somebody_listens(
+    probe: TurnProbe,
+) -> None:
+    with probe.client() as listener, probe.client() as client:
+        make_stream(client, "S", ["s"])
+        client.send(b"PUB s 2\r\nhi\r\n")
+        for n in range(300):
+            config = {"name": f"C{n}", "deliver_subject": "deliver", "ack_policy": "none"}
+            body = json.dumps({"stream_name": "S", "config": config}).encode()
+            client.request(b"CONSUMER.CREATE.S.C%d" % n, body)
+        listener.send(b"SUB deliver 1\r\nUNSUB 1\r\n" * 50 + b"SUB deliver 1\r\n")
+        for _ in range(300):
+            listener.until(b"\r\nhi\r\n")
+        probe.check()

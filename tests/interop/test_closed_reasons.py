@@ -15,7 +15,7 @@ from tests.campaigns.judges import running_nats_server
 import jetspark.sync
 
 CONFIG: Final = """
-authorization { user: ann, password: pw, timeout: 0.3 }
+authorization { user: ann, password: pw, timeout: 1 }
 write_deadline: "300ms"
 max_pending: 1MB
 max_payload: 64KB
@@ -80,17 +80,21 @@ def be_slow(port: int) -> int:
     slow = socket.socket()
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     slow.settimeout(20)
-    with slow, socket.create_connection(("127.0.0.1", port), timeout=20) as busy:
+    with slow:
         slow.connect(("127.0.0.1", port))
         lines = slow.makefile("rb")
         number: int = json.loads(lines.readline()[5:])["client_id"]
         slow.sendall(HELLO + b"SUB load 1\r\nPING\r\n")
         while lines.readline() != b"PONG\r\n":
             pass
-        busy.sendall(HELLO + b"PUB load 65000\r\n%b\r\n" % (b"." * 65000) * 600 + b"PING\r\n")
-        answer = b""
-        while b"PONG\r\n" not in answer:
-            answer += busy.recv(65536)
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as busy:
+            busy.sendall(HELLO)
+            for _ in range(600):
+                busy.sendall(b"PUB load 65000\r\n%b\r\n" % (b"." * 65000))
+            busy.sendall(b"PING\r\n")
+            answer = b""
+            while b"PONG\r\n" not in answer:
+                answer += busy.recv(65536)
         time.sleep(0.1)
         lines.close()
     return number

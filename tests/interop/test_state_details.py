@@ -155,3 +155,26 @@ def test_reads_beyond_the_end_and_without_headers_differ_on_purpose(
     if storage == "memory":
         beyond = (7, whole[1].replace(b"UpTo-Sequence: 6", b"UpTo-Sequence: 7"))
     assert theirs == [whole, beyond, (5, head + b"4\r\nNats-Last-Sequence: 6\r\n\r\n")]
+
+
+def without_effect(client: RawClient) -> list[Any]:
+    """What both servers accept and do nothing with."""
+    make(client, 3, placement={"cluster": "none", "tags": ["a"]})
+    seen: list[Any] = [api(client, "STREAM.INFO.S")["config"]["placement"]]
+    bodies = ({"seq": 1, "no_erase": True}, {"seq": 2, "no_erase": False})
+    seen += [api(client, "STREAM.MSG.DELETE.S", **body) for body in bodies]
+    client.listen("snap")
+    seen.append("error" in api(client, "STREAM.SNAPSHOT.S", deliver_subject="snap", jsck=True))
+    trace = b"NATS/1.0\r\nNats-Trace-Dest: traced\r\n\r\n"
+    seen.append(json.loads(client.ask("s.traced", b"x", trace)[0].payload))
+    return seen
+
+
+def test_what_has_no_effect_is_accepted_as_by_nats_server(tmp_path: Path) -> None:
+    unused = '"nkey":"UX","jwt":"x","sig":"x",'
+    with nats_server(tmp_path / "theirs", unused) as client:
+        theirs = without_effect(client)
+    with jetspark_server(tmp_path / "ours", unused) as client:
+        ours = without_effect(client)
+
+    assert ours == theirs

@@ -687,7 +687,7 @@ def test_an_epoch_that_was_begun_with_another_ledger_is_refused(
     jetstream.create_key_value(KeyValueConfig(bucket=name))
     task.query = name
     markers_of = {"publishMode": "atomic", "ledgerSubject": f"{name}.ledger"}
-    deep = {"ledgerSubject": f"{name}.other.place.of.many.words.in.it"}
+    deep = {"ledgerSubject": f"{name}.other.place.of.many.words.in.it.a.b.c.d.e.f.g.h.i.j.k"}
     before, after = {
         "to markers": ({}, markers_of),
         "from markers": (markers_of | deep, {}),

@@ -357,7 +357,8 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(ProtocolViolation(f"{self._address.label} sent a bad INFO: {error}"))
             return
         # Servers of one cluster may have different limits, so the announced one is a lower bound.
-        announced = min(self._info.max_payload, ANNOUNCED_MAX)
+        announced = self._info.max_payload  # negative: no limit
+        announced = min(announced, ANNOUNCED_MAX) if announced >= 0 else ANNOUNCED_MAX
         self._parser.max_payload = max(announced + CLIENT_PAYLOAD_ROOM, PENDING_MAX)
         if not self._greeted.done():
             self._greeted.set_result(None)

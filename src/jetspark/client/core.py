@@ -41,6 +41,7 @@ from jetspark.protocol.handshake import ServerInfo
 
 # Seconds that callbacks may go on after ``close`` with what they have; then they are cancelled.
 CALLBACKS_TIMEOUT: Final = 2.0
+NO_LIMIT: Final = 2**62  # for a server that announces a negative max_payload
 
 
 class ClientCore:
@@ -318,7 +319,7 @@ class ClientCore:
     def on_info(self, info: ServerInfo) -> None:
         """Take a first or later INFO."""
         self._info = info
-        self.max_payload = info.max_payload
+        self.max_payload = info.max_payload if info.max_payload >= 0 else NO_LIMIT
 
     def on_down(self) -> None:
         """The connection is lost and a new one is being looked for."""

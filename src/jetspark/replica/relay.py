@@ -66,13 +66,13 @@ class ReplicaRelay:
     ) -> None:
         """A client published."""
         reply, payload = data[rs:re], data[ps:pe]
-        inbox = self._own_inbox
-        if subject.startswith(inbox) or reply.startswith(inbox):
-            client.session.on_publish_denied(subject)
-            return
         if subject.startswith(API_PREFIX) and self._reads.take(
             client, subject, reply, data[hs:ps], payload
         ):
+            return
+        inbox = self._own_inbox
+        if subject.startswith(inbox) or reply.startswith(inbox):
+            client.session.on_publish_denied(subject)
             return
         passed = payload
         if self._guard is not None:

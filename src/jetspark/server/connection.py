@@ -232,14 +232,17 @@ class Connection(asyncio.BufferedProtocol):
         if exc is not None:
             broken = isinstance(exc, BrokenPipeError)
             reason = CloseReason.WRITE_ERROR if broken else CloseReason.READ_ERROR
-        if self._waiting and not self._ended:
-            # What the client sent before that is carried out first.
-            self._gone = reason
-        else:
-            self._end(reason)
-            self._server.left(self)
-        self._stop_timers()
-        self._transport = None
+        try:
+            if self._waiting and not self._ended:
+                # What the client sent before that is carried out first.
+                self._gone = reason
+            else:
+                self._end(reason)
+        finally:
+            if self._gone is None:
+                self._server.left(self)
+            self._stop_timers()
+            self._transport = None
         if exc is not None:
             log.debug("%s: %s", self.session, exc)
         asyncio.get_running_loop().call_later(RELEASE_AFTER_S, self._release)
@@ -250,6 +253,10 @@ class Connection(asyncio.BufferedProtocol):
         Otherwise they are garbage that only a pass over all objects finds, and such passes are
         rare (``cli/serve.py``).
         """
+        if self._waiting:
+            # What it sent or subscribed to is still being worked on.
+            asyncio.get_running_loop().call_later(RELEASE_AFTER_S, self._release)
+            return
         self.client.cut_cycles()
         del self.session
 

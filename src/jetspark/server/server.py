@@ -56,6 +56,8 @@ log = logging.getLogger("jetspark.server")
 READ_BUFFER: Final = 256 * 1024  # speed.md 6
 BACKLOG: Final = 4096
 AUTHORIZATION_TIMEOUT: Final = seconds(2)
+# How long clients may read on when the server closes.
+CLOSING_S: Final = 2.0
 TOO_MANY_CONNECTIONS: Final = b"maximum connections exceeded"
 
 
@@ -265,13 +267,15 @@ class Server:
 
     async def _all_gone(self) -> None:
         """Clients that do not read are not waited for."""
-        try:
-            async with asyncio.timeout(2):
-                await self._no_connections.wait()
-        except TimeoutError:
-            for connection in [*self.connections, *self._closing]:
-                connection.abort(CloseReason.SERVER_SHUTDOWN)
-            await self._no_connections.wait()
+        for _ in range(2):
+            try:
+                async with asyncio.timeout(CLOSING_S):
+                    await self._no_connections.wait()
+            except TimeoutError:
+                for connection in [*self.connections, *self._closing]:
+                    connection.abort(CloseReason.SERVER_SHUTDOWN)
+            else:
+                return
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -315,14 +319,17 @@ class Server:
 
     def ended(self, connection: Connection) -> None:
         """A client is served no more; its socket may take a little longer."""
-        self.keepalive.expect_end(connection)
-        if self._monitor is not None:
-            self._monitor.note_closed(connection)
         self.connections.discard(connection)
         self._closing.add(connection)
+        self.keepalive.expect_end(connection)
         user = connection.session.user
         if user is not None:
             self.accounts[user.account.name].clients -= 1
+        if self._monitor is not None:
+            try:
+                self._monitor.note_closed(connection)
+            except Exception as error:  # noqa: BLE001 - only a line of /connz
+                self.failures.note(f"{connection.session}, closing", error)
 
     def left(self, connection: Connection) -> None:
         """The socket of a client is gone."""

@@ -26,8 +26,8 @@ from jetspark.spark.sink_options import LEDGER_BUCKET
 from jetspark.spark.sink_plan import SinkPlan, WriteRefused
 
 # Subjects of markers with up to so many words before the last are asked for by pattern, one
-# request for each number; whatever is longer is listed at once, which is nothing in most streams.
-_WORDS_MAX: Final = 6
+# request for each number. What is longer is listed: hardly any stream has such subjects.
+_WORDS_MAX: Final = 16
 _RUN: Final = ".run"
 
 

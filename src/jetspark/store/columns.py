@@ -210,6 +210,10 @@ class Search:
         if not self.ordered:
             self.ordered = True
             self.order.make([entry.subject for entry in self.entries if entry.number >= 0])
+        if self.order.count(prefix) * 4 > len(self.entries):
+            # Going through all of them is less work than looking most of them up.
+            self.turn.spend(len(self.entries) >> 1)
+            return [entry for entry in self.entries if matches(entry.subject, pattern)]
         like: list[SubjectEntry] = []
         candidates = self.order.beginning_with(prefix)
         self.turn.spend(len(candidates) >> 1)

@@ -41,7 +41,15 @@ class SubjectOrder:
 
     def beginning_with(self, prefix: bytes) -> list[bytes]:
         """The subjects that begin with ``prefix``, which ends with a dot, and all of the tail."""
+        low, high = self._range(prefix)
+        return self.ordered[low:high] + self.tail
+
+    def count(self, prefix: bytes) -> int:
+        """How many ``beginning_with`` finds."""
+        low, high = self._range(prefix)
+        return high - low + len(self.tail)
+
+    def _range(self, prefix: bytes) -> tuple[int, int]:
         low = bisect_left(self.ordered, prefix)
         # The character behind a dot in the order of bytes is a slash.
-        high = bisect_left(self.ordered, prefix[:-1] + b"/", low)
-        return self.ordered[low:high] + self.tail
+        return low, bisect_left(self.ordered, prefix[:-1] + b"/", low)

@@ -1,8 +1,7 @@
 """Many patterns at once: does one of them match a subject, overlap a pattern, or cover it.
 
 A trie by token, so that what is asked of three thousand patterns costs about as much as of three.
-Only a wildcard in the question looks at all that stands in its place. ``looked`` counts the
-places that were looked at, for who keeps turns short.
+Only a wildcard in the question looks at all that stands in its place.
 """
 
 from typing import Final
@@ -50,7 +49,6 @@ class PatternSet:
     """Patterns, each with an owner. A pattern with an empty token matches nothing."""
 
     def __init__(self) -> None:
-        self.looked: i64 = 0
         self._root: Place = Place()
 
     def add(self, pattern: bytes, owner: object) -> None:
@@ -146,43 +144,57 @@ class PatternSet:
         With ``found`` all of them are looked at, and it gets the owners of what answers.
         """
         end: i64 = len(pattern)
-        places: list[Place] = [self._root]
-        starts: list[i64] = [0]
-        while places:
-            place = places.pop()
-            start = starts.pop()
-            self.looked += 1
+        place = self._root
+        start: i64 = 0
+        # Branches still to be walked. Most questions need none.
+        places: list[Place] | None = None
+        starts: list[i64] | None = None
+        while True:
+            following: Place | None = None
             if start > end:
                 if found is not None:
                     found.extend(place.ends)
                 elif _other(place.ends, but):
                     return True
-                continue
-            if found is not None:
-                found.extend(place.tails)
-            elif _other(place.tails, but):
-                return True
-            stop = token_end(pattern, start, end)
-            wild: i64 = 0 if literal else wildcard_at(pattern, start, stop)
-            if wild == GREATER:
-                if overlapping and self._anything_below(place, but, found):
+            else:
+                if found is not None:
+                    found.extend(place.tails)
+                elif _other(place.tails, but):
                     return True
-                continue
-            star = place.star
-            if star is not None:
-                places.append(star)
-                starts.append(stop + 1)
-            if wild == STAR:
-                if overlapping:
-                    for child in place.children.values():
-                        places.append(child)
-                        starts.append(stop + 1)
-            elif len(place.children) > 0:
-                child_there = place.children.get(pattern[start:stop])
-                if child_there is not None:
-                    places.append(child_there)
-                    starts.append(stop + 1)
-        return False
+                stop = token_end(pattern, start, end)
+                wild: i64 = 0 if literal else wildcard_at(pattern, start, stop)
+                if wild == GREATER:
+                    if overlapping and self._anything_below(place, but, found):
+                        return True
+                else:
+                    following = place.star
+                    if wild == STAR:
+                        if overlapping:
+                            for child in place.children.values():
+                                if following is not None:
+                                    if places is None or starts is None:
+                                        places = []
+                                        starts = []
+                                    places.append(following)
+                                    starts.append(stop + 1)
+                                following = child
+                    elif len(place.children) > 0:
+                        named = place.children.get(pattern[start:stop])
+                        if named is not None:
+                            if following is not None:
+                                if places is None or starts is None:
+                                    places = []
+                                    starts = []
+                                places.append(following)
+                                starts.append(stop + 1)
+                            following = named
+                    start = stop + 1
+            if following is None:
+                if not places or not starts:
+                    return False
+                following = places.pop()
+                start = starts.pop()
+            place = following
 
     def _anything_below(self, place: Place, but: object, found: list[object] | None) -> bool:
         """Tell whether a pattern goes on from here."""
@@ -191,7 +203,6 @@ class PatternSet:
             places.append(place.star)
         while places:
             place = places.pop()
-            self.looked += 1
             if found is not None:
                 found.extend(place.ends)
                 found.extend(place.tails)

@@ -93,8 +93,8 @@ class _Started:
         for log in self.store.open(lambda _identity, _recovery: None):
             self.engine.adopt(log, START_NS)
 
-    def close(self) -> None:
-        self.engine.close()
+    def close(self, *, in_time: bool = True) -> None:
+        self.engine.close(lambda: in_time)
         self.store.close()
 
 
@@ -138,7 +138,7 @@ class BatchLife:
         """Start once more on what the life left, and judge it."""
         started = _Started(self.started.disk.survivor(), self._random)
         self._judge(started)
-        started.close()
+        started.close(in_time=False)
 
     # What is sent ------------------------------------------------------------------------------
 
@@ -272,7 +272,7 @@ class BatchLife:
         for _ in range(12 if operation.kind == "sync" else 4):
             started = _Started(self.started.disk.image(self._random), self._random)
             self._judge(started)
-            started.close()
+            started.close(in_time=False)
             self._done.states += 1
 
     # The judgement -----------------------------------------------------------------------------

@@ -306,7 +306,8 @@ class _Life:
         for recovery in opened.recoveries.values():
             self._done.doubtful += len(recovery.doubtful)
             self._done.torn += recovery.torn_bytes > 0
-        opened.close()
+        # An image whose start is cut short takes this close for a part of it.
+        opened.close(note=image.before_step is not None)
         self._done.states += 1
 
     def _cut_short(self, image: SimulatedDisk) -> SimulatedDisk:

@@ -142,8 +142,9 @@ class Life:
                 return "nothing"
             content = self.disk.read_file(random.choice(others))
             if kind == "beside" and path.suffix == ".seg":
-                at = random.randrange(1, 200)
-                path = path.with_name(f"{at:020d}-{at + random.randrange(2):020d}.seg")
+                while path in paths:  # a name that is in use would be a file replaced
+                    at = random.randrange(1, 200)
+                    path = path.with_name(f"{at:020d}-{at + random.randrange(2):020d}.seg")
             self.disk.put(path, content)
             self.done += f" became {path}"
         else:

@@ -348,16 +348,19 @@ class Opened:
     def _hear(self, identity: Identity, recovery: Recovery) -> None:
         self.recoveries[identity.stream_id] = recovery
 
-    def close(self) -> None:
-        """Stop the store and see that it gave everything back."""
-        close_all(self.logs)
+    def close(self, *, note: bool = True) -> None:
+        """Stop the store and see that it gave everything back.
+
+        ``note`` False, for a disk that nobody looks at again: no manifest is written.
+        """
+        close_all(self.logs, note=note)
         self.store.close()
         if self.disk.open_handles:
             raise Violation(f"{self.disk.open_handles} handles were left open")
 
 
-def close_all(logs: Iterable[StreamLog]) -> None:
+def close_all(logs: Iterable[StreamLog], *, note: bool = True) -> None:
     """Close logs; each of them twice, as that must not matter."""
     for log in logs:
-        log.close()
-        log.close()
+        log.close(note=note)
+        log.close(note=note)

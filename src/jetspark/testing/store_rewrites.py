@@ -159,7 +159,7 @@ class _Life:
             image = self._disk.image(self._random)
             opened = Opened(image, SEGMENT_SIZE, CACHE_BUDGET)
             self._found(opened)
-            opened.close()
+            opened.close(note=False)
             self._done.states += 1
 
     def _start_again(self) -> None:

@@ -1,6 +1,6 @@
 """Headers and digests of rows in marked batches."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, cast
@@ -123,11 +123,11 @@ def test_a_question_with_retries_of_its_own_is_not_tried_again_as_a_whole(
     epoch = EpochWriter(plan, cast("Any", ledger))
     task = cast("WriteTask", SimpleNamespace(epoch=1))
     chunk = MarkedWriter(plan, cast("Any", ledger), task, "0")
-    write = {
+    writes: dict[str, Callable[[], object]] = {
         "epoch": lambda: epoch.write(rows, [expects], digests, Totals(1, 1)),
         "chunk": lambda: chunk.write(ledger.begin(None), rows, [expects], digests),
-    }[scope]
+    }
     with pytest.raises(type(error)):
-        write()
+        writes[scope]()
 
     assert ledger.asked == times

@@ -229,7 +229,7 @@ async def put_back(
         timeout=timeout,
     )
     target = opened.deliver_subject.encode()
-    size = min(RESTORE_CHUNK_BYTES, api.core.server_info.max_payload)
+    size = min(RESTORE_CHUNK_BYTES, api.core.max_payload)
     sent = 0
     file = await asyncio.to_thread(path.open, "rb")
     try:

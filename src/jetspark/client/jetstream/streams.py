@@ -159,8 +159,9 @@ class Stream(BackupCalls):
     async def delete_msg(
         self, seq: int, *, erase: bool = True, timeout: float | None = None
     ) -> None:
-        """Remove one message; with ``erase`` its bytes are overwritten too.
+        """Remove one message; with ``erase`` nats-server overwrites its bytes at once, too.
 
+        On a jetspark server they go when their segment is compacted, with ``erase`` or without.
         Raises MessageNotFound when the stream has no such sequence.
         """
         if seq < 1:

@@ -88,6 +88,8 @@ class Readers:
         self.all: list[Reader] = []
         # Those that have somebody to send to, or had until lately.
         self.receiving: list[Reader] = []
+        # A consumer could not be taken over: what it needs is not known.
+        self.missing: bool = False
 
     def receive(self, reader: "Reader") -> None:
         """A consumer has somebody to send to."""

@@ -213,7 +213,9 @@ class Consumers(Retention):
                     consumer.delivery.cursor.recount()
             self._attach(consumer, now)
         except Exception as problem:  # noqa: BLE001 - one consumer, not the start
-            # Its records stay in the log, and everybody else is served.
+            # Its records stay in the log, and everybody else is served. What it had not got yet
+            # is not known, so a stream that keeps by interest keeps everything.
+            self.readers_of(stream).missing = True
             label = f"number {number}" if consumer is None else consumer.name
             text = "Stream %r: consumer %s cannot be served, it stays on disk: %s"
             log.error(text, name, label, where(problem))  # noqa: TRY400 - no traceback

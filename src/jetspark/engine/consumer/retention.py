@@ -28,12 +28,17 @@ class Retention(Turns):
         stream = delivery.stream
         readers = stream.readers
         assert isinstance(readers, Readers)
+        if stream.config.retention == Policy.INTEREST and readers.missing:
+            return
         if stream.config.retention != Policy.LIMITS and not stream.dropped:
             self._delete(stream, readers.unneeded(stream.log.index, sorted(released)))
 
     def look_for_interest(self, stream: Stream, _now: int) -> None:
         """Interest in messages changed: the stream may keep too many."""
         if stream.config.retention == Policy.LIMITS or stream.dropped:
+            return
+        missing = stream.readers is not None and stream.readers.missing
+        if stream.config.retention == Policy.INTEREST and missing:
             return
         nobody = stream.readers is None or not stream.readers.all
         if stream.config.retention == Policy.INTEREST and nobody:

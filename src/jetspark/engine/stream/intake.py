@@ -188,7 +188,7 @@ class Intake:
         """Stage the message that the checks let pass, and what goes out with it."""
         checks = self.checks
         if self.rules.by_interest and not (
-            self.readers is not None and self.readers.wants(subject)
+            self.readers is not None and (self.readers.wants(subject) or self.readers.missing)
         ):
             self.store_nothing(reply, now)
             return

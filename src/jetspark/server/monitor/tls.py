@@ -24,7 +24,10 @@ _HASHES: Final = frozenset({"SHA", "SHA256", "SHA384"})
 def details(session: ssl.SSLObject | ssl.SSLSocket, *, first: bool = False) -> TlsDetails:
     """Describe a session whose handshake is done; ``first``: it came before INFO."""
     cipher = session.cipher()
-    certificate = session.getpeercert(binary_form=True)
+    try:
+        certificate = session.getpeercert(binary_form=True)
+    except ValueError:
+        certificate = None  # a session that broke later says that its handshake is not done
     return TlsDetails(
         version=(session.version() or "").removeprefix("TLSv"),
         cipher_suite=cipher_name(cipher[0]) if cipher else "",

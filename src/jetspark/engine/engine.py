@@ -320,7 +320,10 @@ class Engine(Consumers):
         self._subjects.remove(stream, stream.config.subjects)
         del self.streams[stream.config.name]
         self.ledger.remove(stream)
-        del self._targets[stream.config.name]
+        target = self._targets.pop(stream.config.name)
+        # Routes of this generation are kept until others take their place: not the stream.
+        target.stream = None
+        target.route = None
         stream.dropped = True
         self._deadlines.forget()
         drop_with_stream(stream)

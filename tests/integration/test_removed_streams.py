@@ -1,0 +1,53 @@
+"""Streams and consumers that come and go leave nothing in a server's memory."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections import Counter
+from pathlib import Path
+
+import nats
+
+import jetspark
+
+KINDS = ("Stream", "StreamLog", "StreamIndex", "Consumer", "Delivery")
+WAIT = 10
+
+
+def living() -> Counter[str]:
+    return Counter(
+        type(each).__name__ for each in gc.get_objects() if type(each).__name__ in KINDS
+    )
+
+
+async def test_streams_that_were_removed_are_gone_from_memory_at_once(tmp_path: Path) -> None:
+    """Neither a cycle nor a route that somebody published to keeps them."""
+    async with jetspark.Server(store_dir=tmp_path / "store") as server:
+        client = await nats.connect(server.client_url)
+
+        async def live(name: str) -> None:
+            stream = {"name": name, "subjects": [name], "max_age": 3600 * 10**9}
+            consumer = {"stream_name": name, "config": {"durable_name": "C"}}
+            for subject, body in (
+                (f"$JS.API.STREAM.CREATE.{name}", stream),
+                (name, {}),
+                (f"$JS.API.CONSUMER.DURABLE.CREATE.{name}.C", consumer),
+                (f"$JS.API.STREAM.DELETE.{name}", {}),
+            ):
+                data = json.dumps(body).encode() if body else b""
+                answer = json.loads((await client.request(subject, data, WAIT)).data)
+                assert "error" not in answer, answer
+
+        await live("FIRST")
+        gc.collect()
+        before = living()
+        gc.disable()
+        try:
+            for n in range(5):
+                await live(f"S{n}")
+            await client.flush()
+            assert living() == before
+        finally:
+            gc.enable()
+        await client.close()

@@ -177,8 +177,8 @@ def newer_python() -> str:
         pytest.skip("nats-core needs Python 3.13 or newer, and none was found")
     found = usable[0]
     home = Path(sys.prefix) / "nats-core"
-    python = home / "bin" / "python"
-    if not python.exists():
+    python = str(home / "bin" / "python")
+    if not Path(python).exists():
         made = subprocess.run([found, "-m", "venv", home], capture_output=True, check=False)
         if made.returncode:
             shutil.rmtree(home, ignore_errors=True)
@@ -189,7 +189,7 @@ def newer_python() -> str:
         done = subprocess.run(install, capture_output=True, text=True, check=False, timeout=120)
         if done.returncode:
             pytest.skip(f"nats-core cannot be installed: {done.stderr[-200:]}")
-    return str(python)
+    return python
 
 
 @pytest.mark.timeout(200)

@@ -47,6 +47,8 @@ class Receiver:
         # The transport's buffer is full: runs of messages wait, everything else still goes.
         self.paused: bool = False
         self.permissions: Permissions | None = None
+        # Whether each message must be looked at before it may go there.
+        self.guarded: bool = False
         # The driver's own object for this connection.
         self.connection: Any = None
         # More output than this is not kept: one message for very many subscriptions of one client
@@ -56,6 +58,11 @@ class Receiver:
         # Whether the driver knows already that there is output.
         self.listed: bool = False
         self._pending: Pending = pending
+
+    def guard(self, permissions: Permissions | None) -> None:
+        """Let it have only what these permissions allow; None allows everything."""
+        self.permissions = permissions
+        self.guarded = permissions is not None
 
     def wake(self) -> None:
         """Have the driver look at this receiver at the end of the chunk."""
@@ -76,8 +83,9 @@ class Receiver:
         self.wake()
 
     def end(self) -> None:
-        """The connection ends: nothing more is kept for it."""
+        """The connection ends: nothing more is kept for it, and nobody is a receiver there."""
         self.overflowed = True
+        self.guarded = True
 
     def take_output(self) -> bytes:
         """What was queued since the last time."""

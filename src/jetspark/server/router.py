@@ -144,7 +144,7 @@ class Router:
             while i < count:
                 subscription = subscribers[i]
                 receiver = subscription.receiver
-                if receiver.permissions is not None or (ps > hs and not receiver.headers):
+                if receiver.guarded or (ps > hs and not receiver.headers):
                     if self.give(
                         subscription, origin, data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
                     ):
@@ -395,7 +395,7 @@ class Router:
                 continue
             subscription = route.subscribers[0]
             receiver = subscription.receiver
-            if receiver.permissions is not None or subscription.closed:
+            if receiver.guarded or subscription.closed:
                 self.give(subscription, None, to, b"", b"", head + b"%d}" % int(seq))
                 continue
             out = receiver.out

@@ -177,7 +177,7 @@ class Session(Asker):
         account.clients += 1
         self._client.router = account.router
         self._client.system = self.user.account.system
-        self._client.receiver.permissions = self.user.permissions()
+        self._client.receiver.guard(self.user.permissions())
         self._client.parser.awaiting_connect = False
         self._client.ready = True
 

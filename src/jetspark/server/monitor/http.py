@@ -25,7 +25,8 @@ from jetspark.server.listening import open_listener
 
 log = logging.getLogger("jetspark.server.monitor")
 
-BACKLOG: Final = 128
+# With fewer, a burst of connections makes those after it wait for the system's retries: seconds.
+BACKLOG: Final = 4096
 # While this many requests run, others than health are answered with 503.
 REQUESTS_MAX: Final = 1_000
 # Beyond this many connections, the one that has been idle longest is closed.

@@ -52,8 +52,8 @@ CONFIGS: Final = {
     "accounts": "accounts {\n"
     "  A { users: [ { user: a1, password: pw }, { user: a2, password: pw } ] }\n"
     "  B { users: [ { user: b1, password: pw } ] }\n"
-    "  SYS { users: [ { user: sys, password: pw } ] }\n"
-    "}\nsystem_account: SYS\n",
+    '  "$SYS" { users: [ { user: sys, password: pw } ] }\n'
+    "}\n",
     "defaults": "authorization { default_permissions: { publish: ok, subscribe: in }\n"
     "  users: [ { user: u, password: pw }\n"
     "           { user: own, password: pw, permissions: { publish: mine } } ] }\n",

@@ -2,8 +2,9 @@
 
 One bcrypt check takes tens of milliseconds of CPU by design. Clients that wait for theirs are
 served by address in turn, and the newest of an address first: whoever logs in now is not held up
-by a hundred attempts before them, and those who waited long have mostly given up. Clients that
-left are dropped without a check, and beyond `WAITING_MAX` the oldest of the busiest address is.
+by a hundred attempts before them, and those who waited long have mostly given up. While others
+wait, clients that left are dropped without a check (one that only ended its sending looks alike,
+and is served when nobody else waits). Beyond `WAITING_MAX` the oldest of the busiest address goes.
 """
 
 import asyncio
@@ -78,7 +79,7 @@ class PasswordChecks:
             waiting = self._take_next()
             if waiting.result.done():
                 continue  # the server ends
-            if waiting.left():
+            if self._waiting and waiting.left():
                 waiting.drop()
                 continue
             try:

@@ -15,6 +15,7 @@ import pytest
 from tests.integration.monitored import get, text
 
 import jetspark
+from jetspark.server.config import Settings, load_text
 
 
 async def test_traffic_is_counted_for_the_server_the_account_and_the_client() -> None:
@@ -222,3 +223,23 @@ async def test_the_figures_of_commits_and_files_are_those_of_the_run(tmp_path: P
     assert "jetspark_stream_scrub_read_bytes_total{" in metrics
     assert "jetspark_stream_durability{" in metrics
     assert 'value="async"' in metrics
+
+
+async def test_an_account_that_a_reload_removed_does_not_end_the_monitoring(
+    tmp_path: Path,
+) -> None:
+    def settings(more: str) -> Settings:
+        return load_text(
+            'listen: "127.0.0.1:-1"\nhttp: "127.0.0.1:-1"\n'
+            f'jetstream {{ store_dir: "{tmp_path}" }}\n'
+            "accounts { A { jetstream: enabled, users: [{user: a, password: a}] }\n"
+            f"{more} }}",
+            {},
+        )
+
+    gone = "B { jetstream: enabled, users: [{user: b, password: b}] }"
+    async with jetspark.Server(config=settings(gone)) as server:
+        server.reload(settings(""))
+        for path in ("/healthz", "/varz", "/connz", "/accountz", "/jsz?accounts=1"):
+            assert await get(server, path)
+        assert (await text(server, "/metrics"))[0] == 200

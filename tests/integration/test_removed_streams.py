@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import nats
+import pytest
 
 import jetspark
 
@@ -51,3 +52,20 @@ async def test_streams_that_were_removed_are_gone_from_memory_at_once(tmp_path: 
         finally:
             gc.enable()
         await client.close()
+
+
+async def test_a_stream_removed_right_after_an_update_leaves_no_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its manifests are renewed beside the loop, in a folder that is gone by then."""
+    async with jetspark.Server(store_dir=tmp_path / "store") as server:
+        client = await nats.connect(server.client_url)
+        for n in range(10):
+            for verb, subjects in (("CREATE", ["s"]), ("UPDATE", ["s", f"t{n}"]), ("DELETE", [])):
+                data = (
+                    json.dumps({"name": "S", "subjects": subjects}).encode() if subjects else b""
+                )
+                answer = await client.request(f"$JS.API.STREAM.{verb}.S", data, WAIT)
+                assert "error" not in json.loads(answer.data)
+        await client.close()
+    assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == []

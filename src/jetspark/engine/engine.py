@@ -405,6 +405,9 @@ class Engine(Consumers):
                 waiting.append(stream)
                 continue
             stream.dirty = False
+            if stream.dropped:
+                # What was staged when it was removed has been refused; its files are closed.
+                continue
             stream.taken_ns = now
             if stream.deadline_moved:
                 stream.deadline_moved = False

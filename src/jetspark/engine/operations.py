@@ -8,6 +8,7 @@ wants the same subjects. What names no stream, and what reads or publishes, is h
 to them the stream is there until it is removed, and not before it is made.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -21,6 +22,9 @@ from jetspark.subjects.pattern_set import PatternSet
 # bytes of them.
 WAITING_MAX: Final = 10_000
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
+# So many of those that waited are handled in one turn of the loop, and so many bytes of them.
+PER_TURN: Final = 40
+BYTES_PER_TURN: Final = 256 * 1024
 
 Again = Callable[[int, Outbox], None]
 Finish = Callable[[OSError | None, int, Outbox], None]
@@ -50,15 +54,15 @@ class Operation:
         # Those of a stream that is being made.
         self.subjects = [subject.encode() for subject in config.subjects] if config else []
         self.finish = finish
-        self.waiting: list[Again] = []
-        self.waiting_bytes = 0
+        # The other streams whose requests wait for it.
+        self.others: list[str] = []
 
 
 class Postponed(Exception):
-    """A request has to wait for an operation."""
+    """A request has to wait for an operation, or for requests that came before it."""
 
-    def __init__(self, until: Operation) -> None:
-        super().__init__(f"waits for stream {until.name!r}")
+    def __init__(self, until: Operation | None) -> None:
+        super().__init__(f"waits for stream {until.name!r}" if until else "waits for its turn")
         self.until = until
 
 
@@ -74,8 +78,17 @@ class Operations:
         self._subjects = PatternSet()
         # Names of streams whose requests wait for the operation on another one.
         self._behind: dict[str, Operation] = {}
+        # The requests that wait, by the stream that they are about, and their sizes. A request is
+        # looked at when nothing is in its way: with each end of an operation only those that can
+        # be handled cost something, however many wait.
+        self._queues: dict[str, deque[tuple[int, Again]]] = {}
         self._waiting = 0
         self._waiting_bytes = 0
+        # Names of streams whose requests need not wait any more.
+        self._ready: deque[str] = deque()
+        # The one whose request is being handled.
+        self._current: str | None = None
+        self._closed = False
 
     def announce(self, operation: Operation) -> None:
         """Let requests wait for an operation; ``do`` follows."""
@@ -106,6 +119,8 @@ class Operations:
         operation = self._by_name.get(name) or self._behind.get(name)
         if operation is not None:
             raise Postponed(operation)
+        if name in self._queues and name != self._current:
+            raise Postponed(None)
 
     def check_subjects(self, config: StreamConfig) -> None:
         """Raise Postponed while a stream is being made that wants some of the same subjects."""
@@ -116,20 +131,62 @@ class Operations:
                 assert isinstance(operation, Operation), "nobody else is in it"
                 raise Postponed(operation)
 
-    def postpone(self, until: Operation, name: str, size: int, again: Again) -> bool:
+    def postpone(self, until: Operation | None, name: str, size: int, again: Again) -> bool:
         """Handle a request when an operation has ended; False when too many wait already.
 
         ``name`` is the stream that it is about, ``size`` that of its body.
         """
+        if self._closed:
+            return False
         if self._waiting >= WAITING_MAX or self._waiting_bytes + size > WAITING_BYTES_MAX:
             return False
         self._waiting += 1
         self._waiting_bytes += size
-        if name != until.name:
+        if until is not None and name != until.name and self._behind.get(name) is not until:
             self._behind[name] = until
-        until.waiting.append(again)
-        until.waiting_bytes += size
+            until.others.append(name)
+        queue = self._queues.setdefault(name, deque())
+        if name == self._current:
+            # It was the first already.
+            queue.appendleft((size, again))
+        else:
+            queue.append((size, again))
         return True
+
+    def may_go_on(self) -> bool:
+        """Say whether ``go_on`` has something to do."""
+        return bool(self._ready)
+
+    def go_on(self, now: int, outbox: Outbox) -> bool:
+        """Handle requests that need not wait any more, for one turn; True while there are more."""
+        if self._current is not None:
+            return True  # an operation that ended at once: the loop below goes on with the rest
+        left, left_bytes = PER_TURN, BYTES_PER_TURN
+        while self._ready and left > 0 and left_bytes > 0:
+            name = self._ready[0]
+            queue = self._queues.get(name)
+            if queue is None or name in self._by_name or name in self._behind:
+                self._ready.popleft()
+                continue
+            size, again = queue.popleft()
+            self._waiting -= 1
+            self._waiting_bytes -= size
+            left -= 1
+            left_bytes -= size
+            self._current = name
+            try:
+                again(now, outbox)
+            finally:
+                self._current = None
+                if not queue:
+                    del self._queues[name]
+        return bool(self._ready)
+
+    def close(self) -> None:
+        """Forget the requests that wait: what has begun is finished, and nothing else begins."""
+        self._closed = True
+        self._queues.clear()
+        self._ready.clear()
 
     def _end(self, operation: Operation, error: OSError | None, now: int, outbox: Outbox) -> None:
         del self._by_name[operation.name]
@@ -139,10 +196,10 @@ class Operations:
             operation.finish(error, now, outbox)
         except Exception as failure:  # noqa: BLE001 - one operation, not those who wait for it
             self._failures.note(f"finishing what was done to {operation.name!r}", failure)
-        self._behind = {
-            name: until for name, until in self._behind.items() if until is not operation
-        }
-        self._waiting -= len(operation.waiting)
-        self._waiting_bytes -= operation.waiting_bytes
-        for again in operation.waiting:
-            again(now, outbox)
+        if operation.name in self._queues:
+            self._ready.append(operation.name)
+        for name in operation.others:
+            if self._behind.get(name) is operation:
+                del self._behind[name]
+                self._ready.append(name)
+        self.go_on(now, outbox)

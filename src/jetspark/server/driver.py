@@ -148,7 +148,9 @@ class EngineDriver:
     def _has_work(self) -> bool:
         """Say whether something waits for the next turn."""
         engine = self.engine
-        return bool(engine.dirty or engine.work) or engine.transfers.may_send()
+        if engine.dirty or engine.work or engine.operations.may_go_on():
+            return True
+        return engine.transfers.may_send()
 
     def _asker(self) -> Asker:
         """Who sent the request that is being handled."""
@@ -189,7 +191,11 @@ class EngineDriver:
         if self.engine.dirty and not self._waits():
             self._commit()
         try:
+            if self.engine.operations.may_go_on():
+                self.engine.operations.go_on(self._router.now, self._outbox)
+                self._follow_if_needed()
             more = self.engine.transfers.advance(self._router.now, self._outbox)
+            more = more or self.engine.operations.may_go_on()
             if self.engine.advance(int(self._router.now), self._outbox) or more:
                 self._schedule_turn()
         except Exception as error:  # noqa: BLE001 - the loop goes on
@@ -413,6 +419,7 @@ class EngineDriver:
     async def settle(self) -> None:
         """Wait until everything staged is on disk and acknowledged."""
         self._closing = True
+        self.engine.operations.close()
         self.engine.save_all()
         while self._turn_due or self._in_flight or self.engine.dirty:
             self._idle.clear()

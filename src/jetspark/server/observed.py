@@ -179,7 +179,9 @@ class ObservedAccount:
 
     def __init__(self, account: Account, server: "Server") -> None:
         system = server.directory.system_account
-        granted = server.directory.accounts[account.name].jetstream
+        # An account that a reload took out of the configuration keeps its streams until a restart.
+        known = server.directory.accounts.get(account.name)
+        granted = known.jetstream if known is not None else None
         self._account = account
         self._server = server
         self.max_memory = granted.max_memory if granted is not None else -1

@@ -16,6 +16,7 @@ from jetspark.errors import StoreFailed
 
 async def health(server: jetspark.Server) -> str:
     """What /healthz says, in one line."""
+
     def ask() -> str:
         try:
             with urllib.request.urlopen(f"{server.monitor_url}/healthz") as answer:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from jetspark.store.segments import Segments
 
 
-
 def end_chore(log: "Segments", failed: bool) -> None:
     """The chore that was handed out is done, or has failed."""
     chore = log.chore

@@ -101,6 +101,8 @@ class Engine(Consumers):
             random_id(),
         )
         self.streams: dict[str, Stream] = {}
+        # Names of streams that lie on the disk and could not be opened: nobody may take them.
+        self.unserved: set[str] = set()
         # The name of the server, which answers as the leader of all its streams.
         self.leader = leader
         self.generation = 0

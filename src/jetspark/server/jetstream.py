@@ -6,7 +6,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +35,7 @@ from jetspark.store.committer import Housekeeper, ThreadCommitter
 from jetspark.store.files import OsFiles
 from jetspark.store.log import StreamLog
 from jetspark.store.manifest import Identity
+from jetspark.store.own_files import identity_in
 from jetspark.store.recovery import Recovery
 from jetspark.store.store import FileStore
 from jetspark.store.threads import DiskThreads
@@ -139,15 +140,21 @@ class JetStreamRuntime:
         except StorageFault:
             self._threads_end.close()
             raise
+        # Somebody may have copied the folder of a stream under another name: that is no stream.
+        originals = {key_of(stream_log) for stream_log in logs if is_original(stream_log)}
         for stream_log in copies_first(logs):
             owner = drivers.get(stream_log.identity.account)
-            if owner is not None and stream_log.identity.name in owner.engine.streams:
+            if owner is not None and (
+                stream_log.identity.name in owner.engine.streams
+                or (key_of(stream_log) in originals and not is_original(stream_log))
+            ):
                 log.error(
                     "Stream %r is there twice: %s is not served, move it away or export it with "
                     "jetspark doctor",
                     stream_log.identity.name,
                     stream_log.folder,
                 )
+                self.unopened.append((stream_log.folder, "a stream of this name is served"))
                 stream_log.close()
             elif owner is None:
                 log.warning(
@@ -158,6 +165,9 @@ class JetStreamRuntime:
                 stream_log.close()
             else:
                 self._adopt(owner.engine, stream_log)
+        for driver in drivers.values():
+            # A second folder of a stream that is served keeps nobody from that.
+            driver.engine.unserved -= driver.engine.streams.keys()
         told = BudgetLog(self.ledger, self._clock)
         if self.ledger.limits[Storage.FILE] == NO_LIMIT:
             self._disk_budget = DiskBudget(self.ledger, self.folder, told)
@@ -183,6 +193,7 @@ class JetStreamRuntime:
                 where(error),
             )
             self.unopened.append((stream_log.folder, f"cannot be served: {where(error)}"))
+            engine.unserved.add(name)
             stream_log.close()
         stream = engine.streams.get(name)
         if stream is not None and stream.ahead() > AHEAD_MAX_NS:
@@ -211,6 +222,11 @@ class JetStreamRuntime:
             raise error
         log.error("The stream in %s cannot be opened, the others are served: %s", folder, error)
         self.unopened.append((folder, str(error)))
+        with suppress(OSError, StorageFault):
+            identity = identity_in(self._files, folder)
+            if identity is not None and identity.account in self._drivers:
+                # It may be opened by the next start: until then nobody makes another one.
+                self._drivers[identity.account].engine.unserved.add(identity.name)
 
     def serve(
         self, account: Account, granted: AccountJetStream, flush: Callable[[Router], object]
@@ -297,6 +313,16 @@ class JetStreamRuntime:
         self._store.close()
         if self._private:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def key_of(stream_log: StreamLog) -> tuple[str, str]:
+    """What there may be once: the account and the name of a stream."""
+    return stream_log.identity.account, stream_log.identity.name
+
+
+def is_original(stream_log: StreamLog) -> bool:
+    """Say whether the folder has the name that the store gave it."""
+    return stream_log.folder.name == f"stream-{stream_log.identity.stream_id:016x}"
 
 
 def batch_limits(settings: Settings) -> BatchLimits:

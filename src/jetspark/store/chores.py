@@ -10,7 +10,7 @@ Not compiled: it is asked once in many commits.
 """
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from jetspark.store.compaction import Compactor
 from jetspark.store.condensed import Chore, Condenser
@@ -24,7 +24,7 @@ from jetspark.store.quarantine import (
     quarantined,
 )
 from jetspark.store.reopening import Reopening
-from jetspark.store.runs import compacted, next_compactor
+from jetspark.store.runs import LOOK_PART, compacted, next_compactor
 from jetspark.store.scrubber import DAY_NS, Scrub, next_scrub, scrubbed
 from jetspark.store.segment_files import Removal, segment_files
 from jetspark.store.syncing import Renewing, Syncing
@@ -32,9 +32,6 @@ from jetspark.store.upkeep import UpkeepCounts
 
 if TYPE_CHECKING:
     from jetspark.store.segments import Segments
-
-# How much removed bytes make looking for garbage worth it: this part of a segment.
-LOOK_PART: Final = 4
 
 
 def end_chore(log: "Segments", failed: bool) -> None:

@@ -31,6 +31,13 @@ MOVED: Final = ".moved"
 _FOLDER: Final = re.compile(r"(?:stream|new|dropped)-([0-9a-f]{16})")
 
 
+def identity_in(files: Files, folder: Path) -> Identity | None:
+    """Whose folder it is, as far as that can be read; raises OSError or WrongStoreFormat."""
+    own = OwnFiles(files, folder, files.list_folder(folder))
+    manifest, _ = read_manifests(files, folder, own.stream_id)
+    return manifest.identity if manifest else own.identity()
+
+
 class OwnFiles:
     """The segments of one stream, by what their heads say."""
 
@@ -48,8 +55,12 @@ class OwnFiles:
             handle = self._files.open(self._folder / name)
         except OSError:
             return None
-        head = head_of(self._files, handle)
-        self._files.close(handle)
+        try:
+            head = head_of(self._files, handle)
+        except OSError:
+            head = None
+        finally:
+            self._files.close(handle)
         return (head[0], identity_of(head[0])) if head is not None else None
 
     def _expected_id(self) -> int:

@@ -283,7 +283,8 @@ def note_place(log: "Segments", columns: "Columns", offset: int, reason: str) ->
         for rows in log.index.segments
         if rows.handle == columns.handle
         for i in range(len(rows.offsets))
-        if offset <= rows.offset_at(i) < offset + length
+        # Where a message is gone there is no offset, and no record of it is lost.
+        if max(offset, 1) <= rows.offset_at(i) < offset + length
     ]
     log.quarantine.note(
         Damage(

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 RUN_MAX: Final = 8
 # This many neighbours with less than a quarter of a segment in each become one.
 SMALL_RUN: Final = 4
+# How much removed bytes make looking for garbage worth it: this part of a segment.
+LOOK_PART: Final = 4
 
 
 def next_compactor(log: "Segments") -> Compactor | None:
@@ -72,18 +74,23 @@ def find_run(files: list[SegmentFile], segment_size: int) -> list[SegmentFile]:
 def compactor(
     log: "Segments", files: list[SegmentFile], run: list[SegmentFile]
 ) -> Compactor | None:
-    """What rewrites a run; None when the head behind it cannot be read.
+    """What rewrites a run; None when a head cannot be read, or that behind it does not check.
 
     That one says what was in force at the end of the run.
     """
     first = files.index(run[0])
     behind = files[first + len(run)]
-    after = head_of(log.files, behind.handle)
+    try:
+        after = head_of(log.files, behind.handle)
+        heads = [head_of(log.files, file.handle) for file in run]
+    except OSError:
+        # Not damage: tried again when there is more to gain.
+        log.compact_after = log.index.removed_bytes + log.segment_size // LOOK_PART
+        return None
     if after is None:
         return None
     sources = []
-    for file in run:
-        head = head_of(log.files, file.handle)
+    for file, head in zip(run, heads, strict=True):
         source = Source(file.handle, file.name, file.length)
         # A head that does not check was copied aside with all up to the first record.
         source.at = head[1] if head else 0
@@ -92,12 +99,11 @@ def compactor(
             source.note(columns)
         sources.append(source)
     generation = max(int(file.rows[0].generation) for file in run) + 1
-    head = head_of(log.files, run[0].handle)
     fresh = msgspec.structs.replace(
         after[0],
         first_seq=run[0].name_parts()[0],
         first_position=run[0].name_parts()[1],
-        last_time=head[0].last_time if head else 0,
+        last_time=heads[0][0].last_time if heads[0] else 0,
         first_live=int(log.index.first_seq),
         generation=generation,
         through=behind.name_parts()[1],

@@ -82,14 +82,14 @@ def disk_bytes(log: "Segments") -> int:
 
 
 def head_of(files: Files, handle: int) -> tuple[SegmentHead, int] | None:
-    """Read the head of a file and where its records begin; None when that cannot be."""
-    try:
-        data = files.read(handle, 0, 8)
-        if len(data) < 8:
-            return None
-        return read_head(files.read(handle, 0, 16 + int(read_i64_le(data, 0) >> 32)))
-    except OSError:
+    """Read the head of a file and where its records begin; None when it does not check.
+
+    Raises OSError when the disk refuses to read it: that is no damage.
+    """
+    data = files.read(handle, 0, 8)
+    if len(data) < 8:
         return None
+    return read_head(files.read(handle, 0, 16 + int(read_i64_le(data, 0) >> 32)))
 
 
 class Removal(Chore):

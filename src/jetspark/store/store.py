@@ -97,7 +97,14 @@ class FileStore:
             self.reserve.make()
             for account in self._files.list_folder(self._folder):
                 if account.startswith("acct-"):
-                    self._open_account(self._folder / account, logs, report, cannot_open)
+                    try:
+                        names = self._in_account(self._folder / account)
+                    except OSError as error:
+                        if cannot_open is None:
+                            raise
+                        cannot_open(self._folder / account, error)
+                        continue
+                    self._open_account(self._folder / account, names, logs, report, cannot_open)
         except BaseException:
             for log in logs:
                 log.close()
@@ -105,16 +112,20 @@ class FileStore:
             raise
         return logs
 
+    def _in_account(self, account: Path) -> list[str]:
+        # First, so that nothing is removed from a folder whose new name could still be lost.
+        self._files.sync_folder(account)
+        return self._files.list_folder(account)
+
     def _open_account(
         self,
         account: Path,
+        names: list[str],
         logs: list[StreamLog],
         report: Callable[[Identity, Recovery], None],
         cannot_open: Callable[[Path, StorageFault | OSError], None] | None,
     ) -> None:
-        # First, so that nothing is removed from a folder whose new name could still be lost.
-        self._files.sync_folder(account)
-        for name in self._files.list_folder(account):
+        for name in names:
             if name.startswith(("new-", "dropped-")):
                 # Litter that cannot be removed today is litter tomorrow, not a reason to stop.
                 with suppress(OSError):

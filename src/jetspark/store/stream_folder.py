@@ -83,6 +83,8 @@ class StreamFolder:
         self._litter: list[str] = []
         # The last sequence that a manifest says was on the disk.
         self._stored = 0
+        # What was before this sequence was gone when a segment that is there was begun.
+        self._first_live = 0
 
     def create(self, identity: Identity) -> StreamLog:
         """Make an empty stream in a folder that does not exist yet.
@@ -180,7 +182,9 @@ class StreamFolder:
         recovery.notes += [f"the segment {name} is missing" for name in gone]
         before = [name for name in gone if segments and name < segments[0]]
         if before:
-            first = begin_of(before[0])[0]
+            # A version that does not write down which files there are removes them all the same:
+            # what was gone before is not lost with the file.
+            first = max(begin_of(before[0])[0], self._first_live)
             last = begin_of(segments[0])[0] - 1
             if first <= last:
                 recovery.lost.append((first, last))
@@ -326,6 +330,7 @@ class StreamFolder:
             log.identity = identity
             log.manifest_due = True
         self._through = max(self._through, head.through)
+        self._first_live = max(self._first_live, head.first_live)
         log.index.segments[-1].generation = head.generation
         log.index.segments[-1].packed = head.packed
         log.index.last_time = max(log.index.last_time, head.last_time)

@@ -149,7 +149,8 @@ class Survey:
                     before = int(chore.moved)
             except OSError as error:
                 # The other files are worth looking at.
-                found.notes.append(f"{file.name} cannot be read from {chore.at} on: {error}")
+                at = max(chore.at, 0)
+                found.notes.append(f"{file.name} cannot be read from {at} on: {error}")
             scrubbed(log, chore, failed=not chore.finished)
             if chore.condensed_bad:
                 found.notes.append(f"{file.name}.idx did not check; it can be made anew")

@@ -398,3 +398,38 @@ def test_two_streams_do_not_mind_each_other(small: "Bench") -> None:
     small.log.close()
 
     assert any(file.endswith(".seg") for file in small.disk.list_folder(other.folder))
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_head_that_cannot_be_read_for_a_moment_is_no_damage(small: "Bench", times: int) -> None:
+    seqs = fill(small)
+    kept = seqs[::5]
+    keep_house(small)
+    delete(small, [seq for seq in seqs if seq not in kept])
+    small.disk.refuse_reads(segment_files(small.log)[0].name, 0, 8, times=times)
+
+    keep_house(small)
+
+    assert not small.log.quarantine.known
+    assert small.log.quarantine.lost == []
+    assert sequences(small.log) == kept
+    small.disk.allow_reads()
+    delete(small, fill(small))
+    before = on_disk(small)
+    keep_house(small)
+    assert on_disk(small) < before // 2
+
+
+def test_messages_that_were_deleted_are_not_lost_with_the_head_of_their_segment(
+    small: "Bench",
+) -> None:
+    seqs = fill(small)
+    kept = seqs[::5]
+    delete(small, [seq for seq in seqs if seq not in kept])
+    small.disk.flip(small.log.folder / segment_files(small.log)[0].name, 80)
+
+    keep_house(small)
+
+    assert [damage.messages for damage in small.log.quarantine.known.values()] == [0]
+    assert small.log.quarantine.lost == []
+    assert sequences(small.log) == kept

@@ -302,3 +302,31 @@ def test_a_new_stream_needs_no_other_manifest_and_a_hurried_close_writes_none(
     before = manifests()
     bench.log.close()
     assert manifests() > before
+
+
+def test_what_was_gone_is_not_lost_with_a_file_that_a_manifest_still_lists(bench: Bench) -> None:
+    """An older version removes files without a word to the manifests."""
+    fill(bench)
+    kill(bench)
+    oldest = bench.segments()[0]
+    gone = int(bench.segments()[1].name.partition("-")[0])
+    manifest, _ = read_manifests(bench.disk, oldest.parent)
+    assert manifest is not None
+    bench.reopen(bench.disk)
+    bench.log.stage_purge(gone, b"", 0)
+    bench.write()
+    bench.log.commit()
+    fill(bench)
+    stop(bench)
+    bench.disk.lose(oldest)
+    for epoch in (1, 2):
+        listed = Manifest(
+            epoch=1000 + epoch, identity=manifest.identity, segments=manifest.segments
+        )
+        write_manifest(bench.disk, oldest.parent, listed)
+
+    bench.reopen(bench.disk)
+
+    assert f"the segment {oldest.name} is missing" in bench.recovery.notes
+    assert lost(bench) == set()
+    assert min(messages(bench.log)) == gone

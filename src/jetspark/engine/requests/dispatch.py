@@ -55,6 +55,7 @@ _WHOLE: Final[dict[bytes, tuple[Handler, Response[Any]]]] = {
     b"STREAM.LIST": (streams.listing, STREAM_LIST),
 }
 
+UNSERVED: Final = "the stream is on disk but could not be opened when the server was started"
 _CONSUMER: Final = b"CONSUMER."
 
 # Where an error stands in an answer: right behind its type.
@@ -88,6 +89,8 @@ def handle(
     answer: bytes | None
     try:
         engine.operations.check(name)
+        if name in engine.unserved:
+            raise Refusal(ErrCode.STORE_FAILED, err=UNSERVED)
         if needs_newer(headers):
             raise Refusal(ErrCode.REQUIRED_API_LEVEL)
         answer = handler(engine, request)

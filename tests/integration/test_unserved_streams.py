@@ -1,0 +1,94 @@
+"""Streams that are on disk and cannot be served: others are, and nobody takes their names."""
+
+import asyncio
+import json
+import shutil
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+import jetspark
+from jetspark.api.stream import StreamConfig
+from jetspark.errors import StoreFailed
+
+
+async def health(server: jetspark.Server) -> str:
+    """What /healthz says, in one line."""
+
+    def ask() -> str:
+        try:
+            with urllib.request.urlopen(f"{server.monitor_url}/healthz") as answer:
+                return str(json.loads(answer.read()))
+        except urllib.error.HTTPError as refused:
+            return str(json.loads(refused.read()))
+
+    return await asyncio.to_thread(ask)
+
+
+async def stored(folder: Path, *names: str) -> dict[str, Path]:
+    """Make a store with streams of one message each; the folder of each stream."""
+    folders: dict[str, Path] = {}
+    async with jetspark.Server(store_dir=str(folder)) as server, await server.connect() as client:
+        js = client.jetstream()
+        for name in names:
+            before = set(folder.glob("acct-*/stream-*"))
+            await js.create_stream(StreamConfig(name=name, subjects=(name.lower(),)))
+            await js.publish(name.lower(), b"first")
+            (folders[name],) = set(folder.glob("acct-*/stream-*")) - before
+    return folders
+
+
+async def test_the_name_of_a_stream_that_cannot_be_opened_is_not_given_away(
+    tmp_path: Path,
+) -> None:
+    folders = await stored(tmp_path, "A", "B")
+    (segment,) = folders["B"].glob("*.seg")
+    segment.rename(tmp_path.parent / "kept.seg")
+    segment.mkdir()
+    async with (
+        jetspark.Server(store_dir=str(tmp_path)) as server,
+        await server.connect() as client,
+    ):
+        js = client.jetstream()
+        assert (await js.publish("a", b"second")).seq == 2
+        with pytest.raises(StoreFailed, match="could not be opened"):
+            await js.create_stream(StreamConfig(name="B", subjects=("b",)))
+    segment.rmdir()
+    (tmp_path.parent / "kept.seg").rename(segment)
+
+    async with (
+        jetspark.Server(store_dir=str(tmp_path)) as server,
+        await server.connect() as client,
+    ):
+        assert (await client.jetstream().publish("b", b"second")).seq == 2
+
+
+async def test_a_copy_of_a_folder_does_not_take_the_place_of_its_stream(tmp_path: Path) -> None:
+    folders = await stored(tmp_path, "A")
+    # By its name it comes first.
+    shutil.copytree(folders["A"], folders["A"].with_name("stream-" + "0" * 16))
+    async with (
+        jetspark.Server(store_dir=str(tmp_path), http_port=-1) as server,
+        await server.connect() as client,
+    ):
+        assert (await client.jetstream().publish("a", b"second")).seq == 2
+        assert f"stream-{'0' * 16}" in await health(server)
+
+    async with (
+        jetspark.Server(store_dir=str(tmp_path)) as server,
+        await server.connect() as client,
+    ):
+        assert (await client.jetstream().publish("a", b"third")).seq == 3
+
+
+async def test_what_is_no_folder_of_an_account_stops_nobody(tmp_path: Path) -> None:
+    await stored(tmp_path, "A")
+    (tmp_path / "acct-0123456789abcdef").write_text("not a folder")
+    async with (
+        jetspark.Server(store_dir=str(tmp_path), http_port=-1) as server,
+        await server.connect() as client,
+    ):
+        assert (await client.jetstream().publish("a", b"second")).seq == 2
+        assert "acct-0123456789abcdef" in await health(server)

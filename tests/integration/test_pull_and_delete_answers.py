@@ -106,9 +106,21 @@ async def test_what_a_stream_is_worth_is_said_outside_its_metadata(tmp_path: Pat
     """Tools show metadata as the user's own (02f3840 writes ``_jetspark.durability`` there)."""
     async with served(tmp_path) as wire:
         await make(wire)
-        info = await api(wire, "STREAM.INFO.S")
+        info = await api(wire, "STREAM.INFO.S", jetspark=True)
     assert info["jetspark"] == {"durability": "durable"}
     assert set(info["config"]["metadata"]) == {"_nats.level", "_nats.req.level", "_nats.ver"}
+
+
+async def test_answers_about_streams_have_no_fields_that_nats_server_lacks(tmp_path: Path) -> None:
+    """8a8e834 adds ``jetspark``: strict clients (nats-jetstream, ``strict=True``) refuse that."""
+    async with served(tmp_path) as wire:
+        answers = [
+            await api(wire, "STREAM.CREATE.S", name="S", subjects=["s.>"]),
+            await api(wire, "STREAM.UPDATE.S", name="S", subjects=["s.>"], description="d"),
+            await api(wire, "STREAM.INFO.S"),
+            *(await api(wire, "STREAM.LIST"))["streams"],
+        ]
+    assert all("error" not in answer and "jetspark" not in answer for answer in answers)
 
 
 async def test_others_have_their_turn_while_one_client_sends_without_a_pause(

@@ -25,6 +25,9 @@ async def made(client: Client, **more: object) -> dict[str, Any]:
     body = json.dumps({**CREATE, **more}).encode()
     reply = await client.request("$JS.API.STREAM.CREATE.S", body, timeout=5)
     answer: dict[str, Any] = json.loads(reply.data)
+    if "error" not in answer:
+        reply = await client.request("$JS.API.STREAM.INFO.S", b'{"jetspark":true}', timeout=5)
+        answer = json.loads(reply.data)
     return answer
 
 

@@ -411,3 +411,18 @@ async def test_a_stream_whose_deletion_failed_takes_messages_again(
         await client.close()
     assert (kept.data, found.data) == (b"kept", b"again")
     assert json.loads(gone.data)["success"]
+
+
+async def test_a_stream_that_is_changed_and_removed_leaves_no_error_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """8a8e834 logs a traceback: its manifests were to be written when its folder was gone."""
+    async with jetspark.Server(store_dir=tmp_path) as server:
+        client = await nats.connect(server.client_url)
+        js = client.jetstream()
+        for _ in range(10):
+            await js.add_stream(name="A", subjects=["a"])
+            await js.update_stream(name="A", subjects=["a"], description="changed")
+            await js.delete_stream("A")
+        await client.close()
+    assert "housekeeping" not in caplog.text

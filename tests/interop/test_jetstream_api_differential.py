@@ -152,7 +152,6 @@ def masked_body(payload: bytes) -> Any:
         body = json.loads(TIME.sub(lambda at: at[0] if at[0].startswith("0001") else "TIME", text))
     except ValueError:
         return text  # a message that only begins like an answer
-    body.pop("jetspark", None)  # our own object, which nats-server does not have
     if "cluster" in body:
         body["cluster"]["leader"] = "SERVER"
     if body.get("error", {}).get("err_code") == 10025:

@@ -287,10 +287,11 @@ class StreamCreateResponse(StreamInfo, frozen=True, kw_only=True):
 
 
 class StreamInfoRequest(PagedRequest, frozen=True, kw_only=True):
-    """Body of STREAM.INFO."""
+    """Body of STREAM.INFO. ``jetspark`` asks for the object of that name, which is ours alone."""
 
     deleted_details: bool = False
     subjects_filter: str = ""
+    jetspark: bool = False
 
 
 class StreamNamesRequest(PagedRequest, frozen=True, kw_only=True):

@@ -405,6 +405,12 @@ class Housekeeper:
                     begin = max(self._monotonic_ns(), self._resume.get(kind, 0))
                     task.resume_ns = self._resume[kind] = begin + pause
                     return False
+        except FileNotFoundError as error:
+            if error.filename is None or Path(error.filename).parent.exists():
+                log.exception("housekeeping of a stream failed")
+            else:
+                # The stream was removed meanwhile: there is nothing left to keep in order.
+                log.debug("the stream that housekeeping was for is gone: %s", error)
         except Exception:
             # Nothing depends on a chore, so nothing stops because of it.
             log.exception("housekeeping of a stream failed")

@@ -16,6 +16,7 @@ from jetspark.api.stream import (
     STREAM_NAMES,
     STREAM_UPDATE,
     ClusterInfo,
+    JetsparkStreamInfo,
     StreamConfig,
     StreamCreateRequest,
     StreamCreateResponse,
@@ -33,7 +34,7 @@ from jetspark.engine.refusal import Refusal
 from jetspark.engine.replicate.remotes import check_remotes
 from jetspark.engine.requests.request import READ_ONLY, Request
 from jetspark.engine.stream.config import checked, invalid
-from jetspark.engine.stream.state import stream_info, stream_info_with
+from jetspark.engine.stream.state import durability, stream_info, stream_info_with
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.stream.update import updated
 from jetspark.errors.codes import ErrCode
@@ -161,6 +162,8 @@ def info(engine: Engine, request: Request) -> bytes:
     stream = request.stream(engine)
     answer = stream_info(stream, request.now, StreamInfo)
     state = answer.state
+    # Only who asks for it gets what nats-server does not say: strict clients refuse such answers.
+    ours = JetsparkStreamInfo(durability=durability(stream)) if wanted.jetspark else None
     total = offset = limit = 0
     if wanted.deleted_details and state.num_deleted:
         state = msgspec.structs.replace(state, deleted=_deleted(stream))
@@ -176,7 +179,13 @@ def info(engine: Engine, request: Request) -> bytes:
     cluster = ClusterInfo(leader=engine.leader) if engine.leader else None
     return STREAM_INFO.ok(
         msgspec.structs.replace(
-            answer, state=state, total=total, offset=offset, limit=limit, cluster=cluster
+            answer,
+            state=state,
+            total=total,
+            offset=offset,
+            limit=limit,
+            cluster=cluster,
+            jetspark=ours,
         )
     )
 

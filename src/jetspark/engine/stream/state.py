@@ -8,7 +8,6 @@ import msgspec
 from jetspark.api.base import Timestamp
 from jetspark.api.levels import answered_metadata
 from jetspark.api.stream import (
-    JetsparkStreamInfo,
     LostData,
     StreamConfig,
     StreamInfo,
@@ -26,8 +25,7 @@ def stream_info(stream: Stream, now: int, model: type[_Info]) -> _Info:
     """Everything about a stream, with the metadata that this server adds to its answers."""
     metadata = answered_metadata(stream.config.metadata)
     config = msgspec.structs.replace(stream.config, metadata=metadata)
-    ours = JetsparkStreamInfo(durability=durability(stream))
-    return msgspec.structs.replace(stream_info_with(stream, config, now, model), jetspark=ours)
+    return stream_info_with(stream, config, now, model)
 
 
 def stream_info_with(stream: Stream, config: StreamConfig, now: int, model: type[_Info]) -> _Info:

@@ -142,8 +142,11 @@ async def test_others_have_their_turn_while_one_client_sends_without_a_pause(
             connection.buffer_updated(len(buffer))
             read += 1
             assert read <= 8
-        await asyncio.sleep(0)
-        assert connection._held_back == 0
+        turns = 0
+        while connection._held_back:
+            await asyncio.sleep(0)
+            turns += 1
+            assert turns < 1000
         wire.writer.write(rest)  # the end of a message that was cut
         assert await wire.ask(b"in.2", b"", b"still there") == b"still there"
         wire.writer.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 import urllib.error
 import urllib.request
@@ -92,3 +93,24 @@ async def test_what_is_no_folder_of_an_account_stops_nobody(tmp_path: Path) -> N
     ):
         assert (await client.jetstream().publish("a", b"second")).seq == 2
         assert "acct-0123456789abcdef" in await health(server)
+
+
+@pytest.mark.parametrize("kind", ["manifest.a", "*.seg.idx", "*.seg"])
+async def test_a_pipe_in_place_of_a_file_of_a_stream_stops_nobody(
+    tmp_path: Path, kind: str
+) -> None:
+    """A start waited for the other end of the pipe, for ever."""
+    folders = await stored(tmp_path, "A", "B")
+    (segment,) = folders["B"].glob("*.seg")
+    name = kind.replace("*", segment.name.removesuffix(".seg"))
+    place = folders["B"] / name
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+    async with (
+        jetspark.Server(store_dir=str(tmp_path)) as server,
+        await server.connect() as client,
+    ):
+        js = client.jetstream()
+        assert (await js.publish("a", b"second")).seq == 2
+        if kind != "*.seg":
+            assert (await js.publish("b", b"second")).seq == 2

@@ -9,6 +9,7 @@ the process promises nothing.
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -125,10 +126,10 @@ class OsFiles:
 
     def open(self, path: Path, *, create: bool = False) -> int:
         """Open for reading and writing; with ``create`` the file must not exist yet."""
-        flags = (os.O_RDONLY if self._read_only else os.O_RDWR) | os.O_CLOEXEC
+        flags = os.O_RDONLY if self._read_only else os.O_RDWR
         if create:
             flags |= os.O_CREAT | os.O_EXCL
-        return os.open(path, flags, 0o600)
+        return _open_regular(path, flags)
 
     def close(self, handle: int) -> None:
         """Give a handle back."""
@@ -297,7 +298,8 @@ class OsFiles:
 
     def read_file(self, path: Path) -> bytes:
         """Return a whole file; FileNotFoundError when it is not there."""
-        return path.read_bytes()
+        with os.fdopen(_open_regular(path, os.O_RDONLY), "rb") as file:
+            return file.read()
 
     def remove(self, path: Path) -> None:
         """Remove a file, durably; FileNotFoundError when it is not there."""
@@ -325,6 +327,18 @@ class OsFiles:
             os.close(handle)
             raise
         return handle
+
+
+def _open_regular(path: Path, flags: int) -> int:
+    """Open a file; OSError for what is none.
+
+    Opening a named pipe would wait for its other end, and a device has no end to read to.
+    """
+    handle = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return handle
 
 
 def _sync_data(handle: int) -> None:

@@ -43,6 +43,19 @@ class Limits:
     def enforce(self, index: StreamIndex) -> None:
         """Take out everything that is too much; in this order, as released servers do."""
         self.evict(index, index.blank)
+        self.evict_subjects(index)
+
+    def make_up(self, index: StreamIndex) -> None:
+        """Take out what was not evicted after a record that cannot be read.
+
+        Subjects first, as when messages come one by one: looking at the whole first would take
+        messages that had their place because another one of its subject had gone.
+        """
+        self.evict_subjects(index)
+        self.evict(index, index.blank)
+
+    def evict_subjects(self, index: StreamIndex) -> None:
+        """Take out what is too much of any subject."""
         if self.max_per_subject > 0:
             for entry in index.entries:
                 while i64(entry.count) > self.max_per_subject:

@@ -132,7 +132,7 @@ class StreamFolder:
             log.staged_seq = max(log.staged_seq, log.index.last_seq, floor)
             log.skip_needed = log.staged_seq > log.index.last_seq
             adopt_limits(log, log.identity)
-            log.limits.enforce(log.index)
+            log.limits.make_up(log.index)
             if log.limits.any and segments and self._is_holed(log, recovery):
                 # Its replay goes without limits from the hole on: what comes from now on goes
                 # to a segment whose head says them.

@@ -190,15 +190,17 @@ class StreamModel:
             return []
         states = [self.base]
         for fate, change in self.changes:
-            after = [state.copy() for state in states]
+            holed = [] if fate is Fate.ACKED else [state.behind_a_hole() for state in states]
+            # A record before the change that is none itself, such as a skip, may be lost alone.
+            after = [state.copy() for state in (*states, *holed)]
             for state in after:
                 state.do(change)
             if fate is not Fate.ACKED:
-                after += states + [state.behind_a_hole() for state in states]
+                after += states + holed
             states = list({state.key: state for state in after}.values())
         found = [state.copy() for state in states]
         for state in found:
-            state.evict(anew=True)
+            state.evict()
         return found
 
     def certain(self) -> set[int]:

@@ -82,7 +82,9 @@ class ClientHandler(ServerOps):
         self.subscriptions: dict[bytes, Subscription] = {}
         self.subscriptions_max: i64 = 0
         self.subscription_tokens_max: i64 = 0
+        # Whether operations are carried out: the session knows who it is, and it is its turn.
         self.ready: bool = True
+        self._entered: bool = True
         self.closing: bool = False
         # Whether it is in the system account, which may use more subjects.
         self.system: bool = False
@@ -387,6 +389,11 @@ class ClientHandler(ServerOps):
         """Say whether a client that is not ready may go on all the same."""
         return not self.paused and bool(self.session.admit())
 
+    def set_entered(self, entered: bool) -> None:
+        """The session knows who the client is, or does not know it any more."""
+        self._entered = entered
+        self.ready = entered and not self.paused
+
     def pause(self) -> None:
         """The client had its share of this turn: what it sends is held until ``resume``."""
         self.paused = True
@@ -395,7 +402,7 @@ class ClientHandler(ServerOps):
     def resume(self) -> None:
         """Another turn: go on where the last one ended; perhaps it is not the last one either."""
         self.paused = False
-        self.ready = True
+        self.ready = self._entered
         if self._fan_out is not None:
             try:
                 self.go_on_fan_out(self._fan_out)
@@ -407,17 +414,18 @@ class ClientHandler(ServerOps):
             self._leaving = not self.drop_some()
             if self._leaving:
                 self.pause()
-        if not self.paused:
-            self.release()
+        self.release()
 
     def release(self) -> None:
-        """The client is ready: carry out what was held, in order."""
-        self.ready = True
+        """Carry out what was held, in order, up to where something has to be waited for.
+
+        That is another turn, or a password that is being checked: of the first CONNECT, or of a
+        second one among what was held.
+        """
         held = self._held
         self._held = []
         at: i64 = 0
-        # A second CONNECT among them may need a check of its own.
-        while at < len(held) and self.ready and not self.closing:
+        while at < len(held) and not (self.paused or self.closing or self.session.checking):
             kind, first, second, third, numbers = held[at]
             at += 1
             if kind == "pub":

@@ -85,7 +85,7 @@ class Session(Asker):
         if self.admission.stage is Stage.ADMITTED:
             self._enter()
         else:
-            self._client.ready = False
+            self._client.set_entered(False)
             silent = self._server.authenticator.examine_silent()
             self._client.parser.awaiting_connect = isinstance(silent, Refused)
             self._server.keepalive.expect_connect(self._connection)
@@ -127,7 +127,7 @@ class Session(Asker):
         if isinstance(verdict, NeedsHash):
             # bcrypt takes tens of milliseconds by design: beside the loop, with reading paused.
             # What came in the same chunk is held meanwhile.
-            self._client.ready = False
+            self._client.set_entered(False)
             self._client.parser.awaiting_connect = False
             self._connection.hold_back()
             self._server.run(self._check_password(options, verdict))
@@ -179,7 +179,7 @@ class Session(Asker):
         self._client.system = self.user.account.system
         self._client.receiver.guard(self.user.permissions())
         self._client.parser.awaiting_connect = False
-        self._client.ready = True
+        self._client.set_entered(True)
 
     def _leave(self) -> None:
         """Take back what the connection did as its user before, as nats-server does.

@@ -1,0 +1,95 @@
+"""While a password is checked nothing is carried out, however much the client sent meanwhile.
+
+A client that sends more than one turn of the loop takes goes on in later turns. That must not be
+taken for having been let in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import bcrypt
+import pytest
+
+import jetspark
+
+# Four full reads: on any machine more than one turn takes.
+MESSAGES: Final = 60_000
+VIOLATION: Final = b"-ERR 'Authorization Violation'\r\n"
+PUBLISHES: Final = b"".join(b"PUB box.%d 0\r\n\r\n" % n for n in range(MESSAGES))
+SUBSCRIBES: Final = b"".join(b"SUB box.> %d\r\n" % n for n in range(MESSAGES))
+
+
+@asynccontextmanager
+async def served(tmp_path: Path) -> AsyncIterator[tuple[jetspark.Server, jetspark.Client]]:
+    """A server, and a client of it that may do everything."""
+    hashed = bcrypt.hashpw(b"right", bcrypt.gensalt(10)).decode()
+    users = f'{{ user: ann, password: "{hashed}" }}, {{ user: bob, password: plain }}'
+    config = tmp_path / "server.conf"
+    config.write_text(f"authorization {{ users: [ {users} ] }}\n")
+    async with jetspark.Server(config=str(config), port=-1, jetstream=False) as server:
+        url = server.client_url.replace("nats://", "nats://bob:plain@")
+        async with await jetspark.connect(url) as client:
+            yield server, client
+
+
+def connect(user: str, password: str) -> bytes:
+    return b'CONNECT {"verbose":false,"user":"%b","pass":"%b"}\r\n' % (
+        user.encode(),
+        password.encode(),
+    )
+
+
+async def sent(server: jetspark.Server, *parts: bytes) -> bytes:
+    """What a client hears until its connection ends, or the server answered its last PING."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    await reader.readline()
+    writer.write(b"".join(parts) + b"PING\r\n")
+    heard = b""
+    while not heard.endswith(b"PONG\r\n"):
+        try:
+            some = await reader.read(1 << 20)
+        except ConnectionResetError:
+            some = b""  # the server closed and had not read everything
+        if not some:
+            break
+        heard += some
+    writer.close()
+    return heard
+
+
+@pytest.mark.parametrize("first", [b"", connect("bob", "plain")], ids=["at once", "as another"])
+async def test_nothing_is_published_for_a_client_with_a_wrong_password(
+    tmp_path: Path, first: bytes
+) -> None:
+    async with served(tmp_path) as (server, client):
+        inbox = await client.subscribe("box.>")
+        await client.flush()
+        heard = await sent(server, first, connect("ann", "wrong"), PUBLISHES)
+        client.publish("box.end", b"the only one")
+        assert (await inbox.next_msg(timeout=10)).subject == "box.end"
+    assert not heard.removeprefix(VIOLATION)
+
+
+async def test_a_client_with_a_wrong_password_hears_nothing(tmp_path: Path) -> None:
+    async with served(tmp_path) as (server, client):
+        listening = asyncio.create_task(sent(server, connect("ann", "wrong"), SUBSCRIBES))
+        while not listening.done():
+            client.publish("box.secret", b"secret")
+            await client.flush()
+    assert not (await listening).removeprefix(VIOLATION)
+
+
+async def test_everything_is_published_in_order_after_a_right_password(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path) as (server, client):
+        inbox = await client.subscribe("box.>", pending_msgs=2 * MESSAGES)
+        await client.flush()
+        assert await sent(server, connect("ann", "right"), PUBLISHES) == b"PONG\r\n"
+        for number in range(MESSAGES):
+            assert (await inbox.next_msg(timeout=10)).subject == f"box.{number}"

@@ -60,7 +60,6 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._held_back = 0
         self._turn_began_ns = 0
-        self._waits_for_turn = False
         self._given = 0
         self._tls: TlsChannel | None = None
         self._handshake_timer: asyncio.TimerHandle | None = None
@@ -299,8 +298,11 @@ class Connection(asyncio.BufferedProtocol):
         if client.paused:
             self._backlog = bytes(data[taken:])
             self._wait_for_turn()
-        elif full and not self._waits_for_turn:
-            self._share_turn()
+        elif full and time.thread_time_ns() - self._turn_began_ns > TURN_NS:
+            # There is more to read, and the loop would read up to 32 buffers of one client before
+            # it looks at the next. Giving way after each of them would make smaller groups of what
+            # is written to disk together, so time decides.
+            self._wait_for_turn()
 
     def _take(self, data: memoryview | bytes) -> int:
         """Parse as much of a read as goes in one turn; how many bytes that was."""
@@ -370,23 +372,9 @@ class Connection(asyncio.BufferedProtocol):
         turn.end()
         return client.paused
 
-    def _share_turn(self) -> None:
-        """Let others have the loop when this client kept it busy for long enough.
-
-        After a full buffer there is more to read, and the loop would read up to 32 buffers of one
-        client before it looks at the next. Holding back after each of them would make smaller
-        groups of what is written to disk together, so time decides.
-        """
-        if time.thread_time_ns() - self._turn_began_ns > TURN_NS:
-            self._waits_for_turn = True
-            self.hold_back()
-
     def _end_turn(self) -> None:
         """The loop has looked at everybody else."""
         self._turn_began_ns = 0
-        if self._waits_for_turn:
-            self._waits_for_turn = False
-            self.go_on()
 
     def has_left(self) -> bool:
         """Say whether the client closed, also while nothing is read from it."""

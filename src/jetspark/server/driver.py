@@ -337,7 +337,11 @@ class EngineDriver:
             # A segment can go when what it says of consumers is durable elsewhere.
             self._mark_dirty(stream)
         if chore is not None:
-            self._housekeeper.start(chore, lambda failed: self._chore_done(stream, failed))
+            self._housekeeper.start(
+                chore,
+                lambda failed: self._chore_done(stream, failed),
+                lambda: not stream.dropped and not stream.log.held,
+            )
 
     def _tell_damage(self, stream: Stream) -> None:
         """Say what was found damaged, to the log and to whoever listens."""

@@ -347,12 +347,20 @@ class Housekeeper:
         self._closing = False
         self._thread: threading.Thread | None = start_thread("jetspark-housekeeper", self._run)
 
-    def start(self, chore: Steps, done: Callable[[bool], None]) -> None:
-        """Do a chore; ``done(failed)`` is called once when it has ended."""
+    def start(
+        self,
+        chore: Steps,
+        done: Callable[[bool], None],
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Do a chore; ``done(failed)`` is called once when it has ended.
+
+        What went wrong is logged if the chore ``is_wanted`` by then.
+        """
         if self._closing:
             done(True)
             return
-        task = _Task(chore, done)
+        task = _Task(chore, done, is_wanted)
         self._open.append(task)
         self._queue.put(task)
 
@@ -405,30 +413,31 @@ class Housekeeper:
                     begin = max(self._monotonic_ns(), self._resume.get(kind, 0))
                     task.resume_ns = self._resume[kind] = begin + pause
                     return False
-        except FileNotFoundError as error:
-            if error.filename is None or Path(error.filename).parent.exists():
-                log.exception("housekeeping of a stream failed")
-            else:
-                # The stream was removed meanwhile: there is nothing left to keep in order.
-                log.debug("the stream that housekeeping was for is gone: %s", error)
-        except Exception:
+        except Exception as error:  # noqa: BLE001 - reported when it is finished
             # Nothing depends on a chore, so nothing stops because of it.
-            log.exception("housekeeping of a stream failed")
+            task.error = error
         return True
 
     def _finish(self, task: "_Task") -> None:
         if task in self._open:
             self._open.remove(task)
+            # A stream that is removed takes its folder away under a chore of its own.
+            if task.error is not None and task.is_wanted():
+                log.error("housekeeping of a stream failed", exc_info=task.error)
             task.done(task.failed)
 
 
 class _Task:
     """A chore that was started."""
 
-    def __init__(self, chore: Steps, done: Callable[[bool], None]) -> None:
+    def __init__(
+        self, chore: Steps, done: Callable[[bool], None], is_wanted: Callable[[], bool]
+    ) -> None:
         self.chore = chore
         self.done = done
+        self.is_wanted = is_wanted
         self.failed = True
+        self.error: Exception | None = None
         self.resume_ns = 0
 
 

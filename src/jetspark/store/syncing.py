@@ -103,12 +103,7 @@ class Renewing(Chore):
 
     def step(self) -> bool:
         """Write both copies; raises OSError when the disk refuses."""
-        try:
-            renew_manifests(self.files, self._folder, self._identity, self._floor)
-        except FileNotFoundError:
-            # The stream was removed meanwhile, and its folder has another name or is gone.
-            if self._folder.name in self.files.list_folder(self._folder.parent):
-                raise
+        renew_manifests(self.files, self._folder, self._identity, self._floor)
         return True
 
     def end(self, log: "Segments") -> None:

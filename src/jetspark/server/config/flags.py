@@ -115,7 +115,7 @@ FLAGS: Final = (
     Flag(("js", "jetstream"), _SWITCH, "jetstream", JETSTREAM, "Enable JetStream"),
     Flag(
         ("sd", "store_dir"), _TEXT, "jetstream.store_dir", JETSTREAM,
-        "Folder for streams; enables JetStream (default: ./jetspark-data)", "<dir>",
+        "Folder for streams, with -js (default: ./jetspark-data)", "<dir>",
     ),
     Flag(
         ("replica-of",), _TEXT, "jetspark.replica", REPLICA,

@@ -47,6 +47,8 @@ class ColumnBuilder:
             return self._list(values, kind)
         if pa.types.is_timestamp(kind) and kind.tz is not None:
             return _instants(self._timestamps(values), kind)
+        if pa.types.is_decimal(kind):
+            return _decimals(values, kind)
         return pa.array(values, kind)
 
     def _struct(self, values: Sequence[Any], kind: pa.StructType) -> pa.Array:
@@ -105,6 +107,14 @@ class ColumnBuilder:
         # Arrow takes a number as microseconds only where all are, so that each becomes a time.
         micros = value // 1000 if self._scale == 0 else value * self._scale
         return _EPOCH + dt.timedelta(microseconds=round(micros))
+
+
+def _decimals(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, kind)
+    except UNFIT:
+        # Arrow counts the exponent of a zero as digits: 0e2 would not fit decimal(2,2).
+        return pa.array([0 if value == 0 else value for value in values], kind)
 
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

@@ -49,6 +49,8 @@ def both(ddl: str, *payloads: bytes | None, **more: Any) -> tuple[pa.Array, pa.A
 @given(st.sampled_from(TYPES), st.lists(VALUES, min_size=1, max_size=4), st.booleans())
 @example("decimal(38,18)", ["222292922062613601773071914052.249"], False)
 @example("decimal(38,18)", ["1e30"], False)
+@example("decimal(4,4)", ["0e2"], False)
+@example("decimal(10,2)", ["0e400", "-0e40", "1.5"], False)
 @example("decimal(10,2)", ["null"], True)
 @example("decimal(10,2)", ['"null"'], False)
 def test_decimals_are_those_of_the_exact_way(kind: str, values: list[str], required: bool) -> None:

@@ -1,4 +1,4 @@
-"""Cases of bench.clients about consumers and buckets (clients.md 3: the rows to beat)."""
+"""Cases of bench.clients about consumers and buckets."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

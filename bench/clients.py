@@ -1,6 +1,6 @@
 """Our client beside nats-py, on the same Python, loop and server, in one run.
 
-The steady figure is the CPU time of the client process per message (speed.md 2); the rates are
+The steady figure is the CPU time of the client process per message; the rates are
 from the clock on the wall. Each measurement is a process of its own, alternating. What nats-py
 cannot do is measured alone, on our server (``client_bulk.py``).
 
@@ -182,7 +182,7 @@ BARS = {
     "kv.get": 1.5,
     "kv.keys": 3.0,
 }
-# What nats.go reached on two such cores, in another run (clients.md 3): where the bar could be.
+# What nats.go reached on two such cores, in another run: where the bar could be.
 GO = {
     "core publish": 3_560_000,
     "js.publish, awaited": 22_500,

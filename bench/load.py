@@ -1,6 +1,6 @@
 """A raw-socket load generator that prebuilds its bytes: the same for both servers.
 
-A client library is never the load of a server figure (contracts.md 7).
+A client library is never the load of a server figure.
 """
 
 import socket

@@ -39,7 +39,7 @@ class Running:
     connect: bytes = b""
 
     def cpu_ns(self) -> int:
-        """CPU time of all its threads so far: steadier than the clock on the wall (speed.md 2)."""
+        """CPU time of all its threads so far: steadier than the clock on the wall."""
         total = 0
         for task in Path(f"/proc/{self.pid}/task").iterdir():
             total += int((task / "schedstat").read_text().split()[0])

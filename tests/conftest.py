@@ -12,7 +12,7 @@ import jetspark
 
 
 def pytest_sessionstart() -> None:
-    """Neither build may pass for the other (contracts.md 5)."""
+    """Neither build may pass for the other (contracts.md, Compiled and interpreted)."""
     expected = os.environ.get("JETSPARK_EXPECT")
     actual = "compiled" if jetspark.COMPILED else "interpreted"
     if expected and expected != actual:

@@ -1,4 +1,4 @@
-"""SIGKILL while messages are consumed, again and again, on one store (reliability.md 2).
+"""SIGKILL while messages are consumed, again and again, on one store.
 
 A life publishes, pulls and acknowledges: some messages by a request, some without waiting for an
 answer, some not at all, and is killed in the middle. What must hold:

@@ -1,4 +1,4 @@
-"""Random permissions, and an evaluator of them that was written differently (reliability.md, R15).
+"""Random permissions, and an evaluator of them that was written differently.
 
 The evaluator works on sets: a pattern is the set of all subjects of a small world that it matches,
 "covers" is the subset relation of such sets. Nothing of ``jetspark.subjects`` is used in it.

@@ -1,4 +1,4 @@
-"""The same bytes to two servers: ours and nats-server 2.15.1 (reliability.md, R8).
+"""The same bytes to two servers: ours and nats-server 2.15.1.
 
 A script writes to one or several raw connections; what comes back is cut into frames, made
 comparable and collected per connection. No script waits for time to pass: within a script a PING

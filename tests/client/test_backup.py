@@ -1,4 +1,4 @@
-"""Backup and restore of streams over the client (wire-facts.md 18, contracts.md 2)."""
+"""Backup and restore of streams over the client (wire.md, Snapshot and restore)."""
 
 import asyncio
 import contextlib

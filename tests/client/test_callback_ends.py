@@ -1,6 +1,6 @@
 """How callbacks of consumers end: from outside, from inside themselves, by accident.
 
-ADR-15, "Unsubscribe and Drain"; clients.md 4, items 13 and 14 (hidden errors, calls that hang).
+ADR-15, "Unsubscribe and Drain": no hidden errors, no calls that hang.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Subscriptions by callback: order, errors, closing (clients.md 4, points 1 and 14)."""
+"""Subscriptions by callback: order, errors, closing."""
 
 import asyncio
 from collections.abc import Callable

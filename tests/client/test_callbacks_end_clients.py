@@ -1,7 +1,4 @@
-"""A callback of any kind may close or drain the client that it hears from.
-
-Issue 7, Connection ("drain", "cancellation that loses nothing"); clients.md 4, item 13.
-"""
+"""A callback of any kind may close or drain the client that it hears from."""
 
 import asyncio
 import threading

@@ -222,7 +222,7 @@ async def test_the_reason_of_a_closing_error_line_is_passed_on() -> None:
 
 
 async def test_publishing_faster_than_the_server_reads_raises_and_recovers() -> None:
-    """contracts.md 2: publish buffers, and raises when the buffer is full."""
+    """Publish buffers, and raises when the buffer is full."""
     read_on = asyncio.Event()
 
     async def lazy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Pull consumers over a real server: wire-facts.md 7, ADR-15 acks and pull statuses."""
+"""Pull consumers over a real server: wire.md, Consumers, ADR-15 acks and pull statuses."""
 
 import asyncio
 import contextlib
@@ -162,7 +162,7 @@ async def test_fetch_waits_for_messages(client: Connect, name: str) -> None:
 
 
 async def test_fetch_is_bounded_by_bytes(client: Connect, name: str) -> None:
-    """decisions.md, "409 in fetch": no error while there are messages."""
+    """decisions.md, Consumers and subscriptions: no error while there are messages."""
     async with client() as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 0)
@@ -301,7 +301,7 @@ async def test_a_push_consumer_cannot_be_fetched(client: Connect, name: str) -> 
 
 
 async def test_a_pinned_client_keeps_its_place(client: Connect, name: str) -> None:
-    """wire-facts.md 7: the pinned one gets a Nats-Pin-Id and sends it with every request."""
+    """The pinned one gets a Nats-Pin-Id and sends it with every request."""
     async with client() as nc:
         stream = await filled(nc.jetstream(), name, 4)
         config = {
@@ -757,7 +757,6 @@ async def test_a_reset_consumer_starts_again(client: Connect, name: str) -> None
 
 
 async def test_explain_says_why(client: Connect, name: str) -> None:
-    """users.md 23."""
     async with client() as nc:
         js = nc.jetstream()
         stream = await filled(js, name, 9)

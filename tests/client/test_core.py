@@ -1,4 +1,4 @@
-"""Publish, subscribe and request over a real server (wire-facts.md 3)."""
+"""Publish, subscribe and request over a real server (wire.md, Core protocol)."""
 
 import asyncio
 import threading
@@ -84,7 +84,7 @@ async def test_unsubscribe_stops_at_once(client: Connect, name: str) -> None:
 async def test_unsubscribe_after_a_number_of_messages(
     client: Connect, name: str, already: int
 ) -> None:
-    """wire-facts.md 3: UNSUB with max counts deliveries since SUB."""
+    """UNSUB with max counts deliveries since SUB."""
     async with client() as nc:
         subscription = await nc.subscribe(name)
         for _ in range(already):

@@ -1,4 +1,4 @@
-"""Headers over a real server: nothing is lost, what cannot be sent is refused (clients.md 4)."""
+"""Headers over a real server: nothing is lost, what cannot be sent is refused."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -12,7 +12,7 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
 
 async def test_headers_keep_their_order_case_and_duplicates(client: Connect, name: str) -> None:
-    """clients.md 4, point 9: what nats-py's users complain about."""
+    """What nats-py's users complain about."""
     given = [("k", "1"), ("K", "2"), ("k", "3"), ("text", "größer: ☃"), ("empty", "")]
     async with client() as nc:
         subscription = await nc.subscribe(name)

@@ -39,7 +39,7 @@ async def keys_of(kv: KeyValue, *filters: str, **options: Any) -> list[str]:
 
 
 async def test_a_bucket_is_a_stream_with_these_properties(client: Connect, name: str) -> None:
-    """ADR-8, "Buckets"; decisions.md, "Buckets our client makes"; wire-facts.md 2, row 16."""
+    """ADR-8, "Buckets"; decisions.md, Buckets that our client creates; wire.md."""
     async with client() as nc:
         js = nc.jetstream()
         await made(js, name, history=5)
@@ -529,7 +529,7 @@ async def test_a_handle_remembers_what_it_wrote(client: Connect, name: str) -> N
 async def test_a_bucket_without_direct_get_is_read_from_its_leader(
     client: Connect, name: str
 ) -> None:
-    """Buckets of nats-py have no allow_direct (wire-facts.md 16)."""
+    """Buckets of nats-py have no allow_direct (wire.md, What Python clients send)."""
     async with client() as nc:
         js = nc.jetstream()
         await js.create_stream(

@@ -203,7 +203,7 @@ async def test_a_watch_resumes_from_a_revision(client: Connect, name: str) -> No
 
 
 async def test_a_limit_marker_is_seen_as_a_purge(client: Connect, name: str) -> None:
-    """decisions.md, "Limit markers"; ADR-8 1.1."""
+    """decisions.md, Buckets that our client creates; ADR-8 1.1."""
     async with client() as nc:
         kv = await made(nc.jetstream(), name, limit_marker_ttl=seconds(60))
         async with await kv.watch(updates_only=True) as watcher:

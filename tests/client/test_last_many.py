@@ -148,8 +148,9 @@ async def test_what_makes_no_sense_is_refused(client: Connect, name: str) -> Non
             stream.get_last_many(["foo"], batch=-1)
 
 
-# With a consumer: several copies on a server that cannot prove how new one is (decisions.md,
-# ADR-53 item 3). test_late_follower.py has the real thing; here pages are simply not believed.
+# With a consumer: several copies on a server that cannot prove how new one is
+# (decisions.md, Read-after-write). test_late_follower.py has the real thing; here pages are simply
+# not believed.
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Reads from a replica that is behind (decisions.md, "ADR-53 on servers that do not have it").
+"""Reads from a replica that is behind (decisions.md, Read-after-write).
 
 The routes of one node of a real cluster run through proxies that hold everything back, so the
 replica there answers direct gets from the past whenever it is asked.
@@ -63,7 +63,7 @@ async def served_directly(nc: Client) -> None:
 
 
 async def check_last_many(js: JetStream, copy: Stream) -> int:
-    """decisions.md, ADR-53 item 3: in pages, and as of a sequence, never from the past."""
+    """In pages, and as of a sequence, never from the past."""
     acks = [await js.publish(f"t.{n}", b"new") for n in (0, 2)]
     last = acks[-1].seq
     pages, bounded, nothing = await asyncio.gather(

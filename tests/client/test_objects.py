@@ -311,7 +311,7 @@ SIZES = (0, 1, CHUNK_SIZE - 1, CHUNK_SIZE, CHUNK_SIZE + 1, 3 * CHUNK_SIZE)
 
 
 async def test_objects_travel_between_clients(server: Any, client: Connect, name: str) -> None:
-    """decisions.md: ADR-20 as released clients speak it; sizes about the edges of chunks."""
+    """ADR-20 as released clients speak it; sizes about the edges of chunks."""
     theirs = await nats.connect(server.url)
     try:
         async with client() as nc:

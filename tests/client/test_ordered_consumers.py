@@ -1,4 +1,4 @@
-"""Ordered consumers, pull and push: in order, each once, whatever happens (ADR-15, clients.md)."""
+"""Ordered consumers, pull and push: in order, each once, whatever happens (ADR-15)."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Fast ingest over a server: ADR-50, wire-facts.md 11, decisions.md ("Fast ingest")."""
+"""Fast ingest over a server: ADR-50, wire.md, Batches, decisions.md, Batches."""
 
 import asyncio
 from collections.abc import Callable
@@ -173,7 +173,7 @@ async def test_duplicates_are_counted_and_not_stored(client: Connect, name: str)
 
 
 async def test_the_header_dialect(server: Any, client: Connect, name: str) -> None:
-    """decisions.md: a server that lacks it stores the first message and answers without batch."""
+    """A server that lacks it stores the first message and answers without batch."""
     async with client() as nc:
         js = nc.jetstream()
         stream = await made(js, name)

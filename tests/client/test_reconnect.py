@@ -1,4 +1,4 @@
-"""Losing a connection and finding the next one (clients.md 4, point 7; issue 7, Connection)."""
+"""Losing a connection and finding the next one."""
 
 import asyncio
 import contextlib
@@ -105,7 +105,7 @@ async def test_jetstream_goes_on_after_a_restart(restartable: Restartable, name:
 
 
 async def test_a_limited_subscription_keeps_its_count_over_a_reconnect() -> None:
-    """wire-facts.md 3: UNSUB with max counts deliveries since SUB, so the rest is sent again."""
+    """UNSUB with max counts deliveries since SUB, so the rest is sent again."""
     resumed: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -339,7 +339,7 @@ async def test_a_drain_under_which_the_connection_breaks_ends(restartable: Resta
 async def test_cancelling_loses_no_message(
     server_process: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """clients.md 4, point 13: a cancelled wait must not swallow what arrived for it."""
+    """A cancelled wait must not swallow what arrived for it."""
     server = server_process("nats-server", tmp_path)
     received: list[bytes] = []
     async with await connect(server.url) as nc:

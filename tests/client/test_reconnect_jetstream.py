@@ -1,4 +1,4 @@
-"""Consumers and watches over a restart of the server (clients.md 4, points 7 and 10)."""
+"""Consumers and watches over a restart of the server."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Bulk reading and read-after-write over real servers (spark.md 6.2, decisions.md ADR-53)."""
+"""Bulk reading and read-after-write over real servers."""
 
 import asyncio
 from collections.abc import Callable
@@ -143,7 +143,7 @@ async def test_a_scan_that_is_given_up_leaves_no_request_behind(
 async def test_a_range_that_the_stream_has_not_reached_is_no_short_read(
     client: Connect, name: str
 ) -> None:
-    """decisions.md, ADR-53: never a silent stale read (our server waits 500 ms first)."""
+    """Never a silent stale read (our server waits 500 ms first)."""
     async with client() as nc:
         stream = await filled(nc.jetstream(), name, 5)
 
@@ -235,20 +235,20 @@ async def check_read_after_write(nc: Client, stream: Stream) -> None:
 
 
 async def test_a_direct_get_that_must_see_a_sequence(client: Connect, name: str) -> None:
-    """decisions.md: accept a reply with proof, else the leader decides; bounded."""
+    """Accept a reply with proof, else the leader decides; bounded."""
     async with client() as nc:
         await check_read_after_write(nc, await filled(nc.jetstream(), name, 5))
 
 
 async def test_a_get_from_the_leader_that_must_see_a_sequence(client: Connect, name: str) -> None:
-    """decisions.md: the same without ``allow_direct``."""
+    """The same without ``allow_direct``."""
     async with client() as nc:
         stream = await filled(nc.jetstream(), name, 5, allow_direct=False)
         await check_read_after_write(nc, stream)
 
 
 async def test_a_handle_reads_its_own_writes(client: Connect, name: str) -> None:
-    """design.md, "The client": read_after_write=True remembers what it wrote or saw."""
+    """`read_after_write=True` remembers what it wrote or saw."""
     async with client() as nc:
         js = nc.jetstream(read_after_write=True)
         stream = await filled(js, name, 5)
@@ -261,7 +261,7 @@ async def test_a_handle_reads_its_own_writes(client: Connect, name: str) -> None
         assert (await again.get_msg(seq=1)).seq == 1
 
 
-# Copies that are not to be trusted: a filtered mirror answers for its upstream (wire-facts.md 12).
+# Copies that are not to be trusted: a filtered mirror answers for its upstream.
 
 
 async def test_a_filtered_mirror_does_not_shorten_a_scan(client: Connect, name: str) -> None:

@@ -63,7 +63,7 @@ async def test_token(nats_server: Start) -> None:
 
 
 async def test_a_forbidden_subscription_ends_with_the_reason(nats_server: Start) -> None:
-    """wire-facts.md 17: the texts of permission violations; the connection stays."""
+    """The texts of permission violations; the connection stays."""
     server = nats_server(USERS)
     errors: list[Exception] = []
     async with await connect(

@@ -1,4 +1,4 @@
-"""Streams: management, publishing and reading over a real server (wire-facts.md 4, 5, 6, 8)."""
+"""Streams: management, publishing and reading over a real server (wire.md)."""
 
 import asyncio
 from collections.abc import Callable
@@ -488,7 +488,7 @@ async def test_a_missing_message_is_described(client: Connect, name: str) -> Non
 async def test_a_stream_without_direct_get_is_read_from_its_leader(
     client: Connect, name: str
 ) -> None:
-    """decisions.md: 503 falls back to MSG.GET and is remembered for 30 s."""
+    """503 falls back to MSG.GET and is remembered for 30 s."""
     async with client() as nc:
         js = nc.jetstream()
         stream = await js.create_stream(config(name, allow_direct=False))

@@ -327,7 +327,7 @@ async def test_members_of_a_queue_share_the_consumer_named_after_it(
 async def test_the_member_that_made_the_consumer_leaves_it_to_the_others(
     client: Connect, name: str
 ) -> None:
-    """decisions.md: after its own unsubscribe it deletes only when push_bound is false."""
+    """After its own unsubscribe it deletes only when push_bound is false."""
     async with client() as nc, client() as other:
         js = nc.jetstream()
         stream = await filled(js, name, 0)

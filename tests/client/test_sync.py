@@ -235,7 +235,7 @@ def test_requests_from_many_threads_get_their_own_answers(nc: sync.Client, name:
 
 
 def test_options_travel_by_pickle(server: RunningServer, name: str) -> None:
-    """contracts.md 6: a Spark worker connects as the driver did."""
+    """A Spark worker connects as the driver did."""
     sent = pickle.dumps(sync.client_options(server.url, name="worker", timeout=3.0))
     with sync.connect_with(pickle.loads(sent)) as nc:
         nc.publish(name)

@@ -1,4 +1,4 @@
-"""Consumers and subscriptions of streams, blocking (contracts.md 2: iteration by chunks)."""
+"""Consumers and subscriptions of streams, blocking."""
 
 import threading
 from collections.abc import Iterator

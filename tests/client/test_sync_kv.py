@@ -1,4 +1,4 @@
-"""The blocking twin of buckets and batches (contracts.md 2)."""
+"""The blocking twin of buckets and batches."""
 
 import threading
 

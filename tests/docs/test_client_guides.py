@@ -1,4 +1,4 @@
-"""Every example of the client's guides runs and prints what the page says (style.md 5.11)."""
+"""Every example of the client's guides runs and prints what the page says."""
 
 from pathlib import Path
 

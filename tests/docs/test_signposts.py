@@ -1,4 +1,4 @@
-"""A reader of the documentation is never sent to something that is not there (style.md 5.11)."""
+"""A reader of the documentation is never sent to something that is not there."""
 
 import importlib
 import re

@@ -1,6 +1,6 @@
 """What nobody should send: the right answer, the server alive, its memory bounded.
 
-reliability.md, R14. The server is a process of its own; its memory is read from outside.
+The server is a process of its own; its memory is read from outside.
 """
 
 from __future__ import annotations

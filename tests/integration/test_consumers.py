@@ -95,7 +95,7 @@ async def test_a_request_for_no_consumer_has_no_responders() -> None:
 
 
 async def test_a_slow_reader_stops_its_replay_and_gets_it_all() -> None:
-    """A run waits for its receiver without turning in circles (speed.md 6)."""
+    """A run waits for its receiver without turning in circles (hot-path.md, Loop and sockets)."""
     async with Server() as server:
         client = await connected(server)
         await api(client, "STREAM.CREATE.S", name="S", subjects=["s.>"])

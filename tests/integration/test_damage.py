@@ -1,4 +1,4 @@
-"""Damage on disk is reported wherever somebody looks (reliability.md 2, bit rot)."""
+"""Damage on disk is reported wherever somebody looks."""
 
 from __future__ import annotations
 

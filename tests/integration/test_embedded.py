@@ -117,7 +117,7 @@ async def test_without_jetstream_a_stream_request_finds_nobody() -> None:
 
 
 async def test_a_direct_get_of_a_stream_without_it_finds_nobody() -> None:
-    """decisions.md: 503 no responders; the client falls back to MSG.GET."""
+    """503 no responders; the client falls back to MSG.GET."""
     async with jetspark.Server() as server:
         client = await nats.connect(server.client_url)
         await client.request("$JS.API.STREAM.CREATE.S", b'{"name":"S"}')
@@ -127,7 +127,6 @@ async def test_a_direct_get_of_a_stream_without_it_finds_nobody() -> None:
 
 
 async def test_an_embedded_server_has_a_client_of_its_own() -> None:
-    """contracts.md 2."""
     async with jetspark.Server() as server, await server.connect(name="own") as nc:
         kv = await nc.jetstream().create_key_value("settings")
         files = await nc.jetstream().create_object_store("files")

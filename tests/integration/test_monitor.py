@@ -103,7 +103,7 @@ async def test_settings_are_shown_as_nats_server_shows_them() -> None:
 
 
 async def test_ports_leave_no_thread_and_no_task_behind() -> None:
-    """contracts.md 8: several servers in one process, nothing left."""
+    """Several servers in one process, nothing left."""
     before = threading.active_count()
     async with (
         jetspark.Server(http_port=-1) as one,
@@ -144,7 +144,7 @@ async def test_a_closed_connection_is_remembered_with_its_reason() -> None:
 
 
 async def test_a_token_closes_the_port_to_others(tmp_path: Path) -> None:
-    """decisions.md, our settings: jetspark.monitor_token."""
+    """Jetspark.monitor_token."""
     config = tmp_path / "server.conf"
     config.write_text(
         "host: 127.0.0.1\nport: -1\nhttp: 127.0.0.1:-1\njetspark { monitor_token: s3cret }\n"

@@ -123,7 +123,7 @@ async def test_a_source_takes_from_two_servers(hub: ServerProcess) -> None:
 async def test_a_mirror_answers_for_its_upstream_and_holds_what_it_lacks(
     hub: ServerProcess,
 ) -> None:
-    """decisions.md: unfiltered mirrors answer; a lagging one says 412 after the delay."""
+    """Unfiltered mirrors answer; a lagging one says 412 after the delay."""
     async with both(hub.url) as (there, here):
         await fill(there, 3)
         await make(here, "M", mirror=MIRROR, mirror_direct=True)
@@ -155,7 +155,7 @@ async def test_a_promoted_mirror_goes_on_by_itself(hub: ServerProcess) -> None:
 
 
 async def test_a_purge_and_a_new_stream_of_the_name(hub: ServerProcess) -> None:
-    """wire-facts.md 12: a purge leaves the copies alone; a stream made anew is another stream."""
+    """A purge leaves the copies alone; a stream made anew is another stream."""
     async with both(hub.url) as (there, here):
         await make(here, "M", mirror=MIRROR)
         await make(here, "S", sources=[MIRROR])

@@ -1,4 +1,4 @@
-"""Which streams a replica copies, and that copies stay copies (issue 9, wire-facts.md 12)."""
+"""Which streams a replica copies, and that copies stay copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads at a replica: ADR-31's forms, ADR-53's follower, decisions.md (proof, Nats-Forwarded)."""
+"""Reads at a replica: ADR-31's forms, ADR-53's follower, proof, Nats-Forwarded."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ async def test_replicas_of_each_other_pass_nothing_on_and_say_so(
 
 
 async def test_a_leader_without_min_last_seq_is_asked_by_info_and_msg_get(tmp_path: Path) -> None:
-    """decisions.md, ADR-53 on servers that do not have it: nats-server refuses the field."""
+    """Nats-server refuses the field."""
     leader = ServerProcess("nats-server", tmp_path / "leader", "-js")
     try:
         async with (

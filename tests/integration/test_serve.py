@@ -17,7 +17,7 @@ from tests.campaigns.served import Served
 
 
 async def test_acknowledged_messages_survive_sigkill(tmp_path: Path) -> None:
-    """reliability.md 2, PubAck: an acknowledgement means on disk; SIGKILL at any time is safe."""
+    """An acknowledgement means on disk; SIGKILL at any time is safe."""
     campaign = Kills(tmp_path / "store", seed=1)
     for _ in range(4):
         await campaign.live()
@@ -34,7 +34,7 @@ def test_a_signal_ends_it_cleanly(serve: Callable[..., Served], number: int) -> 
 
 
 def test_its_log_reads_like_the_one_of_nats_server(serve: Callable[..., Served]) -> None:
-    """wire-facts.md 17: tools that start a server read its stderr."""
+    """Tools that start a server read its stderr."""
     served = serve()
 
     pattern = r"\[\d+\] \d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6} \[INF\] .*\n"

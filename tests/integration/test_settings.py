@@ -1,4 +1,4 @@
-"""The settings of streams and of the engine, honoured by a running server (decisions.md)."""
+"""The settings of streams and of the engine, honoured by a running server."""
 
 from __future__ import annotations
 

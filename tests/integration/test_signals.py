@@ -1,4 +1,4 @@
-"""Signals and files of `jetspark serve`: reload, lame duck, process id, log (wire-facts.md 17)."""
+"""Signals and files of `jetspark serve`: reload, lame duck, process id, log."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_reload_of_a_broken_file_changes_nothing(serve: Serve, tmp_path: Path)
 
 
 async def test_sigusr2_lets_clients_go_and_then_stops(serve: Serve, tmp_path: Path) -> None:
-    """wire-facts.md 17: SIGUSR2 = lame duck, INFO with `ldm: true`."""
+    """SIGUSR2 = lame duck, INFO with `ldm: true`."""
     file = configure(tmp_path, 'lame_duck_duration: "30s"\nlame_duck_grace_period: "10ms"')
     served = serve("-c", str(file))
     host, _, port = served.url.removeprefix("nats://").rpartition(":")

@@ -1,4 +1,4 @@
-"""Clients that do not read: cut off with a reason, at nobody else's cost (reliability.md, R13)."""
+"""Clients that do not read: cut off with a reason, at nobody else's cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storage over real sockets: a file system that is full, levels, memory (reliability.md 2)."""
+"""Storage over real sockets: a file system that is full, levels, memory."""
 
 from __future__ import annotations
 

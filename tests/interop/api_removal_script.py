@@ -1,4 +1,4 @@
-"""Requests that remove messages, and limits that do (wire-facts.md 5)."""
+"""Requests that remove messages, and limits that do (wire.md, Streams)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that both servers are asked in this order (wire-facts.md 4, 5 and 8)."""
+"""Requests that both servers are asked in this order (wire.md)."""
 
 from __future__ import annotations
 

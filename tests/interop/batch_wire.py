@@ -1,4 +1,4 @@
-"""Batches over a raw socket, for both servers of the differential tests (wire-facts.md 11).
+"""Batches over a raw socket, for both servers of the differential tests (wire.md, Batches).
 
 A fast batch is answered on many subjects and not once per message, so nobody knows beforehand what
 to wait for: the released server is asked first and listened to until it is silent, then ours must
@@ -25,7 +25,7 @@ from tests.interop.publish_wire import (
 )
 
 PREFIX = "_F.differential"
-# The released server answers within a millisecond (wire-facts.md 15).
+# The released server answers within a millisecond (wire.md, Limits and timings).
 SILENCE_SECONDS = 0.012
 PATIENCE_SECONDS = 5.0
 

@@ -1,4 +1,4 @@
-"""What pull consumers do, as scripts that both servers play (wire-facts.md 7, Pull and Acks)."""
+"""What pull consumers do, as scripts that both servers play (wire.md, Consumers)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What push consumers and priority groups do (wire-facts.md 7, Push and Pull)."""
+"""What push consumers and priority groups do (wire.md, Consumers)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stream configurations, good and bad, one or two fields at a time (wire-facts.md 5)."""
+"""Stream configurations, good and bad, one or two fields at a time (wire.md, Streams)."""
 
 from __future__ import annotations
 

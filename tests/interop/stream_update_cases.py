@@ -1,4 +1,4 @@
-"""Changes of stream configurations, legal and not (wire-facts.md 5, UPDATE)."""
+"""Changes of stream configurations, legal and not (wire.md, Streams)."""
 
 from __future__ import annotations
 

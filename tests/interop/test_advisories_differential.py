@@ -1,4 +1,4 @@
-"""Advisories of nats-server 2.15.1 and ours, field by field (wire-facts.md 13).
+"""Advisories of nats-server 2.15.1 and ours, field by field (wire.md, Advisories).
 
 Ids, times, servers and what belongs to one connection are masked; everything else is equal, but
 for the answers within audits, which the stream API's own differential test compares.

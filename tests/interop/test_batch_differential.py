@@ -1,4 +1,4 @@
-"""The same batches, answered by nats-server 2.15.1 and by us (ADR-50, wire-facts.md 11)."""
+"""The same batches, answered by nats-server 2.15.1 and by us (ADR-50, wire.md, Batches)."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 Compared are the verdict (exit code), the lines that a refusal names, and for accepted files the
 digest of the parsed tree, which both print. Where we differ on purpose the snippet stands in
-``DIFFERENCES`` with the reason; the rules are in decisions.md ("Unknown ones: as nats-server.
-Nothing is parsed and ignored."). Files that include each other in a circle are not asked here:
-nats-server follows them until its stack of 1 GB is full and crashes; ours names the line.
+``DIFFERENCES`` with the reason; the rules are in decisions.md, Server: unknown ones as
+nats-server, nothing is parsed and ignored. Files that include each other in a circle are not asked
+here: nats-server follows them until its stack of 1 GB is full and crashes; ours names the line.
 """
 
 import os
@@ -473,13 +473,13 @@ ENVIRONMENT: Final = {
 
 
 # Where we refuse what nats-server -t accepts. Every row falls under a sentence of decisions.md.
-IGNORED: Final = "decisions.md, 'Nothing is parsed and ignored': nats-server drops this silently"
-CHANCE: Final = "decisions.md, 'Nothing is parsed and ignored': nats-server takes one by chance"
-SLIPS: Final = "decisions.md, 'Nothing is parsed and ignored': nats-server lets a typo slip"
-BROKEN: Final = "decisions.md, 'Nothing is parsed and ignored': nats-server runs with nonsense"
-UNSUPPORTED: Final = "decisions.md, 'Known upstream settings we do not have': refused by name"
-OURS: Final = "decisions.md, 'Our settings': the jetspark block is ours"
-AT_START: Final = "decisions.md, 'Unknown ones: as nats-server': it refuses this too, at the start"
+IGNORED: Final = "decisions.md, Server: nats-server drops this silently"
+CHANCE: Final = "decisions.md, Server: nats-server takes one by chance"
+SLIPS: Final = "decisions.md, Server: nats-server lets a typo slip"
+BROKEN: Final = "decisions.md, Server: nats-server runs with nonsense"
+UNSUPPORTED: Final = "decisions.md, Server: refused by name"
+OURS: Final = "decisions.md, Server: the jetspark block is ours"
+AT_START: Final = "decisions.md, Server: it refuses this too, at the start"
 
 DIFFERENCES: Final[dict[str, str]] = {
     "lone slash": SLIPS,
@@ -492,10 +492,10 @@ DIFFERENCES: Final[dict[str, str]] = {
     "two spellings at once": CHANCE,
     "password without user": IGNORED,
     "permissions of a single user": IGNORED,
-    "empty allow": "decisions.md, 'Nothing is parsed and ignored': there it allows everything",
+    "empty allow": "decisions.md, Server: there it allows everything",
     "accounts as text": IGNORED,
     "tls without certificate": BROKEN,
-    "tls removed cipher": "design.md, dependencies: TLS is OpenSSL's, which has no such cipher",
+    "tls removed cipher": "TLS is OpenSSL's, which has no such cipher",
     "websocket without port": IGNORED,
     "port beyond 16 bits": AT_START,
     "both monitoring ports": AT_START,
@@ -643,7 +643,7 @@ def test_what_we_refuse_early_nats_server_refuses_when_it_starts(name: str, fold
 
 @pytest.mark.parametrize("name", FLAGS)
 def test_both_end_in_the_same_way_for_flags(name: str, folder: Path) -> None:
-    """decisions.md, flags: as nats-server, which ends with 0 after a flag it does not know."""
+    """As nats-server, which ends with 0 after a flag it does not know."""
     done = subprocess.run(
         [NATS_SERVER, *FLAGS[name]],
         cwd=folder,

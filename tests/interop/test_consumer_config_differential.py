@@ -1,4 +1,4 @@
-"""Consumer configurations, judged by nats-server 2.15.1 and by our rules (wire-facts.md 7).
+"""Consumer configurations, judged by nats-server 2.15.1 and by our rules (wire.md, Consumers).
 
 Ours are pure functions, so this compares what CONSUMER.CREATE decides: the configuration that the
 consumer gets, or the refusal, word by word. What differs on purpose stands in ``DECIDED``.

@@ -1,4 +1,4 @@
-"""Consumers on nats-server 2.15.1 and on ours: every reply of the scripts alike (wire-facts.md 7).
+"""Consumers on nats-server 2.15.1 and on ours: every reply of the scripts alike.
 
 Subjects, ack replies, header blocks and payloads are compared byte by byte; times and generated
 ids are masked. nats-server does most of this in goroutines of its own, so a script that came out

@@ -1,4 +1,4 @@
-"""What consumers remember over a restart, on nats-server 2.15.1 and on ours (wire-facts.md 7).
+"""What consumers remember over a restart, on nats-server 2.15.1 and on ours (wire.md, Consumers).
 
 Both are stopped by SIGTERM and started again on the same store; states and what is delivered
 afterwards are compared as in test_consumer_differential.py.

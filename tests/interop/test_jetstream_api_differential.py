@@ -1,4 +1,4 @@
-"""The stream API and direct get, asked of nats-server 2.15.1 and of ours (wire-facts.md 4, 5, 8).
+"""The stream API and direct get, asked of nats-server 2.15.1 and of ours (wire.md).
 
 Answers are compared whole, after times, names of servers and our own metadata were masked. What
 differs on purpose stands in ``DIFFERENCES`` with its row of decisions.md; the test holds both
@@ -314,7 +314,7 @@ def test_the_same_changes_are_legal(
 def test_the_differences_are_those_that_were_decided(
     judge: RawClient, config: dict[str, Any], field: str, our: object, their: object, row: str
 ) -> None:
-    """decisions.md: these rows, and nothing else about the same configuration."""
+    """These rows, and nothing else about the same configuration."""
     assert row
     sides = []
     for made in (

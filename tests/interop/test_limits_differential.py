@@ -1,4 +1,4 @@
-"""Limits of accounts and of the server, on nats-server 2.15.1 and ours (wire-facts.md 4, 14).
+"""Limits of accounts and of the server, on nats-server 2.15.1 and ours (wire.md, API requests).
 
 The same configuration and the same requests; answers are compared whole, after times and servers
 were masked. What only consumers can show is in their own tests.

@@ -1,4 +1,4 @@
-"""Mirrors and sources of nats-server 2.15.1 and of ours after the same scripts: wire-facts.md 12.
+"""Mirrors and sources of nats-server 2.15.1 and of ours after the same scripts.
 
 Answers to the steps and the whole content of the copies are compared: sequences, subjects, headers
 and payloads, the state, and what info says of the copies. Masked: times, how long ago something
@@ -98,7 +98,7 @@ def play(client: RawClient, step: Step) -> Any:
             for copy in (answer.get("mirror"), *answer.get("sources", ())):
                 for key in PASSING:
                     (copy or {}).pop(key, None)
-            # decisions.md: set where there is a limit per subject.
+            # Set where there is a limit per subject.
             answer.get("config", {}).pop("allow_direct", None)
     return answers
 

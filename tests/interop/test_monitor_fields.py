@@ -114,8 +114,8 @@ UNKNOWN: Final = {
     r"account_detail\.imports(\..*)?": "nats-server reaches its own services by imports",
 }
 OURS: Final = {
-    r"jetspark(\..*)?": "decisions.md, our additions to answers",
-    r".*\.metadata\._jetspark\..*": "decisions.md, our additions to answers",
+    r"jetspark(\..*)?": "decisions.md, Server",
+    r".*\.metadata\._jetspark\..*": "decisions.md, Server",
 }
 NOT_YET: Final = {
     r".*consumer_detail(\..*)?|consumers_leader": "the engine has no consumers yet",

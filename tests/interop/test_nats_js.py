@@ -65,7 +65,7 @@ def test_a_queue_group_shares_messages_and_each_goes_to_one_member(core: Results
 
 
 def test_headers_arrive_with_all_their_values_in_order(core: Results) -> None:
-    """wire-facts.md 3: names keep their case, several values their order."""
+    """Names keep their case, several values their order."""
     assert core["headers"] == [
         {
             "body": "body",
@@ -146,7 +146,7 @@ def test_ipv6_serves_as_well(core: Results) -> None:
 
 
 def test_info_says_what_the_client_looks_for(core: Results) -> None:
-    """decisions.md, version and level; the account comes with the second INFO."""
+    """decisions.md, Server; the account comes with the second INFO."""
     assert core["info"] == {
         "proto": 1,
         "version": "2.15.1",

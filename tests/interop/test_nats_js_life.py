@@ -107,7 +107,7 @@ def test_a_client_that_stalls_is_cut_off_and_comes_back(life: Results, check: st
 
 
 async def test_a_lame_duck_tells_its_clients(tmp_path: Path) -> None:
-    """wire-facts.md 17: SIGUSR2; clients get INFO with `ldm`, and messages while they stay."""
+    """SIGUSR2; clients get INFO with `ldm`, and messages while they stay."""
     served = Served(tmp_path / "store")
     try:
         async with started("lame_duck.mjs", {"url": served.url}) as script:

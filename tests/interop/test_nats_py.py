@@ -108,7 +108,7 @@ def collect(into: list[int]) -> Callable[[Msg], Awaitable[None]]:
 
 
 async def test_headers_arrive_with_their_names_as_they_were_written() -> None:
-    """wire-facts.md 3: names keep their case; nats-py sends one value per name."""
+    """Names keep their case; nats-py sends one value per name."""
     sent = {"Nats-Msg-Id": "1", "lower": "ünïcode", "UPPER": "with: colon", "Empty": ""}
     async with core() as server, connected(server.client_url) as client:
         subscription = await client.subscribe("with.headers")
@@ -231,7 +231,7 @@ async def test_a_queue_member_that_drains_hands_over_without_loss() -> None:
 
 
 async def test_an_unsubscription_with_a_maximum_ends_at_the_server() -> None:
-    """wire-facts.md 3: UNSUB with max counts deliveries since SUB."""
+    """UNSUB with max counts deliveries since SUB."""
     async with core() as server, connected(server.client_url) as client:
         subscription = await client.subscribe("few")
         await client.publish("few", b"0")
@@ -290,7 +290,7 @@ async def test_a_verbose_client_works_as_any_other() -> None:
 
 
 async def test_a_pedantic_client_is_told_about_a_bad_subject() -> None:
-    """wire-facts.md 3; nats-py takes every such error for the end and closes."""
+    """wire.md, Core protocol; nats-py takes every such error for the end and closes."""
     watch = Watch()
     async with (
         core() as server,

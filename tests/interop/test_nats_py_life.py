@@ -208,7 +208,7 @@ async def test_a_server_process_that_is_ended_lets_its_clients_go(served: Served
 
 
 async def test_a_lame_duck_tells_its_clients(served: Served) -> None:
-    """wire-facts.md 17: SIGUSR2; clients get INFO with `ldm`, and messages while they stay."""
+    """SIGUSR2; clients get INFO with `ldm`, and messages while they stay."""
     watch = Watch()
     async with connected(served.url, watch) as client:
         served.process.send_signal(signal.SIGUSR2)

@@ -1,4 +1,4 @@
-"""The same publishes, answered by nats-server 2.15.1 and by us (wire-facts.md 6)."""
+"""The same publishes, answered by nats-server 2.15.1 and by us (wire.md, Publishing)."""
 
 from __future__ import annotations
 

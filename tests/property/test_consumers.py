@@ -1,7 +1,7 @@
-"""A consumer behaves as a naive model of one: lists, dicts and scans (wire-facts.md 7).
+"""A consumer behaves as a naive model of one: lists, dicts and scans (wire.md, Consumers).
 
 Crashes come in two kinds: behind a journal record, where nothing but times may change, and before
-one, where messages may be delivered again and nothing may be lost (reliability.md 2).
+one, where messages may be delivered again and nothing may be lost.
 """
 
 from __future__ import annotations

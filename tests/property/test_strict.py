@@ -1,4 +1,4 @@
-"""What holds for every request (contracts.md section 3)."""
+"""What holds for every request."""
 
 import json
 from typing import Any

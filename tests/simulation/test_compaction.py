@@ -1,4 +1,4 @@
-"""Rewritten segments replay to exactly what was there (reliability.md 3: R1; compaction.py)."""
+"""Rewritten segments replay to exactly what was there."""
 
 import pytest
 

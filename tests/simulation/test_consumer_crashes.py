@@ -1,4 +1,4 @@
-"""Power cuts while consumers work (reliability.md 2): at least once, no floor ahead of the truth.
+"""Power cuts while consumers work: at least once, no floor ahead of the truth.
 
 Every image that the simulated disk may leave behind is good enough to go on from: what nobody
 acknowledged is delivered again or is still to be delivered, and what was acknowledged by a request

@@ -1,4 +1,4 @@
-"""A start costs the tail since the last index, not the stream (reliability.md 2, recovery)."""
+"""A start costs the tail since the last index, not the stream."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,7 +60,7 @@ def test_opening_a_million_messages_reads_their_indexes_and_the_tail(tmp_path: P
 
     assert (opened.index.messages, opened.index.subject_count) == (MESSAGES, SUBJECTS)
     assert written > 180 * MIB
-    # 16 bytes a message, and what came behind the last index (contracts.md 4: 16 MiB).
+    # 16 bytes a message, and what came behind the last index.
     assert files.bytes_read < 16 * MESSAGES + 17 * MIB
     opened.close()
     log.close()

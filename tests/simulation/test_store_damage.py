@@ -1,4 +1,4 @@
-"""Damage at rest, in every kind of file of a store (reliability.md 3: R4, R5, R6, R9).
+"""Damage at rest, in every kind of file of a store.
 
 These are the short forms; ``tools/torture.py`` calls the same functions for hours.
 """
@@ -120,7 +120,7 @@ def check_cut(sample: Sample, opened_disk: object, path: Path, length: int) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_that_is_no_segment_can_be_cut_or_missing(kind: str) -> None:
-    """Nothing but segments holds what cannot be made anew (reliability.md 2, metadata)."""
+    """Nothing but segments holds what cannot be made anew."""
     sample = Sample(kind)
     for path, size in sample.files.items():
         if path in sample.places:

@@ -1,4 +1,4 @@
-"""setup.py (contracts.md 5): every module compiled or none, also in an empty environment."""
+"""setup.py: every module compiled or none, also in an empty environment."""
 
 import runpy
 import sys

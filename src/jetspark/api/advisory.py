@@ -1,4 +1,4 @@
-"""Advisories and metrics: what a server says on ``$JS.EVENT`` (wire-facts.md section 13)."""
+"""Advisories and metrics: what a server says on ``$JS.EVENT``."""
 
 from typing import Final
 
@@ -250,7 +250,7 @@ class GroupUnpinned(Event, frozen=True, kw_only=True):
 
 
 class BatchAbandoned(Event, frozen=True, kw_only=True):
-    """A batch was dropped before its commit (ADR-50's type, released subject: decisions.md)."""
+    """A batch was dropped before its commit (the type is ADR-50's, the subject the released one)."""
 
     type: str = shown(f"{_ADVISORY}.batch_abandoned")
     stream: str = shown("")

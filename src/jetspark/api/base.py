@@ -1,7 +1,7 @@
 """What wire models are made of: the base struct, bounded numbers, times, the reply envelope.
 
 **Which fields appear in the JSON.** The released server always shows some fields and leaves others
-out while they are unset (wire-facts.md sections 5 and 7). Both kinds live in one struct: msgspec's
+out while they are unset. Both kinds live in one struct: msgspec's
 ``omit_defaults`` leaves out a field that holds its plain default, and never leaves out a field
 whose default comes from a factory of ours. So a field declared with `shown` always appears, and a
 field with a plain default appears once it is set.
@@ -55,7 +55,7 @@ __all__ = [
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
 
-# The engine counts in signed 64 bits (speed.md), so nothing larger gets past a decoder. The
+# The engine counts in signed 64 bits, so nothing larger gets past a decoder. The
 # released server reads unsigned 64 bits; the values between the two are refused here, and no
 # stream will ever reach them.
 Int64 = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX)]
@@ -204,8 +204,7 @@ class Response(Generic[_S]):
     """One kind of ``$JS.API`` answer: its ``type``, its model, and what its errors keep.
 
     On the wire the model's fields follow ``type`` in the same object. An error reply has ``error``
-    instead of them, except for a few zero fields that the released server always writes
-    (wire-facts.md section 4).
+    instead of them, except for a few zero fields that the released server always writes.
     """
 
     __slots__ = ("_decoder", "_head", "_tail", "model", "type")

@@ -1,4 +1,4 @@
-"""Acknowledgements of fast batches, in both dialects (ADR-50; decisions.md, "Fast ingest").
+"""Acknowledgements of fast batches, in both dialects (ADR-50; decisions.md, Batches).
 
 A PubAck closes a batch in either dialect; everything else that the publisher hears while the batch
 is open is here. ``decode_flow`` tells the messages apart.

@@ -1,7 +1,7 @@
 """Consumers on the wire: configuration, state, pull requests, and the requests about them.
 
-Field order and presence are those of nats-server 2.15.1 (wire-facts.md section 7; checked by the
-unit tests against observed JSON). ``min_last_seq`` is ADR-53's and comes last.
+Field order and presence are those of nats-server 2.15.1. ``min_last_seq`` is ADR-53's and comes
+last.
 """
 
 from typing import Final

@@ -33,7 +33,7 @@ __all__ = [
     "stream_level",
 ]
 
-# decisions.md, "Version and level": clients switch features on by these.
+# decisions.md, Server: clients switch features on by these.
 API_LEVEL: Final = 5
 API_VERSION: Final = "2.15.1"
 
@@ -44,7 +44,7 @@ LEVEL_COUNTER: Final = 2  # nats-server 2.12
 LEVEL_ATOMIC: Final = 2  # ADR-50
 LEVEL_SCHEDULES: Final = 2
 LEVEL_PERSIST_ASYNC: Final = 2
-LEVEL_MIN_LAST_SEQ: Final = 2  # wire-facts.md section 2, row 4
+LEVEL_MIN_LAST_SEQ: Final = 2  # what the withdrawn code of nats-server asked for
 LEVEL_BATCHED: Final = 3  # ADR-50; what our server writes down
 LEVEL_FAST_RELEASED: Final = 4  # what a client looks for: the level of released fast ingest
 

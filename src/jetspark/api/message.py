@@ -97,8 +97,8 @@ class MsgGetResponse(ApiStruct, frozen=True, kw_only=True):
     """Answer of STREAM.MSG.GET, error or not.
 
     ``min_last_seq`` is there only when the request carried one: the last sequence of the copy that
-    answered, beside ``message`` or ``error`` (decisions.md, ADR-53). It is 0 in an answer that
-    proves nothing.
+    answered, beside ``message`` or ``error`` (decisions.md, Read-after-write). It is 0 in an
+    answer that proves nothing.
     """
 
     error: ApiErrorBody | None = None

@@ -1,8 +1,7 @@
 """Streams on the wire: configuration, state, information, and the requests about them.
 
-Field order and presence are those of nats-server 2.15.1 (wire-facts.md section 5; checked by the
-unit tests against observed JSON). Defaults equal what the released server does when a field is
-absent; 0 in a duration means *the server decides*.
+Field order and presence are those of nats-server 2.15.1. Defaults equal what the released server
+does when a field is absent; 0 in a duration means *the server decides*.
 """
 
 from typing import Final
@@ -333,7 +332,7 @@ class PurgeResponse(Success, frozen=True, kw_only=True):
 
 
 class SnapshotRequest(ApiStruct, frozen=True, kw_only=True):
-    """Body of STREAM.SNAPSHOT (wire-facts.md section 18)."""
+    """Body of STREAM.SNAPSHOT."""
 
     deliver_subject: str = shown("")
     no_consumers: bool = False

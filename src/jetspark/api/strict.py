@@ -1,4 +1,4 @@
-"""Reading ``$JS.API`` requests as the released server does: strictly (contracts.md section 3).
+"""Reading ``$JS.API`` requests as the released server does: strictly.
 
 Keys are matched without regard to case, nulls are dropped (but are an error for an enumeration),
 the last of doubled keys counts, the first unknown key at any depth is an error that names it,
@@ -36,7 +36,7 @@ _UINT64_MAX: Final = 2**64 - 1
 # What an error quotes of a request.
 _QUOTED_MAX: Final = 64
 
-# decisions.md: ADR-8 calls the field by its old name.
+# ADR-8 calls the field by its old name.
 _ALIASES: Final[dict[type, dict[str, str]]] = {
     StreamConfig: {"rollup_hdrs": "allow_rollup_hdrs"},
     StreamCreateRequest: {"rollup_hdrs": "allow_rollup_hdrs"},

@@ -1,7 +1,6 @@
 """How commands that are clients find their server: one set of options for all of them.
 
-Names and environment variables are those of natscli, so that users keep their habits
-(users.md 6.1).
+Names and environment variables are those of natscli, so that users keep their habits.
 """
 
 import functools

@@ -134,7 +134,7 @@ async def _serve(
         log.warning("%s", warning)
     async with server:
         # What is there now stays for good; what comes per subject and per connection is not
-        # worth looking through every 700 objects (speed.md 8).
+        # worth looking through every 700 objects (hot-path.md, Memory).
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLD)

@@ -60,7 +60,7 @@ def has_nats_headers(block: bytes) -> bool:
 def nats_pairs(block: bytes) -> list[bytes]:
     """Return name, value, name, value ... of the headers whose name starts with ``Nats-``.
 
-    One pass for callers that would otherwise look for many names (speed.md 4.1).
+    One pass for callers that would otherwise look for many names (hot-path.md, Rules).
     """
     pairs: list[bytes] = []
     end: i64 = len(block)

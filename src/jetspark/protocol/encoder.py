@@ -1,8 +1,8 @@
 """Frames as bytes, both directions.
 
-The ``write_*`` forms append to a ``BytesWriter`` that holds the output of one chunk (speed.md 6);
-the ``encode_*`` forms return one frame. Arguments are trusted: subjects, replies, queues and sids
-are checked where they enter.
+The ``write_*`` forms append to a ``BytesWriter`` that holds the output of one chunk (hot-path.md,
+Loop and sockets); the ``encode_*`` forms return one frame. Arguments are trusted: subjects,
+replies, queues and sids are checked where they enter.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """What both parsers share: one walk over each chunk, and holding what its end cuts off.
 
-A chunk is walked once with integer offsets (speed.md 4.1). A frame that the chunk does not hold
-whole is kept in one of four states, and its bytes are not searched again:
+A chunk is walked once with integer offsets (hot-path.md, Rules). A frame that the chunk does not
+hold whole is kept in one of four states, and its bytes are not searched again:
 
 - WORD: an operation, perhaps blanks after it; at most eight bytes, put before the next chunk;
 - LINE: a control line whose arguments have begun; only new bytes are searched for its end;

@@ -17,7 +17,7 @@ _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class JetsparkInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a jetspark server says about itself in INFO (decisions.md, first row).
+    """What a jetspark server says about itself in INFO (decisions.md).
 
     ``path`` is for replicas: their own id, that of their leader, and so on to the last.
     """

@@ -4,8 +4,8 @@ Patterns without wildcards are kept in one dict, so that an inbox for one reques
 to add and one to drop. Patterns with wildcards are kept in a trie by token (``trie.py``).
 
 Two caches keep results: one by subject, one by the part of a subject up to its last dot for
-subjects that are used once (speed.md 4.8). A change of a literal pattern drops one result of the
-first; a change of a pattern with wildcards drops the results it may belong to.
+subjects that are used once (hot-path.md, Rules). A change of a literal pattern drops one result of
+the first; a change of a pattern with wildcards drops the results it may belong to.
 """
 
 from typing import Final

@@ -1,7 +1,6 @@
 """Bulk work for blocking callers: one crossing of threads for a chunk of messages.
 
-Beside the generated twins, because the functions behind it are none of the client's classes
-(contracts.md 2: bulk readers and writers hand over whole chunks).
+Beside the generated twins, because the functions behind it are none of the client's classes.
 """
 
 # These functions belong to the same package as the handles whose inside they use.

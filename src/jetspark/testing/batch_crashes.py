@@ -1,4 +1,4 @@
-"""Power cuts around the commits of batches: never half an atomic batch (ADR-50, reliability.md 2).
+"""Power cuts around the commits of batches: never half an atomic batch (ADR-50).
 
 ``run_batch_crashes`` lives random lives of an engine on the simulated disk: atomic batches of all
 sizes, fast batches of both gap modes and plain messages, several of them in one group. Before

@@ -1,4 +1,4 @@
-"""Damage to a store at rest: flipped bits, zeroed pages, shortened files (reliability.md R4, R5).
+"""Damage to a store at rest: flipped bits, zeroed pages, shortened files.
 
 ``run_flips`` flips single bits anywhere in a store, in every kind of file, and starts it: at most
 the record that was hit may be missing, and that must be reported. ``check_damage`` judges any
@@ -7,7 +7,7 @@ other damaged range the same way.
 What is judged, and why it is no stricter in two places:
 
 - Right after a start, damage in a condensed segment need not be known: a start is bounded by what
-  was written since the last index (reliability.md 2, recovery), so it does not read those. No
+  was written since the last index, so it does not read those. No
   wrong bytes are served; whoever reads the message finds out. When housekeeping went through the
   segments once, everything must be known and nothing may be unreadable without being so.
 - A record that removes messages can be hit like any other. It is one record lost, and reported;

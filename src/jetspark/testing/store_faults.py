@@ -1,4 +1,4 @@
-"""Disks that fail: every single step of a short life of a store fails once (reliability.md R6)."""
+"""Disks that fail: every single step of a short life of a store fails once."""
 
 import errno
 from contextlib import suppress

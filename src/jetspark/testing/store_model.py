@@ -1,6 +1,6 @@
 """What a store may hold: a model that hears of everything done, and judges what is found later.
 
-The promises it checks (reliability.md 2): what was acknowledged is there, byte for byte; nothing
+The promises it checks: what was acknowledged is there, byte for byte; nothing
 is there that was never staged; sequences rise and none that anybody saw is used again; a stream
 that was made is there, one that was dropped is not; nothing is reported as damaged when nothing
 was damaged. Removal and limits take out what they must and nothing else.

@@ -1,4 +1,4 @@
-"""Files of a store, mutated without mercy (reliability.md R9).
+"""Files of a store, mutated without mercy.
 
 Ranges are overwritten with zeros, garbage or bytes of another place, files are cut, lengthened,
 removed, swapped and copied over each other. A start may then find little. It must not raise

@@ -15,7 +15,7 @@ class Message(NamedTuple):
 
     @property
     def size(self) -> int:
-        """What it counts in a file store (wire-facts.md 5)."""
+        """What it counts in a file store (wire.md, Streams)."""
         headers = 4 + len(self.headers) if self.headers else 0
         return 30 + len(self.subject) + len(self.body) + headers
 
@@ -224,5 +224,5 @@ class State:
 
     @property
     def size(self) -> int:
-        """What the messages count (wire-facts.md 5)."""
+        """What the messages count (wire.md, Streams)."""
         return sum(message.size for message in self.messages.values())

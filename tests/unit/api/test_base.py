@@ -109,7 +109,7 @@ def test_time_is_read_as_nanoseconds(text: str, ns: int) -> None:
     ],
 )
 def test_time_is_written_as_rfc_3339(ns: int, text: str) -> None:
-    """wire-facts.md section 4: nine digits at most, zeros trimmed, unset is the year 1."""
+    """Nine digits at most, zeros trimmed, unset is the year 1."""
     assert json.loads(encode(Example(at=Timestamp(ns))))["at"] == text
 
 
@@ -138,7 +138,7 @@ def test_timestamp_says_what_it_is() -> None:
 
 @pytest.mark.parametrize("model", every_model(), ids=lambda model: model.__qualname__)
 def test_models_travel(model: type[ApiStruct]) -> None:
-    """contracts.md section 6: what travels pickles and copies."""
+    """What travels pickles and copies."""
     value = model()
 
     assert value == pickle.loads(pickle.dumps(value))
@@ -147,7 +147,7 @@ def test_models_travel(model: type[ApiStruct]) -> None:
 
 @pytest.mark.parametrize("model", every_model(), ids=lambda model: model.__qualname__)
 def test_models_are_immutable_and_tolerant(model: type[ApiStruct]) -> None:
-    """style.md section 5.6: frozen and keyword-only are repeated on every model."""
+    """Frozen and keyword-only are repeated on every model."""
     config = model.__struct_config__
     arguments = inspect.signature(model).parameters.values()
 
@@ -160,7 +160,7 @@ def test_models_are_immutable_and_tolerant(model: type[ApiStruct]) -> None:
 
 
 def test_request_has_only_what_was_set() -> None:
-    """style.md section 5.6 shows the wire form of this configuration."""
+    """Durations are nanoseconds, enums are words, defaults are left out."""
     config = StreamConfig(name="ORDERS", subjects=("orders.>",), max_age=seconds(3600))
 
     assert (
@@ -214,7 +214,6 @@ def test_answer_without_fields_is_its_type() -> None:
 
 
 def test_error_keeps_the_zero_fields_of_its_verb() -> None:
-    """wire-facts.md section 4."""
     body = b'{"code":404,"err_code":10059,"description":"stream not found"}'
 
     assert (
@@ -249,7 +248,7 @@ def test_what_is_no_answer_raises(wire: bytes) -> None:
 
 
 def test_proof_of_a_read_stands_beside_message_and_error() -> None:
-    """decisions.md, ADR-53: MSG.GET answers have ``min_last_seq`` beside message or error."""
+    """MSG.GET answers have ``min_last_seq`` beside message or error."""
     found = MsgGetResponse(message=StoredMessage(subject="a", seq=3), min_last_seq=7)
     missing = MsgGetResponse(
         error=ApiErrorBody(code=404, err_code=10037, description="no message found"),

@@ -1,4 +1,4 @@
-"""API levels and server metadata (wire-facts.md section 5, decisions.md)."""
+"""API levels and server metadata."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ from jetspark.units import seconds
     ],
 )
 def test_stream_level(fields: dict[str, Any], level: int) -> None:
-    """wire-facts.md section 5; ``allow_batched`` is 3 (ADR-50, decisions.md)."""
+    """wire.md, Streams; ``allow_batched`` is 3 (ADR-50, decisions.md)."""
     assert level == stream_level(StreamConfig(**fields))
 
 

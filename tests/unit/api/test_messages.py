@@ -1,4 +1,4 @@
-"""Pull requests, gets, batches and words: what is read without strictness (contracts.md 3)."""
+"""Pull requests, gets, batches and words: what is read without strictness (contracts.md, JSON)."""
 
 import pickle
 
@@ -37,7 +37,7 @@ from jetspark.units import seconds
     ],
 )
 def test_pull_request_is_nothing_a_number_or_json(body: bytes, batch: int) -> None:
-    """wire-facts.md section 7: empty or a number is the batch, other text asks for one."""
+    """Empty or a number is the batch, other text asks for one."""
     assert PullRequest(batch=batch) == decode_pull_request(body)
 
 
@@ -54,7 +54,7 @@ def test_pull_request_in_full() -> None:
 
 @pytest.mark.parametrize("body", [b"{", b'{"batch":"3"}', b'{"expires":1.5}', b'{"batch":3} x'])
 def test_broken_pull_request_raises(body: bytes) -> None:
-    """wire-facts.md section 7: 400 Bad Request."""
+    """wire.md, Consumers: 400 Bad Request."""
     with pytest.raises(msgspec.MsgspecError):
         decode_pull_request(body)
 
@@ -64,7 +64,7 @@ def test_nak_options() -> None:
 
 
 def test_direct_get_is_read_tolerantly() -> None:
-    """wire-facts.md section 1, item 3: unknown fields of DIRECT.GET are ignored."""
+    """wire.md: unknown fields of DIRECT.GET are ignored."""
     request = decode_msg_get(
         b'{"multi_last":["a.>"],"up_to_time":"1970-01-01T00:00:01Z","min_last_seq":4,"zz":{}}'
     )
@@ -76,7 +76,7 @@ def test_direct_get_is_read_tolerantly() -> None:
 
 @pytest.mark.parametrize("body", [b'{"seq":-1}', b'{"seq":"1"}', b'{"start_time":"x"}', b"x"])
 def test_malformed_direct_get_raises(body: bytes) -> None:
-    """wire-facts.md section 8: 408 Malformed Request."""
+    """wire.md, Direct get: 408 Malformed Request."""
     with pytest.raises(msgspec.MsgspecError):
         decode_msg_get(body)
 
@@ -118,7 +118,7 @@ def test_numbers_beyond_64_bits_are_refused(value: int) -> None:
     ],
 )
 def test_messages_of_a_fast_batch_are_told_apart(wire: bytes, expected: FlowMessage) -> None:
-    """ADR-50, BatchFlowAck and PubAck; wire-facts.md section 11 for the released dialect."""
+    """ADR-50, BatchFlowAck and PubAck; wire.md, Batches for the released dialect."""
     assert expected == decode_flow(wire)
     assert wire == encode(expected)
 

@@ -1,4 +1,4 @@
-"""The JSON that nats-server 2.15.1 answered, byte for byte (wire-facts.md 4 to 7, 11, 13).
+"""The JSON that nats-server 2.15.1 answered, byte for byte (wire.md, API requests).
 
 ``observed.json`` holds it with Go's escapes of ``<``, ``>`` and ``&`` undone and without the blank
 that the server writes into one kind of PubAck; key order and presence are untouched.
@@ -71,7 +71,7 @@ def test_event_has_the_type_of_the_released_server(reply: dict[str, str]) -> Non
 
 
 def test_abandoned_batch_has_the_type_of_the_specification() -> None:
-    """decisions.md, "Advisory type of an abandoned batch"."""
+    """decisions.md, Batches."""
     assert advisory.BatchAbandoned().type == "io.nats.jetstream.advisory.v1.batch_abandoned"
 
 

@@ -1,4 +1,4 @@
-"""contracts.md section 3: how ``$JS.API`` requests are read."""
+"""How ``$JS.API`` requests are read."""
 
 import json
 from pathlib import Path
@@ -37,8 +37,8 @@ MODELS: dict[str, type[ApiStruct]] = {
 # Bodies that nats-server 2.15.1 takes and we refuse, or the other way round, and why.
 DIFFERENCES = {
     '{"seq":-0}': "an integer by the grammar of JSON",
-    '{"seq":1}{"seq":2}': "contracts.md section 3: nothing follows the value",
-    '{"seq":1}null': "contracts.md section 3: nothing follows the value",
+    '{"seq":1}{"seq":2}': "contracts.md, JSON: nothing follows the value",
+    '{"seq":1}null': "contracts.md, JSON: nothing follows the value",
     '{"start_time":"2020-01-01T00:00:00,5Z"}': "not RFC 3339",
     '{"start_time":"2020-01-01T0:00:00Z"}': "not RFC 3339",
     '{"start_time":"2020-01-01T00:00:00+24:00"}': "not RFC 3339",
@@ -101,7 +101,7 @@ def test_every_listed_difference_was_observed() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"   ", b"\r\n", b"null", b" null "])
 def test_nothing_is_a_request_with_all_defaults(body: bytes) -> None:
-    """wire-facts.md section 4: an empty body is no JSON error."""
+    """An empty body is no JSON error."""
     assert decode(body, MsgGetRequest) == MsgGetRequest()
 
 
@@ -153,7 +153,7 @@ def test_null_inside_arrays_and_maps_is_the_empty_value() -> None:
 
 
 def test_rollup_hdrs_is_an_alias() -> None:
-    """decisions.md: ADR-8's name of the field is accepted and answered as the released one."""
+    """ADR-8's name of the field is accepted and answered as the released one."""
     request = decode(b'{"name":"KV_b","Rollup_Hdrs":true}', StreamCreateRequest)
 
     assert request.allow_rollup_hdrs

@@ -1,4 +1,4 @@
-"""`jetspark doctor` (reliability.md 4.2; users.md 6.1): check, repair, export, refusals."""
+"""`jetspark doctor`: check, repair, export, refusals."""
 
 import base64
 import errno

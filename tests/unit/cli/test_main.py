@@ -22,7 +22,7 @@ def test_version_says_which_build_runs() -> None:
 
 
 def test_serve_version_is_the_line_that_tools_for_nats_server_parse() -> None:
-    """decisions.md, version and level."""
+    """decisions.md, Server."""
     assert CliRunner().invoke(main, ["serve", "--version"]).output == (
         f"nats-server: v2.15.1 (jetspark {jetspark.__version__})\n"
     )

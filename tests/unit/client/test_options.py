@@ -88,7 +88,7 @@ def test_the_arguments_of_connect_are_the_fields_of_the_options() -> None:
 
 
 def test_options_pickle_and_hide_their_secrets() -> None:
-    """contracts.md 6: what travels to Spark workers pickles."""
+    """What travels to Spark workers pickles."""
     kept = client_options(
         "ann:s3cret@host", user="ann", password="s3cret", tls=TlsFiles(key_password="s3cret")
     )

@@ -51,7 +51,7 @@ def make(
 
 
 def test_everything_of_one_turn_is_written_at_once() -> None:
-    """clients.md 3: join before writing, at the end of the loop turn."""
+    """Join before writing, at the end of the loop turn."""
     loop, transport, outgoing = make()
     for part in (b"one ", b"two ", b"three"):
         outgoing.send(part)

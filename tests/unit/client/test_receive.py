@@ -57,7 +57,7 @@ def test_messages_of_an_unknown_subscription_are_dropped_but_counted() -> None:
 
 
 def test_a_waiting_reader_is_woken_once_per_chunk() -> None:
-    """speed.md 4: nothing is scheduled per message."""
+    """Nothing is scheduled per message."""
     receiver, queue, recorder = make_queue()
     queue.waiting = True
     feed(receiver, b"MSG a 7 1\r\nx\r\n" * 50)

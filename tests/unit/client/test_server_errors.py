@@ -37,7 +37,7 @@ from jetspark.errors import (
     ],
 )
 def test_error_lines_become_exceptions(text: str, kind: type[Error], survives: bool) -> None:
-    """wire-facts.md 3 and 17: the texts that clients match."""
+    """The texts that clients match."""
     assert type(error_of_line(text)) is kind
     assert is_survivable(text) is survives
 

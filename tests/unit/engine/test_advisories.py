@@ -1,4 +1,4 @@
-"""What the engine tells about itself (wire-facts.md 13), and when (contracts.md 1)."""
+"""What the engine tells about itself (wire.md, Advisories), and when (contracts.md, Commit)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""STREAM.SNAPSHOT and STREAM.RESTORE (wire-facts.md 18; decisions.md, backup archives)."""
+"""STREAM.SNAPSHOT and STREAM.RESTORE."""
 
 from __future__ import annotations
 

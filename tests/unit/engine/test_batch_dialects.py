@@ -1,6 +1,6 @@
 """The two dialects of fast ingest word by word: transcripts of what each is told.
 
-ADR-50 for the headers, wire-facts.md 11 for the reply subjects; decisions.md says which errors.
+ADR-50 for the headers, wire.md, Batches for the reply subjects; decisions.md says which errors.
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ def test_the_api_level_is_checked_for_every_message(bench: Bench, send: Send) ->
 def test_an_expected_last_msg_id_is_refused_and_the_batch_gets_its_final_ack(
     bench: Bench, send: Send
 ) -> None:
-    """decisions.md: the released server hangs here."""
+    """The released server hangs here."""
     stream = made(bench)
     send(bench, stream, 1)
     send(bench, stream, 2, expected_last_msg_id="z")
@@ -344,7 +344,7 @@ def test_a_server_has_so_many_open_batches(bench: Bench, send: Send) -> None:
 
 
 def test_the_limits_are_those_of_each_dialect() -> None:
-    """decisions.md: ADR-50's for headers, the released ones for reply subjects."""
+    """ADR-50's for headers, the released ones for reply subjects."""
     limits = BatchLimits()
 
     assert limits.fast_per_stream == [50, 1000]

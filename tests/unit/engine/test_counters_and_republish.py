@@ -93,7 +93,7 @@ def test_what_is_no_number_is_refused(text: bytes) -> None:
 
 
 def test_a_transform_comes_before_the_checks(bench: Bench) -> None:
-    """wire-facts.md 6: transforms are applied before expectation checks and storage."""
+    """Transforms are applied before expectation checks and storage."""
     stream = made(bench, subject_transform=SubjectTransform(src="s.*", dest="t.{{wildcard(1)}}"))
 
     assert ask(bench, stream, b"s.1") == 1

@@ -1,4 +1,4 @@
-"""The duplicate window alone, with virtual time (wire-facts.md 6)."""
+"""The duplicate window alone, with virtual time (wire.md, Publishing)."""
 
 from __future__ import annotations
 

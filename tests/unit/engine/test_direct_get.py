@@ -76,7 +76,7 @@ def test_a_message_is_found_by_any_selection(
 def test_a_request_without_an_answer_gets_a_status(
     bench: Bench, stream: Stream, body: bytes, status: bytes
 ) -> None:
-    """wire-facts.md 8, the table of answers."""
+    """wire.md, Direct get, the table of answers."""
     (entry,) = bench.get(stream, body)
 
     assert entry[3] == b"NATS/1.0 " + status + b"\r\n\r\n"
@@ -122,7 +122,7 @@ def test_a_batch_that_stops_early_says_what_is_left(bench: Bench, stream: Stream
 def test_max_bytes_ends_a_batch_after_the_message_that_reaches_it(
     bench: Bench, stream: Stream
 ) -> None:
-    """wire-facts.md 8: subject, stored headers and payload are counted; at least one is sent."""
+    """Subject, stored headers and payload are counted; at least one is sent."""
     bench.get(stream, b'{"seq":1,"batch":6,"max_bytes":11}')
     bench.engine.advance()
 
@@ -139,7 +139,7 @@ def test_an_empty_batch_is_a_404_without_eob(bench: Bench, stream: Stream) -> No
 
 
 def test_a_large_batch_takes_several_turns(bench: Bench) -> None:
-    """contracts.md 1: reads are bounded per turn, so that one does not stop the others."""
+    """Reads are bounded per turn, so that one does not stop the others."""
     stream = bench.create()
     for n in range(READ_RECORDS_PER_TURN + 10):
         bench.publish(stream, b"s.1", b"%d" % n)
@@ -185,7 +185,7 @@ def test_a_satisfied_minimum_is_answered_at_once_with_the_proof(
 
 
 def test_a_read_is_held_until_its_sequence_arrives(bench: Bench, stream: Stream) -> None:
-    """decisions.md, ADR-53: answered the moment the sequence arrives."""
+    """Answered the moment the sequence arrives."""
     assert bench.get(stream, b'{"last_by_subj":"$KV.b.k0","min_last_seq":7}') == []
 
     bench.store(stream, b"$KV.b.k0", b"new")
@@ -211,7 +211,7 @@ def test_a_read_that_waited_long_enough_is_refused(bench: Bench, stream: Stream)
 
 
 def test_a_contradictory_request_is_refused_before_the_gate(bench: Bench, stream: Stream) -> None:
-    """wire-facts.md 9: 408 wins over 412."""
+    """wire.md, Read-after-write: 408 wins over 412."""
     (entry,) = bench.get(stream, b'{"seq":1,"last_by_subj":"a","min_last_seq":99}')
 
     assert entry[3] == b"NATS/1.0 408 Bad Request\r\n\r\n"
@@ -221,7 +221,7 @@ def test_a_contradictory_request_is_refused_before_the_gate(bench: Bench, stream
 def test_a_request_that_needs_a_newer_server_is_refused(
     bench: Bench, stream: Stream, level: bytes
 ) -> None:
-    """wire-facts.md 4: status 412 on direct gets."""
+    """Status 412 on direct gets."""
     headers = b"NATS/1.0\r\nNats-Required-Api-Level: %s\r\n\r\n" % level
     for appended, body in ((b"", b'{"seq":1}'), (b"$KV.b.k0", b"")):
         bench.engine.direct_get(stream, appended, body, b"r", bench.now, bench.outbox, headers)
@@ -230,7 +230,7 @@ def test_a_request_that_needs_a_newer_server_is_refused(
 
 
 def test_a_damaged_record_costs_only_itself(bench: Bench, stream: Stream) -> None:
-    """reliability.md 2: neighbours are served, and the damage is said."""
+    """Neighbours are served, and the damage is said."""
     bench.restart()
     stream = bench.engine.streams["KV_b"]
     (segment,) = stream.log.folder.glob("*.seg")
@@ -248,7 +248,7 @@ def test_a_damaged_record_costs_only_itself(bench: Bench, stream: Stream) -> Non
 
 
 def test_keys_in_any_case_and_nulls_are_read(bench: Bench, stream: Stream) -> None:
-    """nats-server 2.15.1, observed; direct gets are not strict (contracts.md 3)."""
+    """nats-server 2.15.1, observed; direct gets are not strict (contracts.md, JSON)."""
     assert bench.get(stream, b'{"SEQ":2}')[0][4] == b"v1"
     assert bench.get(stream, b'{"seq":null,"Last_By_Subj":"$KV.b.k1"}')[0][4] == b"v4"
 

@@ -1,4 +1,4 @@
-"""Streams that discard new messages: limits counted on staged state (wire-facts.md 6)."""
+"""Streams that discard new messages: limits counted on staged state (wire.md, Publishing)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_a_failed_group_took_is_free_again(bench: Bench) -> None:
 
 
 def test_bytes_are_counted_as_nats_server_does(bench: Bench) -> None:
-    """wire-facts.md 5: 30 + subject + payload; 34 bytes for one byte on ``s.1``."""
+    """wire.md, Streams: 30 + subject + payload; 34 bytes for one byte on ``s.1``."""
     stream = limited(bench, max_bytes=68)
 
     assert [ask(bench, stream) for _ in range(3)] == [1, 2, BYTES]
@@ -74,7 +74,7 @@ def test_a_full_subject_refuses_when_told_so(bench: Bench) -> None:
 
 
 def test_a_replacement_within_a_subject_needs_no_room(bench: Bench) -> None:
-    """wire-facts.md 6: discard new with a per-subject limit still drops the subject's oldest."""
+    """Discard new with a per-subject limit still drops the subject's oldest."""
     stream = limited(bench, max_msgs=2, max_msgs_per_subject=1)
     ask(bench, stream, b"s.1")
 

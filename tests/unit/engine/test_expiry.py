@@ -1,4 +1,4 @@
-"""Ends of messages: ages, TTLs, markers, rollups, in virtual time (wire-facts.md 6)."""
+"""Ends of messages: ages, TTLs, markers, rollups, in virtual time (wire.md, Publishing)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def headers_of(bench: Bench, stream: Stream, seq: int) -> bytes:
     ],
 )  # fmt: skip
 def test_the_value_of_a_ttl(value: bytes, expected: int) -> None:
-    """wire-facts.md 6, Nats-TTL."""
+    """wire.md, Publishing, Nats-TTL."""
     assert parse_ttl(value) == expected
 
 
@@ -135,7 +135,7 @@ def test_ttls_are_found_again_after_a_restart(bench: Bench) -> None:
 
 
 def test_many_ttls_are_found_again_in_pieces(bench: Bench) -> None:
-    """contracts.md 1: a recovery that needs more continues in the next turn."""
+    """A recovery that needs more continues in the next turn."""
     stream = made(bench, allow_msg_ttl=True)
     for _ in range(2500):
         publish(bench, stream, ttl="5s")
@@ -179,7 +179,7 @@ def test_a_ttl_of_a_failed_group_never_was(bench: Bench) -> None:
 
 @pytest.mark.parametrize("by", ["max_age", "ttl"])
 def test_the_last_message_of_a_subject_leaves_a_marker(bench: Bench, by: str) -> None:
-    """wire-facts.md 6: reason, TTL and rollup in the headers, no body; the marker ends itself."""
+    """Reason, TTL and rollup in the headers, no body; the marker ends itself."""
     age = {"max_age": 10 * SECOND} if by == "max_age" else {}
     stream = made(
         bench, allow_msg_ttl=True, allow_direct=True, allow_rollup_hdrs=True,
@@ -283,7 +283,7 @@ def test_a_rollup_of_a_failed_group_took_nothing(bench: Bench) -> None:
 
 
 def test_old_messages_make_room(bench: Bench) -> None:
-    """wire-facts.md 6, discard old: limits evict after storing."""
+    """Limits evict after storing."""
     stream = made(bench, max_msgs=3, max_msgs_per_subject=2)
     for subject in (b"s.1", b"s.1", b"s.1", b"s.2", b"s.3"):
         ask(bench, stream, subject)

@@ -60,7 +60,7 @@ def test_reads_of_the_same_minimum_keep_their_order(
 
 
 def test_too_many_reads_are_not_held(bench: Bench, streams: tuple[Stream, Stream]) -> None:
-    """decisions.md, held reads; what is answered or over makes room again."""
+    """decisions.md, Read-after-write; what is answered or over makes room again."""
     a, b = streams
     gate = Gate(WAIT, HeldReads(2))
     assert gate.hold(a, wanting(1), b"1", 0, direct=True)
@@ -87,7 +87,7 @@ def test_reads_that_are_over_leave_nothing_behind(streams: tuple[Stream, Stream]
 
 
 def test_a_read_beyond_the_bound_is_refused_at_once(bench: Bench) -> None:
-    """decisions.md, held reads: 412 at once."""
+    """decisions.md, Read-after-write: 412 at once."""
     stream = bench.create()
     bench.engine._gate = Gate(WAIT, HeldReads(1))
     bench.get(stream, b'{"seq":1,"min_last_seq":1}')

@@ -1,4 +1,4 @@
-"""What accounts may store together, and who is asked (wire-facts.md 4, 14)."""
+"""What accounts may store together, and who is asked (wire.md, API requests)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Purges that look at many messages do not stop everybody else (contracts.md 1, reads)."""
+"""Purges that look at many messages do not stop everybody else (contracts.md, Commit)."""
 
 from __future__ import annotations
 

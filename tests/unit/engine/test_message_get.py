@@ -1,4 +1,4 @@
-"""STREAM.MSG.GET, with read-after-write (wire-facts.md 5 and 9, ADR-53)."""
+"""STREAM.MSG.GET, with read-after-write (wire.md, Streams and Read-after-write)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ask(bench: Bench, body: bytes) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("stream")
 def test_a_message_is_shown_with_its_whole_header_block(bench: Bench) -> None:
-    """wire-facts.md 5: `hdrs` and `data` are base64, and left out while empty."""
+    """`hdrs` and `data` are base64, and left out while empty."""
     message = ask(bench, b'{"seq":2}')["message"]
 
     assert (message["subject"], message["seq"]) == ("s.2", 2)
@@ -49,7 +49,7 @@ def test_a_message_is_shown_with_its_whole_header_block(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("stream")
 def test_a_satisfied_minimum_comes_with_its_proof(bench: Bench) -> None:
-    """decisions.md, ADR-53: `min_last_seq` beside `message` or `error`, only when asked for."""
+    """`min_last_seq` beside `message` or `error`, only when asked for."""
     assert ask(bench, b'{"seq":1,"min_last_seq":2}')["min_last_seq"] == 3
     missing = ask(bench, b'{"seq":9,"min_last_seq":3}')
     assert missing["error"]["err_code"] == 10037
@@ -101,5 +101,5 @@ def test_a_read_that_waited_long_enough_is_refused(bench: Bench) -> None:
     ids=str,
 )
 def test_a_bad_request_is_refused_before_the_gate(bench: Bench, body: bytes, code: int) -> None:
-    """wire-facts.md 9: contradictory requests are refused at once."""
+    """Contradictory requests are refused at once."""
     assert ask(bench, body)["error"]["err_code"] == code

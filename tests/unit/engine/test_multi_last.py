@@ -86,7 +86,7 @@ def test_what_is_replaced_before_it_was_read_is_not_missing(bench: Bench) -> Non
 
 
 def test_pages_follow_each_other_at_one_point_in_time(bench: Bench, users: Stream) -> None:
-    """wire-facts.md 2, row 12: `seq` is the cursor, `up_to_seq` keeps the point in time."""
+    """`seq` is the cursor, `up_to_seq` keeps the point in time."""
     first, end = read(bench, users, b'{"multi_last":["$KV.USERS.>"],"batch":2}')
     headers = decode_headers(end)
     assert (first, headers.get("Nats-Num-Pending")) == ([b"Bob", b"Smith"], "1")
@@ -124,7 +124,7 @@ def test_a_thousand_and_twenty_four_subjects_are_not_too_many(bench: Bench) -> N
 
 
 def test_the_proof_travels_with_every_reply(bench: Bench, users: Stream) -> None:
-    """decisions.md, ADR-53: messages and EOB; 404 too."""
+    """Messages and EOB; 404 too."""
     read(bench, users, b'{"multi_last":["$KV.USERS.>"],"min_last_seq":4}')
     assert all(b"Nats-Min-Last-Sequence: 4\r\n" in entry[2] for entry in bench.outlet.written)
 

@@ -1,4 +1,4 @@
-"""Publishing: what an acknowledgement waits for (contracts.md 1)."""
+"""Publishing: what an acknowledgement waits for (contracts.md, Commit)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def test_an_ack_goes_out_only_when_its_group_is_on_disk(bench: Bench) -> None:
-    """contracts.md 1: every reply that stands on a decision waits for that decision."""
+    """Every reply that stands on a decision waits for that decision."""
     stream = bench.create()
     bench.publish(stream, b"s.1", b"hello", reply=b"r.1")
     assert bench.sent() == []
@@ -31,7 +31,7 @@ def test_a_publish_without_reply_is_stored_and_not_answered(bench: Bench) -> Non
 
 
 def test_nothing_is_visible_before_it_is_durable(bench: Bench) -> None:
-    """contracts.md 1: everything a reader can see uses durable state."""
+    """Everything a reader can see uses durable state."""
     stream = bench.create()
     bench.publish(stream, b"s.1", b"hello")
     bench.submit()
@@ -80,7 +80,7 @@ def test_streams_commit_in_any_order(bench: Bench) -> None:
 
 
 def test_a_full_disk_is_an_error_reply_and_numbers_are_not_used_again(bench: Bench) -> None:
-    """contracts.md 1, no space: held replies become 10023; a skip record covers the numbers."""
+    """Held replies become 10023; a skip record covers the numbers."""
     stream = bench.create()
     bench.store(stream, b"s.1", b"kept")
     bench.publish(stream, b"s.1", b"lost", reply=b"r.1")
@@ -106,7 +106,7 @@ def test_a_full_disk_is_an_error_reply_and_numbers_are_not_used_again(bench: Ben
 
 
 def test_any_other_disk_error_makes_the_stream_read_only(bench: Bench) -> None:
-    """contracts.md 1: the same with 10077, and the stream is read-only until it was reopened."""
+    """The same with 10077, and the stream is read-only until it was reopened."""
     stream = bench.create()
     bench.store(stream, b"s.1", b"kept")
     bench.publish(stream, b"s.1", b"lost", reply=b"r.1")
@@ -122,7 +122,7 @@ def test_any_other_disk_error_makes_the_stream_read_only(bench: Bench) -> None:
 
 
 def test_user_headers_are_stored_and_a_status_line_is_not(bench: Bench) -> None:
-    """wire-facts.md 6: a status line in published headers is removed before storing."""
+    """A status line in published headers is removed before storing."""
     stream = bench.create()
     bench.store(stream, b"s.1", b"x", headers=b"NATS/1.0 503 Gone\r\nA: 1\r\n\r\n")
 
@@ -132,7 +132,7 @@ def test_user_headers_are_stored_and_a_status_line_is_not(bench: Bench) -> None:
 
 
 def test_headers_over_64_kib_are_refused(bench: Bench) -> None:
-    """wire-facts.md 6: header block limit 64 KiB (10097)."""
+    """Header block limit 64 KiB (10097)."""
     stream = bench.create()
 
     bench.publish(

@@ -1,4 +1,4 @@
-"""Publish headers: order of checks, codes, and what each reply waits for (wire-facts.md 6)."""
+"""Publish headers: order of checks, codes, and what each reply waits for (wire.md, Publishing)."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_an_id_is_forgotten_when_the_window_is_over(bench: Bench) -> None:
 
 
 def test_a_duplicate_of_a_staged_copy_waits_for_that_copy(bench: Bench) -> None:
-    """contracts.md 1: ``duplicate: true`` for a first copy that is itself still staged."""
+    """``duplicate: true`` for a first copy that is itself still staged."""
     stream = made(bench)
     publish(bench, stream, msg_id="a")
     publish(bench, stream, msg_id="a")
@@ -300,7 +300,7 @@ def test_expected_last_sequence_of_another_subject(bench: Bench, subject: str, l
 
 
 def test_expectations_see_what_is_staged(bench: Bench) -> None:
-    """contracts.md 1: decisions use staged state, and their replies wait for it."""
+    """Decisions use staged state, and their replies wait for it."""
     stream = made(bench)
     publish(bench, stream, expected_last_subject_sequence="0")
     publish(bench, stream, expected_last_subject_sequence="0")
@@ -313,7 +313,7 @@ def test_expectations_see_what_is_staged(bench: Bench) -> None:
 
 
 def test_a_refusal_waits_for_the_state_it_stands_on(bench: Bench) -> None:
-    """contracts.md 1: ``wrong last sequence: N`` waits for the position of N."""
+    """``wrong last sequence: N`` waits for the position of N."""
     stream = made(bench)
     publish(bench, stream)
     bench.submit()
@@ -443,7 +443,7 @@ def test_headers_nobody_knows_are_stored_as_they_are(bench: Bench) -> None:
 
 
 def test_a_fast_batch_is_refused_by_its_reply_subject(bench: Bench) -> None:
-    """wire-facts.md 11: a stream without allow_batched answers 10205."""
+    """A stream without allow_batched answers 10205."""
     stream = made(bench)
 
     bench.publish(stream, b"s.1", b"x", reply=b"_I.id.1.fail.0.1.$FI")

@@ -1,4 +1,4 @@
-"""STREAM.MSG.DELETE and STREAM.PURGE, and what waits for the disk (wire-facts.md 5)."""
+"""STREAM.MSG.DELETE and STREAM.PURGE, and what waits for the disk (wire.md, Streams)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_deleted_message_is_gone_also_after_a_restart(bench: Bench, stream: St
 def test_a_purge_removes_what_it_names(
     bench: Bench, stream: Stream, body: bytes, purged: int, left: list[int]
 ) -> None:
-    """wire-facts.md 5, PURGE: below `seq`, all but the newest `keep`, within `filter`."""
+    """Below `seq`, all but the newest `keep`, within `filter`."""
     answer = ask(bench, b"STREAM.PURGE", body)
 
     assert (answer["success"], answer["purged"]) == (True, purged)
@@ -81,7 +81,7 @@ def test_a_purge_removes_what_it_names(
 
 @pytest.mark.usefixtures("stream")
 def test_an_answer_waits_for_the_disk(bench: Bench) -> None:
-    """contracts.md 1: what a reply stands on is durable first, also for a refusal."""
+    """What a reply stands on is durable first, also for a refusal."""
     for body in (b'{"seq":3}', b'{"seq":3}'):
         handle(bench.engine, b"STREAM.MSG.DELETE.S", body, b"r", bench.now, bench.outbox)
     bench.submit()
@@ -140,7 +140,7 @@ def test_a_request_that_cannot_be_is_refused(
 
 
 def test_denied_removals_are_refused(bench: Bench) -> None:
-    """wire-facts.md 5 and 14: 10057 and 10110."""
+    """wire.md, Streams: 10057 and 10110."""
     body = b'{"name":"S","deny_delete":true,"deny_purge":true}'
     bench.request(b"STREAM.CREATE.S", body)
 
@@ -153,7 +153,7 @@ def test_denied_removals_are_refused(bench: Bench) -> None:
 
 
 def test_lower_limits_evict_at_once(bench: Bench, stream: Stream) -> None:
-    """wire-facts.md 5, UPDATE; and they hold after a restart."""
+    """wire.md, Streams, UPDATE; and they hold after a restart."""
     bench.request(b"STREAM.UPDATE.S", b'{"name":"S","subjects":["s.>"],"max_msgs":2}')
     assert sequences(stream) == [5, 6]
     bench.restart()

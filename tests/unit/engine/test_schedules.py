@@ -1,4 +1,4 @@
-"""Scheduled messages, in virtual time (wire-facts.md 6), and the cron notation."""
+"""Scheduled messages, in virtual time (wire.md, Publishing), and the cron notation."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_a_limit_per_subject_allows_direct_get(*, given: bool) -> None:
 
 
 def test_the_level_a_stream_needs_is_kept_with_it() -> None:
-    """decisions.md: allow_atomic 2, allow_batched 3 (ADR-50)."""
+    """Allow_atomic 2, allow_batched 3 (ADR-50)."""
     levels = [
         made().metadata["_nats.req.level"],
         made(allow_msg_ttl=True).metadata["_nats.req.level"],
@@ -47,7 +47,7 @@ def test_the_level_a_stream_needs_is_kept_with_it() -> None:
 
 
 def test_metadata_of_servers_is_not_the_users() -> None:
-    """decisions.md: `_nats.*` and `_jetspark.*` are ignored when configurations are compared."""
+    """`_nats.*` and `_jetspark.*` are ignored when configurations are compared."""
     ours = {"_nats.ver": "1", "_nats.level": "9", "_jetspark.durability": "none"}
 
     assert made(metadata={"a": "b"} | ours) == made(metadata={"a": "b"})

@@ -1,4 +1,4 @@
-"""The stream requests of ``$JS.API`` (wire-facts.md 4 and 5)."""
+"""The stream requests of ``$JS.API`` (wire.md, API requests and Streams)."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_deleted_stream_is_gone_also_after_a_restart(bench: Bench) -> None:
 
 
 def test_a_stream_that_the_disk_does_not_let_go_stays_and_says_so() -> None:
-    """reliability.md 2: a deletion that is not durable is not answered with success."""
+    """A deletion that is not durable is not answered with success."""
     disk = SimulatedDisk()
     bench = Bench(Path("/store"), disk)
     stream = bench.create()
@@ -106,7 +106,7 @@ def test_a_stream_that_the_disk_does_not_let_go_stays_and_says_so() -> None:
 
 
 def test_names_and_list_are_sorted_and_filtered_by_subject(bench: Bench) -> None:
-    """wire-facts.md 4: sorted by name; `subject` finds the streams that collide with it."""
+    """Sorted by name; `subject` finds the streams that collide with it."""
     bench.create("B", "b.>")
     bench.create("A", "a.>")
 
@@ -121,7 +121,7 @@ def test_names_and_list_are_sorted_and_filtered_by_subject(bench: Bench) -> None
 
 
 def test_state_counts_what_a_released_server_counts(bench: Bench) -> None:
-    """wire-facts.md 5, byte accounting: 30 + subject + payload, + 4 + headers if any."""
+    """wire.md, Streams, byte accounting: 30 + subject + payload, + 4 + headers if any."""
     stream = bench.create()
     bench.store(stream, b"s.1", b"12345")
     bench.store(stream, b"s.2", b"12345", headers=b"NATS/1.0\r\nA: 1\r\n\r\n")
@@ -134,7 +134,7 @@ def test_state_counts_what_a_released_server_counts(bench: Bench) -> None:
 
 
 def test_account_info_announces_the_api_level(bench: Bench) -> None:
-    """decisions.md: api.level 5."""
+    """Api.level 5."""
     bench.create()
     answer = msgspec.json.decode(bench.request(b"INFO"))
 
@@ -143,7 +143,7 @@ def test_account_info_announces_the_api_level(bench: Bench) -> None:
 
 
 def test_an_unknown_verb_gets_silence(bench: Bench) -> None:
-    """wire-facts.md 1: the server owns `$JS.API.>` and says nothing."""
+    """The server owns `$JS.API.>` and says nothing."""
     from jetspark.engine.requests.dispatch import handle
 
     handle(bench.engine, b"STREAM.NONSENSE.S", b"", b"r", bench.now, bench.outbox)

@@ -1,4 +1,4 @@
-"""STREAM.UPDATE: what changes, durably, and what does not (wire-facts.md 5)."""
+"""STREAM.UPDATE: what changes, durably, and what does not (wire.md, Streams)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_changed_subjects_are_stored_from_now_on(bench: Bench) -> None:
 def test_a_change_outlives_a_restart_and_a_damaged_manifest(
     bench: Bench, damaged: str | None
 ) -> None:
-    """reliability.md 2: both manifest copies are renewed."""
+    """Both manifest copies are renewed."""
     stream = bench.create()
     for text in (b"1", b"2", b"3"):
         update(bench, b'{"name":"S","subjects":["s.>"],"description":"%s"}' % text)
@@ -88,7 +88,7 @@ def test_a_request_that_cannot_be_is_refused(
 
 
 def test_sealing_sets_what_a_sealed_stream_needs() -> None:
-    """wire-facts.md 5: deny_delete, deny_purge, discard new; rollup and max_age are cleared."""
+    """Deny_delete, deny_purge, discard new; rollup and max_age are cleared."""
     old = prepared_for_test()
     new = prepared_for_test(sealed=True, max_age=10**9, allow_rollup_hdrs=True)
 

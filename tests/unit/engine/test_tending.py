@@ -1,4 +1,4 @@
-"""Logs that need something as time passes: syncs, space, a second chance (reliability.md 2)."""
+"""Logs that need something as time passes: syncs, space, a second chance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of error codes and what is made from it (wire-facts.md section 14)."""
+"""The table of error codes and what is made from it."""
 
 import importlib.util
 import json
@@ -135,7 +135,7 @@ def test_every_code_has_a_body() -> None:
 
 
 def test_header_dialect_has_the_texts_of_the_specification() -> None:
-    """ADR-50, fast ingest, "Server Errors"; decisions.md for 10202."""
+    """ADR-50, fast ingest, "Server Errors"; decisions.md, Batches, for 10202."""
     assert set(FAST_HEADER_TEXTS) == {10174, 10175, 10176, 10177, 10179, 10201, 10202}
     assert json.loads(fast_header_body(10202)) == {
         "code": 400,

@@ -1,4 +1,4 @@
-"""One small tree of exceptions (style.md section 5.5, contracts.md section 2)."""
+"""One small tree of exceptions."""
 
 import copy
 import inspect
@@ -74,7 +74,7 @@ def own_arguments(cls: type[Error]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("cls", every_class(), ids=lambda cls: cls.__name__)
 def test_error_pickles_and_copies(cls: type[Error]) -> None:
-    """style.md section 5.5: Spark workers send errors home."""
+    """Spark workers send errors home."""
     error = example(cls)
     error.add_note("seen in partition 3")
 
@@ -103,7 +103,7 @@ def test_error_says_what_happened(cls: type[Error]) -> None:
 
 @pytest.mark.parametrize("cls", every_class(), ids=lambda cls: cls.__name__)
 def test_names_have_no_suffix(cls: type[Error]) -> None:
-    """contracts.md section 2: only the two roots are called errors."""
+    """Only the two roots are called errors."""
     assert cls.__name__.endswith("Error") == (cls in {Error, ApiError})
 
 
@@ -211,7 +211,7 @@ def test_wrong_last_sequence_knows_the_right_one(description: str, actual: int |
 
 
 def test_full_stream_is_told_from_a_fault() -> None:
-    """wire-facts.md section 6: 10077 has several texts."""
+    """wire.md, Publishing: 10077 has several texts."""
     assert StoreFailed(503, 10077, "maximum bytes exceeded").is_full
     assert not StoreFailed(503, 10077, "write failed").is_full
 
@@ -239,7 +239,7 @@ def test_full_stream_is_told_from_a_fault() -> None:
 def test_status_becomes_the_class_of_the_same_matter(
     code: int, text: str, cls: type[Error]
 ) -> None:
-    """wire-facts.md sections 7 to 9."""
+    """wire.md, Consumers."""
     assert type(status_error(code, text)) is cls
 
 

@@ -110,7 +110,7 @@ def test_a_copy_is_independent() -> None:
 
 
 def test_headers_travel_between_processes() -> None:
-    """contracts.md 6: what travels is not compiled."""
+    """What travels is not compiled."""
     headers = Headers([("A", "\udcff")])
 
     assert pickle.loads(pickle.dumps(headers)) == headers

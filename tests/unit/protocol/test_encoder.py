@@ -44,7 +44,7 @@ def test_a_frame_is_encoded_as_on_the_wire(encoded: bytes, wire: bytes) -> None:
 
 
 def test_frames_are_appended_to_one_output() -> None:
-    """speed.md 6: the output of a chunk is one piece of bytes."""
+    """The output of a chunk is one piece of bytes."""
     out = BytesWriter()
     encoder.write_msg(out, b"a", b"1", b"", b"x")
     encoder.write_hmsg(out, b"a", b"1", b"r", BLOCK, b"x")

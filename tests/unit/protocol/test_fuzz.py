@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_a_short_fuzzing_run_finds_nothing(tmp_path: Path) -> None:
-    """contracts.md 6: fuzzing runs on the interpreted build, so on the sources."""
+    """Fuzzing runs on the interpreted build, so on the sources."""
     pytest.importorskip("atheris", reason="atheris is not installed (x86-64 Linux only)")
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     run = subprocess.run(

@@ -61,7 +61,7 @@ def test_info_always_has_the_fields_clients_read() -> None:
 
 
 def test_info_says_what_jetspark_adds() -> None:
-    """decisions.md, first row."""
+    """decisions.md, Server."""
     ours = JetsparkInfo(version="1.0", min_last_seq=True, fast_header_dialect=True)
     written = json.loads(info_json(ServerInfo(jetspark=ours)))
 
@@ -100,7 +100,7 @@ def test_every_field_of_info_survives() -> None:
 
 
 def test_info_is_read_as_other_servers_may_write_it() -> None:
-    """contracts.md 3: what the client reads is tolerant."""
+    """What the client reads is tolerant."""
     info = decode_info(b'{"Server_ID":"x","cluster":null,"connect_urls":null,"new":[{"a":1}]}')
 
     assert (info.server_id, info.cluster, info.connect_urls) == ("x", "", ())

@@ -68,7 +68,7 @@ def test_only_blanks_tabs_and_line_ends_end_an_argument(byte: int, at: int) -> N
 
 
 def test_offsets_point_into_the_chunk_itself() -> None:
-    """speed.md 4.1: a frame that lies whole in a chunk is not copied."""
+    """A frame that lies whole in a chunk is not copied."""
 
     class Keeper(ServerOps):
         def __init__(self) -> None:
@@ -223,7 +223,7 @@ def test_empty_chunks_change_nothing() -> None:
 
 
 def test_single_bytes_of_a_payload_cost_little_more_than_the_payload() -> None:
-    """style.md 5.8: every buffer has a bound; here the payload, not an object per piece."""
+    """Every buffer has a bound; here the payload, not an object per piece."""
     size = 40_000
     parser = ServerParser(RecordingServerOps(), 4096, size, headers=True)
     parser.feed(b"PUB a %d\r\n" % size)

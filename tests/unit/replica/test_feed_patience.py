@@ -1,4 +1,4 @@
-"""How often a remote that does not answer is asked again: wire-facts.md 12, 2 s up to 2 min."""
+"""How often a remote that does not answer is asked again: after 2 s, up to 2 min."""
 
 from __future__ import annotations
 

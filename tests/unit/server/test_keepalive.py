@@ -128,7 +128,7 @@ def test_the_first_ping_comes_after_two_seconds(keepalive: Keepalive) -> None:
 
 
 def test_a_client_that_never_answers_is_stale(keepalive: Keepalive) -> None:
-    """wire-facts.md 15: two unanswered pings are allowed."""
+    """Two unanswered pings are allowed."""
     connection = FakeConnection()
     keepalive.expect_life(real(connection))
 
@@ -172,7 +172,7 @@ def test_connect_must_come_in_time(keepalive: Keepalive) -> None:
 def test_a_reader_that_makes_no_progress_is_cut_off(
     keepalive: Keepalive, clock: ManualClock
 ) -> None:
-    """reliability.md 2, backpressure: stall, then disconnect with reason."""
+    """Stall, then disconnect with reason."""
     stuck, slow, flooded, healthy = (FakeConnection() for _ in range(4))
     for connection in (stuck, slow, flooded, healthy):
         connection.waiting = 1000

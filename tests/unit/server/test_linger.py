@@ -1,4 +1,4 @@
-"""The loop stays awake for a moment when somebody waits for each answer (speed.md 7)."""
+"""The loop stays awake for a moment when somebody waits for each answer (hot-path.md, Disk)."""
 
 from collections import deque
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Who gets a run of messages, and whether anybody does (wire-facts.md 7, push)."""
+"""Who gets a run of messages, and whether anybody does (wire.md, Consumers)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The remotes of an embedded server: what it may be given, and what it is told (decisions.md)."""
+"""The remotes of an embedded server: what it may be given, and what it is told."""
 
 from __future__ import annotations
 

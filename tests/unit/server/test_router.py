@@ -55,7 +55,7 @@ def test_a_frame_is_forwarded_as_it_came(account: Account) -> None:
 
 
 def test_headers_go_to_clients_that_understand_them(account: Account) -> None:
-    """wire-facts.md 3: `headers:false` subscribers get MSG with the header block cut off."""
+    """`headers:false` subscribers get MSG with the header block cut off."""
     modern, old, writer = account.client(), account.client(headers=False), account.client()
     modern.parser.feed(b"SUB a 1\r\n")
     old.parser.feed(b"SUB a 1\r\n")
@@ -119,7 +119,7 @@ def test_unsubscribing_after_a_count_holds_within_one_chunk(account: Account) ->
 
 
 def test_inboxes_share_a_route_until_somebody_subscribes_to_one(account: Account) -> None:
-    """speed.md 4.8: one-shot inboxes are not cached, and stay correct."""
+    """One-shot inboxes are not cached, and stay correct."""
     mux, literal, writer = account.client(), account.client(), account.client()
     mux.parser.feed(b"SUB _INBOX.m.* 1\r\n")
     writer.parser.feed(b"PUB _INBOX.m.1 1\r\na\r\n")
@@ -134,7 +134,7 @@ def test_inboxes_share_a_route_until_somebody_subscribes_to_one(account: Account
 def test_subjects_that_only_a_stream_wants_share_a_result_until_one_has_a_reader(
     account: Account,
 ) -> None:
-    """speed.md 8: no object of its own for a subject only a stream wants."""
+    """No object of its own for a subject only a stream wants."""
     router = account.router
     orders, others = (Target(PUBLISH, None, b"") for _ in range(2))
     router.resolve = lambda subject: orders if subject.startswith(b"o.") else others
@@ -151,7 +151,7 @@ def test_subjects_that_only_a_stream_wants_share_a_result_until_one_has_a_reader
 
 
 def test_subjects_that_shared_a_result_part_when_streams_change(account: Account) -> None:
-    """speed.md 8: the engine's part of a route is good while its generation stands."""
+    """The engine's part of a route is good while its generation stands."""
     router = account.router
     first, second = (Target(PUBLISH, None, b"") for _ in range(2))
     router.resolve = lambda _subject: first
@@ -168,7 +168,7 @@ def test_subjects_that_shared_a_result_part_when_streams_change(account: Account
 
 
 def test_a_requester_hears_at_once_that_nobody_listens(account: Account) -> None:
-    """wire-facts.md 3: 503 with the subject asked."""
+    """wire.md, Core protocol: 503 with the subject asked."""
     client = account.client()
     client.no_responders = True
     client.parser.feed(b"SUB _INBOX.1 1\r\nPUB nobody _INBOX.1 0\r\n\r\n")
@@ -206,7 +206,7 @@ def test_traffic_is_counted_for_client_and_account(account: Account) -> None:
     ],
 )
 def test_only_single_blanks_are_forwarded(frame: bytes, compact: bool) -> None:
-    """speed.md 4.2: a frame is forwarded as it came only if its arguments stand as MSG needs."""
+    """A frame is forwarded as it came only if its arguments stand as MSG needs."""
     from jetspark.testing.recording import RecordingServerOps
 
     class Ops(RecordingServerOps):

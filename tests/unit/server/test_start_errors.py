@@ -1,4 +1,4 @@
-"""A server that cannot start says why and what to do (style.md 5: errors for people)."""
+"""A server that cannot start says why and what to do."""
 
 import errno
 import logging

@@ -1,4 +1,4 @@
-"""Files that Spark's JVM needs are written whole and found again (spark.md section 3)."""
+"""Files that Spark's JVM needs are written whole and found again."""
 
 import stat
 from pathlib import Path

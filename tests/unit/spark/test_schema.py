@@ -1,4 +1,4 @@
-"""Columns of a stream and their Arrow form (spark.md 1.3, 4.4 and 6.2). No Spark session."""
+"""Columns of a stream and their Arrow form. No Spark session."""
 
 import datetime as dt
 
@@ -55,7 +55,7 @@ def _schema(*fields: tuple[str, object]) -> StructType:
     ],
 )
 def test_the_default_schema_is_that_of_the_document(mode: HeaderMode, text: str) -> None:
-    """spark.md 6.2: stream, subject, seq, timestamp, data (+ headers)."""
+    """Stream, subject, seq, timestamp, data (+ headers)."""
     schema = default_schema(mode)
 
     assert schema.simpleString() == (
@@ -66,7 +66,7 @@ def test_the_default_schema_is_that_of_the_document(mode: HeaderMode, text: str)
 
 @pytest.mark.parametrize("mode", list(HeaderMode))
 def test_batches_have_exactly_the_arrow_schema_spark_expects(mode: HeaderMode) -> None:
-    """spark.md 1.3: names, types and nullability, or DATA_SOURCE_RETURN_SCHEMA_MISMATCH."""
+    """Names, types and nullability, or DATA_SOURCE_RETURN_SCHEMA_MISMATCH."""
     schema = default_schema(mode)
 
     batch = BatchEncoder(schema, stream="ORDERS", headers=mode).encode(CHUNK)
@@ -100,7 +100,7 @@ def test_values_arrive_unchanged() -> None:
 
 
 def test_a_users_schema_chooses_and_orders_columns() -> None:
-    """spark.md 1.1: the only pruning there is; 6.2: timestamp_ns and size by user schema."""
+    """The only pruning there is; 6.2: timestamp_ns and size by user schema."""
     schema = _schema(
         ("size", IntegerType()), ("Timestamp_NS", LongType()), ("subject", StringType())
     )
@@ -125,14 +125,14 @@ def test_a_users_schema_chooses_and_orders_columns() -> None:
     ],
 )
 def test_only_what_the_columns_need_is_read(names: list[str], columns: tuple[str, ...]) -> None:
-    """spark.md 6.2: columns not asked for are not built."""
+    """Columns not asked for are not built."""
     schema = _schema(*[(name, StringType()) for name in names])
 
     assert columns_to_read(schema) == columns
 
 
 def test_headers_as_a_map_are_grouped_and_never_null() -> None:
-    """spark.md 4.4: a column of NULL maps is a trap; empty maps are not."""
+    """A column of NULL maps is a trap; empty maps are not."""
     mode = HeaderMode.MAP
     schema = _schema(("headers", MapType(StringType(), ArrayType(StringType()))))
     check_schema(schema, mode)

@@ -1,4 +1,4 @@
-"""What is set up before Spark's JVM starts (spark.md 3 and 6.1)."""
+"""What is set up before Spark's JVM starts."""
 
 import subprocess
 import sys
@@ -82,7 +82,7 @@ def test_under_spark_submit_nothing_is_touched() -> None:
 def test_min_partitions_is_twice_the_parallelism(
     environ: dict[str, str], master: str, parallelism: str | None, partitions: str
 ) -> None:
-    """spark.md 6.2: configure() sets minPartitions to twice spark.default.parallelism."""
+    """Configure() sets minPartitions to twice spark.default.parallelism."""
     prepare_environment(environ, master=master, parallelism=parallelism)
 
     assert environ[MIN_PARTITIONS_VARIABLE] == partitions
@@ -123,7 +123,7 @@ def test_a_jvm_reads_its_level_from_a_file(tmp_path: Path) -> None:
 def test_lines_nobody_can_act_on_are_left_out(
     tmp_path: Path, level: str, native: str, progress: str | None
 ) -> None:
-    """spark.md 3: NativeCodeLoader WARN always; a configure() helper removes these."""
+    """NativeCodeLoader WARN always; a configure() helper removes these."""
     settings = log_settings(level, {"XDG_CACHE_HOME": str(tmp_path)})
 
     (file,) = (tmp_path / "jetspark").iterdir()

@@ -1,4 +1,4 @@
-"""Options, columns and promises of a write (spark.md 6.3, 6.4): refused before a task starts."""
+"""Options, columns and promises of a write: refused before a task starts."""
 
 import msgspec
 import pytest

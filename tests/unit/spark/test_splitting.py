@@ -1,4 +1,4 @@
-"""Splitting a range by counts (spark.md 6.2): pure decisions."""
+"""Splitting a range by counts: pure decisions."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Atomic batches in the log: all or nothing across power loss at any byte (reliability.md 2)."""
+"""Atomic batches in the log: all or nothing across power loss at any byte."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The blob cache: newest groups, under a budget (speed.md 4.5)."""
+"""The blob cache: newest groups, under a budget (hot-path.md, Rules)."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What is counted of commits (users.md 6.3: fsync latency, messages per commit)."""
+"""What is counted of commits."""
 
 from __future__ import annotations
 

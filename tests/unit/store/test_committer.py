@@ -1,4 +1,4 @@
-"""The committer: inline while the disk is quick, beside the loop otherwise (speed.md 7).
+"""The committer: inline while the disk is quick, beside the loop otherwise (hot-path.md, Disk).
 
 Threads are real here. What they write to is the simulated disk, and time is a number that the
 disk moves; nothing sleeps.
@@ -134,7 +134,7 @@ def test_no_group_is_written_inline_to_a_disk_that_is_slow_from_the_beginning() 
     ("size", "inline"), [(INLINE_BYTES_MAX, True), (INLINE_BYTES_MAX + 1, False)]
 )
 def test_size_decides(size: int, inline: bool) -> None:
-    """speed.md 7: inline if the group is under 16 KiB."""
+    """Inline if the group is under 16 KiB."""
     disk, loop = SlowDisk(), Loop()
     committer = ThreadCommitter(disk, loop.report, loop.hand_back, disk.clock)
     handle = opened(disk)
@@ -150,7 +150,7 @@ def test_size_decides(size: int, inline: bool) -> None:
 
 
 def test_a_disk_that_slows_down_moves_commits_beside_the_loop_and_back() -> None:
-    """speed.md 7: the moving average decides, and it decays."""
+    """The moving average decides, and it decays."""
     disk, loop = SlowDisk(), Loop()
     committer = ThreadCommitter(disk, loop.report, loop.hand_back, disk.clock)
     handle = opened(disk)
@@ -257,7 +257,7 @@ def test_groups_of_one_owner_keep_their_order() -> None:
 
 
 def test_the_next_group_starts_before_the_last_one_is_reported() -> None:
-    """speed.md 7: submit the next group before applying the last one."""
+    """Submit the next group before applying the last one."""
     disk, loop = Gate(), Loop()
     committer = ThreadCommitter(disk, loop.report, loop.hand_back, lambda: 0, workers_max=1)
     committer.submit("A", group(opened(disk, "a"), big(b"A")))

@@ -1,4 +1,4 @@
-"""Segments of which little is left are written anew (reliability.md 4.2, store/compaction.py)."""
+"""Segments of which little is left are written anew."""
 
 import errno
 from typing import TYPE_CHECKING
@@ -65,7 +65,7 @@ def test_what_is_gone_leaves_the_disk(small: "Bench") -> None:
 
 
 def test_what_was_rewritten_is_counted(small: "Bench") -> None:
-    """users.md 6.3: `/storez` and the metrics show it."""
+    """`/storez` and the metrics show it."""
     seqs = fill(small)
     delete(small, [seq for seq in seqs if seq % 5])
     files = len(small.segments())
@@ -132,7 +132,7 @@ def test_few_files_are_left_of_many(small: "Bench") -> None:
 
 
 def test_rows_of_what_is_gone_go_with_it(small: "Bench") -> None:
-    """speed.md 8: the memory of an index follows what is there."""
+    """The memory of an index follows what is there."""
     small.log.set_limits(0, 0, 1)
     small.publish(BODY, subject=b"rare")
     for n in range(1000):

@@ -1,4 +1,4 @@
-"""Messages compressed on disk (design.md, dependencies; contracts.md 4, flag 4)."""
+"""Messages compressed on disk."""
 
 from typing import TYPE_CHECKING
 

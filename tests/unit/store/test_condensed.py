@@ -69,7 +69,7 @@ def test_a_start_finds_the_same_without_reading_the_messages(full: "Bench") -> N
 
 
 def test_only_the_condensed_part_and_the_tail_are_read() -> None:
-    """reliability.md 2, recovery: bounded, whatever the size of the messages."""
+    """Bounded, whatever the size of the messages."""
     disk = SimulatedDisk()
     store = FileStore(disk, Path("/store"), segment_size=200_000, cache_budget=1)
     store.open(lambda *_: None)
@@ -98,7 +98,7 @@ def test_only_the_condensed_part_and_the_tail_are_read() -> None:
 
 
 def test_a_condenser_remembers_no_more_subjects_than_it_may(full: "Bench") -> None:
-    """A second copy of millions of subjects would be the largest thing in memory (speed.md 8)."""
+    """A second copy of millions of subjects would be the largest thing in memory."""
     before = messages(full.log)
     index = full.log.index
     seen = []

@@ -78,7 +78,7 @@ class Stingy(OsFiles):
 
 
 def test_short_writes_are_continued(tmp_path: Path) -> None:
-    """contracts.md 1: short writes are dealt with inside the file layer."""
+    """Short writes are dealt with inside the file layer."""
     files = Stingy(100)
     handle = files.open(tmp_path / "f", create=True)
     files.write_synced(handle, [b"abcdefgh", b"ij", b"klmnop"], 2)

@@ -167,7 +167,7 @@ def test_damage_to_the_last_record_before_filler_is_reported(bench: "Bench") -> 
 
 
 def test_what_does_not_fit_with_filler_is_tried_without(bench: "Bench") -> None:
-    """reliability.md 2, disk full: filler is the first thing to do without."""
+    """Filler is the first thing to do without."""
     publish(bench, b"one")
     publish(bench, b"x" * 1_000)
     used = sum(bench.disk.paths().values())

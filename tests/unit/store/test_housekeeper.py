@@ -80,7 +80,7 @@ def test_a_chore_is_done_to_its_end_and_reported_once() -> None:
 
 
 def test_a_chore_that_must_go_slowly_lets_others_pass() -> None:
-    """reliability.md 4.2: compaction is limited in bytes per second; nothing waits for it."""
+    """Compaction is limited in bytes per second; nothing waits for it."""
     loop = Loop()
     ended: list[str] = []
     keeper = Housekeeper(loop.hand_back, lambda: 0)

@@ -66,7 +66,7 @@ def test_totals_are_those_of_the_messages(plan: list[bytes | int | None]) -> Non
 
     assert index.messages == len(model)
     assert index.bytes == 30 * len(model)
-    # wire-facts.md 5: without messages the first sequence is the next one, 0 before any was used.
+    # Without messages the first sequence is the next one, 0 before any was used.
     assert index.first_seq == min(model, default=index.last_seq + 1 if index.last_seq else 0)
     assert index.first_time == 10 * min(model, default=0)
     assert index.last_time == 10 * max(model, default=0)
@@ -101,7 +101,7 @@ def test_finding_a_segment_does_not_walk_over_all_of_them() -> None:
 
 
 def test_a_subject_that_is_only_staged_is_no_match() -> None:
-    """contracts.md 1: everything a reader can see uses durable state."""
+    """Everything a reader can see uses durable state."""
     index, _ = build([b"a.b"])
     index.entry(b"a.staged").staged_last = 2
 

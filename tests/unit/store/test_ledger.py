@@ -1,4 +1,4 @@
-"""Consumers and fast batches in the log (contracts.md 4, kinds 6 to 8; reliability.md 2)."""
+"""Consumers and fast batches in the log (disk-format.md)."""
 
 import errno
 from typing import TYPE_CHECKING

@@ -42,7 +42,7 @@ def test_the_oldest_goes_when_a_message_is_too_much(bench: "Bench") -> None:
 
 
 def test_limits_evict_after_storing(bench: "Bench") -> None:
-    """wire-facts.md 6: a message larger than max_bytes is acked and then evicted."""
+    """A message larger than max_bytes is acked and then evicted."""
     bench.log.set_limits(0, 200, 0)
     bench.publish(b"x" * 100)
     assert bench.publish(b"y" * 500) == [2]
@@ -69,7 +69,7 @@ def test_the_subject_makes_room_before_others_have_to(bench: "Bench") -> None:
 
 
 def test_lower_limits_evict_at_once(bench: "Bench") -> None:
-    """wire-facts.md 5, UPDATE."""
+    """wire.md, Streams, UPDATE."""
     bench.publish(*[b"x"] * 9)
     bench.log.set_limits(4, 0, 0)
     assert sequences(bench.log) == [6, 7, 8, 9]
@@ -182,7 +182,7 @@ def test_a_configuration_is_in_force_when_it_is_durable(bench: "Bench") -> None:
 
 
 def test_a_configuration_survives_without_its_manifests(bench: "Bench") -> None:
-    """reliability.md 2: never drop a stream because metadata is damaged."""
+    """Never drop a stream because metadata is damaged."""
     bench.log.set_limits(3, 0, 0)
     bench.log.stage_configuration(b'{"a":1}')
     commit(bench)

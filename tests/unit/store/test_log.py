@@ -1,4 +1,4 @@
-"""Staging, committing, failing and reading of one stream (contracts.md 1)."""
+"""Staging, committing, failing and reading of one stream (contracts.md, Commit)."""
 
 import errno
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ def bodies(bench: "Bench") -> dict[int, bytes]:
 
 
 def test_nothing_staged_is_readable_before_the_commit(bench: "Bench") -> None:
-    """contracts.md 1: everything a reader can see uses durable state."""
+    """Everything a reader can see uses durable state."""
     log, index = bench.log, bench.log.index
     bench.stage(b"one")
     group = log.take_group()
@@ -71,7 +71,7 @@ def test_decisions_see_what_is_staged(bench: "Bench") -> None:
 
 
 def test_stored_times_always_increase(bench: "Bench") -> None:
-    """contracts.md 1, Time; no two messages of a stream have the same one."""
+    """contracts.md, Commit, Time; no two messages of a stream have the same one."""
     bench.publish(b"one", now=50)
     bench.publish(b"two", now=20)
     bench.publish(b"three", b"four", now=51)
@@ -93,7 +93,7 @@ def test_headers_and_subject_come_back(bench: "Bench") -> None:
     assert data[at + FIXED : subject_end(data, at)] == b"x.y"
     assert data[subject_end(data, at) : headers_end(data, at)] == block
     assert data[headers_end(data, at) : body_end(data, at)] == b"body"
-    # wire-facts.md 5: what nats-server counts for a file store.
+    # What nats-server counts for a file store.
     assert bench.log.index.bytes == 30 + 3 + 4 + 4 + len(block)
 
 
@@ -110,7 +110,7 @@ def test_a_message_that_no_record_can_hold_leaves_nothing_behind(bench: "Bench")
 
 
 def test_a_full_disk_forgets_what_was_staged(bench: "Bench") -> None:
-    """contracts.md 1, no space: staged state is dropped, which is forgetting an overlay."""
+    """Staged state is dropped, which is forgetting an overlay."""
     bench.publish(b"one")
     bench.stage(b"two")
     bench.stage(b"three", subject=b"new")
@@ -131,7 +131,7 @@ def test_a_full_disk_forgets_what_was_staged(bench: "Bench") -> None:
 
 
 def test_sequences_of_a_failed_group_are_not_used_again(bench: "Bench") -> None:
-    """contracts.md 1: a skip record covers them."""
+    """A skip record covers them."""
     bench.publish(b"one")
     bench.stage(b"two", b"three")
     bench.disk.fail(2, errno.ENOSPC)
@@ -184,7 +184,7 @@ def test_a_failed_group_is_cut_off_the_file(bench: "Bench") -> None:
 
 
 def test_any_other_error_makes_the_log_read_only(bench: "Bench") -> None:
-    """reliability.md 2, fsync error: fail-stop for that stream."""
+    """Fail-stop for that stream."""
     bench.publish(b"one")
     bench.stage(b"two")
     bench.disk.fail(2, errno.EIO)
@@ -293,7 +293,7 @@ def test_everything_is_read_back_from_disk(cold: "Bench") -> None:
 
 
 def test_a_run_of_reads_reads_ahead(cold: "Bench") -> None:
-    """speed.md 4.5: a page for a single get, 256 KiB for scans."""
+    """A page for a single get, 256 KiB for scans."""
     calls = cold.disk.read_calls
     bodies(cold)
 

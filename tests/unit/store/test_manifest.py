@@ -1,4 +1,4 @@
-"""Manifests: two copies, each in a frame that checks (reliability.md 2, metadata)."""
+"""Manifests: two copies, each in a frame that checks."""
 
 from pathlib import Path
 

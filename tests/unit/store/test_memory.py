@@ -1,4 +1,4 @@
-"""Files in memory: the log over them behaves as the one on a disk (design.md, the store)."""
+"""Files in memory: the log over them behaves as the one on a disk."""
 
 import errno
 from pathlib import Path
@@ -69,7 +69,7 @@ def test_a_log_over_any_files_holds_what_the_model_says(
 
 
 def test_a_stream_in_memory_counts_as_nats_server_does_and_leaves_nothing(tmp_path: Path) -> None:
-    """wire-facts.md 5, byte accounting: subject, headers, payload and 16."""
+    """Subject, headers, payload and 16."""
     store = FileStore(OsFiles(), tmp_path)
     store.open(lambda *_: None)
     before = sorted(tmp_path.rglob("*"))

@@ -1,4 +1,4 @@
-"""Damaged bytes are copied aside and reported (reliability.md 2, bit rot)."""
+"""Damaged bytes are copied aside and reported."""
 
 import errno
 from typing import TYPE_CHECKING

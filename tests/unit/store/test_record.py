@@ -1,4 +1,4 @@
-"""The record on disk: contracts.md section 4."""
+"""The record on disk: disk-format.md."""
 
 import struct
 
@@ -55,7 +55,7 @@ def encoded(
 
 
 def test_layout_is_the_one_of_the_contract() -> None:
-    """contracts.md 4: every field at its place, little-endian; written here a second time."""
+    """Every field at its place, little-endian; written here a second time."""
     subject, headers, body = b"orders.new", b"NATS/1.0\r\nA: b\r\n\r\n", b"hello"
     length = 40 + len(subject) + len(headers) + len(body) + 2 + 8
     seq, time = 0x1122334455667788, 1_700_000_000_123_456_789
@@ -135,7 +135,7 @@ def test_what_was_encoded_is_read_back(
 
 @pytest.mark.parametrize("kind", [int(MESSAGE), int(SKIP)], ids=["message", "skip"])
 def test_every_flipped_bit_is_noticed(kind: int) -> None:
-    """reliability.md 2, bit rot: header and body of every record are checked."""
+    """Header and body of every record are checked."""
     good = encoded(kind=kind)
     codec = Codec(STREAM_ID)
     # More bytes behind it: a flipped length must not be excused by the end of the data.
@@ -151,7 +151,7 @@ def test_every_flipped_bit_is_noticed(kind: int) -> None:
 
 
 def test_a_damaged_length_is_told_from_a_damaged_body() -> None:
-    """contracts.md 4: the frame word does that without a second hash."""
+    """The frame word does that without a second hash."""
     good = encoded()
     codec = Codec(STREAM_ID)
     long = bytearray(good)
@@ -172,7 +172,7 @@ def test_a_record_that_ends_too_early_is_cut_off() -> None:
 
 
 def test_a_record_of_another_stream_does_not_check() -> None:
-    """contracts.md 4: no payload can contain a record that checks; the id is shown to nobody."""
+    """No payload can contain a record that checks; the id is shown to nobody."""
     assert Codec(STREAM_ID + 1).examine(encoded(), 0) == BAD_FRAME
     # The same low half: the frame word holds, the check does not.
     assert Codec(STREAM_ID ^ 1 << 60).examine(encoded(), 0) == BAD_CHECK

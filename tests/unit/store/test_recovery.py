@@ -1,6 +1,6 @@
 """Opening a stream after any kind of end: what is kept, what is cut, what is reported.
 
-The rules are in the docstring of ``store/recovery.py``; the promises in reliability.md 2.
+The rules are in the docstring of ``store/recovery.py``; the promises in guarantees.md.
 """
 
 import errno
@@ -81,7 +81,7 @@ def stop(bench: "Bench") -> None:
 
 
 def test_a_group_torn_at_any_byte_costs_nothing_that_was_acknowledged(bench: "Bench") -> None:
-    """reliability.md 3, R5: truncation at every byte of the tail."""
+    """Truncation at every byte of the tail."""
     bench.publish(b"one", b"two")
     bench.stage(b"three", b"four" * 30, b"five")
     images = left_behind(bench, SimulatedDisk.prefixes)
@@ -548,7 +548,7 @@ def test_a_lost_manifest_is_written_anew(bench: "Bench", name: str, how: str) ->
 
 
 def test_without_manifests_a_segment_says_which_stream_this_is(bench: "Bench") -> None:
-    """reliability.md 2: never drop a stream because metadata is damaged."""
+    """Never drop a stream because metadata is damaged."""
     bench.publish(b"one")
     identity = bench.log.identity
     stop(bench)
@@ -606,7 +606,7 @@ def test_litter_and_foreign_files_are_no_matter(bench: "Bench") -> None:
 def test_what_another_version_wrote_is_refused_and_never_skipped(
     bench: "Bench", strange: bytes, words: str
 ) -> None:
-    """contracts.md 4: an unknown kind with a valid check is an error, never skipped."""
+    """An unknown kind with a valid check is an error, never skipped."""
     bench.publish(b"one")
     stop(bench)
     append(bench, strange)
@@ -688,7 +688,7 @@ def test_a_newest_segment_that_cannot_be_made_durable_is_read_only(
 
 
 def test_a_kill_does_not_show_what_a_power_cut_can_take_away(bench: "Bench") -> None:
-    """reliability.md 2, visibility: what a killed process left unsynced is synced first."""
+    """What a killed process left unsynced is synced first."""
     bench.publish(b"one")
     bench.stage(b"two")
     killed = left_behind(bench, lambda disk: [disk.survivor()])[0]

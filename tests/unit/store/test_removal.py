@@ -1,6 +1,6 @@
 """Deleting and purging: what goes, what decisions see at once, and that a restart agrees.
 
-wire-facts.md 5 (PURGE, MSG.DELETE), contracts.md 1 (staged and durable state).
+wire.md, Streams (PURGE, MSG.DELETE), contracts.md, Commit (staged and durable state).
 """
 
 import errno
@@ -84,7 +84,7 @@ def test_an_index_counts_right_whatever_goes(plan: list[bytes | int | None]) -> 
 
 
 def test_a_long_gap_takes_no_memory() -> None:
-    """A purge may move the end by any number (wire-facts.md 5)."""
+    """A purge may move the end by any number (wire.md, Streams)."""
     index = StreamIndex()
     index.add_segment(3, 1, 0)
     index.add_message(1, index.entry(b"a"), 100, 1, 30)
@@ -248,7 +248,7 @@ def mixed(bench: "Bench") -> "Bench":
 def test_a_purge_takes_what_it_says(
     mixed: "Bench", before: int, pattern: bytes, keep: int, left: list[int], count: int
 ) -> None:
-    """wire-facts.md 5: seq = everything below, keep = newest n of the filter."""
+    """Seq = everything below, keep = newest n of the filter."""
     assert mixed.log.stage_purge(before, pattern, keep) == count
     assert mixed.log.staged_messages == len(left)
     commit(mixed)
@@ -263,7 +263,7 @@ def test_a_purge_takes_what_it_says(
 
 
 def test_a_purge_beyond_the_end_moves_the_end(mixed: "Bench") -> None:
-    """wire-facts.md 5: first_seq = seq, last_seq = seq - 1."""
+    """First_seq = seq, last_seq = seq - 1."""
     assert mixed.log.stage_purge(1_000, b"", 0) == 9
     commit(mixed)
 

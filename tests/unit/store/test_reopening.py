@@ -1,4 +1,4 @@
-"""Failed syncs: nothing is believed that the disk did not take (reliability.md 2, fsync error)."""
+"""Failed syncs: nothing is believed that the disk did not take."""
 
 import errno
 from random import Random

@@ -1,4 +1,4 @@
-"""The scrubber finds damage that nobody reads (reliability.md 4.2)."""
+"""The scrubber finds damage that nobody reads."""
 
 import errno
 from typing import TYPE_CHECKING

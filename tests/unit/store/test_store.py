@@ -47,7 +47,7 @@ def started(disk: SimulatedDisk) -> list[str]:
 
 
 def test_the_mark_is_the_one_of_the_contract() -> None:
-    """contracts.md 4: the first bytes of STORE."""
+    """The first bytes of STORE."""
     disk = SimulatedDisk()
     started(disk)
 
@@ -111,7 +111,7 @@ def test_a_mark_that_was_never_finished_is_finished(found: bytes) -> None:
 
 
 def test_no_flipped_bit_of_the_mark_costs_the_store(bench: "Bench") -> None:
-    """reliability.md 3, R4: 0 streams lost."""
+    """Damage of the mark costs no stream."""
     bench.log.close()
     bench.store.close()
     for bit in range(len(MARK + CHECK) * 8):
@@ -144,7 +144,7 @@ def test_another_mark_is_refused(found: bytes) -> None:
     ids=["store_dir", "one folder inside", "without streams"],
 )
 def test_the_folder_of_a_nats_server_is_refused(path: str) -> None:
-    """contracts.md 4: refused with a message that says so; and nothing is put there."""
+    """Refused with a message that says so; and nothing is put there."""
     disk = SimulatedDisk()
     disk.put(ROOT / path, b"{}")
     before = disk.paths()
@@ -168,7 +168,7 @@ def test_what_is_not_ours_is_left_alone() -> None:
 
 
 def test_no_name_becomes_a_path(bench: "Bench") -> None:
-    """reliability.md 2, names to paths."""
+    """disk-format.md, Folders."""
     bench.store.create(identity("../../etc/passwd"))
     names = " ".join(str(path) for path in bench.disk.paths())
 

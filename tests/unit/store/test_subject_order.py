@@ -1,4 +1,4 @@
-"""Wildcards look only at subjects that begin like them (contracts.md 4)."""
+"""Wildcards look only at subjects that begin like them (disk-format.md)."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Entries by subject, in less memory than a dict takes (speed.md 8)."""
+"""Entries by subject, in less memory than a dict takes (hot-path.md, Memory)."""
 
 import pytest
 

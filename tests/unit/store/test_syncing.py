@@ -1,4 +1,4 @@
-"""Levels of durability (reliability.md 2, PubAck): what a power cut may take, and what never."""
+"""Levels of durability: what a power cut may take, and what never."""
 
 import errno
 from random import Random

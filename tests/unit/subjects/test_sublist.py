@@ -210,7 +210,7 @@ def test_a_kept_result_is_given_again() -> None:
 
 
 def test_a_literal_change_drops_one_result_only() -> None:
-    """speed.md 4.8: literal SUB / UNSUB must drop one route, not the whole cache."""
+    """Literal SUB / UNSUB must drop one route, not the whole cache."""
     subscriptions = sublist(b">")
     kept = {subject: subscriptions.match(subject) for subject in (b"a", b"a.b", b"c", b"d.e.f")}
     subscriptions.insert(b"a.b", b"", b"new")
@@ -302,7 +302,7 @@ def test_without_a_cache_every_result_is_stale() -> None:
 
 
 def test_inboxes_of_one_client_share_an_entry() -> None:
-    """speed.md 4.8: replies resolve by their prefix up to the last dot."""
+    """Replies resolve by their prefix up to the last dot."""
     subscriptions = sublist(b"_INBOX.c1.*", b"_INBOX.c2.*")
     first = subscriptions.match_once(b"_INBOX.c1.aaa")
 

@@ -236,7 +236,7 @@ def test_transforms_do_what_nats_server_does(
 def test_bad_transforms_are_refused_with_the_text_of_nats_server(
     source: str, destination: str, text: str
 ) -> None:
-    """decisions.md, "Error descriptions": the released texts."""
+    """decisions.md: the released texts."""
     with pytest.raises(TransformError) as caught:
         SubjectTransform(source.encode(), destination.encode(), lambda _: 0)
 
@@ -274,7 +274,7 @@ def test_an_error_names_the_place_and_what_was_expected(
 
 
 def test_an_error_travels_between_processes() -> None:
-    """style.md 5.5: errors pickle."""
+    """Errors pickle."""
     error = TransformError("what went wrong", "how the server says it")
     copied = pickle.loads(pickle.dumps(error))
 

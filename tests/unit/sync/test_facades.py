@@ -1,4 +1,4 @@
-"""The generated twins: complete, up to date, and the same signatures (style.md 5.4)."""
+"""The generated twins: complete, up to date, and the same signatures."""
 
 import inspect
 import subprocess

@@ -73,7 +73,7 @@ def test_many_threads_call_at_once() -> None:
 
 
 def test_an_iterator_crosses_threads_once_per_chunk() -> None:
-    """contracts.md 2: never per message."""
+    """Never per message."""
     source = Numbers(CHUNK_SIZE * 2 + 1)
 
     assert list(get_portal().items(source)) == list(range(CHUNK_SIZE * 2 + 1))

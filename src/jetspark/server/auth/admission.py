@@ -8,8 +8,8 @@ Stages::
     REFUSED   for good
 
 There is no user before the answer is final, and none while a second CONNECT is checked: what
-arrives in between never runs as ``no_auth_user`` or as the user before (reliability.md 2, the
-class of CVE 2026-16). A driver that lets an operation through all the same is refused.
+arrives in between never runs as ``no_auth_user`` or as the user before. A driver that lets an
+operation through all the same is refused.
 """
 
 from enum import Enum, auto

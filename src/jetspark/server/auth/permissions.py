@@ -1,4 +1,4 @@
-"""What a client may publish, subscribe to and be given (reliability.md 2, auth row).
+"""What a client may publish, subscribe to and be given.
 
 `Rules` are the permissions of a user, shared by all its connections; `Permissions` is what one
 connection has of them: the requests it may still answer, and whether what is delivered to it must

@@ -1,7 +1,7 @@
 """The flags of ``jetspark serve``: nats-server's, with its spelling and its error texts.
 
 Every flag takes one or two dashes, and ``=`` or a blank before its value; a flag that is true or
-false takes a value only with ``=`` (decisions.md, flags). A word that is no flag ends them.
+false takes a value only with ``=`` (decisions.md, Server). A word that is no flag ends them.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The ``jetspark`` block: what only this server has (decisions.md, our settings)."""
+"""The ``jetspark`` block: what only this server has (decisions.md, Server)."""
 
 import re
 from typing import Final
@@ -34,14 +34,14 @@ _REMOTE_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class FastLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of fast-ingest batches. 0: those of each dialect (decisions.md, fast ingest)."""
+    """Limits of fast-ingest batches. 0: those of each dialect (decisions.md)."""
 
     per_stream: int = 0
     per_server: int = 0
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """Byte budgets of the parts (reliability.md 2, memory). 0: what the part has built in.
+    """Byte budgets of the parts. 0: what the part has built in.
 
     ``pending`` is what may wait for all clients together; ``max_pending`` is for each.
     """
@@ -55,7 +55,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dashboard(msgspec.Struct, frozen=True, kw_only=True):
-    """The dashboard on the monitoring port: read-only unless ``writable`` (users.md 6.2)."""
+    """The dashboard on the monitoring port: read-only unless ``writable``."""
 
     enabled: bool = True
     writable: bool = False

@@ -23,14 +23,14 @@ from jetspark.server.config.values import (
 )
 from jetspark.units import ByteCount, Nanoseconds, minutes, seconds
 
-STORE_DIR_DEFAULT: Final = "jetspark-data"  # decisions.md, store directory
+STORE_DIR_DEFAULT: Final = "jetspark-data"
 ALL_OF_IT: Final = -1
 
 _DOMAIN_REFUSED: Final = re.compile(r"[\s.*>]")
 
 
 class Durability(StrEnum):
-    """What an acknowledgement means (reliability.md 2, PubAck)."""
+    """What an acknowledgement means."""
 
     DURABLE = "durable"
     INTERVAL = "interval"
@@ -90,7 +90,7 @@ def read_jetstream(setting: Setting) -> JetStream:
     values = read_block(setting, _FIELDS)
     interval = values.pop("sync_interval", None)
     if interval is not None:
-        # decisions.md, jetstream.sync_interval: a period lowers the level.
+        # decisions.md, Server: a period lowers the level.
         values.update(sync_interval=interval, durability=Durability.INTERVAL)
     return JetStream(**{"enabled": True, **values})
 

@@ -1,7 +1,7 @@
 """What a server is told to do: every setting with its type and its default.
 
 Names are nats-server's, so that its documentation serves for ours; ``jetspark`` holds what only we
-have (decisions.md, our settings). Durations are nanoseconds, sizes bytes. Defaults are those of
+have (decisions.md, Server). Durations are nanoseconds, sizes bytes. Defaults are those of
 nats-server 2.15.1 (wire-facts 15) unless a line says otherwise.
 """
 

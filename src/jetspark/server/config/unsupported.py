@@ -1,7 +1,7 @@
 """Settings of nats-server that jetspark does not have, and what to do instead.
 
-They are refused by name, so that nobody believes a setting works that nothing reads (decisions.md,
-known upstream settings we do not have). Keys are paths of canonical names. What the server will
+They are refused by name, so that nobody believes a setting works that nothing reads (decisions.md, Server).
+Keys are paths of canonical names. What the server will
 learn stands in ``not_yet.py``.
 """
 

@@ -1,7 +1,6 @@
 """The monitoring application: paths to answers.
 
-Endpoints are coroutines, because a plain function would leave a worker thread behind
-(contracts.md 8).
+Endpoints are coroutines, because a plain function would leave a worker thread behind.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 ``/healthz`` is 200 while clients can connect, JetStream runs and every stream takes writes.
 ``/readyz`` is 200 once everything was recovered and until the server begins to leave; it says how
-far recovery is (reliability.md 2, recovery).
+far recovery is.
 """
 
 from http import HTTPStatus

@@ -1,7 +1,7 @@
 """``jetspark_*``: what only this server has, and the limits that the exporter lacks.
 
 Limits stand beside what they limit: ``num_ack_pending`` of a consumer is the exporter's,
-``jetspark_consumer_limit_ack_pending`` is ours (users.md 26).
+``jetspark_consumer_limit_ack_pending`` is ours.
 """
 
 import platform

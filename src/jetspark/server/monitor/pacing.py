@@ -1,4 +1,4 @@
-"""Long lists without holding up the loop that also serves the clients (contracts.md 1, reads)."""
+"""Long lists without holding up the loop that also serves the clients (contracts.md, Reads)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable

@@ -1,4 +1,4 @@
-"""``/storez``, ours: what the disk does, and each stream's files (users.md 6.3).
+"""``/storez``, ours: what the disk does, and each stream's files.
 
 Fields that are not known are left out; none of them is shown as 0 for want of a figure.
 """

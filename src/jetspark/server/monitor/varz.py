@@ -79,7 +79,7 @@ class ReplicaVarz(ApiStruct, frozen=True, kw_only=True):
 
 
 class JetsparkVarz(ApiStruct, frozen=True, kw_only=True):
-    """What only we have (decisions.md, our additions to answers)."""
+    """What only we have (decisions.md)."""
 
     version: str
     compiled: bool

@@ -35,7 +35,7 @@ from jetspark.errors import MinLastSequence, ProtocolViolation, RequestTimeout
     ],
 )
 def test_the_legal_forms_are_accepted(arguments: dict[str, Any], words: str) -> None:
-    """ADR-31, request; wire-facts.md 8: what is not 408."""
+    """ADR-31, request; wire.md, Direct get: what is not 408."""
     assert describe(make_request(**arguments)) == words
 
 
@@ -53,7 +53,7 @@ def test_the_legal_forms_are_accepted(arguments: dict[str, Any], words: str) -> 
     ],
 )
 def test_contradictions_are_refused_before_they_are_sent(arguments: dict[str, Any]) -> None:
-    """wire-facts.md 8: what is 408 Bad Request or Empty Request."""
+    """What is 408 Bad Request or Empty Request."""
     with pytest.raises(ValueError):
         make_request(**arguments)
 
@@ -65,7 +65,6 @@ def test_only_the_new_field_is_left_out_for_released_servers() -> None:
 
 
 def test_a_reply_is_read_from_its_last_headers() -> None:
-    """wire-facts.md 1, item 12."""
     block = (
         b"NATS/1.0\r\nNats-Sequence: 999\r\nNats-Stream: X\r\nk: v\r\nNats-Stream: S\r\n"
         b"Nats-Subject: a.b\r\nNats-Sequence: 4\r\nNats-Time-Stamp: 2026-01-01T00:00:00.5Z\r\n\r\n"
@@ -109,7 +108,7 @@ def answering(*last_seqs: int) -> StreamReader:
 
 
 async def test_a_leader_that_is_behind_when_time_is_up_is_named() -> None:
-    """decisions.md, ADR-53: bounded, then MinLastSequence; also when the last answer is late."""
+    """Bounded, then MinLastSequence; also when the last answer is late."""
     reader = answering(3, 4)
 
     with pytest.raises(MinLastSequence, match="sequence 5 in time: its leader is at 4"):

@@ -4,7 +4,7 @@ from jetspark.client.jetstream.high_water import HighWater
 
 
 def test_the_highest_sequence_of_each_stream_is_remembered() -> None:
-    """design.md, "The client": a handle remembers the highest sequence it wrote or saw."""
+    """A handle remembers the highest sequence it wrote or saw."""
     marks = HighWater(enabled=True)
     for stream, seq in (("A", 5), ("B", 2), ("A", 3)):
         marks.note(stream, seq)

@@ -97,7 +97,7 @@ async def test_create_handles_the_error_without_a_sequence() -> None:
     ],
 )
 def test_headers_tell_the_operation(lines: bytes, operation: Operation, reason: str) -> None:
-    """ADR-8: "really any value other than unset" is a deletion; decisions.md, "Limit markers"."""
+    """ADR-8: "really any value other than unset" is a deletion."""
     block = b"NATS/1.0\r\n%b\r\n" % lines if lines else b""
 
     assert read_operation(block) == (operation, reason)

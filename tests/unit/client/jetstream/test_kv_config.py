@@ -113,7 +113,7 @@ def test_a_mirror_has_no_subjects_and_a_source_is_renamed() -> None:
 def test_older_servers_are_not_shown_what_they_do_not_know(
     level: int, atomic: bool, ttl: bool
 ) -> None:
-    """decisions.md, "Buckets our client makes"."""
+    """decisions.md, Buckets that our client creates."""
     stream = to_stream_config(KeyValueConfig(bucket="b"), level)
 
     assert (stream.allow_atomic, stream.allow_msg_ttl) == (atomic, ttl)

@@ -1,4 +1,4 @@
-"""Wrong arguments, values that do not decode, and failures of the store (ADR-8, clients.md 4)."""
+"""Wrong arguments, values that do not decode, and failures of the store (ADR-8)."""
 
 import asyncio
 from typing import Any

@@ -31,7 +31,7 @@ def own_lines(
     stamp: bytes = STAMP,
     tail: bytes = b"Nats-Num-Pending: 7\r\nNats-Last-Sequence: 3\r\n",
 ) -> bytes:
-    """The lines that a server adds to a stored message (wire-facts.md 8)."""
+    """The lines that a server adds to a stored message (wire.md, Direct get)."""
     return (
         b"Nats-Stream: %b\r\nNats-Subject: %b\r\nNats-Sequence: %d\r\nNats-Time-Stamp: %b\r\n%b"
         % (
@@ -83,7 +83,7 @@ def test_the_users_headers_are_kept_without_the_servers() -> None:
 
 
 def test_stored_headers_of_the_same_names_do_not_fool_the_reader() -> None:
-    """wire-facts.md 1, item 12: the user's values come first, the server's are the last."""
+    """The user's values come first, the server's are the last."""
     forged = own_lines(999, subject=b"forged", stamp=b"2000-01-01T00:00:00Z")
     page, _ = make_page()
     take(page, forged + own_lines(4))
@@ -94,7 +94,7 @@ def test_stored_headers_of_the_same_names_do_not_fool_the_reader() -> None:
 
 
 def test_the_proof_header_of_our_server_may_follow_every_row() -> None:
-    """decisions.md, ADR-53: direct-get messages carry Nats-Min-Last-Sequence."""
+    """Direct-get messages carry Nats-Min-Last-Sequence."""
     page, _ = make_page()
     tail = b"Nats-Num-Pending: 7\r\nNats-Last-Sequence: 3\r\nNats-Min-Last-Sequence: 11\r\n"
     take(page, own_lines(4, tail=tail))
@@ -126,7 +126,7 @@ def test_lines_in_another_order_are_read_too() -> None:
     ],
 )
 def test_times_of_every_form_are_read_first_and_again(stamp: str) -> None:
-    """decisions.md: RFC 3339 and the form of ADR-31's examples; the second row uses the cache."""
+    """RFC 3339 and the form of ADR-31's examples; the second row uses the cache."""
     page, _ = make_page()
     for sequence in (1, 2):
         take(page, own_lines(sequence, stamp=stamp.encode()))
@@ -150,7 +150,7 @@ def test_the_remembered_second_follows_the_rows() -> None:
 
 
 def test_rows_beyond_the_range_are_left_out() -> None:
-    """spark.md 6.2: a batch has no upper bound, so drop what lies past it."""
+    """A batch has no upper bound, so drop what lies past it."""
     page, _ = make_page(last=4)
     for sequence in (4, 5, 6):
         take(page, own_lines(sequence))

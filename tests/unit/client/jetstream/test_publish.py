@@ -36,7 +36,7 @@ from jetspark.headers.block import decode_headers
 def test_arguments_become_headers(
     arguments: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
-    """wire-facts.md 6: the headers of a publish."""
+    """The headers of a publish."""
     given: dict[str, Any] = {"headers": None, "msg_id": "", "expect": None, "ttl": None}
 
     block = publish_headers(**(given | arguments))
@@ -46,7 +46,7 @@ def test_arguments_become_headers(
 
 @pytest.mark.parametrize("ttl", [0, 0.5, -1, "forever"])
 def test_a_time_to_live_below_a_second_is_refused_before_it_is_sent(ttl: Any) -> None:
-    """wire-facts.md 6: less than 1 s is 10165."""
+    """Less than 1 s is 10165."""
     with pytest.raises(ValueError, match="ttl="):
         publish_headers(None, "", None, ttl)
 
@@ -68,7 +68,7 @@ def test_a_time_to_live_of_another_type_is_told_what_is_expected(ttl: Any) -> No
 def test_a_header_that_an_argument_contradicts_is_refused(
     header: str, msg_id: str, expect: Expect | None, ttl: float | None
 ) -> None:
-    """wire-facts.md 6: the server reads the first of two, and would ignore the argument."""
+    """The server reads the first of two, and would ignore the argument."""
     with pytest.raises(ValueError, match=f"header '{header}' is 'a' in headers= and"):
         publish_headers({header: "a"}, msg_id, expect, ttl)
 
@@ -88,7 +88,7 @@ def test_an_expected_sequence_that_is_none_is_refused(field: str, value: Any) ->
 
 
 def test_a_subject_to_compare_needs_a_sequence() -> None:
-    """wire-facts.md 6: without the sequence header it is 10193."""
+    """Without the sequence header it is 10193."""
     with pytest.raises(ValueError, match="needs last_subject_seq"):
         publish_headers(None, "", Expect(last_subject="a"), None)
 

@@ -92,7 +92,7 @@ def make_page(
     ],
 )
 def test_a_page_is_trusted_only_with_proof(page: Page, copies: Copies, verdict: Verdict) -> None:
-    """spark.md 6.2, "A page is trusted only with proof"; decisions.md, ADR-53 row (2)."""
+    """spark.md 6.2, "A page is trusted only with proof"; decisions.md, Read-after-write."""
     assert judge(page, last=100, proof=100, copies=copies) is verdict
 
 
@@ -112,7 +112,7 @@ def test_an_open_range_is_complete_when_a_row_reached_what_was_promised(
 
 
 def test_overlapping_filters_are_refused() -> None:
-    """spark.md 6.2: several filters are one scan each, overlap refused."""
+    """Several filters are one scan each, overlap refused."""
     with pytest.raises(ValueError, match=r"'a\.\*' and 'a\.b' overlap"):
         check_filters(["a.*", "x", "a.b"])
 

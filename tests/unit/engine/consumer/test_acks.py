@@ -1,4 +1,4 @@
-"""Acknowledgements and redelivery (wire-facts.md 7), on a virtual clock."""
+"""Acknowledgements and redelivery (wire.md, Consumers), on a virtual clock."""
 
 from __future__ import annotations
 

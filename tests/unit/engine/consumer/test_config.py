@@ -123,7 +123,7 @@ def test_the_limit_of_the_stream_is_named_as_go_writes_durations() -> None:
 
 
 def test_min_last_seq_is_kept_and_needs_level_2() -> None:
-    """ADR-53; the level is that of the withdrawn code (wire-facts.md 2, row 4)."""
+    """ADR-53; the level is that of the withdrawn code."""
     made = prepare_config(explicit(min_last_seq=7), STREAM)
 
     assert made.min_last_seq == 7
@@ -148,7 +148,7 @@ def test_only_a_consumer_that_is_not_durable_gets_a_threshold() -> None:
 
 
 def test_a_bound_deliver_subject_is_not_taken_away() -> None:
-    """wire-facts.md 7: bound 10013, unbound: the subject is changed."""
+    """Bound 10013, unbound: the subject is changed."""
     config = prepare_config(explicit(durable_name="c", name="c", deliver_subject="d"), STREAM)
     wanted = ConsumerCreateRequest(
         config=explicit(durable_name="c", name="c", deliver_subject="e")

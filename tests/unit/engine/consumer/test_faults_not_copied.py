@@ -1,6 +1,6 @@
 """Faults of the withdrawn read-after-write code that ours does not have.
 
-One test for each of the list at the end of wire-facts.md 9, in its order. The one about redirects
+One test for each fault that wire.md, Read-after-write, names. The one about redirects
 is the read replica's: a request that was forwarded is never forwarded again.
 """
 

@@ -1,4 +1,4 @@
-"""Priority groups: overflow, prioritized, pinned client (wire-facts.md 7)."""
+"""Priority groups: overflow, prioritized, pinned client (wire.md, Consumers)."""
 
 from __future__ import annotations
 

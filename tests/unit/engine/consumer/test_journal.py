@@ -1,4 +1,4 @@
-"""What a crash leaves of a consumer (reliability.md 2): redelivery at worst, never a loss."""
+"""What a crash leaves of a consumer: redelivery at worst, never a loss."""
 
 from __future__ import annotations
 

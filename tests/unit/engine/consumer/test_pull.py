@@ -1,4 +1,4 @@
-"""Pull requests and their statuses (wire-facts.md 7), on a virtual clock."""
+"""Pull requests and their statuses (wire.md, Consumers), on a virtual clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Push consumers: interest, heartbeats, flow control, pace (wire-facts.md 7)."""
+"""Push consumers: interest, heartbeats, flow control, pace (wire.md, Consumers)."""
 
 from __future__ import annotations
 

@@ -62,7 +62,6 @@ def explain(world: World, seq: int, name: str = "c") -> tuple[str, dict[str, Any
 def test_an_answer_that_stands_on_a_decision_waits_for_the_disk(
     world: World, verb: str, body: Any
 ) -> None:
-    """contracts.md 1."""
     world.stream()
     create(world)
     send(world, verb, body)
@@ -102,7 +101,7 @@ def test_info_waits_until_what_it_says_is_durable(world: World) -> None:
 
 
 def test_names_and_lists_come_in_pages_by_name(world: World) -> None:
-    """wire-facts.md 4: 1024 names, 256 of everything; an offset past the end is the end."""
+    """wire.md, API requests: 1024 names, 256 of everything; an offset past the end is the end."""
     stream = world.stream()
     for n in range(1030):
         world.consumer(stream, f"c{n:04d}")
@@ -152,7 +151,6 @@ def test_a_consumer_without_a_name_gets_eight_characters(world: World) -> None:
     ],
 )
 def test_what_nobody_knows_gets_silence(world: World, verb: str) -> None:
-    """wire-facts.md 1.9."""
     world.stream()
     send(world, verb)
     world.turn()

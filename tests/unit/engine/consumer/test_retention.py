@@ -1,4 +1,4 @@
-"""Interest and work queue retention (wire-facts.md 6): what nobody needs is not kept."""
+"""Interest and work queue retention (wire.md, Publishing): what nobody needs is not kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deliver policies, filters, counts, and the gate of ADR-53 (wire-facts.md 7 and 9)."""
+"""Deliver policies, filters, counts, and the gate of ADR-53."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mirrors on one server (wire-facts.md 12, decisions.md)."""
+"""Mirrors on one server (wire.md, Mirrors and sources)."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def test_starts_and_filters_are_the_remotes_business(
 def test_only_a_whole_mirror_answers_for_its_remote_origin(
     far: CopyBench, hub: ScriptedUpstreams, config: dict[str, Any], answers: bool
 ) -> None:
-    """decisions.md, mirrors that answer for their upstream."""
+    """decisions.md, Direct get."""
     mirror_of(far, hub, **config)
 
     assert (far.engine.resolve(b"$JS.API.DIRECT.GET.A") is not None) == answers

@@ -1,4 +1,4 @@
-"""Sources on one server (wire-facts.md 12, ADR-50)."""
+"""Sources on one server (wire.md, Mirrors and sources)."""
 
 from __future__ import annotations
 

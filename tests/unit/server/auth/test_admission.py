@@ -1,4 +1,4 @@
-"""One connection's way in, step by step (reliability.md 2: no operation before CONNECT counts)."""
+"""One connection's way in, step by step."""
 
 from __future__ import annotations
 

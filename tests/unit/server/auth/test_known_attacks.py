@@ -1,4 +1,4 @@
-"""The classes of attacks on nats-server that reliability.md 2 lists, as far as they concern auth.
+"""Published attacks on nats-server (its CVEs), by class, as far as they concern auth.
 
 Restore to other stream names and import cycles are tested where streams and accounts are.
 """

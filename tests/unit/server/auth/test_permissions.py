@@ -321,7 +321,7 @@ def test_requests_are_not_forgotten_before_they_have_expired() -> None:
 
 
 def test_requests_that_nobody_answers_are_bounded() -> None:
-    """nats-server keeps them all; style.md 5.8 wants a bound on everything that is kept."""
+    """nats-server keeps them all; here everything that is kept has a bound."""
     permissions = answering(most=-1, expire_ns=-1, replies_max=10)
     for number in range(100):
         permissions.note_request(b"r.%d" % number, number)

@@ -1,4 +1,4 @@
-"""``jetspark serve ...``: flags as nats-server's, over a file (decisions.md, flags)."""
+"""``jetspark serve ...``: flags as nats-server's, over a file (decisions.md, Server)."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -264,7 +264,7 @@ def test_every_problem_of_a_file_is_a_line() -> None:
 
 @pytest.mark.parametrize("name", UNSUPPORTED_FLAGS)
 def test_a_flag_we_do_not_have_is_refused_by_name(name: str) -> None:
-    """decisions.md: ``--routes``, ``--cluster*``, ``--profile``: exit 1."""
+    """``--routes``, ``--cluster*``, ``--profile``: exit 1."""
     flag = next(flag for flag in FLAGS if name in flag.names)
     value = {FlagKind.SWITCH: [], FlagKind.INTEGER: ["1"], FlagKind.TEXT: ["x"]}[flag.kind]
 

@@ -225,7 +225,7 @@ def test_every_setting_has_a_sample() -> None:
 
 @pytest.mark.parametrize("path", NOT_YET)
 def test_what_the_server_does_not_honour_yet_is_refused(path: str) -> None:
-    """decisions.md: nothing is parsed and ignored. Shrink the table, not this test."""
+    """Nothing is parsed and ignored. Shrink the table, not this test."""
     text = next(sample[1] for sample in SAMPLES if sample[0] == path)
 
     with pytest.raises(ConfigRefused) as refused:
@@ -244,7 +244,7 @@ def test_refusals_deny_nothing_that_the_server_has() -> None:
 
 
 def test_a_store_that_is_synced_always_is_honoured_today() -> None:
-    """decisions.md, jetstream.sync_interval: ``always`` is what the server does anyway."""
+    """decisions.md, Server: ``always`` is what the server does anyway."""
     settings = load_text("jetstream { sync_interval: always }", {})
 
     assert settings.jetstream.durability is Durability.DURABLE
@@ -261,7 +261,7 @@ UNSUPPORTED_SAMPLES: Final = {
 
 @pytest.mark.parametrize("path", UNSUPPORTED)
 def test_a_setting_we_do_not_have_is_refused_by_name(path: str) -> None:
-    """decisions.md: ``[FTL] file:line: 'cluster' is not supported by jetspark: ...``."""
+    """``[FTL] file:line: 'cluster' is not supported by jetspark: ...``."""
     *blocks, name = path.replace("*", "X").split(".")
     text = f"{name}: 1"
     for block in reversed(blocks):
@@ -400,7 +400,7 @@ def test_zero_is_the_default_for_most_numbers() -> None:
 
 
 def test_a_period_between_syncs_lowers_the_level_and_says_so() -> None:
-    """decisions.md, jetstream.sync_interval."""
+    """decisions.md, Server."""
     settings = load("jetstream { sync_interval: '10s' }")
 
     assert settings.jetstream.durability is Durability.INTERVAL
@@ -471,7 +471,7 @@ def test_accounts_have_limits_users_and_mappings() -> None:
 
 
 def test_what_is_imported_must_be_exported() -> None:
-    """CVE classes of reliability.md 2: an import sees only what the other account offers it."""
+    """An import sees only what the other account offers it."""
     exports = 'A { exports: [{stream: "a.>"}, {service: "s", accounts: [B]}] }'
 
     settings = load(
@@ -579,7 +579,7 @@ def test_the_name_of_a_user_is_its_nkey_if_it_has_one() -> None:
 
 
 def test_the_limits_of_batches_reach_the_engine() -> None:
-    """decisions.md, our settings: atomic and fast; ADR-50's numbers unless told otherwise."""
+    """Atomic and fast; ADR-50's numbers unless told otherwise."""
     plain = batch_limits(load(""))
     told = batch_limits(
         load(

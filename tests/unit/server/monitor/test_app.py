@@ -198,7 +198,7 @@ async def test_a_store_that_is_off_says_so() -> None:
 
 
 def test_the_web_libraries_are_loaded_only_for_an_open_port() -> None:
-    """design.md, dependencies: imported only when the port is on."""
+    """Imported only when the port is on."""
     program = (
         "import sys, jetspark.server.server, jetspark.server.monitor.metrics; "
         "print([name for name in ('starlette', 'uvicorn', 'h11') if name in sys.modules])"

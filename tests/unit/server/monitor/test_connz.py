@@ -266,7 +266,7 @@ async def test_wrong_arguments_are_refused_in_the_words_of_nats_server(
 
 
 async def test_many_connections_are_listed_while_others_get_their_turn() -> None:
-    """contracts.md 1: one large read does not stop the others."""
+    """One large read does not stop the others."""
     view = FakeView(held_connections=[FakeConnection(cid=cid) for cid in range(1, 2001)])
 
     found = await connz(view, "limit=5000")

@@ -135,7 +135,7 @@ async def test_a_server_that_takes_no_clients_is_in_error() -> None:
 
 
 async def test_readiness_says_how_far_recovery_is() -> None:
-    """reliability.md 2, recovery: progress, and false until it is done."""
+    """Progress, and false until it is done."""
     view = FakeView(
         state=Readiness(
             accepting=False,

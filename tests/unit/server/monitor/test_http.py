@@ -1,4 +1,4 @@
-"""The port: uvicorn in our loop (contracts.md 8): no signals, no threads, several at once."""
+"""The port: uvicorn in our loop: no signals, no threads, several at once."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ async def test_health_is_answered_however_many_connect_and_ask(
 
 
 async def test_an_event_stream_ends_itself_when_the_port_stops() -> None:
-    """contracts.md 8: event streams end themselves when the server stops."""
+    """Event streams end themselves when the server stops."""
     ended: list[str] = []
 
     async def events(scope: MutableMapping[str, Any], _receive: Any, send: Any) -> None:
@@ -251,7 +251,7 @@ async def test_an_event_stream_ends_itself_when_the_port_stops() -> None:
 
 
 async def test_a_stream_that_does_not_end_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
-    """contracts.md 8: one second, then the server stops all the same."""
+    """One second, then the server stops all the same."""
     caplog.set_level(logging.CRITICAL)
 
     async def deaf(_scope: MutableMapping[str, Any], _receive: Any, send: Any) -> None:

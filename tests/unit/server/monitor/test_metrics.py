@@ -160,7 +160,7 @@ async def test_texts_of_users_are_escaped() -> None:
     ],
 )
 async def test_a_large_server_can_be_read_in_parts(query: str, present: str, absent: str) -> None:
-    """users.md 6.3, cardinality."""
+    """Every label value is a series that a monitoring system keeps."""
     found = await scrape(busy_view(), query)
 
     assert present in found

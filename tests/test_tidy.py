@@ -18,6 +18,11 @@ PYTHON = sorted(
     if "node_modules" not in path.parts
 )
 NAMELESS = {"utils.py", "helpers.py", "common.py", "misc.py"}
+# A page by its name, and behind a comma the heading: `wire.md, Consumers`.
+CITATION = re.compile(r"(?<![\w/.-])([a-z][a-z0-9-]*\.md)(?:,(?:\s|#)+([A-Z][A-Za-z -]+))?")
+PAGES = {path.name: path.read_text() for path in (ROOT / "docs").rglob("*.md")}
+# Folders whose comments are still to be gone through.
+UNREAD = ("store", "engine", "server", "replica", "client")
 
 
 def named(path: Path) -> str:
@@ -67,3 +72,26 @@ def test_no_machine_registry_or_home_folder_is_named() -> None:
     ]
 
     assert found == []
+
+
+def test_every_page_and_heading_that_code_cites_exists() -> None:
+    lost = []
+    for path in PYTHON:
+        if path == Path(__file__) or named(path).startswith(
+            tuple(f"src/jetspark/{folder}/" for folder in UNREAD)
+        ):
+            continue
+        for name, heading in CITATION.findall(path.read_text()):
+            page = PAGES.get(name)
+            if page is None:
+                lost.append(f"{named(path)}: {name}")
+            elif heading and not any(
+                heading.startswith(line.lstrip("# ")) for line in headings(page)
+            ):
+                lost.append(f"{named(path)}: {name}, {heading}")
+
+    assert lost == []
+
+
+def headings(page: str) -> list[str]:
+    return [line for line in page.splitlines() if line.startswith("#")]

@@ -1,4 +1,4 @@
-"""Leaders and remotes in ``/varz`` and ``/metrics`` (docs/server.md, users.md 26)."""
+"""Leaders and remotes in ``/varz`` and ``/metrics``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """``Headers``: the headers of one message as users see them.
 
-This module is not compiled: users pickle, copy and subclass what they hold (contracts.md, Compiled
-and interpreted).
+This module is not compiled: users pickle, copy and subclass what they hold
+(contracts.md, Compiled and interpreted).
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,8 +1,7 @@
 """Settings of nats-server that jetspark does not have, and what to do instead.
 
-They are refused by name, so that nobody believes a setting works that nothing reads (decisions.md, Server).
-Keys are paths of canonical names. What the server will
-learn stands in ``not_yet.py``.
+They are refused by name, so that nobody believes a setting works that nothing reads (decisions.md,
+Server). Keys are paths of canonical names. What the server will learn stands in ``not_yet.py``.
 """
 
 from typing import Final

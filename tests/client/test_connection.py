@@ -1,7 +1,8 @@
 """Opening, keeping and losing a connection, against servers that misbehave as told."""
 
 import asyncio
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import pytest
 from tests.client.scripted import INFO, greet, scripted, unused_port
@@ -26,9 +27,24 @@ class RunningServer(Protocol):
 
 
 async def test_servers_are_tried_in_order(own_server: RunningServer) -> None:
-    servers = [f"127.0.0.1:{unused_port()}", own_server.url]
-    async with await connect(servers) as nc:
+    asked: list[str] = []
+
+    def refusing(name: str) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]:
+        async def refuse(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.append(name)
+            writer.close()
+
+        return refuse
+
+    async with (
+        scripted(refusing("first")) as first,
+        scripted(refusing("second")) as second,
+        await connect([first, second, own_server.url]) as nc,
+    ):
         await nc.flush()
+        assert nc.connected_server in own_server.url
+
+    assert asked == ["first", "second"]
 
 
 async def test_when_none_accepts_the_error_says_what_each_said() -> None:

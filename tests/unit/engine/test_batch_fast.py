@@ -174,7 +174,8 @@ def test_a_gap_that_is_allowed_is_reported_at_once(bench: Bench, send: Send) -> 
 
     (report,) = told(bench)
     assert report["seq"] == 6
-    assert report["last_seq"] in {2, 3}
+    # The released dialect names the first missing one, the document the last received.
+    assert report["last_seq"] == (3 if send is send_reply else 2)
     send(bench, stream, 7, "1", gap="ok")
     flush(bench)
     assert told(bench)[-1] == {"stream": "S", "seq": 4, "batch": "f", "count": 7}
@@ -194,7 +195,7 @@ def test_a_gap_that_is_not_allowed_ends_the_batch_with_what_was_before_it(
     assert len(stored(stream)) == 2
     assert abandoned(bench) == [("f", "incomplete")]
     send(bench, stream, 5)
-    assert codes(bench) in ([10208], [10176])
+    assert codes(bench) == [10208 if send is send_reply else 10176]
 
 
 @both
@@ -230,11 +231,11 @@ def test_an_id_may_have_64_characters(bench: Bench, send: Send) -> None:
     stream = made(bench)
 
     send(bench, stream, 1, batch="i" * 65)
-    assert codes(bench) in ([10207], [10179])
+    assert codes(bench) == [10207 if send is send_reply else 10179]
 
     send(bench, stream, 1, batch="i" * 64)
     flush(bench)
-    assert acks(bench) in ([0], [1])
+    assert acks(bench) == [0 if send is send_reply else 1]
 
 
 @both
@@ -243,7 +244,7 @@ def test_a_stream_that_does_not_allow_it_refuses(bench: Bench, send: Send) -> No
 
     send(bench, stream, 1)
 
-    assert codes(bench) in ([10205], [10174])
+    assert codes(bench) == [10205 if send is send_reply else 10174]
 
 
 @both
@@ -370,7 +371,7 @@ def test_a_batch_without_traffic_for_ten_seconds_is_abandoned_with_an_advisory(
     assert told(bench) == []
     assert abandoned(bench) == [("f", "timeout")]
     send(bench, stream, 3)
-    assert codes(bench) in ([10208], [10176])
+    assert codes(bench) == [10208 if send is send_reply else 10176]
     assert stream.log.fast_batches == {}
     assert len(stored(stream)) == 2
 
@@ -387,7 +388,7 @@ def test_switching_it_off_drops_what_is_open(bench: Bench, send: Send) -> None:
 
     send(bench, stream, 2)
 
-    assert codes(bench) in ([10208], [10176])
+    assert codes(bench) == [10208 if send is send_reply else 10176]
     assert stream.batch_limits.fast_open == [0, 0]
     assert stream.log.fast_batches == {}
 

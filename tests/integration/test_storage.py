@@ -83,7 +83,7 @@ async def test_a_full_disk_refuses_serves_and_resumes(small_disk: Path) -> None:
         assert len(answers) > 20
         assert answers[-1]["error"]["err_code"] == refused["error"]["err_code"] == 10023
         # Generous for a busy machine: nothing is waited for.
-        assert took < 1
+        assert took < 5
         found = await client.request("$JS.API.DIRECT.GET.S", b'{"seq":3}', timeout=5)
         assert len(found.data) == 512 * 1024
         purged = await client.request("$JS.API.STREAM.PURGE.S", b"", timeout=5)

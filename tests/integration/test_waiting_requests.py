@@ -80,5 +80,5 @@ async def test_a_stop_does_not_wait_for_requests_that_have_not_begun(tmp_path: P
     await client.flush()
     began = time.process_time()
     await asyncio.wait_for(server.close(), WAIT)
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 5
     await client.close()

@@ -109,3 +109,47 @@ def test_a_reload_with_a_log_that_cannot_be_written_changes_nothing(
     assert "Trapped" in trapped
     assert "Failed to reload server configuration: cannot write the log" in refused
     assert served.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--porrt", "4222"], "flag provided but not defined: -porrt"),
+        (["-p", "abc"], 'invalid value "abc" for flag -p'),
+        (["-p"], "flag needs an argument: -p"),
+        (["now"], 'unrecognized command: "now"'),
+        (["--signal", "wave=1"], 'unknown signal "wave"'),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_line_that_cannot_be_read_ends_with_2_and_says_why_on_stderr(
+    flags: list[str], words: str
+) -> None:
+    command = [sys.executable, "-m", "jetspark", "serve", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(words)
+    assert done.stderr.endswith("Run 'jetspark serve --help' for the flags.\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["-c", "nowhere.conf"], "nowhere.conf: cannot read the configuration"),
+        (["-js", "-sd", "/dev/null"], "it is a file, expected is a folder"),
+        (["--jetspark", "commit_delay=292y"], "commit_delay"),
+        (["--jetspark", "commit_delay=1h"], "expected is 0s to 10s, got 1h0m0s"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_keeps_a_server_from_starting_ends_with_1_and_a_fatal_line(
+    flags: list[str], words: str
+) -> None:
+    command = [sys.executable, "-m", "jetspark", "serve", "-a", "127.0.0.1", "-p", "-1", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 1
+    assert "[FTL]" in done.stderr.splitlines()[-1]
+    assert words in done.stderr.splitlines()[-1]

@@ -23,6 +23,7 @@ from nats.aio.client import Client
 import jetspark
 import jetspark.server.jetstream
 from jetspark.store.files import OsFiles
+from jetspark.store.threads import DISK_THREADS
 
 WAIT = 10
 # Longer than what the committer takes for a quick disk, so that no group is written inline.
@@ -39,6 +40,8 @@ class GatedFiles(OsFiles):
         self.loop_thread = threading.get_ident()
         self.on_the_loop: list[str] = []
         self.syncs = 0
+        # Threads that wait for the gate.
+        self.waiting = 0
         self.refuse: Callable[[str], bool] = lambda _what: False
 
     def _wait(self, what: str) -> None:
@@ -47,7 +50,9 @@ class GatedFiles(OsFiles):
             # Waiting would be for ever: the gate is opened by this thread.
             self.on_the_loop.append(what)
             return
+        self.waiting += 1
         assert self.gate.wait(WAIT)
+        self.waiting -= 1
         time.sleep(SLOW_S)
         if self.refuse(what):
             raise OSError(errno.EIO, "Input/output error")
@@ -329,7 +334,8 @@ async def test_a_server_that_stops_finishes_what_was_begun(
             asyncio.ensure_future(each)
             for each in (world.create("NEW"), world.ask("STREAM.DELETE.OLD"))
         ]
-        await asyncio.sleep(0.05)
+        while files.waiting < DISK_THREADS:
+            await asyncio.sleep(0.01)
         asyncio.get_running_loop().call_later(0.1, files.gate.set)
     for task in tasks:
         task.cancel()
@@ -337,4 +343,59 @@ async def test_a_server_that_stops_finishes_what_was_begun(
         client = await nats.connect(server.client_url)
         answer = await client.request("$JS.API.STREAM.NAMES", b"", timeout=WAIT)
         assert json.loads(answer.data)["streams"] == ["NEW"]
+        await client.close()
+
+
+async def test_a_server_that_stops_refuses_what_waits_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It made and removed all of them first, for seconds; the store has what was answered."""
+    files = GatedFiles()
+    monkeypatch.setattr(jetspark.server.jetstream, "OsFiles", lambda: files)
+    store = tmp_path / "store"
+    answers: dict[str, dict[str, Any]] = {}
+    server = jetspark.Server(store_dir=store)
+    await server.start()
+    world = World(server, files, store)
+    await world.connect()
+    old = [f"OLD{n}" for n in range(10)]
+    for name in old:
+        await world.create(name)
+
+    async def asked(name: str, asking: Any) -> None:
+        answers[name] = await asking
+
+    files.gate.clear()
+    tasks = [asyncio.ensure_future(asked(f"NEW{n}", world.create(f"NEW{n}"))) for n in range(10)]
+    tasks += [
+        asyncio.ensure_future(asked(name, world.ask(f"STREAM.DELETE.{name}"))) for name in old
+    ]
+    while files.waiting < DISK_THREADS:
+        await asyncio.sleep(0.01)
+    await world.other.flush(timeout=WAIT)
+    closing = asyncio.ensure_future(server.close())
+    # The stop waits for the two that have begun; all others are answered meanwhile or right after.
+    late = 0
+    while f"LATE{late}" not in answers:
+        late += 1
+        tasks.append(asyncio.ensure_future(asked(f"LATE{late}", world.create(f"LATE{late}"))))
+        await asyncio.sleep(0.02)
+    files.gate.set()
+    await asyncio.wait_for(closing, WAIT)
+    await world.asking.close()
+    await world.other.close()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+    refused = {name for name, answer in answers.items() if "error" in answer}
+    assert len(answers) - len(refused) <= DISK_THREADS
+    assert {answers[name]["error"]["err_code"] for name in refused} <= {10049, 10050}
+    assert all(
+        "the server is stopping" in answers[name]["error"]["description"] for name in refused
+    )
+    done = answers.keys() - refused
+    async with jetspark.Server(store_dir=store) as server:
+        client = await nats.connect(server.client_url)
+        answer = await client.request("$JS.API.STREAM.NAMES", b"", timeout=WAIT)
+        expected = {name for name in done if name not in old} | {*old} - done
+        assert set(json.loads(answer.data)["streams"]) == expected
         await client.close()

@@ -90,12 +90,8 @@ def _do_instead(told: Instruction) -> None:
     match told:
         case ShowVersion():
             click.echo(f"nats-server: v{NATS_VERSION} (jetspark {VERSION})")
-        case ShowHelp(error=error, code=code):
+        case ShowHelp():
             click.echo(help_text())
-            if error:
-                # Last, where it is seen: the help is longer than many a screen.
-                click.echo(error, err=True)
-            sys.exit(code)
         case ShowTlsHelp():
             click.echo(tls_help_text())
         case SendSignal(signal=name, pid=pid):

@@ -335,9 +335,9 @@ class Engine(Consumers):
         # Nothing of it has to be put on the disk any more.
         stream.log.read_only = True
         stream.log.close()
-        self.operations.beside.run(
-            partial(self._store.bury, stream.log), lambda _error, _now, _outbox: None, now, outbox
-        )
+        # What a stop leaves of it, the next start removes.
+        bury = partial(self.operations.unless_closed, partial(self._store.bury, stream.log))
+        self.operations.beside.run(bury, lambda _error, _now, _outbox: None, now, outbox)
         stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
         self.purges.end(stream)
         self.refuse_dropped(stream, outbox)

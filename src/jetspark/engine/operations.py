@@ -8,8 +8,10 @@ wants the same subjects. What names no stream, and what reads or publishes, is h
 to them the stream is there until it is removed, and not before it is made.
 """
 
+import errno
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 from jetspark.api.stream import StreamConfig
@@ -25,6 +27,8 @@ WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 # So many of those that waited are handled in one turn of the loop, and so many bytes of them.
 PER_TURN: Final = 40
 BYTES_PER_TURN: Final = 256 * 1024
+
+STOPPING: Final = "the server is stopping; ask again when it is back"
 
 Again = Callable[[int, Outbox], None]
 Finish = Callable[[OSError | None, int, Outbox], None]
@@ -111,8 +115,17 @@ class Operations:
         def finish(error: OSError | None, now: int, outbox: Outbox) -> None:
             self._end(operation, error, now, outbox)
 
-        beside = AtOnce() if at_once else self.beside
-        beside.run(work, finish, now, outbox)
+        beside = AtOnce() if at_once or self._closed else self.beside
+        beside.run(partial(self.unless_closed, work), finish, now, outbox)
+
+    def unless_closed(self, work: Callable[[], None]) -> None:
+        """Do some work unless the server stops; OSError then, and nothing was done.
+
+        It is asked when the work begins: a stop does not wait for what waits for the disk.
+        """
+        if self._closed:
+            raise OSError(errno.ESHUTDOWN, STOPPING)
+        work()
 
     def check(self, name: str) -> None:
         """Raise Postponed while something is done to the stream of this name, or is to be."""
@@ -183,7 +196,10 @@ class Operations:
         return bool(self._ready)
 
     def close(self) -> None:
-        """Forget the requests that wait: what has begun is finished, and nothing else begins."""
+        """Forget the requests that wait: what has begun is finished, and nothing else begins.
+
+        Operations that have not begun are refused, and so are those that are asked for later.
+        """
         self._closed = True
         self._queues.clear()
         self._ready.clear()

@@ -9,7 +9,7 @@ from typing import TypedDict
 import msgspec
 
 from jetspark.server.config import load_file
-from jetspark.server.config.jetspark import Jetspark, Remote
+from jetspark.server.config.jetspark import Jetspark, Remote, commit_delay_problem
 from jetspark.server.config.jetstream import Durability
 from jetspark.server.config.settings import Settings
 from jetspark.server.remotes import remotes_of
@@ -79,7 +79,10 @@ def _with_ours(block: Jetspark, ours: OurSettings) -> Jetspark:
     values: dict[str, object] = dict(ours)
     for name in ("commit_delay", "min_last_seq_wait"):
         if name in values:
-            values[name] = parse_duration(str(values[name]))
+            values[name] = duration = parse_duration(str(values[name]))
+            problem = commit_delay_problem(duration) if name == "commit_delay" else ""
+            if problem:
+                raise ValueError(f"{name}: {problem}")
     if "remotes" in ours:
         values["remotes"] = remotes_of(ours["remotes"])
     if "durability" in ours:

@@ -27,7 +27,7 @@ def cannot_listen(purpose: str, host: str, port: int, error: OSError) -> OSError
 def cannot_open_store(folder: Path, error: OSError) -> OSError:
     """The error for a store folder that cannot be made, locked or read."""
     reason = "it is a file, expected is a folder"
-    if not folder.is_file():
+    if folder.is_dir() or not folder.exists():
         reason = _reason(error)
         if error.filename and Path(str(error.filename)) != folder:
             reason += f" ({error.filename})"

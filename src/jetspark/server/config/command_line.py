@@ -46,13 +46,7 @@ class Exit(msgspec.Struct, frozen=True):
 
 
 class ShowHelp(msgspec.Struct, frozen=True):
-    """Print ``error``, if any, to stderr, the help to stdout, and end with ``code``.
-
-    nats-server ends with 0 even after a flag that it does not know.
-    """
-
-    error: str = ""
-    code: int = 0
+    """Print the help and end with 0."""
 
 
 class ShowVersion(msgspec.Struct, frozen=True):
@@ -85,13 +79,13 @@ def from_command_line(
 ) -> Settings | Instruction:
     """Return the settings of a command line (without the program's name), or what to do instead.
 
-    Flags win over the file that ``-c`` names. Problems come back as an `Exit` with code 1 and one
-    ``[FTL]`` line each.
+    Flags win over the file that ``-c`` names. A command line that cannot be read comes back as an
+    `Exit` with code 2, problems of the settings as one with code 1 and one ``[FTL]`` line each.
     """
     try:
         given, rest = parse_flags(arguments)
     except BadFlag as error:
-        return ShowHelp(str(error))
+        return _misused(str(error))
     named = {name: found for found in given for name in found.flag.names}
     asked = _asked(named, rest)
     if asked is not None:
@@ -99,6 +93,9 @@ def from_command_line(
     try:
         if "signal" in named:
             return _signal(str(named["signal"].value), read)
+    except ConfigRefused as error:
+        return _misused(str(error.problems[0]))
+    try:
         settings = _settings(given, named, environment, read, check_tls, not_yet)
     except ConfigRefused as error:
         return _refusal(error.problems)
@@ -129,12 +126,20 @@ def _asked(named: Mapping[str, Given], rest: list[str]) -> Instruction | None:
     if word == "help":
         return ShowHelp()
     if word or rest:
-        return _refusal_text(f'unrecognized command: "{rest[0]}"; expected flags only')
+        return _misused(f'unrecognized command: "{rest[0]}"; expected flags only')
     return None
 
 
 def _is_on(named: Mapping[str, Given], name: str) -> bool:
     return name in named and named[name].value is True
+
+
+def _misused(problem: str) -> Exit:
+    """Refuse a command line, as other programs do: a script must not take it for a server's end.
+
+    nats-server ends with 0 after a flag that it does not know.
+    """
+    return Exit(2, f"{problem}\nRun 'jetspark serve --help' for the flags.\n")
 
 
 def _refusal(problems: Sequence[ConfigProblem]) -> Exit:

@@ -24,12 +24,14 @@ from jetspark.server.config.values import (
     strings,
 )
 from jetspark.subjects.tokens import is_valid_literal
-from jetspark.units import ByteCount, Nanoseconds, milliseconds
+from jetspark.units import ByteCount, Nanoseconds, format_duration, milliseconds, seconds
 
 _REMOTE_SCHEMES: Final = ("nats", "tls", "ws", "wss")
 _EXPECTED_URL: Final = (
     f"expected a URL like nats://host:4222; known schemes are {', '.join(_REMOTE_SCHEMES)}"
 )
+# Clients wait five seconds for an acknowledgement by default; some wait longer.
+COMMIT_DELAY_MAX: Final = seconds(10)
 _REMOTE_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -101,6 +103,24 @@ class Jetspark(msgspec.Struct, frozen=True, kw_only=True):
 def read_jetspark(setting: Setting) -> Jetspark:
     """Read the block."""
     return Jetspark(**read_block(setting, _FIELDS))
+
+
+def _commit_delay(setting: Setting) -> Nanoseconds:
+    delay = duration_text(setting)
+    problem = commit_delay_problem(delay)
+    if problem:
+        raise setting.refused(problem)
+    return delay
+
+
+def commit_delay_problem(delay: int) -> str:
+    """Say what is wrong with a delay of groups; empty when nothing is."""
+    if 0 <= delay <= COMMIT_DELAY_MAX:
+        return ""
+    return (
+        f"expected is 0s to {format_duration(COMMIT_DELAY_MAX)}, got {format_duration(delay)}: "
+        "every publisher waits that long for its acknowledgement"
+    )
 
 
 def _atomic(setting: Setting) -> AtomicLimits:
@@ -204,7 +224,7 @@ _REMOTE: Final = {
 }
 _FIELDS: Final = {
     "durability": Field(one_of({level.value: level for level in Durability})),
-    "commit_delay": Field(duration_text),
+    "commit_delay": Field(_commit_delay),
     "min_last_seq_wait": Field(duration_text),
     "held_reads_max": Field(integer_in(0, INT32_MAX)),
     "atomic": Field(_atomic),

@@ -92,7 +92,8 @@ def refusal(*arguments: str, file: str = "") -> str:
         (["-sd=d"], "jetstream.store_dir", "d"),
         (["-sd=d", "-js=false"], "jetstream.enabled", False),
         (["--jetspark", "durability=async"], "jetstream.durability", Durability.ASYNC),
-        (["--jetspark", "commit_delay=2m"], "jetspark.commit_delay", minutes(2)),
+        (["--jetspark", "min_last_seq_wait=2m"], "jetspark.min_last_seq_wait", minutes(2)),
+        (["--jetspark", "commit_delay=10s"], "jetspark.commit_delay", seconds(10)),
         (["--jetspark=held_reads_max=5"], "jetspark.held_reads_max", 5),
         (["--jetspark", "atomic.messages=5", "--jetspark", "atomic.per_stream=6"],
          "jetstream.limits.batch", AtomicLimits(messages=5, per_stream=6)),
@@ -182,9 +183,41 @@ def test_flags_win_over_the_file(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_a_bad_flag_shows_the_help_and_ends_with_0(arguments: list[str], error: str) -> None:
-    """As nats-server does; test_config_verdicts compares with it."""
-    assert run(*arguments) == ShowHelp(error, 0)
+def test_a_bad_flag_ends_with_2_and_names_the_help(arguments: list[str], error: str) -> None:
+    """With nats-server's words, whose exit code is 0; test_config_verdicts compares with it."""
+    assert run(*arguments) == Exit(2, f"{error}\nRun 'jetspark serve --help' for the flags.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["serve"], 'unrecognized command: "serve"'),
+        (["--", "-p"], 'unrecognized command: "-p"'),
+        (["-"], 'unrecognized command: "-"'),
+        ([""], 'unrecognized command: ""'),
+        (["--signal", "wave=1"], 'unknown signal "wave"'),
+        (["--signal", "quit"], "expected --signal quit=<pid>"),
+        (["--signal", "quit=x"], "invalid pid: x"),
+        (["--signal", "quit=words"], "invalid pid: abc"),
+        (["--signal", "quit=0"], "invalid pid: 0"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_words_that_nobody_knows_end_with_2(arguments: list[str], words: str) -> None:
+    refusal = run(*arguments)
+
+    assert isinstance(refusal, Exit)
+    assert refusal.code == 2
+    assert refusal.error.startswith(words)
+
+
+@pytest.mark.parametrize("delay", ["10001ms", "2562047h47m16s"])
+def test_a_commit_delay_that_no_publisher_waits_for_is_refused(delay: str) -> None:
+    refusal = run("--jetspark", f"commit_delay={delay}")
+
+    assert isinstance(refusal, Exit)
+    assert refusal.code == 1
+    assert "'commit_delay': expected is 0s to 10s, got " in refusal.error
 
 
 @pytest.mark.parametrize(
@@ -211,10 +244,6 @@ def test_some_flags_do_something_else(arguments: list[str], instruction: Instruc
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["serve"], 'unrecognized command: "serve"'),
-        (["--", "-p"], 'unrecognized command: "-p"'),
-        (["-"], 'unrecognized command: "-"'),
-        ([""], 'unrecognized command: ""'),
         (["-t"], "must specify [-c, --config]"),
         (["-c", "nowhere"], "nowhere: cannot read the configuration: No such file"),
         (["-p", "70000"], "'-p': 70000 is not between -1 and 65535"),
@@ -224,11 +253,6 @@ def test_some_flags_do_something_else(arguments: list[str], instruction: Instruc
         (["--tls"], "TLS Server certificate must be present"),
         (["--tlscert", "c"], "TLS Server private key must be present"),
         (["-ms", "8222"], "TLS cert and key required for HTTPS"),
-        (["--signal", "wave=1"], 'unknown signal "wave"'),
-        (["--signal", "quit"], "expected --signal quit=<pid>"),
-        (["--signal", "quit=x"], "invalid pid: x"),
-        (["--signal", "quit=words"], "invalid pid: abc"),
-        (["--signal", "quit=0"], "invalid pid: 0"),
         (["--jetspark", "durability"], "--jetspark: expected KEY=VALUE"),
         (["--jetspark", "colour=red"], '--jetspark colour: unknown field "colour"'),
         (["--jetspark", "durability=maybe"], "expected one of durable, interval, async"),

@@ -25,7 +25,7 @@ from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.failures import TEXT as FAILED
 from jetspark.engine.failures import Failures
 from jetspark.engine.ledger import AccountLedger
-from jetspark.engine.operations import Finish, Operation, Operations
+from jetspark.engine.operations import Finish, Operation, Operations, Postponed
 from jetspark.engine.outbox import Entry, Outbox
 from jetspark.engine.purges import Purges
 from jetspark.engine.replicate.copies import Copies, level_of
@@ -159,6 +159,22 @@ class Engine(Consumers):
             self._forget(stream)
             raise
         return True
+
+    def obstacle_to(self, log: StreamLog) -> str:
+        """Why a stream that was opened while others are served cannot be taken over; or empty."""
+        name = log.identity.name
+        if name in self.streams:
+            return ""  # whoever takes it over says so
+        try:
+            self.operations.check(name)
+            config = decode_config(bytes(log.identity.config))
+        except Postponed:
+            return f"a stream {name!r} is being made"
+        except msgspec.MsgspecError:
+            return ""  # and this
+        if self.overlaps(config):
+            return f"another stream has some of the subjects of {name!r}: change or remove that"
+        return ""
 
     def _forget(self, stream: Stream) -> None:
         """Let go of a stream that was taken over in part; its files stay as they are."""

@@ -6,7 +6,8 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +20,10 @@ from jetspark.engine.engine import Engine
 from jetspark.engine.failures import Failures, where
 from jetspark.engine.ledger import NO_LIMIT, AccountLedger, ServerLedger
 from jetspark.engine.replicate.adoption import copies_first
+from jetspark.engine.restore import is_marked
 from jetspark.engine.settings import EngineSettings
 from jetspark.engine.stream.stream import Stream
-from jetspark.errors.storage import StorageFault, UnknownRecordKind, WrongStoreFormat
+from jetspark.errors.storage import ReadFailed, StorageFault, UnknownRecordKind, WrongStoreFormat
 from jetspark.server.accounts import Account
 from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
@@ -30,12 +32,12 @@ from jetspark.server.monitor.machine import memory_budget, storage_budget
 from jetspark.server.remotes import Remotes
 from jetspark.server.router import Router
 from jetspark.server.start_errors import cannot_open_store
+from jetspark.server.unopened import UnopenedStreams
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Housekeeper, ThreadCommitter
 from jetspark.store.files import OsFiles
 from jetspark.store.log import StreamLog
 from jetspark.store.manifest import Identity
-from jetspark.store.own_files import identity_in
 from jetspark.store.recovery import Recovery
 from jetspark.store.store import FileStore
 from jetspark.store.threads import DiskThreads
@@ -85,8 +87,9 @@ class JetStreamRuntime:
         self._commit_delay = settings.jetspark.commit_delay
         self._drivers: dict[str, EngineDriver] = {}
         self._disk_budget: DiskBudget | None = None
-        # Folders of streams that could not be opened, and why.
-        self.unopened: list[tuple[Path, str]] = []
+        self.unopened = UnopenedStreams(
+            self._store, self._threads, self._take_over, self._keep_name
+        )
         # Account, stream and name of consumers that could not be taken over, and why.
         self.unadopted: list[tuple[str, str, str, str]] = []
 
@@ -129,9 +132,8 @@ class JetStreamRuntime:
             log.info("Streams are kept in %s and removed when the server stops", self.folder)
         else:
             log.info("Streams are kept in %s", self.folder)
-        drivers = {
-            account.name: self.serve(account, granted, flush) for account, granted in accounts
-        }
+        for account, granted in accounts:
+            self.serve(account, granted, flush)
         try:
             logs = self._store.open(report_recovery, self._cannot_open)
         except OSError as error:
@@ -143,29 +145,10 @@ class JetStreamRuntime:
         # Somebody may have copied the folder of a stream under another name: that is no stream.
         originals = {key_of(stream_log) for stream_log in logs if is_original(stream_log)}
         for stream_log in copies_first(logs):
-            owner = drivers.get(stream_log.identity.account)
-            if owner is not None and (
-                stream_log.identity.name in owner.engine.streams
-                or (key_of(stream_log) in originals and not is_original(stream_log))
-            ):
-                log.error(
-                    "Stream %r is there twice: %s is not served, move it away or export it with "
-                    "jetspark doctor",
-                    stream_log.identity.name,
-                    stream_log.folder,
-                )
-                self.unopened.append((stream_log.folder, "a stream of this name is served"))
-                stream_log.close()
-            elif owner is None:
-                log.warning(
-                    "Stream %r belongs to account %r, which is not configured: it stays on disk",
-                    stream_log.identity.name,
-                    stream_log.identity.account,
-                )
-                stream_log.close()
-            else:
-                self._adopt(owner.engine, stream_log)
-        for driver in drivers.values():
+            self._serve_recovered(stream_log, originals)
+        for path in self._store.foreign:
+            log.warning("%s is nothing of a jetspark store: it is left alone, move it away", path)
+        for driver in self._drivers.values():
             # A second folder of a stream that is served keeps nobody from that.
             driver.engine.unserved -= driver.engine.streams.keys()
         told = BudgetLog(self.ledger, self._clock)
@@ -176,6 +159,59 @@ class JetStreamRuntime:
             self.ledger.on_change = told.changed
         for driver in self._drivers.values():
             driver.follow_streams()
+
+    def _serve_recovered(self, stream_log: StreamLog, originals: set[tuple[str, str]]) -> None:
+        """Have the account of a stream serve it, unless another folder has that stream."""
+        identity = stream_log.identity
+        owner = self._drivers.get(identity.account)
+        if owner is None:
+            log.warning(
+                "Stream %r belongs to account %r, which is not configured: it stays on disk",
+                identity.name,
+                identity.account,
+            )
+            stream_log.close()
+            return
+        copied = not is_original(stream_log)
+        problem = ""
+        if identity.name in owner.engine.streams or (copied and key_of(stream_log) in originals):
+            problem = "a stream of this name is served"
+        elif copied and identity.name in owner.engine.unserved:
+            # It may be older: sequences that the original gave out would be given out again.
+            problem = "it is a copy, and the folder of the stream itself could not be opened"
+        if problem:
+            log.error(
+                "There are two folders of stream %r: %s is not served (%s); move it away, or "
+                "export it with jetspark doctor",
+                identity.name,
+                stream_log.folder,
+                problem,
+            )
+            self.unopened.add(stream_log.folder, f"{problem}; move it away")
+            stream_log.close()
+        else:
+            self._adopt(owner.engine, stream_log)
+
+    def _take_over(self, stream_log: StreamLog, recovery: Recovery) -> None:
+        """Serve a stream that could not be opened at the start and can be now."""
+        identity = stream_log.identity
+        report_recovery(identity, recovery)
+        owner = self._drivers.get(identity.account)
+        if is_marked(bytes(identity.config)):
+            # Nobody has seen it: it was being restored when the server before ended.
+            self._threads.run(partial(self._store.discard, stream_log))
+            return
+        obstacle = owner.engine.obstacle_to(stream_log) if owner is not None else ""
+        if obstacle:
+            log.error("Stream %r can be opened and not served: %s", identity.name, obstacle)
+            self.unopened.add(stream_log.folder, obstacle, again=True)
+            stream_log.close()
+            return
+        self._serve_recovered(stream_log, set())
+        if owner is not None and identity.name in owner.engine.streams:
+            log.info("Stream %r was opened at last and is served", identity.name)
+            owner.engine.unserved.discard(identity.name)
+            owner.follow_streams()
 
     def _adopt(self, engine: Engine, stream_log: StreamLog) -> None:
         """Have an account serve a stream; one that it cannot serve stays on disk, reported."""
@@ -192,7 +228,10 @@ class JetStreamRuntime:
                 stream_log.folder,
                 where(error),
             )
-            self.unopened.append((stream_log.folder, f"cannot be served: {where(error)}"))
+            passing = isinstance(error, OSError | ReadFailed)
+            self.unopened.add(
+                stream_log.folder, f"cannot be served: {where(error)}", again=passing
+            )
             engine.unserved.add(name)
             stream_log.close()
         stream = engine.streams.get(name)
@@ -208,10 +247,16 @@ class JetStreamRuntime:
         for consumer, problem in engine.take_unadopted():
             self.unadopted.append((engine.account, name, consumer, problem))
 
+    @property
+    def foreign(self) -> list[Path]:
+        """What lies between the streams on the disk and is none."""
+        return self._store.foreign
+
     def keep_house(self) -> None:
         """Look after every stream; once there are clients, as it would only hold up a start."""
         for driver in self._drivers.values():
             driver.keep_house()
+        self.unopened.try_again()
 
     def _cannot_open(self, folder: Path, error: StorageFault | OSError) -> None:
         """One stream cannot be opened: the others are served, this one is reported.
@@ -220,13 +265,18 @@ class JetStreamRuntime:
         """
         if isinstance(error, WrongStoreFormat | UnknownRecordKind):
             raise error
-        log.error("The stream in %s cannot be opened, the others are served: %s", folder, error)
-        self.unopened.append((folder, str(error)))
-        with suppress(OSError, StorageFault):
-            identity = identity_in(self._files, folder)
-            if identity is not None and identity.account in self._drivers:
-                # It may be opened by the next start: until then nobody makes another one.
-                self._drivers[identity.account].engine.unserved.add(identity.name)
+        log.error(
+            "The stream in %s cannot be opened, the others are served; it is tried again: %s",
+            folder,
+            error,
+        )
+        self.unopened.refuse(folder, error, self._store.identity_in(folder))
+
+    def _keep_name(self, identity: Identity) -> None:
+        """See to it that nobody makes another stream of the name of one that is not served."""
+        driver = self._drivers.get(identity.account)
+        if driver is not None and identity.name not in driver.engine.streams:
+            driver.engine.unserved.add(identity.name)
 
     def serve(
         self, account: Account, granted: AccountJetStream, flush: Callable[[Router], object]
@@ -304,12 +354,15 @@ class JetStreamRuntime:
         if self._disk_budget is not None:
             self._disk_budget.end()
         self._housekeeper.close()
+        self.unopened.close()
         # With many streams and slow syncs the rest is left out: manifests then say what they said
         # half a minute ago. Nobody opens a private store again.
         until = 0 if self._private else self._clock.monotonic_ns() + NOTES_MAX_NS
         for driver in self._drivers.values():
             driver.close(until)
         self._threads_end.close()
+        # What the threads did last is handed back in the next turn.
+        await asyncio.sleep(0)
         self._store.close()
         if self._private:
             shutil.rmtree(self.folder, ignore_errors=True)

@@ -238,6 +238,7 @@ class ObservedJetStream:
         self._counts = runtime.counts
         self._unopened = runtime.unopened
         self._unadopted = runtime.unadopted
+        self._foreign = runtime.foreign
         self.echo: JetStreamEcho = jetstream_echo(
             settings,
             store_dir=str(runtime.folder),
@@ -253,9 +254,15 @@ class ObservedJetStream:
     def lost_streams(self) -> Sequence[LostStream]:
         """Those that could not be opened, by their folders: nobody can tell their names."""
         return [
-            LostStream(account=folder.parent.name, stream=folder.name, reason=reason)
-            for folder, reason in self._unopened
+            LostStream(
+                account=each.folder.parent.name, stream=each.folder.name, reason=each.reason
+            )
+            for each in self._unopened.all
         ]
+
+    def foreign_entries(self) -> Sequence[str]:
+        """What lies between the streams and is none, from the store's folder on."""
+        return [f"{path.parent.name}/{path.name}" for path in self._foreign]
 
     def lost_consumers(self) -> Sequence[LostConsumer]:
         """Those whose records cannot be used: their streams are served without them."""

@@ -28,7 +28,7 @@ from jetspark.store.verdicts import Recovery
 ASIDE: Final = ".foreign"
 MOVED: Final = ".moved"
 
-_FOLDER: Final = re.compile(r"(?:stream|new|dropped)-([0-9a-f]{16})")
+FOLDER: Final = re.compile(r"(?:stream|new|dropped)-([0-9a-f]{16})")
 
 
 def identity_in(files: Files, folder: Path) -> Identity | None:
@@ -66,7 +66,7 @@ class OwnFiles:
     def _expected_id(self) -> int:
         """The id that the folder is named after, if anything in it has that; 0: nobody knows."""
         ids = [head[1].stream_id for head in self._heads.values() if head is not None]
-        known = _FOLDER.fullmatch(self._folder.name)
+        known = FOLDER.fullmatch(self._folder.name)
         if known is not None:
             named = int(known[1], 16)
             # Manifests are read only where no head settles it: a start has many streams to open.

@@ -13,11 +13,12 @@ renaming it to ``dropped-...`` first: a crash in between leaves nothing but litt
 next start removes.
 """
 
+import errno
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from xxhash import xxh3_64_hexdigest
 
@@ -26,18 +27,21 @@ from jetspark.store.files import Files
 from jetspark.store.log import CACHE_BUDGET, StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.memory import MemoryFiles
+from jetspark.store.own_files import FOLDER, identity_in
 from jetspark.store.recovery import Recovery
 from jetspark.store.reopening import condemned_folder
 from jetspark.store.reserve import NAME as RESERVE
 from jetspark.store.reserve import RESERVE_SIZE, Reserve
 from jetspark.store.segment import SEGMENT_SIZE
-from jetspark.store.stream_folder import PLAIN, StreamFolder
+from jetspark.store.stream_folder import PLAIN, NobodyKnows, StreamFolder
 from jetspark.store.syncing import SEQUENCES_AHEAD, SYNC_PERIOD_NS
 from jetspark.store.upkeep import Upkeep
 
 MARK: Final = b"jetspark-store 1\n"
 # Behind the mark: with it, a flipped bit in the version is not taken for another version.
 CHECK: Final = b"check " + xxh3_64_hexdigest(MARK).encode() + b"\n"
+
+CannotOpen: TypeAlias = Callable[[Path, StorageFault | OSError], None]
 
 
 def at_once(work: Callable[[], None]) -> None:
@@ -73,11 +77,15 @@ class FileStore:
         self._sync_period_ns = sync_period_ns
         self._sequences_ahead = sequences_ahead
         self.reserve = Reserve(files, folder, reserve_size, aside)
+        # What lies where streams do and is none of them: left alone, and reported.
+        self.foreign: list[Path] = []
+        # Folders of accounts that could not be listed: nobody knows which streams they have.
+        self._unlisted: set[Path] = set()
 
     def open(
         self,
         report: Callable[[Identity, Recovery], None],
-        cannot_open: Callable[[Path, StorageFault | OSError], None] | None = None,
+        cannot_open: CannotOpen | None = None,
     ) -> list[StreamLog]:
         """Lock the store, recover every stream in it; ``report`` hears what each one had.
 
@@ -97,14 +105,9 @@ class FileStore:
             self.reserve.make()
             for account in self._files.list_folder(self._folder):
                 if account.startswith("acct-"):
-                    try:
-                        names = self._in_account(self._folder / account)
-                    except OSError as error:
-                        if cannot_open is None:
-                            raise
-                        cannot_open(self._folder / account, error)
-                        continue
-                    self._open_account(self._folder / account, names, logs, report, cannot_open)
+                    for log, recovery in self._open_account(self._folder / account, cannot_open):
+                        logs.append(log)
+                        report(log.identity, recovery)
         except BaseException:
             for log in logs:
                 log.close()
@@ -112,40 +115,86 @@ class FileStore:
             raise
         return logs
 
-    def _in_account(self, account: Path) -> list[str]:
-        # First, so that nothing is removed from a folder whose new name could still be lost.
-        self._files.sync_folder(account)
-        return self._files.list_folder(account)
+    def open_again(
+        self, folder: Path, cannot_open: CannotOpen
+    ) -> list[tuple[StreamLog, Recovery]]:
+        """Try once more what ``cannot_open`` heard of at the start: a stream, or an account.
+
+        After an account, ``listed`` follows when the names of its streams are known.
+        """
+        if folder not in self._unlisted:
+            return list(self._open_stream(folder, cannot_open))
+        return list(self._open_account(folder, cannot_open, tidy=False))
+
+    def identity_in(self, folder: Path) -> Identity | None:
+        """Whose folder it is, as far as that can be read."""
+        with suppress(OSError, StorageFault):
+            return identity_in(self._files, folder)
+        return None
+
+    def listed(self, account: Path) -> None:
+        """Let streams be made in an account whose folder could be listed at last."""
+        self._unlisted.discard(account)
 
     def _open_account(
-        self,
-        account: Path,
-        names: list[str],
-        logs: list[StreamLog],
-        report: Callable[[Identity, Recovery], None],
-        cannot_open: Callable[[Path, StorageFault | OSError], None] | None,
-    ) -> None:
+        self, account: Path, cannot_open: CannotOpen | None, *, tidy: bool = True
+    ) -> Iterator[tuple[StreamLog, Recovery]]:
+        """Open the streams of an account; ``tidy`` when nobody makes or removes any meanwhile."""
+        try:
+            # First, so that nothing is removed from a folder whose new name could still be lost.
+            self._files.sync_folder(account)
+            names = self._files.list_folder(account)
+        except OSError as error:
+            if self._is_file(account):
+                self.foreign.append(account)
+                return
+            if cannot_open is None:
+                raise
+            self._unlisted.add(account)
+            cannot_open(account, error)
+            return
+        if not names and self._is_file(account):
+            self.foreign.append(account)
         for name in names:
             if name.startswith(("new-", "dropped-")):
                 # Litter that cannot be removed today is litter tomorrow, not a reason to stop.
                 with suppress(OSError):
-                    self._files.remove_folder(account / name)
+                    if tidy:
+                        self._files.remove_folder(account / name)
             elif name.startswith("stream-"):
-                try:
-                    log, recovery = self._stream(account / name).open()
-                except (StorageFault, OSError) as error:
-                    if cannot_open is None:
-                        raise
-                    cannot_open(account / name, error)
-                    continue
-                self.choose_level(log)
-                if self.reserve.refused and not log.read_only:
-                    # Messages are refused until there is clearly space, as before this start.
-                    log.full = True
-                    log.filler_max = 0
-                logs.append(log)
-                log.missing = recovery.lost + recovery.unwritten
-                report(log.identity, recovery)
+                yield from self._open_stream(account / name, cannot_open)
+            else:
+                self.foreign.append(account / name)
+
+    def _open_stream(
+        self, folder: Path, cannot_open: CannotOpen | None
+    ) -> Iterator[tuple[StreamLog, Recovery]]:
+        try:
+            log, recovery = self._stream(folder).open()
+        except (StorageFault, OSError) as error:
+            named = FOLDER.fullmatch(folder.name) is not None
+            if self._is_file(folder) or (isinstance(error, NobodyKnows) and not named):
+                self.foreign.append(folder)
+                return
+            if cannot_open is None:
+                raise
+            cannot_open(folder, error)
+            return
+        self.choose_level(log)
+        if self.reserve.refused and not log.read_only:
+            # Messages are refused until there is clearly space, as before this start.
+            log.full = True
+            log.filler_max = 0
+        log.missing = recovery.lost + recovery.unwritten
+        yield log, recovery
+
+    def _is_file(self, path: Path) -> bool:
+        """Say whether a path that should be a folder is a file."""
+        try:
+            self._files.close(self._files.open(path))
+        except OSError:
+            return False
+        return True
 
     def create(self, identity: Identity) -> StreamLog:
         """Make a new, empty stream that is still there after a power cut.
@@ -153,6 +202,9 @@ class FileStore:
         Raises OSError when the disk refuses; then there is no such stream.
         """
         account = self._account_folder(identity.account)
+        if account in self._unlisted:
+            # One of the same name may lie there.
+            raise OSError(errno.EAGAIN, "the streams of this account could not be listed yet")
         final = account / f"stream-{identity.stream_id:016x}"
         folder = account / f"new-{identity.stream_id:016x}"
         try:

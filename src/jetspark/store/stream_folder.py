@@ -62,6 +62,10 @@ PLAIN: Final = Upkeep()
 TEMPORARY: Final = ".tmp"  # what `Files.replace` was about to rename
 
 
+class NobodyKnows(CorruptRecord):
+    """Nothing in the folder of a stream says which stream it is."""
+
+
 class StreamFolder:
     """Makes or opens the log that lies in one folder."""
 
@@ -104,7 +108,7 @@ class StreamFolder:
     def open(self) -> tuple[StreamLog, Recovery]:
         """Recover the stream; the log and what was found on the way.
 
-        Raises CorruptRecord when nothing says which stream this is, UnknownRecordKind and
+        Raises NobodyKnows when nothing says which stream this is, UnknownRecordKind and
         WrongStoreFormat when another version of jetspark wrote it.
         """
         recovery = Recovery()
@@ -163,8 +167,8 @@ class StreamFolder:
         log.upkeep = self._upkeep
         return log
 
-    def _nobody(self) -> CorruptRecord:
-        return CorruptRecord(
+    def _nobody(self) -> NobodyKnows:
+        return NobodyKnows(
             str(self._folder),
             0,
             "both manifests and every segment head are unreadable, so nobody can say which stream "

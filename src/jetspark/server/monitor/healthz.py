@@ -168,6 +168,11 @@ async def _examine_streams(
         findings.add(error, UNAVAILABLE, HTTPStatus.NOT_FOUND)
         return
     _report_lost(jetstream, options, findings)
+    if not options.account:
+        findings.warnings += [
+            f"{entry} in the store's folder is nothing of a jetspark store: move it away"
+            for entry in jetstream.foreign_entries()
+        ]
     for gone in jetstream.lost_consumers():
         if options.account in {"", gone.account} and options.stream in {"", gone.stream}:
             error = HealthError(
@@ -189,7 +194,10 @@ async def _examine_streams(
 def _report_lost(jetstream: JetStreamView, options: HealthzOptions, findings: _Findings) -> None:
     for lost in jetstream.lost_streams():
         if options.account in {"", lost.account} and options.stream in {"", lost.stream}:
-            text = f"JetStream stream '{lost.account} > {lost.stream}' could not be recovered"
+            text = (
+                f"JetStream stream '{lost.account} > {lost.stream}' could not be recovered: "
+                f"{lost.reason}"
+            )
             error = HealthError(
                 type="STREAM", account=lost.account, stream=lost.stream, error=text
             )

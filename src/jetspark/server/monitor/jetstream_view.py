@@ -131,6 +131,10 @@ class JetStreamView(Protocol):
         """What could not be opened."""
         ...
 
+    def foreign_entries(self) -> Sequence[str]:
+        """What lies between the streams in the store's folder and is none of them."""
+        ...
+
     def lost_consumers(self) -> Sequence[LostConsumer]:
         """Consumers that could not be taken over."""
         ...

@@ -169,6 +169,7 @@ class FakeJetStream:
     held: list[FakeJetStreamAccount] = field(default_factory=list)
     lost: Sequence[LostStream] = ()
     lost_readers: Sequence[LostConsumer] = ()
+    foreign: Sequence[str] = ()
     stats: CommitStats | None = None
 
     def accounts(self) -> Collection[FakeJetStreamAccount]:
@@ -176,6 +177,9 @@ class FakeJetStream:
 
     def lost_streams(self) -> Sequence[LostStream]:
         return self.lost
+
+    def foreign_entries(self) -> Sequence[str]:
+        return self.foreign
 
     def lost_consumers(self) -> Sequence[LostConsumer]:
         return self.lost_readers

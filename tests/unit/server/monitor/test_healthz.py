@@ -116,7 +116,19 @@ async def test_a_lost_stream_is_found_by_name() -> None:
     answer = await ask(create_app(view), "/healthz?account=OLD&stream=L")
 
     assert answer.status == 503
-    assert answer.json["error"] == "JetStream stream 'OLD > L' could not be recovered"
+    text = "JetStream stream 'OLD > L' could not be recovered: bad manifest"
+    assert answer.json["error"] == text
+
+
+async def test_what_lies_between_the_streams_is_a_warning() -> None:
+    view = busy_view()
+    assert view.js is not None
+    view.js.foreign = ["acct-1/notes.txt"]
+
+    answer = await ask(create_app(view), "/healthz")
+
+    assert answer.status == 200
+    assert "acct-1/notes.txt" in answer.json["jetspark"]["warnings"][0]
 
 
 @pytest.mark.parametrize("query", ["js-server-only=1", "js-enabled-only=1", "js-enabled=1"])

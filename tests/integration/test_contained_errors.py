@@ -20,6 +20,8 @@ import jetspark
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import AckPolicy, Retention
 from jetspark.api.stream import StreamConfig
+from jetspark.engine.target import Target
+from jetspark.server.account_engine import AccountEngine, NoEngine
 from jetspark.store.files import OsFiles
 from jetspark.store.manifest import Identity
 from jetspark.store.store import FileStore
@@ -57,8 +59,20 @@ class Wire:
                 return (await self._reader.readexactly(int(words[-1]) + 2))[:-2]
 
 
-def broken(*_: object) -> bool:
-    raise ZeroDivisionError("a mistake of ours")
+class Broken(NoEngine):
+    """An engine that fails to take requests."""
+
+    def __init__(self, whole: AccountEngine) -> None:
+        self._whole = whole
+
+    def resolve(self, subject: bytes, /) -> Target | None:
+        return self._whole.resolve(subject)
+
+    def request(self, _target: Target, _reply: bytes, _headers: bytes, _body: bytes, /) -> None:
+        raise ZeroDivisionError("a mistake of ours")
+
+    def pull(self, _key: bytes, _headers: bytes, _body: bytes, _reply: bytes, /) -> bool:
+        raise ZeroDivisionError("a mistake of ours")
 
 
 async def test_a_mistake_of_ours_is_a_500_for_that_request_alone(
@@ -68,13 +82,13 @@ async def test_a_mistake_of_ours_is_a_500_for_that_request_alone(
     async with jetspark.Server(store_dir=tmp_path) as server:
         wire = await Wire.open(server.port)
         router = server.default_account.router
-        whole_request, whole_pull = router.request, router.pull
-        router.request, router.pull = broken, broken  # type: ignore[assignment]
+        whole = router.engine
+        router.engine = Broken(whole)
 
         api = await wire.ask(b"$JS.API.INFO", b"in.1")
         pull = await wire.ask(b"$JS.API.CONSUMER.MSG.NEXT.S.c", b"in.2")
         core = await wire.ask(b"in.3", b"", b"hi")
-        router.request, router.pull = whole_request, whole_pull
+        router.engine = whole
         mended = await wire.ask(b"$JS.API.INFO", b"in.4")
         wire.writer.close()
 

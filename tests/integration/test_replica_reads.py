@@ -17,11 +17,23 @@ from tests.integration.replicas import Stall, ask, ask_many, copied, replica_of,
 import jetspark
 from jetspark.client import Client, KeyValue, KeyValueConfig
 from jetspark.client.message import Message
+from jetspark.engine.target import Target
 from jetspark.errors import KeyNotFound, MinLastSequence, NoResponders
 from jetspark.replica import ReplicaServer
+from jetspark.server.account_engine import AccountEngine, NoEngine
 
 DIRECT = "$JS.API.DIRECT.GET.KV_cfg"
 GET = "$JS.API.STREAM.MSG.GET.KV_cfg"
+
+
+class Silent(NoEngine):
+    """An engine that never answers."""
+
+    def __init__(self, whole: AccountEngine) -> None:
+        self._whole = whole
+
+    def resolve(self, subject: bytes, /) -> Target | None:
+        return self._whole.resolve(subject)
 
 
 class Pair(NamedTuple):
@@ -237,7 +249,8 @@ async def test_a_frozen_leader_does_not_keep_reads_waiting() -> None:
     """The connection is there and nothing comes: the read is refused like any unmet one."""
     async with pair() as at:
         assert at.leader.default_account.driver is not None
-        at.leader.default_account.router.request = lambda *_: None
+        router = at.leader.default_account.router
+        router.engine = Silent(router.engine)
 
         unmet = await ask(at.at_replica, f"{DIRECT}.$KV.cfg.a", b'{"min_last_seq":4}')
 

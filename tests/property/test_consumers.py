@@ -251,7 +251,7 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     @rule()
     def crash_behind_the_journal(self) -> None:
-        self.world.engine.save_all()
+        self.world.engine.consumers.save_all()
         self.world.commit()
         self._crash()
 

@@ -114,7 +114,7 @@ class Walk:
             return
         name = self.random.choice(sorted(self.consumers))
         consumer = self.stream.consumers[name]
-        self.world.engine.drop_consumer(self.stream, consumer, self.world.now, self.world.outbox)
+        self.world.engine.consumers.drop(self.stream, consumer, self.world.now, self.world.outbox)
         del self.consumers[name]
         if self.policy == Retention.INTEREST:
             needed = set().union(*(needs.open for needs in self.consumers.values()))

@@ -49,7 +49,7 @@ class Life:
 
     def fetch(self) -> None:
         world = self.world
-        world.engine.pull(b"S.c", b"", b"3", b"_R.1", world.now, world.outbox)
+        world.engine.deliveries.pull(b"S.c", b"", b"3", b"_R.1", world.now, world.outbox)
         world.engine.advance(world.now, world.outbox)
         for message in world.got():
             if message[1]:
@@ -61,7 +61,7 @@ class Life:
         world = self.world
         seq = self.random.choice(sorted(self.replies))
         answer_to = b"_R.ack%d" % seq if self.random.random() < 0.5 else b""
-        world.engine.on_ack(b"S.c", self.replies.pop(seq), b"", answer_to, world.now)
+        world.engine.deliveries.on_ack(b"S.c", self.replies.pop(seq), b"", answer_to, world.now)
         self.said.add(seq)
         if self.random.random() < 0.5:
             world.turn()

@@ -250,7 +250,7 @@ class GroupUnpinned(Event, frozen=True, kw_only=True):
 
 
 class BatchAbandoned(Event, frozen=True, kw_only=True):
-    """A batch was dropped before its commit (the type is ADR-50's, the subject the released one)."""
+    """A batch was dropped before its commit (ADR-50's type, the released subject)."""
 
     type: str = shown(f"{_ADVISORY}.batch_abandoned")
     stream: str = shown("")

@@ -15,6 +15,7 @@ from jetspark.api.advisory import ApiAudit, BatchAbandoned, ClientInfo, Event
 from jetspark.api.base import Timestamp, encode
 from jetspark.api.enums import AbandonReason
 from jetspark.engine.outbox import Entry, Outbox
+from jetspark.engine.ports import EnginePorts
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.wall import Wall
 
@@ -30,17 +31,26 @@ class Advisories:
         publish: Callable[[list[Entry], int, Outbox], None],
         next_id: Callable[[], str],
         wall: Wall,
+        ports: EnginePorts,
         *,
         server: str = "",
         domain: str = "",
     ) -> None:
         self.server = server
-        # Set by the driver: whether somebody listens on a subject.
-        self.wanted: Callable[[bytes], bool] = lambda _subject: False
+        self._ports = ports
+        self._silent = False
         self._publish = publish
         self._next_id = next_id
         self._wall = wall
         self._domain = domain
+
+    def silence(self) -> None:
+        """Send nothing from now on: the streams are copies, and another server tells of them."""
+        self._silent = True
+
+    def wanted(self, subject: bytes) -> bool:
+        """Say whether an advisory on a subject has a receiver."""
+        return not self._silent and self._ports.listens(subject)
 
     def send(self, event: Event, now: int, outbox: Outbox) -> None:
         """Tell of something that is so already."""

@@ -20,13 +20,19 @@ from jetspark.engine.advisories import Advisories
 from jetspark.engine.batch.groups import drop_with_stream
 from jetspark.engine.batch.limits import BatchLimits
 from jetspark.engine.consumer.consumers import Consumers
+from jetspark.engine.consumer.delivery_loop import DeliveryLoop
+from jetspark.engine.consumer.hub import Hub
+from jetspark.engine.consumer.interest import Interest
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.direct.gate import HeldReads
+from jetspark.engine.direct.gets import DirectGets
 from jetspark.engine.failures import TEXT as FAILED
 from jetspark.engine.failures import Failures
 from jetspark.engine.ledger import AccountLedger
+from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
 from jetspark.engine.operations import Finish, Operation, Operations, Postponed
-from jetspark.engine.outbox import Entry, Outbox
+from jetspark.engine.outbox import Budget, Entry, Outbox
+from jetspark.engine.ports import EnginePorts, Standalone
 from jetspark.engine.purges import Purges
 from jetspark.engine.replicate.copies import Copies, level_of
 from jetspark.engine.replicate.upstream import NoUpstreams, Upstreams
@@ -69,7 +75,23 @@ class NewStream:
         self.log = create(self.identity)
 
 
-class Engine(Consumers):
+class ApiCounter:
+    """`$JS.API` answers of an account so far, and those that were errors.
+
+    Direct gets are not counted, and messages read only when that failed, as in nats-server.
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.errors = 0
+
+    def count(self, *, failed: bool, is_read: bool = False) -> None:
+        """A request was answered."""
+        self.errors += failed
+        self.total += failed or not is_read
+
+
+class Engine:
     """JetStream for one account."""
 
     def __init__(
@@ -78,6 +100,7 @@ class Engine(Consumers):
         *,
         account: str,
         random_id: Callable[[], int],
+        ports: EnginePorts | None = None,
         settings: EngineSettings | None = None,
         held_reads: HeldReads | None = None,
         leader: str = "",
@@ -88,49 +111,48 @@ class Engine(Consumers):
         failures: Failures | None = None,
         turn: Turn | None = None,
     ) -> None:
+        ports = ports or Standalone()
         self.failures = failures or Failures()
         self.turn = turn or Turn()
         self.account = account
         self.settings = settings or EngineSettings()
         self.next_id = next_id or Nuid().next
-        super().__init__(
-            self.settings.min_last_seq_wait,
-            held_reads or HeldReads(),
-            account,
-            self.next_id,
-            random_id(),
-        )
+        self.random_id = random_id
+        # The name of the server, which answers as the leader of all its streams.
+        self.leader = leader
+        self.ledger = ledger or AccountLedger()
+        self.ceilings = ceilings_of(self.settings, self.ledger.limits)
+        self.upstreams: Upstreams = upstreams or NoUpstreams()
+        self.api = ApiCounter()
         self.streams: dict[str, Stream] = {}
         # Names of streams that lie on the disk and could not be opened: nobody may take them.
         self.unserved: set[str] = set()
-        # The name of the server, which answers as the leader of all its streams.
-        self.leader = leader
         self.generation = 0
-        self.wall = self.hub.wall
-        self.advisories = Advisories(self.publish_own, self.next_id, self.wall, server=leader)
-        self.transfers = Transfers(self)
-        self.purges = Purges(self.mark_dirty)
-        self.operations = Operations(self.failures)
-        # Streams that are removed when nothing of them is on its way.
-        self._removals: dict[Stream, Operation] = {}
-        self.upstreams: Upstreams = upstreams or NoUpstreams()
-        interest = self.look_for_interest
-        agenda = self.hub.agenda
-        self.copies = Copies(self.streams, self.mark_dirty, agenda, self.upstreams, interest)
-        # `$JS.API` answers so far, and those that were errors; direct gets are none.
-        self.api_total = 0
-        self.api_errors = 0
         self.dirty: list[Stream] = []
-        self.ledger = ledger or AccountLedger()
-        self._set_ceilings()
         self._store = store
-        self._account = account
-        self.random_id = random_id
         # Shared by all accounts of a server.
         self._batch_limits = batch_limits or BatchLimits()
         self._subjects = WantedSubjects()
         self._targets: dict[str, Target] = {}
         self._deadlines: Deadlines[Stream] = Deadlines()
+        # Streams that are removed when nothing of them is on its way.
+        self._removals: dict[Stream, Operation] = {}
+
+        self.hub = Hub(account, self.next_id, random_id(), ports, self.mark_dirty)
+        self.wall = self.hub.wall
+        self.advisories = Advisories(
+            self.publish_own, self.next_id, self.wall, ports, server=leader
+        )
+        self.direct = DirectGets(ports, self.settings.min_last_seq_wait, held_reads or HeldReads())
+        self.interest = Interest(self.hub.agenda, self.mark_dirty)
+        self.consumers = Consumers(self.hub, self.interest, self.advisories, self.failures)
+        self.deliveries = DeliveryLoop(self.hub, self.consumers, self.interest, self.failures)
+        self.operations = Operations(self.failures, ports)
+        self.transfers = Transfers(self, ports)
+        self.purges = Purges(self.mark_dirty)
+        self.copies = Copies(
+            self.streams, self.mark_dirty, self.hub.agenda, self.upstreams, self.interest
+        )
 
     # Streams -----------------------------------------------------------------------------------
 
@@ -154,7 +176,7 @@ class Engine(Consumers):
             if log.full:
                 stream.tend_at = tending.SOON
                 self._deadlines.note(stream)
-            self.adopt_consumers(stream, now)
+            self.consumers.adopt_all(stream, now)
         except Exception:
             self._forget(stream)
             raise
@@ -184,9 +206,9 @@ class Engine(Consumers):
             self.ledger.remove(stream)
         self._targets.pop(name, None)
         stream.dropped = True
-        self.drop_consumers(stream)
+        self.consumers.drop_all(stream)
         self.copies.dropped(stream)
-        self.sweeps.pop(stream, None)
+        self.interest.forget(stream)
         self.dirty = [other for other in self.dirty if other is not stream]
         self.generation += 1
 
@@ -232,7 +254,7 @@ class Engine(Consumers):
     def _identity(self, config: StreamConfig, now: int) -> Identity:
         return Identity(
             stream_id=self.random_id(),
-            account=self._account,
+            account=self.account,
             name=config.name,
             created_ns=self.wall.at(now),
             config=msgspec.Raw(encode(config)),
@@ -246,7 +268,7 @@ class Engine(Consumers):
         shown = Stream(config, stream.created_ns, stream.log, self._batch_limits)
         shown.begin_time(now, self.wall.lead)
         self._add(shown)
-        self.adopt_consumers(shown, now)
+        self.consumers.adopt_all(shown, now)
         return STREAM_CREATE.ok(stream_info(shown, now, StreamCreateResponse))
 
     def discard(self, log: StreamLog, finish: Finish, now: int, outbox: Outbox) -> None:
@@ -256,7 +278,7 @@ class Engine(Consumers):
         """
         log.read_only = True
         log.close()
-        self.operations.beside.run(partial(self._store.sweep, log), finish, now, outbox)
+        self.operations.run_beside(partial(self._store.sweep, log), finish, now, outbox)
 
     def discard_now(self, stream: Stream) -> None:
         """Remove a stream that nobody has seen, here and now."""
@@ -280,13 +302,13 @@ class Engine(Consumers):
         self._deadlines.note(stream)
         self._subjects.add(stream, config.subjects)
         self.generation += 1
-        self.consumers_of_changed(stream)
+        self.consumers.stream_changed(stream)
         self.copies.changed(stream)
 
     def change_settings(self, settings: EngineSettings) -> None:
         """Go by other settings from now on."""
         self.settings = settings
-        self._gate.wait_ns = settings.min_last_seq_wait
+        self.direct.change_wait(settings.min_last_seq_wait)
         self._set_ceilings()
 
     def change_limits(self, limits: AccountLimits) -> None:
@@ -345,7 +367,7 @@ class Engine(Consumers):
         stream.dropped = True
         self._deadlines.forget()
         drop_with_stream(stream)
-        self.drop_consumers(stream)
+        self.consumers.drop_all(stream)
         self.copies.dropped(stream)
         self.generation += 1
         # Nothing of it has to be put on the disk any more.
@@ -353,10 +375,10 @@ class Engine(Consumers):
         stream.log.close()
         # What a stop leaves of it, the next start removes.
         bury = partial(self.operations.unless_closed, partial(self._store.bury, stream.log))
-        self.operations.beside.run(bury, lambda _error, _now, _outbox: None, now, outbox)
+        self.operations.run_beside(bury, lambda _error, _now, _outbox: None, now, outbox)
         stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
         self.purges.end(stream)
-        self.refuse_dropped(stream, outbox)
+        self.direct.refuse_dropped(stream, outbox)
 
     def overlaps(self, config: StreamConfig) -> bool:
         """Say whether a stream of another name stores some of the subjects."""
@@ -431,7 +453,7 @@ class Engine(Consumers):
                 stream.deadline_moved = False
                 self._deadlines.note(stream)
             try:
-                self.save_consumers(stream)
+                self.consumers.save(stream)
                 group = stream.take_group()
             except Exception as error:  # noqa: BLE001 - one stream, not all
                 # What this stream staged cannot be written: it is refused, as if the disk had.
@@ -472,12 +494,12 @@ class Engine(Consumers):
         if stream.published:
             entries, stream.published = stream.published, []
             self.publish_own(entries, now, outbox)
-        self.answer_held(stream, outbox)
+        self.direct.answer_held(stream, outbox)
         self.purges.go_on(stream)
         if stream.followers or stream.copies:
             self.copies.committed(stream)
         if stream.consumers:
-            self.consumers_committed(stream, now)
+            self.consumers.committed(stream, now)
         if self._removals:
             self.may_remove(stream, now, outbox)
 
@@ -511,7 +533,7 @@ class Engine(Consumers):
         if durable != stream.config:
             stream.log.set_limits(*evicting(durable))
             self._configure(stream, durable)
-        self.consumers_failed(stream)
+        self.consumers.failed(stream)
         self.copies.failed(stream)
         if self._removals:
             self.may_remove(stream, stream.committed_ns, outbox)
@@ -528,10 +550,10 @@ class Engine(Consumers):
         # Asked once per turn: plain comparisons cost a third of a generator's.
         first: int | None = None
         for each in (
-            self._gate.next_deadline(),
+            self.direct.next_deadline(),
             self._deadlines.next(),
             self.transfers.next_deadline(),
-            self.consumer_deadline(),
+            self.consumers.next_deadline(),
             self.copies.next_deadline(),
         ):
             if each is not None and (first is None or each < first):
@@ -540,7 +562,7 @@ class Engine(Consumers):
 
     def expire(self, now: int, outbox: Outbox) -> list[Stream]:
         """Do what is due; the streams that had something."""
-        self.refuse_held(now, outbox)
+        self.direct.refuse_expired(now, outbox)
         self.transfers.expire(now, outbox)
         due = self._deadlines.due(now)
         for stream in due:
@@ -548,7 +570,7 @@ class Engine(Consumers):
                 self._expire(stream, now, outbox)
             except Exception as error:  # noqa: BLE001 - one stream, not all
                 self.failures.note(f"deadlines of stream {stream.config.name!r}", error)
-        self.expire_consumers(now, outbox)
+        self.consumers.expire(now, outbox)
         self.copies.expire(now)
         return due
 
@@ -561,7 +583,7 @@ class Engine(Consumers):
         else:
             self._deadlines.note(stream)
             self.ledger.note(stream)
-        self.note_removals(stream, now)
+        self.consumers.note_removals(stream, now)
 
     def follow_wall(self, now: int, lead: int) -> None:
         """The wall clock is this far ahead of engine time: somebody may have set it."""
@@ -570,12 +592,38 @@ class Engine(Consumers):
         for stream in self.streams.values():
             stream.follow_wall(now, lead)
             self._deadlines.note(stream)
-        self.consumers_follow_wall(now)
+        self.consumers.follow_wall(now)
 
     def advance(self, now: int = 0, outbox: Outbox | None = None) -> bool:
-        """Go on with reads, deliveries and copies, within one turn's budget; True: some remain."""
-        more = super().advance(now, outbox)
+        """Go on with reads, deliveries and copies, within one turn's budget; True: some remain.
+
+        Without time and outbox no consumer delivers.
+        """
+        self.hub.reached(now)
+        more = False
+        if self.direct.work or self.interest.is_changing() or self.deliveries.has_turn():
+            budget = Budget(READ_RECORDS_PER_TURN, READ_BYTES_PER_TURN)
+            self.direct.advance(budget)
+            if outbox is not None:
+                self.deliveries.advance(budget, now, outbox)
+            more = self.interest.sweep()
+            more = more or bool(self.direct.work) or self.deliveries.can_deliver()
         return self.copies.advance(now) or more
+
+    def has_work(self) -> bool:
+        """Say whether something waits for the next turn."""
+        if self.dirty or self.direct.work or self.operations.may_go_on():
+            return True
+        return self.transfers.may_send()
+
+    def is_stalled(self) -> bool:
+        """Say whether reads or consumers wait for their receivers to have room."""
+        return bool(self.direct.stalled or self.deliveries.stalled)
+
+    def unstall(self) -> bool:
+        """Go on with those whose receivers have room again; False when there are none."""
+        reads = self.direct.unstall()
+        return self.deliveries.unstall() or reads
 
     def close(self, in_time: Callable[[], bool] | None = None) -> None:
         """Close the files of all streams.

@@ -42,14 +42,6 @@ class Beside(Protocol):
         ...
 
 
-class AtOnce:
-    """Does it in the caller: for tests, and for engines that no loop drives."""
-
-    def run(self, work: Callable[[], None], finish: Finish, now: int, outbox: Outbox) -> None:
-        """Do some work and finish it before returning."""
-        finish(attempt(work), now, outbox)
-
-
 class Operation:
     """One operation under way: the stream it is about, and the requests that wait for it."""
 
@@ -73,9 +65,8 @@ class Postponed(Exception):
 class Operations:
     """The operations of one account that are under way."""
 
-    def __init__(self, failures: Failures) -> None:
-        # The driver has threads for it.
-        self.beside: Beside = AtOnce()
+    def __init__(self, failures: Failures, beside: Beside) -> None:
+        self._beside = beside
         self._failures = failures
         self._by_name: dict[str, Operation] = {}
         # The subjects of the streams that are being made.
@@ -115,8 +106,17 @@ class Operations:
         def finish(error: OSError | None, now: int, outbox: Outbox) -> None:
             self._end(operation, error, now, outbox)
 
-        beside = AtOnce() if at_once or self._closed else self.beside
-        beside.run(partial(self.unless_closed, work), finish, now, outbox)
+        work = partial(self.unless_closed, work)
+        if at_once or self._closed:
+            finish(attempt(work), now, outbox)
+        else:
+            self.run_beside(work, finish, now, outbox)
+
+    def run_beside(
+        self, work: Callable[[], None], finish: Finish, now: int, outbox: Outbox
+    ) -> None:
+        """Do disk work that no request waits for, off the loop."""
+        self._beside.run(work, finish, now, outbox)
 
     def unless_closed(self, work: Callable[[], None]) -> None:
         """Do some work unless the server stops; OSError then, and nothing was done.

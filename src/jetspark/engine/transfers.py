@@ -1,12 +1,12 @@
 """Snapshots and restores under way: who gets which message of theirs, and when they are over."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from jetspark.api.advisory import StreamActed
 from jetspark.api.enums import Action
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
 from jetspark.engine.outbox import Budget, Outbox
+from jetspark.engine.ports import EnginePorts
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.restore import Restore
 from jetspark.engine.snapshot import ACK_PREFIX, Snapshot
@@ -24,10 +24,9 @@ RESTORES_MAX: Final = 16
 class Transfers:
     """The snapshots and restores of one account."""
 
-    def __init__(self, engine: "Engine") -> None:
+    def __init__(self, engine: "Engine", ports: EnginePorts) -> None:
         self._engine = engine
-        # Set by the driver: whether a subject itself is subscribed to, wildcards aside.
-        self.subscribed: Callable[[bytes], bool] = lambda _subject: False
+        self._ports = ports
         self._snapshots: dict[bytes, Snapshot] = {}
         self._restores: dict[bytes, Restore] = {}
         self._by_stream: dict[Stream, Restore] = {}
@@ -40,7 +39,7 @@ class Transfers:
             text = f"{SNAPSHOTS_MAX} snapshots are under way already; try again later"
             raise Refusal(ErrCode.SNAPSHOT_FAILED, err=text)
         self._snapshots[snapshot.id] = snapshot
-        if self.subscribed(snapshot.deliver):
+        if self._ports.is_subscribed(snapshot.deliver):
             snapshot.start()
 
     def check_room(self) -> None:
@@ -90,7 +89,7 @@ class Transfers:
 
     def _end(self, restore: Restore, reply: bytes, now: int, outbox: Outbox) -> None:
         """Everything has arrived, and was looked at."""
-        if restore.finish(reply, now, self._engine.recorded_consumer) and self._fits(restore):
+        if restore.finish(reply, now, self._engine.consumers.recorded) and self._fits(restore):
             self._engine.mark_dirty(restore.stream)
         else:
             self._give_up(restore, now, outbox)
@@ -208,8 +207,8 @@ class Transfers:
         for snapshot in list(self._snapshots.values()):
             if not 0 < snapshot.deadline <= now:
                 continue
-            subscribed = self.subscribed(snapshot.deliver)
-            listens = subscribed or self._engine.advisories.wanted(snapshot.deliver)
+            subscribed = self._ports.is_subscribed(snapshot.deliver)
+            listens = subscribed or self._ports.listens(snapshot.deliver)
             told = snapshot.expire(now, subscribed, listens, outbox)
             if told is not None:
                 del self._snapshots[snapshot.id]

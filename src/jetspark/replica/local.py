@@ -33,7 +33,7 @@ class LocalStreams:
         self._driver = driver
         self.clock: Final = clock
         # What happens to copies is nobody's business: the leader tells of its streams itself.
-        driver.engine.advisories.wanted = lambda _subject: False
+        driver.engine.advisories.silence()
 
     @property
     def engine(self) -> Engine:

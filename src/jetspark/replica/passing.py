@@ -122,7 +122,7 @@ class PassedReads:
     def answer_here(self, read: Read) -> None:
         """Have the copy answer, when it gets there in time."""
         self._router.asking = read.client.receiver
-        self._router.request(read.target, read.reply, read.headers, read.body)
+        self._router.engine.request(read.target, read.reply, read.headers, read.body)
 
     def deliver(self, read: Read, headers: bytes, payload: bytes) -> None:
         """Give a message of the answer to the client."""

@@ -157,7 +157,7 @@ class Reads:
         """Have the engine answer, now or when the copy is new enough."""
         self.answered += 1
         self._router.asking = client.receiver
-        self._router.request(target, reply, headers, body)
+        self._router.engine.request(target, reply, headers, body)
 
     def _refuse(self, client: ClientHandler, subject: bytes, reply: bytes) -> None:
         if client.no_responders:

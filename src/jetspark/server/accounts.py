@@ -1,5 +1,6 @@
 """Accounts at run time: each has its own subscriptions, its own streams, and sees no other."""
 
+from jetspark.server.account_engine import NoJetStream
 from jetspark.server.driver import EngineDriver
 from jetspark.server.router import Router
 from jetspark.turn import Turn
@@ -15,3 +16,7 @@ class Account:
         self.driver: EngineDriver | None = None
         self.clients = 0
         self.slow_consumers = 0
+
+    def refuse_jetstream(self) -> None:
+        """Answer requests to streams with the reason: the account has no JetStream."""
+        self.router.serve(NoJetStream(self.outbox), {}, {})

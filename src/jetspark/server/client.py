@@ -262,7 +262,7 @@ class ClientHandler(ServerOps):
             assert stream is not None
             staged = stream.publish(subject, data, rs, re, hs, ps, pe, router.now, router.outbox)
             if staged and not stream.dirty:
-                router.mark_dirty(stream)
+                router.engine.mark_dirty(stream)
         elif target.kind != NEXT:
             stream = target.stream
             if (
@@ -277,12 +277,12 @@ class ClientHandler(ServerOps):
                 return
             router.asking = self.receiver
             router.turn.spend(REQUEST_UNITS)
-            router.request(target, data[rs:re], data[hs:ps], data[ps:pe])
+            router.engine.request(target, data[rs:re], data[hs:ps], data[ps:pe])
 
     def pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes) -> bool:
         """Ask a consumer for messages; False when there is no such consumer."""
         self.router.turn.spend(PULL_UNITS)
-        return self.router.pull(key, headers, body, reply)
+        return self.router.engine.pull(key, headers, body, reply)
 
     def on_consumer(
         self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, hs: i64, ps: i64, pe: i64

@@ -222,7 +222,7 @@ class Connection(asyncio.BufferedProtocol):
         """Take back what the client did; False while some of very many subscriptions are left."""
         if not self.client.drop_some():
             return False
-        self.client.router.resumed()  # nobody waits for this one any more
+        self.client.router.engine.resumed()  # nobody waits for this one any more
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -418,7 +418,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The client caught up."""
         self.client.receiver.paused = False
-        self.client.router.resumed()
+        self.client.router.engine.resumed()
 
     def flush(self) -> bool:
         """Write everything queued for the client in one call; True if it falls behind."""

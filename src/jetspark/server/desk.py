@@ -4,13 +4,13 @@ The subject of an acknowledgement is used once, so it enters no route: it is kno
 and read by offsets (speed.md 4.8). Whoever subscribed to such subjects gets them all the same.
 """
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from mypy_extensions import i64
 
 from jetspark.engine.consumer.agenda import ACK_NONE
 from jetspark.engine.consumer.delivery import Delivery
+from jetspark.server.account_engine import AccountEngine
 
 ACK_PREFIX: Final = b"$JS.ACK."
 FLOW_PREFIX: Final = b"$JS.FC."
@@ -22,17 +22,22 @@ _DIGITS_MAX: Final[i64] = 18  # any number of so many digits fits 64 signed bits
 
 
 class ConsumerDesk:
-    """The consumers of one account, for its clients. Wired by the driver."""
+    """The consumers of one account, for its clients."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        engine: AccountEngine,
+        deliveries: dict[bytes, Delivery],
+        watched: dict[bytes, Any],
+        listeners: i64,
+    ) -> None:
+        self.engine: AccountEngine = engine
         # By `<stream>.<consumer>`.
-        self.deliveries: dict[bytes, Delivery] = {}
+        self.deliveries: dict[bytes, Delivery] = deliveries
+        # Deliver subjects that the engine wants to know of.
+        self.watched: dict[bytes, Any] = watched
         # Subscriptions that may match the subjects of acknowledgements.
-        self.listeners: i64 = 0
-        # Deliver subjects that somebody wants to know of, and who is told.
-        self.watched: dict[bytes, Any] = {}
-        self.interest: Callable[[bytes], None] = no_interest
-        self.confirmed: Callable[[bytes, bytes], None] = no_confirmation
+        self.listeners: i64 = listeners
 
     def on_ack(
         self, data: bytes, ss: i64, se: i64, rs: i64, re: i64, ps: i64, pe: i64, now: i64
@@ -80,7 +85,7 @@ class ConsumerDesk:
         key = subject[len(FLOW_PREFIX) : end] if end >= len(FLOW_PREFIX) else b""
         if key not in self.deliveries:
             return False
-        self.confirmed(key, subject)
+        self.engine.confirmed(key, subject)
         return True
 
     def on_subscription(self, subject: bytes, change: i64) -> None:
@@ -89,7 +94,7 @@ class ConsumerDesk:
             self.listeners += change
         # Deliver subjects have no wildcards, and a wildcard is no interest in one.
         if subject in self.watched:
-            self.interest(subject)
+            self.engine.interest_changed(subject)
 
 
 def token_end(data: bytes, at: i64, end: i64) -> i64:
@@ -102,11 +107,3 @@ def token_end(data: bytes, at: i64, end: i64) -> i64:
 def may_match_acks(pattern: bytes) -> bool:
     """Say whether a subscription may get acknowledgements, by its first token."""
     return pattern == b">" or pattern.startswith((b"$JS.", b"*."))
-
-
-def no_interest(_subject: bytes) -> None:
-    """A desk without an engine watches nothing, so nothing comes here."""
-
-
-def no_confirmation(_key: bytes, _subject: bytes) -> None:
-    """A desk without an engine asks nothing, so nothing comes here."""

@@ -17,7 +17,8 @@ from jetspark.clock import Clock
 from jetspark.engine.advisories import NOBODY, Asker
 from jetspark.engine.engine import Engine
 from jetspark.engine.operations import Finish
-from jetspark.engine.outbox import Outbox
+from jetspark.engine.outbox import Outbox, Outlet
+from jetspark.engine.ports import EnginePorts
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import DIRECT_GET, TRANSFER, Target
@@ -38,27 +39,28 @@ LOOK_PERIOD: Final = 60.0  # seconds
 
 
 class EngineDriver:
-    """Between one router and one engine. ``flush`` writes what was queued for clients."""
+    """Between one router and one engine, which gets it as its ports.
+
+    ``flush`` writes what was queued for clients.
+    """
 
     def __init__(
         self,
-        engine: Engine,
+        make_engine: Callable[[EnginePorts], Engine],
         router: Router,
-        outbox: Outbox,
         clock: Clock,
         committer: Committer,
         flush: Callable[[Router], object],
-        housekeeper: Housekeeper | None = None,
+        housekeeper: Housekeeper,
+        counts: CommitCounts,
+        threads: DiskThreads,
         commit_delay_ns: int = 0,
-        counts: CommitCounts | None = None,
-        threads: DiskThreads | None = None,
     ) -> None:
+        self.counts = counts
         self._threads = threads
-        self.counts = counts or CommitCounts()
-        self.engine = engine
         self._housekeeper = housekeeper
         self._router = router
-        self._outbox = outbox
+        self._outbox = router.outbox
         self._clock = clock
         self._wall_lead_ns = 0
         self._committer = committer
@@ -74,26 +76,9 @@ class EngineDriver:
         self._timer_at: int | None = None
         self._house: asyncio.Handle | None = None
         self._in_flight = 0
-        # `$JS.API` requests, and those answered with an error; direct gets are none.
         self._idle = asyncio.Event()
-
-        engine.outlet_for = lambda subject: reply_outlet(router, subject)
-        engine.advisories.wanted = router.listens
-        engine.transfers.subscribed = router.sublist.has_literal
-        router.resolve = engine.resolve
-        router.request = self._request
-        router.mark_dirty = self._mark_dirty
-        router.pull = self._pull
-        router.resumed = self._resumed
-        router.desk.deliveries = engine.deliveries
-        router.desk.watched = engine.hub.watched
-        # By the clock: a client leaves without a chunk, and the last one may be minutes ago.
-        router.desk.interest = lambda subject: engine.interest_changed(subject, clock.now_ns())
-        router.desk.confirmed = engine.confirmed
-        engine.push_outlet_for = lambda subject, group: push_outlet(router, subject, group)
-        engine.hub.agenda.wake = self._schedule_turn
-        if threads is not None:
-            engine.operations.beside = self
+        self.engine = make_engine(self)
+        router.serve(self, self.engine.consumers.deliveries, self.engine.hub.watched)
         self._follow_clock()
         self.follow_streams()
 
@@ -104,15 +89,22 @@ class EngineDriver:
 
     def follow_streams(self) -> None:
         """Streams came or went: routes made before are no longer good, deadlines may be new."""
-        self._router.generation = self.engine.generation
-        self._router.stores_inboxes = self.engine.wants_inboxes()
-        self._schedule_turn()
+        self._router.follow_streams(
+            self.engine.generation, stores_inboxes=self.engine.wants_inboxes()
+        )
+        self.wake()
 
     def _follow_if_needed(self) -> None:
         if self._router.generation != self.engine.generation:
             self.follow_streams()
 
-    def _request(self, target: Target, reply: bytes, headers: bytes, body: bytes) -> None:
+    # What clients send (``AccountEngine``) ------------------------------------------------------
+
+    def resolve(self, subject: bytes, /) -> Target | None:
+        """What the engine does with a subject."""
+        return self.engine.resolve(subject)
+
+    def request(self, target: Target, reply: bytes, headers: bytes, body: bytes, /) -> None:
         """Take a request, and count what it cost as work of who asked."""
         began = self._clock.monotonic_ns()
         try:
@@ -124,7 +116,7 @@ class EngineDriver:
         now = self._clock.now_ns()
         if target.kind == DIRECT_GET:
             assert target.stream is not None
-            self.engine.direct_get(
+            self.engine.direct.get(
                 target.stream,
                 target.subject,
                 body,
@@ -137,20 +129,13 @@ class EngineDriver:
         elif target.kind == TRANSFER:
             self.engine.transfers.handle(target.subject, body, reply, now, self._outbox)
             self._follow_if_needed()
-            self._schedule_turn()
+            self.wake()
         else:
             outbox = self._outbox
             handle(self.engine, target.subject, body, reply, now, outbox, headers, self._asker())
             self._follow_if_needed()
-        if self._has_work() or self.engine.next_deadline() != self._timer_at:
-            self._schedule_turn()
-
-    def _has_work(self) -> bool:
-        """Say whether something waits for the next turn."""
-        engine = self.engine
-        if engine.dirty or engine.work or engine.operations.may_go_on():
-            return True
-        return engine.transfers.may_send()
+        if self.engine.has_work() or self.engine.next_deadline() != self._timer_at:
+            self.wake()
 
     def _asker(self) -> Asker:
         """Who sent the request that is being handled."""
@@ -161,22 +146,75 @@ class EngineDriver:
         assert isinstance(asker, Asker)
         return asker
 
-    def _pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes) -> bool:
-        return self.engine.pull(key, headers, body, reply, int(self._router.now), self._outbox)
+    def pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes, /) -> bool:
+        """Take a pull request; False when there is no such consumer."""
+        now = int(self._router.now)
+        return self.engine.deliveries.pull(key, headers, body, reply, now, self._outbox)
 
-    def _resumed(self) -> None:
-        """A client that had too much waiting has room: runs for it go on."""
-        if self.engine.stalled or self.engine.stalled_runs:
-            self._schedule_turn()
-
-    def _mark_dirty(self, stream: Stream) -> None:
+    def mark_dirty(self, stream: Stream, /) -> None:
+        """A stream has staged something: it goes to the committer with the next turn."""
         self.engine.mark_dirty(stream)
-        self._schedule_turn()
+        self.wake()
 
-    def _schedule_turn(self) -> None:
+    def resumed(self) -> None:
+        """A client that had too much waiting has room: runs for it go on."""
+        if self.engine.is_stalled():
+            self.wake()
+
+    def interest_changed(self, subject: bytes, /) -> None:
+        """Subscriptions to a deliver subject came or went."""
+        # By the clock: a client leaves without a chunk, and the last one may be minutes ago.
+        self.engine.deliveries.interest_changed(subject, self._clock.now_ns())
+
+    def confirmed(self, key: bytes, subject: bytes, /) -> None:
+        """A receiver confirms what flow control asked it."""
+        self.engine.deliveries.confirmed(key, subject)
+
+    # What the engine needs (``EnginePorts``) ----------------------------------------------------
+
+    def reply_outlet(self, subject: bytes, /) -> Outlet | None:
+        """The receiver of a reply subject."""
+        return reply_outlet(self._router, subject)
+
+    def push_outlet(self, subject: bytes, group: bytes, /) -> Outlet | None:
+        """The receivers of a deliver subject, as members of a group."""
+        return push_outlet(self._router, subject, group)
+
+    def listens(self, subject: bytes, /) -> bool:
+        """Say whether a client or a stream gets messages of a subject."""
+        return self._router.listens(subject)
+
+    def is_subscribed(self, subject: bytes, /) -> bool:
+        """Say whether a subject itself is subscribed to; wildcards do not count."""
+        return self._router.sublist.has_literal(subject)
+
+    def wake(self) -> None:
+        """Have a turn soon."""
         if not self._turn_due:
             self._turn_due = True
             self._loop.call_soon(self._turn)
+
+    def run(self, work: Callable[[], None], finish: Finish, _now: int, _outbox: Outbox, /) -> None:
+        """Do disk work off the loop; ``finish`` follows on the loop."""
+        self._in_flight += 1
+        self._threads.run(work, partial(self._worked, finish))
+
+    def _worked(self, finish: Finish, error: OSError | None) -> None:
+        self._in_flight -= 1
+        now = self._clock.now_ns()
+        self._router.now = now
+        try:
+            finish(error, now, self._outbox)
+        except Exception as failure:  # noqa: BLE001 - the loop goes on
+            self.engine.failures.note("work beside the loop", failure)
+        self._follow_if_needed()
+        if self.engine.has_work() or self.engine.next_deadline() != self._timer_at:
+            self.wake()
+        if self._in_flight == 0:
+            self._idle.set()
+        self._flush(self._router)
+
+    # Turns -------------------------------------------------------------------------------------
 
     def _follow_clock(self) -> None:
         """Somebody set the clock of the machine: let the engine know."""
@@ -197,14 +235,14 @@ class EngineDriver:
             more = self.engine.transfers.advance(self._router.now, self._outbox)
             more = more or self.engine.operations.may_go_on()
             if self.engine.advance(int(self._router.now), self._outbox) or more:
-                self._schedule_turn()
+                self.wake()
         except Exception as error:  # noqa: BLE001 - the loop goes on
             self.engine.failures.note(f"a turn of account {self.engine.account!r}", error)
         if self._may_commit():
-            self._schedule_turn()
+            self.wake()
         self._flush(self._router)
-        if (self.engine.stalled or self.engine.stalled_runs) and self.engine.unstall():
-            self._schedule_turn()
+        if self.engine.is_stalled() and self.engine.unstall():
+            self.wake()
         self._rearm()
 
     def _may_commit(self) -> bool:
@@ -276,35 +314,14 @@ class EngineDriver:
                 else "the stream is read-only until its files were read again",
             )
             self.engine.failed(stream, error, self._outbox)
-        if self._has_work():
-            self._schedule_turn()
+        if self.engine.has_work():
+            self.wake()
         if self._in_flight == 0:
             self._idle.set()
         if not self._committing:
             # Otherwise it was written inline: whoever began that does the rest once, at its end.
             self._flush(self._router)
             self._rearm()
-
-    def run(self, work: Callable[[], None], finish: Finish, _now: int, _outbox: Outbox) -> None:
-        """Do some work of the disk beside the loop (``engine/operations.py``)."""
-        assert self._threads is not None, "nobody else asks for it"
-        self._in_flight += 1
-        self._threads.run(work, partial(self._worked, finish))
-
-    def _worked(self, finish: Finish, error: OSError | None) -> None:
-        self._in_flight -= 1
-        now = self._clock.now_ns()
-        self._router.now = now
-        try:
-            finish(error, now, self._outbox)
-        except Exception as failure:  # noqa: BLE001 - the loop goes on
-            self.engine.failures.note("work beside the loop", failure)
-        self._follow_if_needed()
-        if self._has_work() or self.engine.next_deadline() != self._timer_at:
-            self._schedule_turn()
-        if self._in_flight == 0:
-            self._idle.set()
-        self._flush(self._router)
 
     def _keep_all(self, streams: list[Stream]) -> None:
         """Streams that nobody writes to are kept in order as well, and looked at for damage.
@@ -329,13 +346,11 @@ class EngineDriver:
             self._tell_damage(stream)
         if stream.log.refused_reads:
             stream.log.read_refused_again()
-        if self._housekeeper is None:
-            return
         staged = stream.log.staged_position
         chore = stream.log.take_chore(self._clock.now_ns())
         if stream.log.staged_position > staged:
             # A segment can go when what it says of consumers is durable elsewhere.
-            self._mark_dirty(stream)
+            self.mark_dirty(stream)
         if chore is not None:
             self._housekeeper.start(
                 chore,
@@ -415,8 +430,8 @@ class EngineDriver:
         except Exception as error:  # noqa: BLE001 - the loop goes on
             self.engine.failures.note(f"deadlines of account {self.engine.account!r}", error)
         self._follow_if_needed()
-        if self._has_work():
-            self._schedule_turn()
+        if self.engine.has_work():
+            self.wake()
         self._flush(self._router)
         self._rearm()
 
@@ -424,10 +439,10 @@ class EngineDriver:
         """Wait until everything staged is on disk and acknowledged."""
         self._closing = True
         self.engine.operations.close()
-        self.engine.save_all()
+        self.engine.consumers.save_all()
         while self._turn_due or self._in_flight or self.engine.dirty:
             self._idle.clear()
-            self._schedule_turn()
+            self.wake()
             await asyncio.sleep(0)
             if self._in_flight:
                 await self._idle.wait()

@@ -19,6 +19,7 @@ from jetspark.engine.direct.gate import HeldReads
 from jetspark.engine.engine import Engine
 from jetspark.engine.failures import Failures, where
 from jetspark.engine.ledger import NO_LIMIT, AccountLedger, ServerLedger
+from jetspark.engine.ports import EnginePorts
 from jetspark.engine.replicate.adoption import copies_first
 from jetspark.engine.restore import is_marked
 from jetspark.engine.settings import EngineSettings
@@ -244,7 +245,7 @@ class JetStreamRuntime:
                 format_duration(stream.ahead() // 10**9 * 10**9),
                 self.folder,
             )
-        for consumer, problem in engine.take_unadopted():
+        for consumer, problem in engine.consumers.take_unadopted():
             self.unadopted.append((engine.account, name, consumer, problem))
 
     @property
@@ -282,10 +283,29 @@ class JetStreamRuntime:
         self, account: Account, granted: AccountJetStream, flush: Callable[[Router], object]
     ) -> EngineDriver:
         """Give an account an engine."""
-        engine = Engine(
+        driver = EngineDriver(
+            partial(self._make_engine, account, granted),
+            account.router,
+            self._clock,
+            self._committer,
+            flush,
+            self._housekeeper,
+            self.counts,
+            self._threads,
+            self._commit_delay,
+        )
+        account.driver = driver
+        self._drivers[account.name] = driver
+        return driver
+
+    def _make_engine(
+        self, account: Account, granted: AccountJetStream, ports: EnginePorts
+    ) -> Engine:
+        return Engine(
             self._store,
             account=account.name,
             random_id=lambda: secrets.randbits(64),
+            ports=ports,
             leader=self._leader,
             settings=self._settings,
             batch_limits=self._batch_limits,
@@ -295,21 +315,6 @@ class JetStreamRuntime:
             failures=self._failures,
             turn=account.router.turn,
         )
-        driver = EngineDriver(
-            engine,
-            account.router,
-            account.outbox,
-            self._clock,
-            self._committer,
-            flush,
-            self._housekeeper,
-            self._commit_delay,
-            self.counts,
-            self._threads,
-        )
-        account.driver = driver
-        self._drivers[account.name] = driver
-        return driver
 
     def change(self, settings: Settings, granted: Mapping[str, AccountJetStream]) -> None:
         """Take over the settings that may change while streams are open (config/reload.py)."""
@@ -341,7 +346,7 @@ class JetStreamRuntime:
     def end_requests(self) -> None:
         """Tell pull requests that wait that the server ends."""
         for driver in self._drivers.values():
-            driver.engine.end_requests()
+            driver.engine.consumers.end_requests()
 
     async def settle(self) -> None:
         """Put everything staged on disk and acknowledge it."""

@@ -194,8 +194,8 @@ class ObservedAccount:
         self.connection_count = account.clients
         # The counters of $JS.API.INFO.
         engine = account.driver.engine if account.driver is not None else None
-        self.api_total = engine.api_total if engine is not None else 0
-        self.api_errors = engine.api_errors if engine is not None else 0
+        self.api_total = engine.api.total if engine is not None else 0
+        self.api_errors = engine.api.errors if engine is not None else 0
 
     def sublist(self) -> SublistCounts:
         """Its subscriptions as numbers."""

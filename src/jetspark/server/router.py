@@ -8,18 +8,18 @@ Frames are forwarded as they came: behind the subject, what a PUB says and what 
 the same bytes (speed.md 4.2). Output is collected per receiver and written once per chunk.
 """
 
-from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from librt.random import Random
 from mypy_extensions import i64
 
+from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.direct.read import DirectReader
 from jetspark.engine.outbox import Outbox
-from jetspark.engine.stream.stream import Stream
 from jetspark.engine.target import PUBLISH, Target
 from jetspark.headers.numbers import digits, write_number
 from jetspark.protocol.encoder import write_hmsg, write_msg
+from jetspark.server.account_engine import NO_ENGINE, AccountEngine
 from jetspark.server.desk import ConsumerDesk
 from jetspark.server.fan_out import FanOut
 from jetspark.server.receiver import Receiver, Subscription, Traffic
@@ -57,20 +57,28 @@ class Router:
         self.random: Random = Random()
         # Whose request is being handed to the engine.
         self.asking: Receiver | None = None
-        # Wired by the driver. The engine is not known here by type: it is not on the hot path.
-        self.resolve: Callable[[bytes], Target | None] = no_target
-        self.request: Callable[[Target, bytes, bytes, bytes], None] = no_request
-        self.mark_dirty: Callable[[Stream], None] = no_stream
-        # A pull request; False when there is no such consumer.
-        self.pull: Callable[[bytes, bytes, bytes, bytes], bool] = no_pull
-        # A client whose output was too much has room again.
-        self.resumed: Callable[[], None] = no_runs
-        self.desk: ConsumerDesk = ConsumerDesk()
+        self.engine: AccountEngine = NO_ENGINE
+        self.desk: ConsumerDesk = ConsumerDesk(NO_ENGINE, {}, {}, 0)
         # Who carries what clients do to another server instead of this one, if somebody does.
         self.relay: Relay = NO_RELAY
         self.relayed: bool = False
         # A stream wants subjects that begin with an underscore: then inboxes are no exception.
         self.stores_inboxes: bool = False
+
+    def serve(
+        self, engine: AccountEngine, deliveries: dict[bytes, Delivery], watched: dict[bytes, Any]
+    ) -> None:
+        """Have an engine serve the account from now on.
+
+        ``deliveries`` are its consumers, ``watched`` the deliver subjects it wants to know of.
+        """
+        self.engine = engine
+        self.desk = ConsumerDesk(engine, deliveries, watched, self.desk.listeners)
+
+    def follow_streams(self, generation: int, *, stores_inboxes: bool) -> None:
+        """Streams came or went: the engine's part of routes made before is no longer good."""
+        self.generation = generation
+        self.stores_inboxes = stores_inboxes
 
     def route(self, subject: bytes) -> Route:
         """Find or make the route of a subject."""
@@ -85,7 +93,7 @@ class Router:
             if found.shared is match:
                 # Some of its subjects may belong elsewhere by now.
                 match = self.sublist.match_anew(subject)
-        target = None if once else self.resolve(subject)
+        target = None if once else self.engine.resolve(subject)
         if target is not None and target.kind == PUBLISH and not match.plain and not match.groups:
             # Nothing in it depends on the subject: a stream with a million of them has one route,
             # and those of its subjects that the cache keeps have one result.
@@ -284,7 +292,7 @@ class Router:
             self.fan_outs = []
             self._fanned_out = 0
             self._fanning = False
-            self.resumed()  # runs for these receivers waited
+            self.engine.resumed()  # runs for these receivers waited
             return False
         if at > WAITING_MAX:
             self.fan_outs = self.fan_outs[at:]
@@ -424,25 +432,3 @@ class RouterOutbox(Outbox):
         """Answer publishers, behind all that is here already."""
         self._router.send_outbox()
         self._router.send_acks(head, replies, sequences)
-
-
-def no_target(_subject: bytes) -> Target | None:
-    """A router without an engine."""
-    return None
-
-
-def no_request(_target: Target, _reply: bytes, _headers: bytes, _body: bytes) -> None:
-    """A router without an engine has no targets, so nothing comes here."""
-
-
-def no_pull(_key: bytes, _headers: bytes, _body: bytes, _reply: bytes) -> bool:
-    """A router without an engine has no consumers."""
-    return False
-
-
-def no_runs() -> None:
-    """A router without an engine has no runs of messages that wait."""
-
-
-def no_stream(_stream: Stream) -> None:
-    """A router without an engine has no streams, so nothing comes here."""

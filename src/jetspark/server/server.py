@@ -35,7 +35,6 @@ from jetspark.server.jetstream import JetStreamRuntime
 from jetspark.server.keepalive import Keepalive
 from jetspark.server.linger import Linger
 from jetspark.server.listening import open_listener, shown_address
-from jetspark.server.no_jetstream import NoJetStream
 from jetspark.server.receiver import Pending, Receiver
 from jetspark.server.remotes import Remotes, UpstreamFactory
 from jetspark.server.router import Router
@@ -183,7 +182,7 @@ class Server:
             self.runtime.open(accounts, self.flush)
             for account in self.accounts.values():
                 if account.name not in granted:
-                    NoJetStream(account.router)
+                    account.refuse_jetstream()
         try:
             await self.before_listening()
             await self._listen()
@@ -362,7 +361,7 @@ class Server:
             if self.runtime is None:
                 continue
             if granted is None:
-                NoJetStream(account.router)
+                account.refuse_jetstream()
             else:
                 self.runtime.serve(account, granted, self.flush)
         self._change_directory(directory, before)

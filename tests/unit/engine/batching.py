@@ -23,7 +23,7 @@ ADVISORY = b"$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED."
 
 def made(bench: Bench, **settings: Any) -> Stream:
     """A stream that takes both kinds of batches, and an engine whose advisories are heard."""
-    bench.engine.advisories.wanted = lambda subject: subject.startswith(ADVISORY)
+    bench.ports.listening = lambda subject: subject.startswith(ADVISORY)
     plain: dict[str, Any] = {
         "name": "S", "subjects": ("s.>",), "allow_atomic": True, "allow_batched": True,
     }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from jetspark.api.stream import StreamConfig
 from jetspark.engine.batch.limits import BatchLimits
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Entry, Outbox, Outlet
+from jetspark.engine.ports import Standalone
 from jetspark.engine.replicate.adoption import copies_first
 from jetspark.engine.replicate.upstream import Upstreams
 from jetspark.engine.requests.dispatch import handle
@@ -44,6 +45,24 @@ class RecordingOutlet(Outlet):
         return self.is_gone
 
 
+class Ports(Standalone):
+    """What is around an engine, as a test wants it: each answer can be replaced."""
+
+    def __init__(self) -> None:
+        self.listening: Callable[[bytes], bool] = lambda _subject: False
+        self.subscribed: Callable[[bytes], bool] = lambda _subject: False
+        self.outlet: Callable[[bytes], Outlet | None] = lambda _subject: None
+
+    def reply_outlet(self, subject: bytes, /) -> Outlet | None:
+        return self.outlet(subject)
+
+    def listens(self, subject: bytes, /) -> bool:
+        return self.listening(subject)
+
+    def is_subscribed(self, subject: bytes, /) -> bool:
+        return self.subscribed(subject)
+
+
 class Bench:
     """The engine and the world around it, driven by hand."""
 
@@ -63,16 +82,18 @@ class Bench:
 
     def _open(self) -> Engine:
         self.file_store = FileStore(self.files, self.folder, **self.store_options)
+        self.ports = Ports()
+        self.ports.outlet = lambda _subject: self.outlet
         engine = Engine(
             self.file_store,
             account="$G",
             random_id=lambda: next(self._ids),
+            ports=self.ports,
             batch_limits=self.batch_limits,
             upstreams=self.upstreams,
         )
         for log in copies_first(self.file_store.open(lambda _identity, _recovery: None)):
             engine.adopt(log, self.now)
-        engine.outlet_for = lambda _subject: self.outlet
         return engine
 
     def restart(self) -> None:
@@ -161,7 +182,7 @@ class Bench:
         self.land()
 
     def get(self, stream: Stream, body: bytes, appended: bytes = b"") -> list[Entry]:
-        self.engine.direct_get(stream, appended, body, b"_INBOX.1", self.now, self.outbox)
+        self.engine.direct.get(stream, appended, body, b"_INBOX.1", self.now, self.outbox)
         return self.sent()
 
     def request(self, verb: bytes, body: bytes = b"") -> bytes:

@@ -27,7 +27,7 @@ class Somebody(Asker):
 @pytest.fixture
 def heard(bench: Bench) -> Bench:
     """Somebody listens to everything."""
-    bench.engine.advisories.wanted = lambda _subject: True
+    bench.ports.listening = lambda _subject: True
     return bench
 
 
@@ -116,7 +116,7 @@ def test_a_stream_can_keep_advisories(bench: Bench) -> None:
         prepared(StreamConfig(name="EVENTS", subjects=("$JS.EVENT.ADVISORY.STREAM.>",))),
         bench.now,
     )
-    bench.engine.advisories.wanted = lambda subject: bench.engine.resolve(subject) is not None
+    bench.ports.listening = lambda subject: bench.engine.resolve(subject) is not None
 
     ask(bench, b"STREAM.CREATE.S", CREATE)
     bench.submit()

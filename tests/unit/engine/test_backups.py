@@ -24,7 +24,7 @@ HEADERS = b"NATS/1.0\r\nNats-Msg-Id: %d\r\n\r\n"
 @pytest.fixture
 def filled(bench: Bench) -> Bench:
     """A stream with headers, binary bodies, an empty body and holes."""
-    bench.engine.transfers.subscribed = lambda _subject: True
+    bench.ports.subscribed = lambda _subject: True
     bench.request(b"STREAM.CREATE.S", json.dumps(CONFIG).encode())
     stream = bench.engine.streams["S"]
     for number in range(300):
@@ -197,13 +197,13 @@ def test_a_receiver_that_falls_silent_is_given_up(filled: Bench) -> None:
 
 
 def test_a_snapshot_waits_for_somebody_to_listen(filled: Bench) -> None:
-    filled.engine.transfers.subscribed = lambda _subject: False
+    filled.ports.subscribed = lambda _subject: False
     _, before = ask(filled, b"STREAM.SNAPSHOT.S", {"deliver_subject": "d"})
 
     filled.now += INTEREST_WAIT_NS // 2
     filled.engine.expire(filled.now, filled.outbox)
     nobody = drain(filled)
-    filled.engine.transfers.subscribed = lambda subject: subject == b"d"
+    filled.ports.subscribed = lambda subject: subject == b"d"
     filled.now += INTEREST_WAIT_NS // 4
     filled.engine.expire(filled.now, filled.outbox)
 
@@ -212,8 +212,8 @@ def test_a_snapshot_waits_for_somebody_to_listen(filled: Bench) -> None:
 
 
 def test_a_wildcard_alone_gets_a_snapshot_after_two_seconds(filled: Bench) -> None:
-    filled.engine.transfers.subscribed = lambda _subject: False
-    filled.engine.advisories.wanted = lambda subject: subject == b"d"
+    filled.ports.subscribed = lambda _subject: False
+    filled.ports.listening = lambda subject: subject == b"d"
     _, before = ask(filled, b"STREAM.SNAPSHOT.S", {"deliver_subject": "d"})
 
     filled.now += INTEREST_WAIT_NS - 1
@@ -227,7 +227,7 @@ def test_a_wildcard_alone_gets_a_snapshot_after_two_seconds(filled: Bench) -> No
 
 
 def test_nobody_listens_to_a_snapshot(filled: Bench) -> None:
-    filled.engine.transfers.subscribed = lambda _subject: False
+    filled.ports.subscribed = lambda _subject: False
     ask(filled, b"STREAM.SNAPSHOT.S", {"deliver_subject": "d"})
 
     filled.now += INTEREST_WAIT_NS

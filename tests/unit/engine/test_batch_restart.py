@@ -34,7 +34,7 @@ def interrupted(bench: Bench, gap: str, *, flow: int = 2) -> Stream:
     flush(bench)
     by_reply(bench, stream, 6, gap=gap, flow=flow)
     bench.restart()
-    bench.engine.advisories.wanted = lambda subject: b"BATCH_ABANDONED" in subject
+    bench.ports.listening = lambda subject: b"BATCH_ABANDONED" in subject
     bench.sent()
     return bench.engine.streams["S"]
 

@@ -170,7 +170,7 @@ def test_a_batch_waits_for_a_full_receiver_and_ends_when_it_is_gone(
     bench.outlet.is_gone = True
 
     assert bench.engine.advance() is False
-    assert bench.engine.stalled_runs == []
+    assert bench.engine.direct.stalled == []
     assert len(bench.outlet.written) == 2
 
 
@@ -224,7 +224,7 @@ def test_a_request_that_needs_a_newer_server_is_refused(
     """Status 412 on direct gets."""
     headers = b"NATS/1.0\r\nNats-Required-Api-Level: %s\r\n\r\n" % level
     for appended, body in ((b"", b'{"seq":1}'), (b"$KV.b.k0", b"")):
-        bench.engine.direct_get(stream, appended, body, b"r", bench.now, bench.outbox, headers)
+        bench.engine.direct.get(stream, appended, body, b"r", bench.now, bench.outbox, headers)
         (entry,) = bench.sent()
         assert entry[3] == b"NATS/1.0 412 Required Api Level\r\n\r\n"
 

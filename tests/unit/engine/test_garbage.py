@@ -56,7 +56,9 @@ def live(bench: Bench, number: int, kind: str) -> None:
     if kind == "consumer":
         config = {"durable_name": "C", "ack_policy": "explicit", "inactive_threshold": hour}
         ask(bench, f"CONSUMER.DURABLE.CREATE.{name}.C", {"stream_name": name, "config": config})
-        bench.engine.pull(name.encode() + b".C", b"", b"2", b"_R", bench.now, bench.outbox)
+        bench.engine.deliveries.pull(
+            name.encode() + b".C", b"", b"2", b"_R", bench.now, bench.outbox
+        )
         turn(bench)
         if number % 2:
             ask(bench, f"CONSUMER.DELETE.{name}.C")

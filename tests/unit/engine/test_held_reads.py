@@ -8,6 +8,7 @@ import pytest
 
 from jetspark.api.message import MsgGetRequest
 from jetspark.engine.direct.gate import Gate, HeldReads
+from jetspark.engine.direct.gets import DirectGets
 from jetspark.engine.requests.dispatch import handle
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def test_reads_that_are_over_leave_nothing_behind(streams: tuple[Stream, Stream]
 def test_a_read_beyond_the_bound_is_refused_at_once(bench: Bench) -> None:
     """decisions.md, Read-after-write: 412 at once."""
     stream = bench.create()
-    bench.engine._gate = Gate(WAIT, HeldReads(1))
+    bench.engine.direct = DirectGets(bench.ports, WAIT, HeldReads(1))
     bench.get(stream, b'{"seq":1,"min_last_seq":1}')
 
     (entry,) = bench.get(stream, b'{"seq":1,"min_last_seq":1}')
@@ -114,7 +115,7 @@ def test_one_client_may_not_fill_the_gate(bench: Bench, streams: tuple[Stream, S
 def test_what_waits_for_a_stream_that_is_deleted_hears_of_it(bench: Bench) -> None:
     stream = bench.create("A", "a")
     bench.get(stream, b'{"seq":1,"min_last_seq":5}')
-    bench.engine.message_get(stream, wanting(5), b"m", bench.now, bench.outbox)
+    bench.engine.direct.message_get(stream, wanting(5), b"m", bench.now, bench.outbox)
     bench.publish(stream, b"a", b"x", b"p")
     bench.submit()
 

@@ -60,7 +60,7 @@ def test_only_what_is_returned_is_read(
     before = disk.read_bytes
 
     single = [entry[4] for entry in bench.get(stream, body)]
-    while bench.engine.work:
+    while bench.engine.direct.work:
         bench.engine.advance(bench.now, bench.outbox)
     bodies = single + [written[3] for written in bench.outlet.written]
 
@@ -77,7 +77,7 @@ def test_a_read_whose_stream_is_deleted_ends_with_a_status(
     """As if it were asked now: nobody answers for the stream. Silence would be waited out."""
     bench.get(stream, body)
     bench.remove(stream)
-    while bench.engine.work:
+    while bench.engine.direct.work:
         bench.engine.advance(bench.now, bench.outbox)
 
     (written,) = bench.outlet.written

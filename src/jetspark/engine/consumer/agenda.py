@@ -49,14 +49,14 @@ class Waiting:
 class Agenda:
     """What the consumers of one engine have to do: deliveries now, the journal soon."""
 
-    def __init__(self) -> None:
+    def __init__(self, wake: Callable[[], None]) -> None:
+        # Asks for a turn of the loop.
+        self.wake: Callable[[], None] = wake
         self.ready: list[Reader] = []
         self.unsaved: list[Reader] = []
         self.noted: list[Reader] = []
         self.save_at: i64 = 0
         self.scratch: BytesWriter = BytesWriter()
-        # Set by the driver: a turn of the loop is wanted.
-        self.wake: Callable[[], None] = no_driver
 
     def add(self, reader: "Reader") -> None:
         """A consumer may have something to send."""
@@ -269,7 +269,3 @@ class Reader:
     def needs(self, seq: i64, number: i64) -> bool:
         """Say whether a message of the stream is still to be acknowledged here."""
         raise NotImplementedError
-
-
-def no_driver() -> None:
-    """An engine without a driver, as in tests: nobody waits for a turn."""

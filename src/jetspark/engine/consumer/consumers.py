@@ -1,4 +1,4 @@
-"""The consumers of an engine: made, changed, told what happens, and given their turn."""
+"""The consumers of an engine: created, changed, journalled, and notified of what happens."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from jetspark.api.advisory import ConsumerActed
 from jetspark.api.base import decoder, encode
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import Action
-from jetspark.engine.consumer.agenda import Readers
+from jetspark.engine.advisories import Advisories
+from jetspark.engine.consumer.agenda import Reader, Readers
 from jetspark.engine.consumer.consumer import Consumer
+from jetspark.engine.consumer.delivery import Delivery
+from jetspark.engine.consumer.hub import Hub
+from jetspark.engine.consumer.interest import Interest
 from jetspark.engine.consumer.purging import on_purge
-from jetspark.engine.consumer.retention import Retention
 from jetspark.engine.consumer.start import place
-from jetspark.engine.consumer.turns import named
-from jetspark.engine.failures import where
+from jetspark.engine.deadlines import Deadlines
+from jetspark.engine.failures import Failures, where
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import ReadFailed, StoreReadOnly
@@ -40,20 +43,35 @@ _document = msgspec.json.Decoder(Document).decode
 _config = decoder(ConsumerConfig).decode
 
 
-class Consumers(Retention):
-    """The part of an engine that delivers."""
+class Consumers:
+    """The consumers of one account, by name and by deadline."""
+
+    def __init__(
+        self, hub: Hub, interest: Interest, advisories: Advisories, failures: Failures
+    ) -> None:
+        self._hub = hub
+        self._interest = interest
+        self._advisories = advisories
+        self._failures = failures
+        # By `<stream>.<consumer>`, as pull requests and acknowledgements name them.
+        self.deliveries: dict[bytes, Delivery] = {}
+        self.timed: Deadlines[Reader] = Deadlines()
+        # Consumers that were removed, until nothing leads to them any more.
+        self.removed: list[Consumer] = []
+        # Consumers that could not be taken over, and why.
+        self._unadopted: list[tuple[str, str]] = []
 
     # Life --------------------------------------------------------------------------------------
 
     def readers_of(self, stream: Stream) -> Readers:
         """Whoever is to be told what happens in a stream."""
         if stream.readers is None:
-            stream.readers = Readers(self.hub.agenda)
+            stream.readers = Readers(self._hub.agenda)
         readers = stream.readers
         assert isinstance(readers, Readers)
         return readers
 
-    def add_consumer(
+    def add(
         self, stream: Stream, name: str, config: ConsumerConfig, now: int, outbox: Outbox
     ) -> Consumer:
         """Make a consumer from a prepared configuration; raises StoreReadOnly.
@@ -64,14 +82,14 @@ class Consumers(Retention):
         # By the clock of the stream: it is compared with the times of messages.
         created = int(stream.log.timeline.stored_time(now))
         readers = self.readers_of(stream)
-        consumer = Consumer(stream, name, config, created, number, self.hub, readers)
+        consumer = Consumer(stream, name, config, created, number, self._hub, readers)
         consumer.begin()
         self._stage_document(consumer)
         self._attach(consumer, now)
         event = ConsumerActed(
             stream=stream.config.name, consumer=consumer.name, action=Action.CREATE
         )
-        self.advisories.hold(event, stream, now, outbox)
+        self._advisories.hold(event, stream, now, outbox)
         return consumer
 
     def _attach(self, consumer: Consumer, now: int) -> None:
@@ -94,13 +112,13 @@ class Consumers(Retention):
         )
         consumer.stream.log.stage_consumer(consumer.number, msgspec.json.encode(document))
         self._save(consumer)
-        self.mark_dirty(consumer.stream)
+        self._hub.mark_dirty(consumer.stream)
 
     @staticmethod
     def _key(consumer: Consumer) -> bytes:
         return consumer.stream.name + b"." + consumer.name.encode()
 
-    def update_consumer(
+    def update(
         self,
         stream: Stream,
         consumer: Consumer,
@@ -119,56 +137,71 @@ class Consumers(Retention):
         consumer.configure(config, now)
         self.timed.note(consumer.delivery)
         if before.pause_until != config.pause_until:
-            self.advisories.hold(consumer.pause_event(now), stream, now, outbox)
-        self.look_for_interest(stream, now)
+            self._advisories.hold(consumer.pause_event(now), stream, now, outbox)
+        self._interest.changed(stream)
 
-    def settle_consumer(self, stream: Stream, consumer: Consumer, _now: int) -> None:
+    def settle(self, stream: Stream, consumer: Consumer) -> None:
         """Have what the journal does not know yet of a consumer written with the next group."""
         if consumer.delivery.unsaved and not consumer.in_memory and not stream.log.read_only:
             consumer.delivery.unsaved = False
             self._save(consumer)
-            self.mark_dirty(stream)
+            self._hub.mark_dirty(stream)
 
-    def reset_consumer(
-        self, stream: Stream, consumer: Consumer, seq: int, now: int, _outbox: Outbox
-    ) -> int:
+    def reset(self, stream: Stream, consumer: Consumer, seq: int, now: int) -> int:
         """Deliver again from a sequence, 0: from behind the ack floor; where that is."""
         if stream.log.read_only and not consumer.in_memory:
             raise StoreReadOnly(f"stream {stream.config.name!r} takes no writes")
         start = consumer.reset(seq, now)
-        self.settle_consumer(stream, consumer, now)
-        self.look_for_interest(stream, now)
+        self.settle(stream, consumer)
+        self._interest.changed(stream)
         return start
 
-    def unpin_consumer(
-        self, _stream: Stream, consumer: Consumer, _group: str, now: int, outbox: Outbox
-    ) -> None:
+    def unpin(self, consumer: Consumer, now: int, outbox: Outbox) -> None:
         """Take the pin away from the client that has it."""
         consumer.groups.unpin("admin")
-        self.tell(now, outbox)
+        self.send_events(now, outbox)
 
-    def drop_consumer(self, stream: Stream, consumer: Consumer, now: int, outbox: Outbox) -> None:
+    def drop(self, stream: Stream, consumer: Consumer, now: int, outbox: Outbox) -> None:
         """Decide that a consumer is no more; raises StoreReadOnly."""
         if not consumer.in_memory:
             stream.log.stage_consumer(consumer.number, b"")
-            self.mark_dirty(stream)
+            self._hub.mark_dirty(stream)
         self._detach(consumer)
         event = ConsumerActed(
             stream=stream.config.name, consumer=consumer.name, action=Action.DELETE
         )
-        self.advisories.hold(event, stream, now, outbox)
-        self.look_for_interest(stream, now)
+        self._advisories.hold(event, stream, now, outbox)
+        self._interest.changed(stream)
+
+    def send_events(self, now: int, outbox: Outbox) -> None:
+        """Send the advisories that came up."""
+        for event in self._hub.take_events():
+            self._advisories.send(event, now, outbox)
+
+    def release_removed(self) -> None:
+        """Break the reference cycles of consumers that were removed before this turn.
+
+        They would be garbage that only a pass over all objects finds.
+        """
+        if not self.removed:
+            return
+        removed, self.removed = self.removed, []
+        for consumer in removed:
+            if consumer.delivery.listed:
+                self.removed.append(consumer)
+            else:
+                consumer.release()
 
     def _detach(self, consumer: Consumer) -> None:
         stream = consumer.stream
         delivery = consumer.delivery
         consumer.close()
         self.removed.append(consumer)
-        self.hub.agenda.wake()
+        self._hub.agenda.wake()
         if delivery.unsaved:
             # The stream may be gone, and then nobody takes it out of the list any more.
             delivery.unsaved = False
-            agenda = self.hub.agenda
+            agenda = self._hub.agenda
             agenda.unsaved = [other for other in agenda.unsaved if other is not delivery]
         self.timed.forget()
         stream.consumers.pop(consumer.name, None)
@@ -178,18 +211,18 @@ class Consumers(Retention):
         readers.receiving = [d for d in readers.receiving if d is not delivery]
         stream.log.index.tracking = bool(readers.all)
 
-    def drop_consumers(self, stream: Stream) -> None:
+    def drop_all(self, stream: Stream) -> None:
         """A stream is removed, and with it whoever reads it."""
         for consumer in list(stream.consumers.values()):
             self._detach(consumer)
 
-    def adopt_consumers(self, stream: Stream, now: int) -> None:
+    def adopt_all(self, stream: Stream, now: int) -> None:
         """Take over the consumers that the log of a stream knows."""
         for number, records in stream.log.consumers.items():
             self._adopt(stream, number, records, now)
         if stream.consumers:
             # What was acknowledged before the crash may not have been removed.
-            self.look_for_interest(stream, now)
+            self._interest.changed(stream)
 
     def _adopt(self, stream: Stream, number: int, records: ConsumerRecords, now: int) -> None:
         name = stream.config.name
@@ -197,11 +230,11 @@ class Consumers(Retention):
         consumer: Consumer | None = None
         try:
             try:
-                consumer = self.recorded_consumer(
+                consumer = self.recorded(
                     stream, number, document, records.state, records.changes, now
                 )
             except (msgspec.MsgspecError, ValueError) as problem:
-                consumer = self.recorded_consumer(stream, number, document, b"", [], now)
+                consumer = self.recorded(stream, number, document, b"", [], now)
                 text = "Stream %r: the state of consumer %r cannot be read, it starts again: %s"
                 log.error(text, name, consumer.name, problem)  # noqa: TRY400 - no traceback
                 try:
@@ -228,7 +261,7 @@ class Consumers(Retention):
         taken, self._unadopted = self._unadopted, []
         return taken
 
-    def recorded_consumer(
+    def recorded(
         self,
         stream: Stream,
         number: int,
@@ -245,7 +278,7 @@ class Consumers(Retention):
             _config(found.config),
             found.created_ns,
             number,
-            self.hub,
+            self._hub,
             self.readers_of(stream),
         )
         consumer.journal.restore(state, changes, now)
@@ -253,7 +286,7 @@ class Consumers(Retention):
 
     # What happens to streams -------------------------------------------------------------------
 
-    def consumers_committed(self, stream: Stream, now: int) -> None:
+    def committed(self, stream: Stream, now: int) -> None:
         """The group of a stream is durable: consumers made in it begin, all are told once."""
         for consumer in stream.consumers.values():
             if not consumer.durable and consumer.number in stream.log.consumers:
@@ -284,7 +317,7 @@ class Consumers(Retention):
                 delivery.owner.on_deleted(seq, now)
             index.forget_removed()
 
-    def consumers_failed(self, stream: Stream) -> None:
+    def failed(self, stream: Stream) -> None:
         """Nothing that was staged in a stream is there: what the log does not know never was."""
         for consumer in list(stream.consumers.values()):
             if consumer.in_memory:
@@ -294,26 +327,26 @@ class Consumers(Retention):
                 self._detach(consumer)
                 continue
             consumer.journal.start_again()
-            self.hub.agenda.save(consumer.delivery, self.hub.now + SAVE_AGAIN_NS)
+            self._hub.agenda.save(consumer.delivery, self._hub.now + SAVE_AGAIN_NS)
             durable = _config(_document(records.document).config)
             if durable != consumer.config:
-                consumer.configure(durable, self.hub.now)
+                consumer.configure(durable, self._hub.now)
         known = {consumer.number for consumer in stream.consumers.values()}
         for number, records in stream.log.consumers.items():
             if number not in known:
                 # It was to be deleted, and is not.
-                self._adopt(stream, number, records, self.hub.now)
+                self._adopt(stream, number, records, self._hub.now)
 
-    def consumers_of_changed(self, stream: Stream) -> None:
+    def stream_changed(self, stream: Stream) -> None:
         """A stream got another configuration."""
         if not stream.consumers:
             return
         keeps = stream.config.retention != "limits"
         for consumer in stream.consumers.values():
             consumer.delivery.keeps_interest = keeps
-        self.look_for_interest(stream, 0)
+        self._interest.changed(stream)
 
-    def save_consumers(self, stream: Stream) -> None:
+    def save(self, stream: Stream) -> None:
         """Stage what the journal does not know yet of a stream's consumers.
 
         Messages that nobody needs any more go with it: an acknowledgement that is answered when
@@ -322,8 +355,8 @@ class Consumers(Retention):
         if stream.readers is not None and stream.config.retention != "limits":
             for delivery in stream.readers.all:
                 if delivery.released:
-                    self.look_at_released(delivery, self.hub.now)
-        agenda = self.hub.agenda
+                    self._interest.acknowledged(delivery)
+        agenda = self._hub.agenda
         if not agenda.unsaved or stream.log.read_only:
             return
         left = []
@@ -353,41 +386,46 @@ class Consumers(Retention):
 
     def save_all(self) -> None:
         """Have the journal of every consumer written with the next groups."""
-        self.hub.agenda.save_at = 0
-        for delivery in self.hub.agenda.unsaved:
+        self._hub.agenda.save_at = 0
+        for delivery in self._hub.agenda.unsaved:
             if not delivery.owner.in_memory:
-                self.mark_dirty(delivery.stream)
+                self._hub.mark_dirty(delivery.stream)
 
-    def consumers_follow_wall(self, now: int) -> None:
+    def follow_wall(self, now: int) -> None:
         """The wall clock was set: pauses end sooner or later than they seemed to."""
         for delivery in self.deliveries.values():
             consumer: Consumer = delivery.owner
             if consumer.config.pause_until is not None:
                 consumer.open_or_close(now)
-                self.hub.agenda.add(delivery)
+                self._hub.agenda.add(delivery)
                 self.timed.note(delivery)
 
-    def consumer_deadline(self) -> int | None:
-        """When ``expire_consumers`` has something to do."""
+    def next_deadline(self) -> int | None:
+        """When ``expire`` has something to do."""
         timed = self.timed.next()
-        saved = int(self.hub.agenda.save_at)
+        saved = int(self._hub.agenda.save_at)
         if not saved:
             return timed
         return saved if timed is None else min(saved, timed)
 
-    def expire_consumers(self, now: int, outbox: Outbox) -> None:
+    def expire(self, now: int, outbox: Outbox) -> None:
         """Do what is due."""
-        self.hub.now = now
-        if 0 < self.hub.agenda.save_at <= now:
+        self._hub.reached(now)
+        if 0 < self._hub.agenda.save_at <= now:
             self.save_all()
         for delivery in self.timed.due(now):
             try:
                 delivery.expire(now, outbox)
                 self.timed.note(delivery)
             except Exception as error:  # noqa: BLE001 - one consumer, not all
-                self.failures.note(f"deadlines of consumer {named(delivery)}", error)
-        inactive, self.hub.inactive = self.hub.inactive, []
-        for consumer in inactive:
+                self._failures.note(f"deadlines of consumer {named(delivery)}", error)
+        for consumer in self._hub.take_inactive():
             if consumer.stream.log.read_only and not consumer.in_memory:
                 continue
-            self.drop_consumer(consumer.stream, consumer, now, outbox)
+            self.drop(consumer.stream, consumer, now, outbox)
+
+
+def named(delivery: Reader) -> str:
+    """A consumer, for a line in the log."""
+    consumer: Consumer = delivery.owner
+    return f"{consumer.stream.config.name} > {consumer.name}"

@@ -12,18 +12,27 @@ if TYPE_CHECKING:
     from jetspark.api.advisory import Event
     from jetspark.engine.consumer.agenda import Reader
     from jetspark.engine.consumer.consumer import Consumer
-    from jetspark.engine.outbox import Outlet
+    from jetspark.engine.ports import EnginePorts
     from jetspark.engine.stream.stream import Stream
 
 
 class Hub:
-    """One for all consumers of an account. The callables are set by the engine and its driver."""
+    """One for all consumers of an account."""
 
-    def __init__(self, account: str, next_id: Callable[[], str], seed: int) -> None:
+    def __init__(
+        self,
+        account: str,
+        next_id: Callable[[], str],
+        seed: int,
+        ports: EnginePorts,
+        mark_dirty: Callable[[Stream], None],
+    ) -> None:
         self.account = account
+        self.ports = ports
+        self.mark_dirty = mark_dirty
         self.now = 0  # as of the last turn or deadline
         self.wall = Wall()
-        self.agenda = Agenda()
+        self.agenda = Agenda(ports.wake)
         self.next_id = next_id
         self._random = seed & 0xFFFFFFFF
         # Advisories that go out with the next turn.
@@ -33,12 +42,12 @@ class Hub:
         # By deliver subject: whoever wants to know of subscriptions to it.
         self.watched: dict[bytes, list[Consumer]] = {}
         self.max_payload = 1024 * 1024
-        self.outlet_for: Callable[[bytes], Outlet | None] = lambda _subject: None
-        self.push_outlet_for: Callable[[bytes, bytes], Outlet | None] = lambda _subject, _group: (
-            None
-        )
-        self.mark_dirty: Callable[[Stream], None] = lambda _stream: None
-        self.pulls: Callable[[Reader, bytes, bytes, int], None] = lambda *_: None
+        # Acknowledgements that ask for more (`+NXT`): requests that the next turn takes.
+        self.pulled: list[tuple[Reader, bytes, bytes, int]] = []
+
+    def reached(self, now: int) -> None:
+        """The engine has come to a time; time does not go back."""
+        self.now = max(self.now, now)
 
     def draw(self, below: int) -> int:
         """A number of no importance: which acknowledgements are sampled."""
@@ -49,6 +58,26 @@ class Hub:
         """Have an advisory sent with the next turn."""
         self.events.append(event)
         self.agenda.wake()
+
+    def take_events(self) -> list[Event]:
+        """The advisories that came up since this was asked last."""
+        taken, self.events = self.events, []
+        return taken
+
+    def take_inactive(self) -> list[Consumer]:
+        """The consumers that nobody used for too long."""
+        taken, self.inactive = self.inactive, []
+        return taken
+
+    def pull_later(self, delivery: Reader, body: bytes, reply: bytes, now: int) -> None:
+        """Take a pull request with the next turn: an acknowledgement asked for more."""
+        self.pulled.append((delivery, body, reply, now))
+        self.agenda.wake()
+
+    def take_pulled(self) -> list[tuple[Reader, bytes, bytes, int]]:
+        """The requests that came with acknowledgements."""
+        taken, self.pulled = self.pulled, []
+        return taken
 
     def watch(self, subject: bytes, consumer: Consumer) -> None:
         """Let a consumer know when subscriptions to a subject come or go."""

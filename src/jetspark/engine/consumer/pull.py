@@ -102,7 +102,7 @@ class Requests:
             if refusal:
                 outbox.reply_status(reply, refusal)
                 return
-        outlet = self._consumer.hub.outlet_for(reply)
+        outlet = self._consumer.hub.ports.reply_outlet(reply)
         if outlet is None:
             return  # nobody listens for the answer
         if len(delivery.waiting) >= config.max_waiting:

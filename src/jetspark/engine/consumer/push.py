@@ -57,7 +57,9 @@ class Push:
         if not self.subject:
             delivery.outlet = None
             return
-        outlet = consumer.hub.push_outlet_for(self.subject, consumer.config.deliver_group.encode())
+        outlet = consumer.hub.ports.push_outlet(
+            self.subject, consumer.config.deliver_group.encode()
+        )
         was_bound = delivery.outlet is not None
         delivery.outlet = outlet
         if outlet is None:

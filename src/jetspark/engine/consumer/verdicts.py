@@ -50,7 +50,7 @@ class Verdicts:
         row = int(delivery.pending.find(seq))
         if text.startswith(b"+NXT"):
             delivery.acknowledge(seq, number, now, True)
-            self.hub.pulls(self.delivery, text[4:], reply, now)
+            self.hub.pull_later(self.delivery, text[4:], reply, now)
             return
         if text.startswith(b"-NAK"):
             if row >= 0 and number > delivery.floor_number:

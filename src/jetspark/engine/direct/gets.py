@@ -1,7 +1,5 @@
 """Direct gets and STREAM.MSG.GET of an engine: answered, held, or under way (ADR-31, ADR-53)."""
 
-from collections.abc import Callable
-
 from jetspark.api.message import MsgGetRequest
 from jetspark.engine.direct import message_get
 from jetspark.engine.direct.gate import Gate, HeldReads
@@ -9,7 +7,8 @@ from jetspark.engine.direct.multi import MultiRead
 from jetspark.engine.direct.read import UNREADABLE_TEXT, BatchRead, DirectReader, Run
 from jetspark.engine.direct.request import LEVEL_TOO_LOW, needs_newer, parse_request
 from jetspark.engine.limits import DIRECT_GET_BYTES_MAX
-from jetspark.engine.outbox import Budget, Outbox, Outlet
+from jetspark.engine.outbox import Budget, Outbox
+from jetspark.engine.ports import EnginePorts
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
@@ -27,19 +26,26 @@ from jetspark.headers.status import (
 from jetspark.units import LATEST
 
 
-class Gets:
-    """The reading half of an engine."""
+class DirectGets:
+    """The reads of one engine."""
 
-    def __init__(self, min_last_seq_wait_ns: int, held: HeldReads) -> None:
+    def __init__(self, ports: EnginePorts, min_last_seq_wait_ns: int, held: HeldReads) -> None:
+        self._ports = ports
         self.work: list[Run] = []
         # Reads whose receivers have enough waiting.
-        self.stalled_runs: list[Run] = []
-        # Set by the driver: finds the one receiver of a reply subject, or None.
-        self.outlet_for: Callable[[bytes], Outlet | None] = lambda _subject: None
+        self.stalled: list[Run] = []
         self._reader = DirectReader()
         self._gate = Gate(min_last_seq_wait_ns, held)
 
-    def direct_get(
+    def change_wait(self, min_last_seq_wait_ns: int) -> None:
+        """Hold reads that ask for a newer stream this long from now on."""
+        self._gate.wait_ns = min_last_seq_wait_ns
+
+    def next_deadline(self) -> int | None:
+        """When ``refuse_expired`` has something to do."""
+        return self._gate.next_deadline()
+
+    def get(
         self,
         stream: Stream,
         appended: bytes,
@@ -98,7 +104,7 @@ class Gets:
         elif request.batch == 0:
             seq = message_get.selected(stream, request)
             self._reader.one(stream, seq, request.no_hdr, proof, reply, outbox)
-        elif (outlet := self.outlet_for(reply)) is not None:
+        elif (outlet := self._ports.reply_outlet(reply)) is not None:
             first = request.seq
             if request.start_time is not None:
                 first = stream.log.first_at(request.start_time)
@@ -126,7 +132,7 @@ class Gets:
             if up_to < max(stream.log.index.first_seq, 1):
                 outbox.reply_status(reply, status_block(NOT_FOUND, NO_RESULTS_TEXT, proof))
                 return
-        outlet = self.outlet_for(reply)
+        outlet = self._ports.reply_outlet(reply)
         if outlet is not None:
             multi = MultiRead(
                 self._reader,
@@ -142,7 +148,7 @@ class Gets:
             )
             self.work.append(multi)
 
-    def advance_reads(self, budget: Budget) -> None:
+    def advance(self, budget: Budget) -> None:
         """Go on with the reads under way, within one turn's budget."""
         # Rotated, so that one large read does not stop the others.
         turn, self.work = self.work, []
@@ -153,9 +159,16 @@ class Gets:
             try:
                 if not batch.step(budget):
                     # While the receiver has enough waiting there is nothing to do for it.
-                    (self.stalled_runs if batch.outlet.full() else self.work).append(batch)
+                    (self.stalled if batch.outlet.full() else self.work).append(batch)
             except (CorruptRecord, ReadFailed):
                 batch.status(SERVER_ERROR, UNREADABLE_TEXT, batch.proof)
+
+    def unstall(self) -> bool:
+        """Go on with reads whose receivers have room again; False when there are none."""
+        runs, self.stalled = self.stalled, []
+        for run in runs:
+            (self.stalled if run.outlet.full() else self.work).append(run)
+        return len(self.stalled) < len(runs)
 
     def answer_held(self, stream: Stream, outbox: Outbox) -> None:
         """Answer the reads that waited for what a stream has now."""
@@ -165,7 +178,7 @@ class Gets:
             else:
                 outbox.reply(held.reply, message_get.answer(stream, held.request))
 
-    def refuse_held(self, now: int, outbox: Outbox) -> None:
+    def refuse_expired(self, now: int, outbox: Outbox) -> None:
         """Refuse the reads that waited long enough."""
         for held in self._gate.expired(now):
             stale_refusal(held.stream, held.request, held.reply, outbox, direct=held.direct)

@@ -26,7 +26,10 @@ def adoption_problems(store: FileStore, log: StreamLog, now: int) -> list[str]:
         engine.adopt(log, now)
     except Exception as error:  # noqa: BLE001 - whatever it is, a server would meet it
         return [f"the stream cannot be served: {where(error)}"]
-    return [f"consumer {name} cannot be served: {why}" for name, why in engine.take_unadopted()]
+    return [
+        f"consumer {name} cannot be served: {why}"
+        for name, why in engine.consumers.take_unadopted()
+    ]
 
 
 def copies_first(logs: Iterable[StreamLog]) -> list[StreamLog]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from jetspark.api.enums import PersistMode
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.consumer.agenda import Agenda
+from jetspark.engine.consumer.interest import Interest
 from jetspark.engine.limits import READ_BYTES_PER_TURN, READ_RECORDS_PER_TURN
 from jetspark.engine.outbox import Budget
 from jetspark.engine.replicate.copy import MORE, RETRY_NS, STALLED, Copy
@@ -28,13 +29,13 @@ class Copies:
         mark_dirty: Callable[[Stream], None],
         agenda: Agenda,
         upstreams: Upstreams,
-        interest_changed: Callable[[Stream, int], None],
+        interest: Interest,
     ) -> None:
         self._streams = streams
         self._mark_dirty = mark_dirty
         self._agenda = agenda
         self._remotes = RemoteCopies(upstreams)
-        self._interest_changed = interest_changed
+        self._interest = interest
         self._followers: dict[str, list[Copy]] = {}
         self._ready: list[Copy] = []
         self._stalled: list[Copy] = []
@@ -110,7 +111,7 @@ class Copies:
         origin = copy.origin
         if isinstance(origin, LocalOrigin) and origin.keeper is not None:
             origin.close(for_good=True)
-            self._interest_changed(origin.stream, 0)
+            self._interest.changed(origin.stream)
 
     def committed(self, stream: Stream) -> None:
         """Something became durable in a stream: what there is to copy, or room for more."""

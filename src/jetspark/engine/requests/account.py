@@ -19,7 +19,7 @@ def info(engine: Engine, _request: Request) -> bytes:
             streams=len(engine.streams),
             consumers=sum(len(stream.consumers) for stream in engine.streams.values()),
             limits=ledger.limits,
-            api=ApiStats(level=API_LEVEL, total=engine.api_total, errors=engine.api_errors),
+            api=ApiStats(level=API_LEVEL, total=engine.api.total, errors=engine.api.errors),
         )
     )
 

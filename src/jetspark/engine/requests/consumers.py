@@ -74,9 +74,9 @@ def _create(engine: Engine, request: Request, *, durable: bool) -> bytes | None:
     consumer = stream.consumers.get(name)
     try:
         if consumer is None:
-            consumer = engine.add_consumer(stream, name, config, request.now, request.outbox)
+            consumer = engine.consumers.add(stream, name, config, request.now, request.outbox)
         elif config != consumer.config:
-            engine.update_consumer(stream, consumer, config, request.now, request.outbox)
+            engine.consumers.update(stream, consumer, config, request.now, request.outbox)
     except StoreReadOnly:
         raise Refusal(ErrCode.CONSUMER_CREATE_FAILED, err=READ_ONLY) from None
     request.hold(stream, CONSUMER_CREATE.ok(_info(consumer, request.now)), CONSUMER_CREATE)
@@ -95,7 +95,7 @@ def info(engine: Engine, request: Request) -> bytes | None:
     if not request.is_empty():
         raise Refusal(ErrCode.REQUEST_NOT_EMPTY)
     stream, consumer = _named(engine, request)
-    engine.settle_consumer(stream, consumer, request.now)
+    engine.consumers.settle(stream, consumer)
     request.hold(stream, CONSUMER_INFO.ok(_info(consumer, request.now)), CONSUMER_INFO)
     return None
 
@@ -106,7 +106,7 @@ def delete(engine: Engine, request: Request) -> bytes | None:
         raise Refusal(ErrCode.REQUEST_NOT_EMPTY)
     stream, consumer = _named(engine, request)
     try:
-        engine.drop_consumer(stream, consumer, request.now, request.outbox)
+        engine.consumers.drop(stream, consumer, request.now, request.outbox)
     except StoreReadOnly:
         raise Refusal(ErrCode.CONSUMER_CREATE_FAILED, err=READ_ONLY) from None
     request.hold(stream, CONSUMER_DELETE.ok(Success(success=True)), CONSUMER_DELETE)
@@ -137,7 +137,7 @@ def listing(engine: Engine, request: Request) -> bytes | None:
     offset = min(max(wanted.offset, 0), len(found))
     page = found[offset : offset + LIST_PAGE]
     for consumer in page:
-        engine.settle_consumer(stream, consumer, request.now)
+        engine.consumers.settle(stream, consumer)
     answer = ConsumerListResponse(
         total=len(found),
         offset=offset,
@@ -162,7 +162,7 @@ def pause(engine: Engine, request: Request) -> bytes | None:
     stream, consumer = _named(engine, request)
     config = msgspec.structs.replace(consumer.config, pause_until=until or None)
     try:
-        engine.update_consumer(stream, consumer, with_level(config), request.now, request.outbox)
+        engine.consumers.update(stream, consumer, with_level(config), request.now, request.outbox)
     except StoreReadOnly:
         raise Refusal(ErrCode.CONSUMER_CREATE_FAILED, err=READ_ONLY) from None
     remaining = Nanoseconds(max(until - engine.wall.at(request.now), 0))
@@ -188,7 +188,7 @@ def reset(engine: Engine, request: Request) -> bytes | None:
     if seq:
         _check_reset(consumer, seq)
     try:
-        start = engine.reset_consumer(stream, consumer, seq, request.now, request.outbox)
+        start = engine.consumers.reset(stream, consumer, seq, request.now)
     except StoreReadOnly:
         raise Refusal(ErrCode.CONSUMER_RESET_INVALID, err=READ_ONLY) from None
     state = _info(consumer, request.now)
@@ -223,10 +223,10 @@ def unpin(engine: Engine, request: Request) -> bytes:
         raise Refusal(ErrCode.INVALID_JSON, err="consumer group not specified")
     if GROUP_NAME.fullmatch(group) is None:
         raise Refusal(ErrCode.PRIORITY_GROUP_INVALID)
-    stream, consumer = _named(engine, request)
+    _, consumer = _named(engine, request)
     if group not in consumer.config.priority_groups:
         raise Refusal(ErrCode.PRIORITY_GROUP_UNKNOWN)
-    engine.unpin_consumer(stream, consumer, group, request.now, request.outbox)
+    engine.consumers.unpin(consumer, request.now, request.outbox)
     return CONSUMER_UNPIN.ok(UnpinResponse())
 
 

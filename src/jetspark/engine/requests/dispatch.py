@@ -108,8 +108,7 @@ def handle(
         # What was asked for stands on a message that the disk refuses to read.
         answer = kind.error(error_body(ErrCode.STORE_FAILED, err=problem.public))
     except Exception as error:
-        engine.api_errors += 1
-        engine.api_total += 1
+        engine.api.count(failed=True)
         raise RequestFailed(kind.error(BODY)) from error
     if answer is not None:
         outbox.reply(reply, answer)
@@ -117,9 +116,7 @@ def handle(
     # Messages that were read are not audited; what waits is audited when it is answered.
     if request.audit is not None and answer is not None and (failed or kind is not MSG_GET):
         request.audit.answered(answer, outbox)
-    engine.api_errors += failed
-    # Released servers do not count messages that were read, nor deletes of nothing as errors.
-    engine.api_total += failed or kind is not MSG_GET
+    engine.api.count(failed=failed, is_read=kind is MSG_GET)
     return not failed
 
 

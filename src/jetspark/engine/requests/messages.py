@@ -25,7 +25,7 @@ def get(engine: Engine, request: Request) -> bytes | None:
     wanted = request.decoded(MsgGetRequest)
     check_selection(wanted)
     stream = request.stream(engine)
-    return engine.message_get(
+    return engine.direct.message_get(
         stream, wanted, request.reply, request.now, request.outbox, request.asker
     )
 

@@ -13,6 +13,7 @@ from jetspark.api.stream import StreamConfig
 from jetspark.engine.consumer.consumer import Consumer
 from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Entry, Outbox, Outlet
+from jetspark.engine.ports import Standalone
 from jetspark.engine.stream.config import prepared
 from jetspark.engine.stream.stream import Stream
 from jetspark.store.committer import write
@@ -50,6 +51,22 @@ class Inbox(Outlet):
         return taken
 
 
+class WorldPorts(Standalone):
+    """Everybody listens who has an inbox in a world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def reply_outlet(self, subject: bytes, /) -> Outlet | None:
+        return self._world.inbox(subject)
+
+    def push_outlet(self, subject: bytes, group: bytes, /) -> Outlet | None:
+        return self._world.bound.get((subject, group))
+
+    def listens(self, _subject: bytes, /) -> bool:
+        return True
+
+
 class World:
     """An engine on a simulated disk; time passes and the disk answers when the test says so."""
 
@@ -66,13 +83,14 @@ class World:
     def _open(self) -> Engine:
         self.store = FileStore(self.files, Path("/store"))
         engine = Engine(
-            self.store, account="$G", random_id=self._next_number, next_id=self._next_id
+            self.store,
+            account="$G",
+            random_id=self._next_number,
+            next_id=self._next_id,
+            ports=WorldPorts(self),
         )
         for log in self.store.open(lambda _identity, _recovery: None):
             engine.adopt(log, self.now)
-        engine.outlet_for = self.inbox
-        engine.push_outlet_for = lambda subject, group: self.bound.get((subject, group))
-        engine.advisories.wanted = lambda _subject: True
         return engine
 
     def _next_number(self) -> int:
@@ -150,7 +168,7 @@ class World:
             "max_waiting": 512,
         }
         values.update(config)
-        made = self.engine.add_consumer(
+        made = self.engine.consumers.add(
             stream,
             name,
             ConsumerConfig(**values),  # type: ignore[arg-type]
@@ -163,13 +181,13 @@ class World:
 
     def pull(self, body: bytes = b"", reply: bytes = b"_R.1", key: bytes = b"S.c") -> None:
         """Ask for messages, and let the engine have its turn."""
-        assert self.engine.pull(key, b"", body, reply, self.now, self.outbox)
+        assert self.engine.deliveries.pull(key, b"", body, reply, self.now, self.outbox)
         self.turn()
 
     def ack(self, reply: bytes, body: bytes = b"", answer_to: bytes = b"") -> bool:
         """Acknowledge by the reply subject of a message."""
         key = b".".join(reply.split(b".")[2:4])
-        known = self.engine.on_ack(key, reply, body, answer_to, self.now)
+        known = self.engine.deliveries.on_ack(key, reply, body, answer_to, self.now)
         self.turn()
         return known
 
@@ -178,7 +196,7 @@ class World:
         for _ in range(1000):
             self.commit()
             more = self.engine.advance(self.now, self.outbox) or bool(self.engine.dirty)
-            if not more and not (self.engine.stalled and self.engine.unstall()):
+            if not more and not (self.engine.is_stalled() and self.engine.unstall()):
                 return
         raise AssertionError("the engine does not come to rest")
 
@@ -205,13 +223,13 @@ class World:
     def bind(self, subject: bytes, group: bytes = b"") -> Inbox:
         """Subscribe to a deliver subject."""
         inbox = self.bound[subject, group] = Inbox()
-        self.engine.interest_changed(subject, self.now)
+        self.engine.deliveries.interest_changed(subject, self.now)
         self.turn()
         return inbox
 
     def unbind(self, subject: bytes, group: bytes = b"") -> None:
         self.bound.pop((subject, group)).is_gone = True
-        self.engine.interest_changed(subject, self.now)
+        self.engine.deliveries.interest_changed(subject, self.now)
         self.turn()
 
     def events(self, kind: bytes) -> list[Entry]:

@@ -71,7 +71,7 @@ def test_an_ack_sent_as_a_request_is_answered_when_it_is_durable(world: World) -
     _, messages = started(world)
     key = b"S.c"
 
-    world.engine.on_ack(key, messages[0][1], b"", b"_R.ack", world.now)
+    world.engine.deliveries.on_ack(key, messages[0][1], b"", b"_R.ack", world.now)
     before = world.got(b"_R.ack")
     world.turn()
 
@@ -308,7 +308,7 @@ def test_reset_delivers_again_from_a_sequence(world: World) -> None:
     consumer, messages = started(world, 4)
     world.ack(messages[0][1])
 
-    start = world.engine.reset_consumer(consumer.stream, consumer, 2, world.now, world.outbox)
+    start = world.engine.consumers.reset(consumer.stream, consumer, 2, world.now)
     info = world.info(consumer)
     world.pull(b"4")
 
@@ -322,7 +322,7 @@ def test_reset_without_a_sequence_goes_back_to_the_floor(world: World) -> None:
     consumer, messages = started(world, 4)
     world.ack(messages[0][1])
 
-    start = world.engine.reset_consumer(consumer.stream, consumer, 0, world.now, world.outbox)
+    start = world.engine.consumers.reset(consumer.stream, consumer, 0, world.now)
 
     assert start == 2
     assert world.info(consumer).num_pending == 3

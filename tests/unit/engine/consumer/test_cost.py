@@ -52,7 +52,7 @@ def test_a_thousand_consumers_have_no_deadline_while_nothing_happens(world: Worl
     stream = world.stream()
     config = world.consumer(stream, "first").config
     for n in range(1000):
-        world.engine.add_consumer(stream, f"c{n}", config, world.now, world.outbox)
+        world.engine.consumers.add(stream, f"c{n}", config, world.now, world.outbox)
     world.turn()
 
     world.publish(stream, b"s.a")
@@ -84,7 +84,7 @@ def test_dropped_consumers_are_not_kept_for_their_deadlines(world: World) -> Non
     stream = world.stream()
     for n in range(200):
         consumer = world.consumer(stream, f"c{n}", inactive_threshold=300 * SECOND)
-        world.engine.drop_consumer(stream, consumer, world.now, world.outbox)
+        world.engine.consumers.drop(stream, consumer, world.now, world.outbox)
     world.turn()
 
     gc.collect()

@@ -22,7 +22,7 @@ def test_a_held_refusal_is_examined_again(world: World) -> None:
     world.publish(stream, b"s.a")
     request = b'{"seq":1,"min_last_seq":2}'
 
-    world.engine.direct_get(stream, b"", request, b"_R.1", world.now, world.outbox)
+    world.engine.direct.get(stream, b"", request, b"_R.1", world.now, world.outbox)
     world.turn()
     before = world.got()
     world.publish(stream, b"s.b")
@@ -76,7 +76,7 @@ def test_raising_the_value_with_redeliveries_pending_does_not_rewind(world: Worl
     first = sequences(world.got())
     config = msgspec.structs.replace(consumer.config, min_last_seq=4)
 
-    world.engine.update_consumer(stream, consumer, config, world.now, world.outbox)
+    world.engine.consumers.update(stream, consumer, config, world.now, world.outbox)
     world.pass_time(2 * SECOND)
     world.pull(WAIT)
 
@@ -95,10 +95,10 @@ def test_allow_direct_that_an_update_switches_on_answers_unmet_reads(world: Worl
     target = world.engine.resolve(b"$JS.API.DIRECT.GET.S")
     assert before is None
     assert target is not None
-    world.engine.direct_get(
+    world.engine.direct.get(
         stream, b"", b'{"seq":1,"min_last_seq":9}', b"_R.1", world.now, world.outbox
     )
-    world.engine.direct_get(
+    world.engine.direct.get(
         stream, b"", b'{"seq":1,"min_last_seq":2}', b"_R.2", world.now, world.outbox
     )
     world.publish(stream, b"s.b")

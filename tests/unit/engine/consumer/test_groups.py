@@ -163,7 +163,7 @@ def test_an_administrator_takes_the_pin_away(world: World) -> None:
     world.pull(body(), b"_R.1")
     old = consumer.groups.pin
 
-    world.engine.unpin_consumer(stream, consumer, "g", world.now, world.outbox)
+    world.engine.consumers.unpin(consumer, world.now, world.outbox)
     world.pull(body(id=old), b"_R.1")
     world.pull(body(), b"_R.2")
 

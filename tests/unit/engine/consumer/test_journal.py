@@ -38,7 +38,7 @@ def test_a_consumer_that_was_not_written_never_was(world: World) -> None:
     world.refuse = None
 
     assert stream.consumers == {}
-    assert not world.engine.pull(b"S.c", b"", b"", b"_R.1", world.now, world.outbox)
+    assert not world.engine.deliveries.pull(b"S.c", b"", b"", b"_R.1", world.now, world.outbox)
 
 
 def test_deliveries_and_acks_are_written_with_the_next_tick(world: World) -> None:
@@ -63,10 +63,10 @@ def test_what_was_not_written_is_delivered_again(world: World) -> None:
     stream = world.stream()
     world.publish(stream, *[b"s.a"] * 3)
     world.consumer(stream)
-    world.engine.pull(b"S.c", b"", b"2", b"_R.1", world.now, world.outbox)
+    world.engine.deliveries.pull(b"S.c", b"", b"2", b"_R.1", world.now, world.outbox)
     world.engine.advance(world.now, world.outbox)
     (first, _) = world.got()
-    world.engine.on_ack(b"S.c", first[1], b"", b"", world.now)
+    world.engine.deliveries.on_ack(b"S.c", first[1], b"", b"", world.now)
 
     consumer = revived(world)
     world.pull(b"3")
@@ -172,7 +172,7 @@ def test_a_lost_change_costs_redeliveries_and_nothing_else(world: World, lost: i
     changes = [change for n, change in enumerate(records.changes) if n != lost]
     fresh = Consumer(
         stream, "c", world.engine.streams["S"].consumers["c"].config, 0, 1,
-        world.engine.hub, world.engine.readers_of(stream),
+        world.engine.hub, world.engine.consumers.readers_of(stream),
     )  # fmt: skip
 
     fresh.journal.restore(records.state, changes, world.now)
@@ -185,7 +185,7 @@ def test_a_lost_change_costs_redeliveries_and_nothing_else(world: World, lost: i
 def test_a_deleted_consumer_stays_deleted(world: World) -> None:
     stream = world.stream()
     consumer = world.consumer(stream)
-    world.engine.drop_consumer(stream, consumer, world.now, world.outbox)
+    world.engine.consumers.drop(stream, consumer, world.now, world.outbox)
     world.commit()
 
     world.crash()

@@ -237,7 +237,7 @@ def test_one_turn_sends_no_more_than_its_budget(world: World) -> None:
     stream = world.stream()
     world.publish(stream, *[b"s.a"] * 2500)
     world.consumer(stream, max_ack_pending=-1)
-    world.engine.pull(b"S.c", b"", b"2500", b"_R.1", world.now, world.outbox)
+    world.engine.deliveries.pull(b"S.c", b"", b"2500", b"_R.1", world.now, world.outbox)
 
     assert world.engine.advance(world.now, world.outbox)
     first = len(world.got())
@@ -253,11 +253,11 @@ def test_a_deleted_consumer_tells_those_who_wait(world: World) -> None:
     consumer = world.consumer(stream)
     world.pull(b'{"batch":1,"expires":1000000000}')
 
-    world.engine.drop_consumer(stream, consumer, world.now, world.outbox)
+    world.engine.consumers.drop(stream, consumer, world.now, world.outbox)
     world.turn()
 
     assert [status(message) for message in world.got()] == [b"409 Consumer Deleted"]
-    assert not world.engine.pull(b"S.c", b"", b"", b"_R.1", world.now, world.outbox)
+    assert not world.engine.deliveries.pull(b"S.c", b"", b"", b"_R.1", world.now, world.outbox)
 
 
 def test_a_deleted_stream_tells_those_who_wait(world: World) -> None:

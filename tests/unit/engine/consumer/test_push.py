@@ -134,7 +134,7 @@ def test_flow_control_asks_at_half_the_window_and_stops_at_the_whole(world: Worl
     (beat,) = inbox.take()
     assert b"Nats-Consumer-Stalled: " + question[1] in beat[2]
 
-    world.engine.confirmed(b"S.c", question[1])
+    world.engine.deliveries.confirmed(b"S.c", question[1])
     world.turn()
     more = inbox.take()
     assert consumer.delivery.window == 2 * FLOW_WINDOW_FIRST
@@ -148,7 +148,7 @@ def test_an_old_answer_confirms_nothing(world: World) -> None:
     inbox = world.bind(b"d")
     inbox.take()
 
-    world.engine.confirmed(b"S.c", b"$JS.FC.S.c.WRONG")
+    world.engine.deliveries.confirmed(b"S.c", b"$JS.FC.S.c.WRONG")
     world.turn()
 
     assert inbox.take() == []
@@ -235,7 +235,7 @@ def test_a_paused_consumer_sends_nothing_until_its_time(world: World) -> None:
         consumer.config, pause_until=Timestamp(world.now + 10 * SECOND)
     )
 
-    world.engine.update_consumer(stream, consumer, config, world.now, world.outbox)
+    world.engine.consumers.update(stream, consumer, config, world.now, world.outbox)
     world.turn()
     world.publish(stream, b"s.a")
     world.turn()
@@ -284,7 +284,7 @@ def test_a_new_deliver_subject_is_used(world: World) -> None:
     new = world.bind(b"e")
     config = msgspec.structs.replace(consumer.config, deliver_subject="e")
 
-    world.engine.update_consumer(stream, consumer, config, world.now, world.outbox)
+    world.engine.consumers.update(stream, consumer, config, world.now, world.outbox)
     world.publish(stream, b"s.a")
     world.turn()
 

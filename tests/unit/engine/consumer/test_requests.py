@@ -256,7 +256,7 @@ def test_how_many_come_before_it_is_told(world: World) -> None:
     delivery = stream.consumers["c"].delivery
     delivery.max_ack_pending = 0
     delivery.closed = True  # nothing goes out while this is looked at
-    world.engine.pull(b"S.c", b"", b"9", b"_R.1", world.now, world.outbox)
+    world.engine.deliveries.pull(b"S.c", b"", b"9", b"_R.1", world.now, world.outbox)
     _, answer = explain(world, 4)
 
     assert (answer["outcome"], answer["ahead"]) == ("next", 2)

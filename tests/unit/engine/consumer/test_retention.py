@@ -55,7 +55,7 @@ def test_a_work_queue_keeps_what_nobody_asked_for(world: World, queue: Stream) -
     world.publish(queue, b"s.a", b"s.b")
     acked(world, 1)
 
-    world.engine.drop_consumer(queue, consumer, world.now, world.outbox)
+    world.engine.consumers.drop(queue, consumer, world.now, world.outbox)
     world.turn()
 
     assert kept(queue) == [2]
@@ -101,10 +101,10 @@ def test_the_last_consumer_takes_everything_along(world: World, interest: Stream
     world.publish(interest, *[b"s.a"] * 3)
     acked(world, 2, b"S.c")
 
-    world.engine.drop_consumer(interest, second, world.now, world.outbox)
+    world.engine.consumers.drop(interest, second, world.now, world.outbox)
     world.turn()
     middle = kept(interest)
-    world.engine.drop_consumer(interest, first, world.now, world.outbox)
+    world.engine.consumers.drop(interest, first, world.now, world.outbox)
     world.turn()
 
     assert middle == [3]
@@ -116,7 +116,7 @@ def test_other_filters_let_go_of_messages(world: World, interest: Stream) -> Non
     world.publish(interest, b"s.a", b"s.b")
     config = msgspec.structs.replace(consumer.config, filter_subject="s.b")
 
-    world.engine.update_consumer(interest, consumer, config, world.now, world.outbox)
+    world.engine.consumers.update(interest, consumer, config, world.now, world.outbox)
     world.turn()
 
     assert kept(interest) == [2]
@@ -185,7 +185,7 @@ def test_what_is_removed_is_seen_until_that_is_durable(world: World, queue: Stre
     world.pull(b"1")
     (message,) = world.got()
 
-    world.engine.on_ack(b"S.c", message[1], b"", b"", world.now)
+    world.engine.deliveries.on_ack(b"S.c", message[1], b"", b"", world.now)
     world.engine.advance(world.now, world.outbox)
     staged = kept(queue)
     world.turn()
@@ -202,7 +202,7 @@ def test_acks_out_of_order_go_as_ranges(world: World, queue: Stream) -> None:
     position = queue.log.staged_position
 
     for n in (4, 2, 3, 8, 7):
-        world.engine.on_ack(b"S.c", messages[n][1], b"", b"", world.now)
+        world.engine.deliveries.on_ack(b"S.c", messages[n][1], b"", b"", world.now)
     world.turn()
 
     assert kept(queue) == [1, 2, 6, 7, 10]
@@ -216,7 +216,7 @@ def test_an_answered_ack_means_that_the_message_is_gone(world: World, queue: Str
     world.pull(b"1")
     (message,) = world.got()
 
-    world.engine.on_ack(b"S.c", message[1], b"", b"_R.ack", world.now)
+    world.engine.deliveries.on_ack(b"S.c", message[1], b"", b"_R.ack", world.now)
     while not world.got(b"_R.ack"):
         world.commit()
 
@@ -231,7 +231,7 @@ def test_who_is_made_after_the_last_one_went_does_not_see_what_nobody_wanted(
     first = world.consumer(stream, "first")
     world.consumer(stream, "other", filter_subject="s.b")
     world.publish(stream, b"s.a", b"s.b")
-    world.engine.drop_consumer(stream, first, world.now, world.outbox)
+    world.engine.consumers.drop(stream, first, world.now, world.outbox)
     world.commit()
 
     assert stream.log.index.messages == 1

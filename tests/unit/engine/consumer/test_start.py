@@ -150,7 +150,7 @@ def test_other_filters_are_counted_anew(world: World, stream: Stream) -> None:
     consumer = world.consumer(stream, filter_subject="s.a")
     config = msgspec.structs.replace(consumer.config, filter_subject="s.*")
 
-    world.engine.update_consumer(stream, consumer, config, world.now, world.outbox)
+    world.engine.consumers.update(stream, consumer, config, world.now, world.outbox)
     world.turn()
 
     assert world.info(consumer).num_pending == 9
@@ -244,7 +244,7 @@ def test_an_opened_gate_stays_open(world: World, stream: Stream) -> None:
     world.pull(b"1")
     config = msgspec.structs.replace(consumer.config, min_last_seq=50)
 
-    world.engine.update_consumer(stream, consumer, config, world.now, world.outbox)
+    world.engine.consumers.update(stream, consumer, config, world.now, world.outbox)
     world.pull(b"1")
 
     assert sequences(world.got()) == [1, 2]

@@ -8,70 +8,84 @@ is looked through, some of it per turn.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-from jetspark.api.enums import Retention as Policy
-from jetspark.engine.consumer.agenda import Reader, Readers
-from jetspark.engine.consumer.turns import Turns
+from jetspark.api.enums import Retention
+from jetspark.engine.consumer.agenda import Agenda, Reader, Readers
 from jetspark.engine.stream.stream import Stream
 
 # What one turn looks through.
 ROWS_PER_TURN: Final = 20_000
 
 
-class Retention(Turns):
-    """The part of an engine that lets go of messages."""
+class Interest:
+    """Removes messages that no consumer of their stream needs any more."""
 
-    def look_at_released(self, delivery: Reader, _now: int) -> None:
+    def __init__(self, agenda: Agenda, mark_dirty: Callable[[Stream], None]) -> None:
+        self._agenda = agenda
+        self._mark_dirty = mark_dirty
+        # Streams whose interest changed, and from where on they are looked through.
+        self._sweeps: dict[Stream, int] = {}
+
+    def acknowledged(self, delivery: Reader) -> None:
         """Messages were acknowledged in a stream that keeps only what somebody needs."""
         released, delivery.released = delivery.released, []
         stream = delivery.stream
         readers = stream.readers
         assert isinstance(readers, Readers)
-        if stream.config.retention == Policy.INTEREST and readers.missing:
+        if stream.config.retention == Retention.INTEREST and readers.missing:
             return
-        if stream.config.retention != Policy.LIMITS and not stream.dropped:
+        if stream.config.retention != Retention.LIMITS and not stream.dropped:
             self._delete(stream, readers.unneeded(stream.log.index, sorted(released)))
 
-    def look_for_interest(self, stream: Stream, _now: int) -> None:
+    def changed(self, stream: Stream) -> None:
         """Interest in messages changed: the stream may keep too many."""
-        if stream.config.retention == Policy.LIMITS or stream.dropped:
+        if stream.config.retention == Retention.LIMITS or stream.dropped:
             return
         missing = stream.readers is not None and stream.readers.missing
-        if stream.config.retention == Policy.INTEREST and missing:
+        if stream.config.retention == Retention.INTEREST and missing:
             return
         nobody = stream.readers is None or not stream.readers.all
-        if stream.config.retention == Policy.INTEREST and nobody:
-            self.sweeps.pop(stream, None)
+        if stream.config.retention == Retention.INTEREST and nobody:
+            self._sweeps.pop(stream, None)
             if stream.log.staged_messages > 0 and not stream.log.read_only:
                 stream.log.stage_purge(0, b"", 0)
-                self.mark_dirty(stream)
+                self._mark_dirty(stream)
             return
-        self.sweeps[stream] = int(stream.log.index.first_seq)
+        self._sweeps[stream] = int(stream.log.index.first_seq)
         # The first part at once: the answer to whoever changed it waits for the same group, so a
         # consumer made after that answer does not see what nobody wanted.
         self._sweep_some(stream)
-        self.hub.agenda.wake()
+        self._agenda.wake()
+
+    def is_changing(self) -> bool:
+        """Say whether ``sweep`` has something to do."""
+        return bool(self._sweeps)
+
+    def forget(self, stream: Stream) -> None:
+        """A stream is gone."""
+        self._sweeps.pop(stream, None)
 
     def sweep(self) -> bool:
         """Look through some of the streams whose interest changed; True while some remain."""
-        for stream in list(self.sweeps):
+        for stream in list(self._sweeps):
             if self._sweep_some(stream):
                 break
-        return bool(self.sweeps)
+        return bool(self._sweeps)
 
     def _sweep_some(self, stream: Stream) -> bool:
         """Look through the next part of a stream; False when there is none."""
         readers = stream.readers
-        first = self.sweeps[stream]
+        first = self._sweeps[stream]
         if stream.dropped or readers is None or first > stream.log.index.last_seq:
-            del self.sweeps[stream]
+            del self._sweeps[stream]
             return False
         last = first + ROWS_PER_TURN - 1
-        queue = stream.config.retention == Policy.WORKQUEUE
+        queue = stream.config.retention == Retention.WORKQUEUE
         found = readers.unneeded_between(stream.log.index, first, last, queue)
         self._delete(stream, found)
-        self.sweeps[stream] = last + 1
+        self._sweeps[stream] = last + 1
         return True
 
     def _delete(self, stream: Stream, sequences: list[int]) -> None:
@@ -85,4 +99,4 @@ class Retention(Turns):
                 first = seq
             last = seq
         stream.log.stage_delete_range(first, last)
-        self.mark_dirty(stream)
+        self._mark_dirty(stream)

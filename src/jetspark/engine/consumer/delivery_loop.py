@@ -1,0 +1,193 @@
+"""What clients ask of consumers, and the turns in which messages go out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from jetspark.engine.consumer.agenda import ACK_NONE, Reader
+from jetspark.engine.consumer.consumers import named
+from jetspark.engine.consumer.delivery import FULL, IDLE, MORE, PACED
+from jetspark.engine.direct.request import LEVEL_TOO_LOW, needs_newer
+from jetspark.engine.failures import failure_answer
+from jetspark.engine.outbox import Budget, Outbox
+from jetspark.errors.storage import CorruptRecord, ReadFailed
+
+if TYPE_CHECKING:
+    from jetspark.engine.consumer.consumer import Consumer
+    from jetspark.engine.consumer.consumers import Consumers
+    from jetspark.engine.consumer.hub import Hub
+    from jetspark.engine.consumer.interest import Interest
+    from jetspark.engine.failures import Failures
+
+
+# So many consumers look in one turn whether somebody listens on their deliver subject.
+LOOKS_PER_TURN: Final = 128
+
+
+class DeliveryLoop:
+    """Takes requests and acknowledgements, and gives every consumer its turn to deliver."""
+
+    def __init__(
+        self, hub: Hub, consumers: Consumers, interest: Interest, failures: Failures
+    ) -> None:
+        self._hub = hub
+        self._consumers = consumers
+        self._interest = interest
+        self._failures = failures
+        # Those whose receivers have enough waiting.
+        self.stalled: list[Reader] = []
+        # By deliver subject: those of very many consumers that are still to look who listens.
+        self._looks: dict[bytes, list[Consumer]] = {}
+
+    # Messages ----------------------------------------------------------------------------------
+
+    def pull(
+        self, key: bytes, headers: bytes, body: bytes, reply: bytes, now: int, outbox: Outbox
+    ) -> bool:
+        """Take a pull request for ``<stream>.<consumer>``; False when there is no such one."""
+        delivery = self._consumers.deliveries.get(key)
+        if delivery is None:
+            return False
+        if headers and needs_newer(headers):
+            outbox.reply_status(reply, LEVEL_TOO_LOW)
+            return True
+        delivery.owner.pull(body, reply, now, outbox)
+        self._consumers.timed.note(delivery)
+        return True
+
+    def on_ack(self, key: bytes, subject: bytes, body: bytes, reply: bytes, now: int) -> bool:
+        """Take an acknowledgement by its whole subject; for drivers that are in no hurry."""
+        delivery = self._consumers.deliveries.get(key)
+        if delivery is None or delivery.policy == ACK_NONE:
+            return False
+        numbers = subject.split(b".")[4:]
+        delivery.on_ack(int(numbers[1]), int(numbers[2]), body, 0, len(body), reply, now)
+        return True
+
+    def confirmed(self, key: bytes, subject: bytes) -> None:
+        """A receiver confirms what flow control asked it."""
+        delivery = self._consumers.deliveries.get(key)
+        if delivery is not None:
+            delivery.owner.push.on_confirmed(subject)
+
+    def interest_changed(self, subject: bytes, now: int) -> None:
+        """Subscriptions to a deliver subject came or went."""
+        watching = self._hub.watched.get(subject, [])
+        if len(watching) > LOOKS_PER_TURN:
+            # Those of an earlier change are looked at again, in the same place.
+            self._looks[subject] = list(watching)
+            self._hub.agenda.wake()
+            return
+        for consumer in watching:
+            self._look(consumer, now)
+
+    def _look(self, consumer: Consumer, now: int) -> None:
+        consumer.push.look(now)
+        self._consumers.timed.note(consumer.delivery)
+
+    def _look_some(self, now: int) -> None:
+        """Have some of very many consumers look for subscriptions to their deliver subject."""
+        for subject, watching in list(self._looks.items())[:1]:
+            for consumer in watching[:LOOKS_PER_TURN]:
+                if not consumer.delivery.dropped:
+                    self._look(consumer, now)
+            del watching[:LOOKS_PER_TURN], self._looks[subject]
+            if watching:
+                self._looks[subject] = watching  # behind the others
+
+    # Turns -------------------------------------------------------------------------------------
+
+    def advance(self, budget: Budget, now: int, outbox: Outbox) -> None:
+        """Go on with deliveries, within one turn's budget."""
+        for delivery, body, reply, asked in self._hub.take_pulled():
+            try:
+                delivery.owner.pull(body, reply, asked, outbox)
+            except Exception as error:  # noqa: BLE001 - one request
+                self._failures.note(f"a request of consumer {named(delivery)}", error)
+                failure_answer(reply, None, error, outbox)
+        self._look_some(now)
+        self._deliver(budget, now)
+        self._consumers.send_events(now, outbox)
+        self._consumers.release_removed()
+
+    def has_turn(self) -> bool:
+        """Say whether there is anything to do: for a lone publisher there is not."""
+        agenda, hub = self._hub.agenda, self._hub
+        if agenda.ready or agenda.noted or hub.pulled:
+            return True
+        return bool(hub.events or self._looks or self._consumers.removed)
+
+    def can_deliver(self) -> bool:
+        """Say whether consumers have more to send at once."""
+        return bool(self._hub.agenda.ready or self._looks)
+
+    def _deliver(self, budget: Budget, now: int) -> None:
+        agenda = self._hub.agenda
+        turn, agenda.ready = agenda.ready, []
+        for done, delivery in enumerate(turn):
+            if not budget.left():
+                agenda.ready = turn[done:] + agenda.ready
+                break
+            delivery.listed = False
+            if delivery.dropped:
+                continue
+            try:
+                self._step(delivery, budget, now)
+            except Exception as error:  # noqa: BLE001 - one consumer, not all
+                # Tried again when there is something new for it; the others go on.
+                self._failures.note(f"deliveries of consumer {named(delivery)}", error)
+        for delivery in agenda.noted:
+            self._consumers.timed.note(delivery)
+        agenda.noted = []
+
+    def _step(self, delivery: Reader, budget: Budget, now: int) -> None:
+        consumer: Consumer = delivery.owner
+        if delivery.read_error and now < delivery.resume_at:
+            consumer.refuse_waiting()
+            return
+        if delivery.gated:
+            consumer.open_or_close(now)
+        try:
+            reason = delivery.step(budget, now)
+            if delivery.read_error:
+                consumer.look_whether_read()
+        except ReadFailed as problem:
+            consumer.stop_at(problem, now)
+            reason = PACED
+        except CorruptRecord:
+            consumer.skip_unreadable()
+            reason = MORE
+        if reason == MORE:
+            delivery.listed = True
+            self._hub.agenda.ready.append(delivery)
+        elif reason == FULL and not delivery.stalled:
+            delivery.stalled = True
+            self.stalled.append(delivery)
+        elif reason == IDLE and delivery.waiting:
+            consumer.requests.end_of_messages()
+        if delivery.released:
+            self._interest.acknowledged(delivery)
+        self._consumers.timed.note(delivery)
+
+    def unstall(self) -> bool:
+        """Go on with those whose receivers have room again; False when there are none."""
+        found = False
+        left = []
+        for delivery in self.stalled:
+            if delivery.dropped:
+                continue
+            if is_full(delivery):
+                left.append(delivery)
+            else:
+                delivery.stalled = False
+                self._hub.agenda.add(delivery)
+                found = True
+        self.stalled = left
+        return found
+
+
+def is_full(delivery: Reader) -> bool:
+    """Say whether all receivers of a consumer have enough waiting."""
+    if delivery.outlet is not None:
+        return delivery.outlet.full()
+    return all(request.outlet.full() for request in delivery.waiting)

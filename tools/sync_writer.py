@@ -153,7 +153,6 @@ class Writer:
             f"from {module.name} import {name} as _{name}",
             "from jetspark.sync.portal import Portal",
         }
-        parts = [(module, node), *bases_of(module, node)]
         methods = [item for item in node.body if isinstance(item, Method)]
         iterator = next((item for item in methods if item.name == "__anext__"), None)
         generic = generic_base(node)
@@ -172,12 +171,11 @@ class Writer:
             text += f"\n    @property\n    def {field_name}(self) -> {ast.unparse(kind)}:\n"
             text += f'        """As in ``jetspark.client.{name}``."""\n'
             text += f"        return self._inner.{field_name}\n"
-        for home, part in parts:
-            for item in part.body:
-                if not isinstance(item, Method) or item.name in self.rules.skip.get(name, ()):
-                    continue
-                for line in self.write_method(home, name, item):
-                    text += line
+        for item in methods:
+            if item.name in self.rules.skip.get(name, ()):
+                continue
+            for line in self.write_method(module, name, item):
+                text += line
         self.body.append(text)
 
     def write_method(self, module: Module, owner: str, node: "Method") -> Iterator[str]:
@@ -327,17 +325,6 @@ SPECIAL: dict[str, tuple[set[str], str]] = {
         ),
     ),
 }
-
-
-def bases_of(module: Module, node: ast.ClassDef) -> Iterator[tuple[Module, ast.ClassDef]]:
-    """The base classes that hold a part of the calls: ``<Something>Calls``."""
-    for base in node.bases:
-        name = ast.unparse(base)
-        if name.endswith("Calls"):
-            home = Module.load(module.imports[name].split()[1])
-            part = home.find(name)
-            assert isinstance(part, ast.ClassDef)
-            yield home, part
 
 
 def generic_base(node: ast.ClassDef) -> ast.Subscript | None:

@@ -235,7 +235,7 @@ async def test_a_watch_survives_the_loss_of_its_consumer(
         stream = await js.stream(f"KV_{name}")
         async with await kv.watch() as watcher:
             await take(watcher, 2)
-            reader: Any = watcher._source._reader  # type: ignore[attr-defined]
+            reader: Any = watcher._source._follow._reader  # type: ignore[attr-defined]
             await stream.delete_consumer(reader.info.name)
             await kv.put("b", b"2")
             async with asyncio.timeout(20):
@@ -278,7 +278,7 @@ async def test_no_change_is_missed_although_nothing_was_there_at_first(
         await kv.put("other", b"")
         async with await kv.watch("a") as watcher:
             assert await take(watcher, 1) == [None]
-            reader: Any = watcher._source._reader  # type: ignore[attr-defined]
+            reader: Any = watcher._source._follow._reader  # type: ignore[attr-defined]
             await (await js.stream(f"KV_{name}")).delete_consumer(reader.info.name)
             await kv.put("a", b"1")
             await kv.put("a", b"2")

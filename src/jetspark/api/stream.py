@@ -325,9 +325,10 @@ class PurgeRequest(ApiStruct, frozen=True, kw_only=True):
     keep: Count = 0
 
 
-class PurgeResponse(Success, frozen=True, kw_only=True):
+class PurgeResponse(ApiStruct, frozen=True, kw_only=True):
     """Answer of STREAM.PURGE."""
 
+    success: bool = False
     purged: int = shown(0)
 
 

@@ -17,7 +17,8 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from jetspark.client.callback_tasks import callback_cancelled, is_calling, is_cancelled_here
-from jetspark.client.message import Message, Publisher
+from jetspark.client.header_input import HeaderInput
+from jetspark.client.message import Message
 from jetspark.client.receive import MessageQueue, Receiver
 from jetspark.client.thread_callback import ThreadCallback
 from jetspark.client.timeouts import call_seconds
@@ -31,8 +32,11 @@ CALLBACK_RUN: Final = 256
 Callback = Callable[[Message], Awaitable[None] | None]
 
 
-class SubscriptionOwner(Publisher, Protocol):
+class SubscriptionOwner(Protocol):
     """What a subscription needs of its client."""
+
+    def publish(self, subject: str, payload: bytes = b"", *, headers: HeaderInput = None) -> None:
+        """Queue a message for the server: what answers the messages received here."""
 
     def send_unsubscribe(self, sid: int, max_msgs: int) -> None:
         """Tell the server to stop, at once (0) or after ``max_msgs`` deliveries."""

@@ -442,6 +442,47 @@ class Stream:
             )
         )
 
+    def backup(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        consumers: bool = True,
+        check: bool = False,
+        chunk_bytes: int = CHUNK_BYTES,
+        progress: BackupProgress | None = None,
+        timeout: float | None = None,
+    ) -> StreamBackup:
+        """Write the whole stream into ``folder``, as of now; ``restore`` reads it.
+
+        With ``consumers`` their state is in it too; with ``check`` the server verifies the
+        messages first. ``progress`` hears the bytes written so far. A backup that fails or is
+        cancelled leaves no archive behind. ``timeout`` bounds the wait for each part. Raises
+        BackupFailed when the folder holds a backup already.
+        """
+        return self._portal.call(
+            self._inner.backup(
+                folder,
+                consumers=consumers,
+                check=check,
+                chunk_bytes=chunk_bytes,
+                progress=progress,
+                timeout=timeout,
+            )
+        )
+
+    def restore(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        progress: BackupProgress | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Bring this stream back from a backup, after it was deleted.
+
+        Raises StreamExists while it is there: delete it first. As ``JetStream.restore_stream``.
+        """
+        self._portal.call(self._inner.restore(folder, progress=progress, timeout=timeout))
+
     def create_consumer(self, config: ConsumerConfig, *, timeout: float | None = None) -> Consumer:
         """Create a consumer. The same configuration again is no error.
 
@@ -498,47 +539,6 @@ class Stream:
         return OrderedConsumer(
             self._portal, self._portal.run(self._inner.ordered_consumer, config, push=push)
         )
-
-    def backup(
-        self,
-        folder: str | os.PathLike[str],
-        *,
-        consumers: bool = True,
-        check: bool = False,
-        chunk_bytes: int = CHUNK_BYTES,
-        progress: BackupProgress | None = None,
-        timeout: float | None = None,
-    ) -> StreamBackup:
-        """Write the whole stream into ``folder``, as of now; ``restore`` reads it.
-
-        With ``consumers`` their state is in it too; with ``check`` the server verifies the
-        messages first. ``progress`` hears the bytes written so far. A backup that fails or is
-        cancelled leaves no archive behind. ``timeout`` bounds the wait for each part. Raises
-        BackupFailed when the folder holds a backup already.
-        """
-        return self._portal.call(
-            self._inner.backup(
-                folder,
-                consumers=consumers,
-                check=check,
-                chunk_bytes=chunk_bytes,
-                progress=progress,
-                timeout=timeout,
-            )
-        )
-
-    def restore(
-        self,
-        folder: str | os.PathLike[str],
-        *,
-        progress: BackupProgress | None = None,
-        timeout: float | None = None,
-    ) -> None:
-        """Bring this stream back from a backup, after it was deleted.
-
-        Raises StreamExists while it is there: delete it first. As ``JetStream.restore_stream``.
-        """
-        self._portal.call(self._inner.restore(folder, progress=progress, timeout=timeout))
 
 
 class StreamReplica:
@@ -665,6 +665,31 @@ class JetStream:
         Raises StreamNotFound when there is none, and ValueError when there are several.
         """
         return self._portal.call(self._inner.stream_name_by_subject(subject, timeout=timeout))
+
+    def restore_stream(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        config: StreamConfig | None = None,
+        progress: BackupProgress | None = None,
+        timeout: float | None = None,
+    ) -> Stream:
+        """Make a stream from a backup that ``Stream.backup`` or the nats CLI wrote.
+
+        ``config`` replaces the configuration of the backup, its name included (``read_backup``
+        gives that to start from). ``progress`` hears the bytes sent so far. Raises StreamExists
+        when the name is taken, BackupFailed when the folder has no whole backup, ApiError when
+        the server cannot read the archive: those of nats-server go into nats-server, ours into
+        ours.
+        """
+        return Stream(
+            self._portal,
+            self._portal.call(
+                self._inner.restore_stream(
+                    folder, config=config, progress=progress, timeout=timeout
+                )
+            ),
+        )
 
     def account_info(self, *, timeout: float | None = None) -> AccountInfo:
         """Usage and limits of this account, and the API level of the server."""
@@ -1001,28 +1026,3 @@ class JetStream:
     def delete_object_store(self, bucket: str, *, timeout: float | None = None) -> None:
         """Delete an object store with everything in it; BucketNotFound when there is none."""
         self._portal.call(self._inner.delete_object_store(bucket, timeout=timeout))
-
-    def restore_stream(
-        self,
-        folder: str | os.PathLike[str],
-        *,
-        config: StreamConfig | None = None,
-        progress: BackupProgress | None = None,
-        timeout: float | None = None,
-    ) -> Stream:
-        """Make a stream from a backup that ``Stream.backup`` or the nats CLI wrote.
-
-        ``config`` replaces the configuration of the backup, its name included (``read_backup``
-        gives that to start from). ``progress`` hears the bytes sent so far. Raises StreamExists
-        when the name is taken, BackupFailed when the folder has no whole backup, ApiError when
-        the server cannot read the archive: those of nats-server go into nats-server, ours into
-        ours.
-        """
-        return Stream(
-            self._portal,
-            self._portal.call(
-                self._inner.restore_stream(
-                    folder, config=config, progress=progress, timeout=timeout
-                )
-            ),
-        )

@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Generic, Self
 
 from jetspark.client.jetstream.kv.backend import TimeToLive
+from jetspark.client.jetstream.kv.bucket import LOCK_TTL
 from jetspark.client.jetstream.kv.bucket import KeyValue as _KeyValue
-from jetspark.client.jetstream.kv.coordination import LOCK_TTL
 from jetspark.client.jetstream.kv.entry import BucketStatus, Entry
 from jetspark.client.jetstream.kv.housekeeping import OLDER_THAN
 from jetspark.client.jetstream.kv.lock import Election as _Election
@@ -792,30 +792,6 @@ class KeyValue:
             self._portal, self._portal.run(self._inner.transaction, timeout=timeout)
         )
 
-    def destroy(self, *, timeout: float | None = None) -> None:
-        """Remove the bucket and all data; the handle cannot be used afterwards."""
-        self._portal.call(self._inner.destroy(timeout=timeout))
-
-    def readonly(self) -> "KeyValue":
-        """A handle to the same bucket that refuses to write."""
-        return KeyValue(self._portal, self._portal.run(self._inner.readonly))
-
-    def close(self) -> None:
-        """End the watches of this handle; the bucket stays."""
-        self._portal.call(self._inner.close())
-
-    def __enter__(self) -> Self:
-        self._portal.call(self._inner.__aenter__())
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._portal.call(self._inner.__aexit__(kind, error, traceback))
-
     def lock(self, key: str, *, owner: str = "", ttl: float = LOCK_TTL) -> Lock:
         """A lock that others respect; use it with ``with``. ``token`` is for fencing."""
         return Lock(self._portal, self._portal.run(self._inner.lock, key, owner=owner, ttl=ttl))
@@ -844,3 +820,27 @@ class KeyValue:
             self._portal,
             self._portal.call(self._inner.replica(*filters, max_bytes=max_bytes, timeout=timeout)),
         )
+
+    def destroy(self, *, timeout: float | None = None) -> None:
+        """Remove the bucket and all data; the handle cannot be used afterwards."""
+        self._portal.call(self._inner.destroy(timeout=timeout))
+
+    def readonly(self) -> "KeyValue":
+        """A handle to the same bucket that refuses to write."""
+        return KeyValue(self._portal, self._portal.run(self._inner.readonly))
+
+    def close(self) -> None:
+        """End the watches of this handle; the bucket stays."""
+        self._portal.call(self._inner.close())
+
+    def __enter__(self) -> Self:
+        self._portal.call(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._portal.call(self._inner.__aexit__(kind, error, traceback))

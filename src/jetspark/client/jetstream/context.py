@@ -2,6 +2,7 @@
 
 # Every call has a timeout argument (design.md, "The client").
 
+import os
 from collections.abc import Sequence
 from typing import Literal
 
@@ -20,16 +21,34 @@ from jetspark.api.stream import (
 from jetspark.client.core import ClientCore
 from jetspark.client.header_input import HeaderInput
 from jetspark.client.jetstream.api import ApiClient, api_prefix
+from jetspark.client.jetstream.backup import BackupProgress, put_back
 from jetspark.client.jetstream.consumer.consume import MessageCallback
 from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import WatchPlan
-from jetspark.client.jetstream.kv.calls import BucketCalls
+from jetspark.client.jetstream.kv.bucket import KeyValue
+from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
+from jetspark.client.jetstream.kv.config import KeyValueConfig, stream_name
 from jetspark.client.jetstream.kv.follow import Follow
+from jetspark.client.jetstream.kv.jetstream_backend import JetStreamBackend
+from jetspark.client.jetstream.kv.manage import (
+    ALL_BUCKETS,
+    api_level,
+    bucket_names,
+    create_bucket,
+    delete_bucket,
+    open_bucket,
+    update_bucket,
+)
 from jetspark.client.jetstream.local_copy import MEMORY_MAX, LocalCopy
-from jetspark.client.jetstream.objects.calls import ObjectCalls
+from jetspark.client.jetstream.objects.config import (
+    ObjectStoreConfig,
+    object_stream_name,
+    to_stream_config,
+)
+from jetspark.client.jetstream.objects.store import ObjectStore
 from jetspark.client.jetstream.publish import (
     PUBLISH_ASYNC_MAX,
     AckFuture,
@@ -45,7 +64,6 @@ from jetspark.client.jetstream.publish_fast import (
     FastPublisher,
 )
 from jetspark.client.jetstream.replica import StreamReplica
-from jetspark.client.jetstream.restore_calls import RestoreCalls
 from jetspark.client.jetstream.scan import check_filter, check_filters
 from jetspark.client.jetstream.stream_lists import stream_name_pages, stream_pages
 from jetspark.client.jetstream.streams import Stream
@@ -55,14 +73,14 @@ from jetspark.client.jetstream.subscribe.push_subscription import PushSubscripti
 from jetspark.client.jetstream.subscribe.workflow import Attached, Workflow
 from jetspark.client.pager import Pager
 from jetspark.client.subscription import PENDING_BYTES_MAX, PENDING_MSGS_MAX
-from jetspark.errors import BadName, StreamNotFound
+from jetspark.errors import BadName, BucketExists, BucketNotFound, StreamExists, StreamNotFound
 from jetspark.errors.codes import ErrCode
 from jetspark.subjects.tokens import stream_name_problem
 
 __all__ = ["PUBLISH_ASYNC_MAX", "JetStream"]
 
 
-class JetStream(BucketCalls, ObjectCalls, RestoreCalls):
+class JetStream:
     """Streams of one account or domain. Made by ``Client.jetstream``."""
 
     def __init__(
@@ -155,6 +173,25 @@ class JetStream(BucketCalls, ObjectCalls, RestoreCalls):
                 f"several streams match {subject!r}: {', '.join(names)}; name the one you mean"
             )
         return names[0]
+
+    async def restore_stream(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        config: StreamConfig | None = None,
+        progress: BackupProgress | None = None,
+        timeout: float | None = None,
+    ) -> Stream:
+        """Make a stream from a backup that ``Stream.backup`` or the nats CLI wrote.
+
+        ``config`` replaces the configuration of the backup, its name included (``read_backup``
+        gives that to start from). ``progress`` hears the bytes sent so far. Raises StreamExists
+        when the name is taken, BackupFailed when the folder has no whole backup, ApiError when
+        the server cannot read the archive: those of nats-server go into nats-server, ours into
+        ours.
+        """
+        info = await put_back(self._api, folder, config, progress, timeout)
+        return Stream(self._api, info, self._high_water)
 
     async def account_info(self, *, timeout: float | None = None) -> AccountInfo:
         """Usage and limits of this account, and the API level of the server."""
@@ -369,7 +406,128 @@ class JetStream(BucketCalls, ObjectCalls, RestoreCalls):
         attached = await self._attach(wanted, PENDING_MSGS_MAX, PENDING_BYTES_MAX, timeout)
         return PullSubscription(self._api, attached)
 
+    # Buckets.
+
+    async def create_key_value(
+        self, config: KeyValueConfig | str, *, timeout: float | None = None
+    ) -> KeyValue:
+        """Create a bucket; BucketExists when the name is taken with another configuration.
+
+        A name alone is a bucket with the defaults of `KeyValueConfig`.
+        """
+        if isinstance(config, str):
+            config = KeyValueConfig(bucket=config)
+        return self._bucket(await create_bucket(self._api, config, timeout))
+
+    async def update_key_value(
+        self, config: KeyValueConfig, *, timeout: float | None = None
+    ) -> KeyValue:
+        """Change the configuration of a bucket; BucketNotFound when there is none."""
+        return self._bucket(await update_bucket(self._api, config, timeout))
+
+    async def create_or_update_key_value(
+        self, config: KeyValueConfig, *, timeout: float | None = None
+    ) -> KeyValue:
+        """Change a bucket, or create it when it does not exist."""
+        try:
+            return await self.update_key_value(config, timeout=timeout)
+        except BucketNotFound:
+            return await self.create_key_value(config, timeout=timeout)
+
+    async def key_value(
+        self,
+        bucket: str,
+        *,
+        read_only: bool = False,
+        read_after_write: bool = False,
+        key_codec: KeyCodec | None = None,
+        value_codec: ValueCodec | None = None,
+        timeout: float | None = None,
+    ) -> KeyValue:
+        """A handle to an existing bucket; BucketNotFound when there is none.
+
+        With ``read_after_write`` it sees at least what it wrote and saw before (ADR-53).
+        """
+        return self._bucket(
+            await open_bucket(self._api, bucket, timeout),
+            read_only=read_only,
+            read_after_write=read_after_write,
+            key_codec=key_codec,
+            value_codec=value_codec,
+        )
+
+    async def delete_key_value(self, bucket: str, *, timeout: float | None = None) -> None:
+        """Delete a bucket with everything in it; BucketNotFound when there is none."""
+        await delete_bucket(self._api, bucket, timeout)
+        self._high_water.forget(stream_name(bucket))
+
+    def key_value_names(self, *, timeout: float | None = None) -> Pager[str]:
+        """Iterate over the names of all buckets."""
+        return Pager(bucket_names(Pager(stream_name_pages(self._api, ALL_BUCKETS, timeout))))
+
+    # Object stores.
+
+    async def create_object_store(
+        self, config: ObjectStoreConfig | str, *, timeout: float | None = None
+    ) -> ObjectStore:
+        """Create an object store; BucketExists when the name is taken with other settings.
+
+        A name alone is a store with the defaults of `ObjectStoreConfig`.
+        """
+        if isinstance(config, str):
+            config = ObjectStoreConfig(bucket=config)
+        stream = to_stream_config(config, await api_level(self._api, timeout))
+        verb = f"STREAM.CREATE.{stream.name}"
+        try:
+            info = await self._api.call(verb, stream, STREAM_CREATE, timeout=timeout)
+        except StreamExists:
+            raise BucketExists(config.bucket) from None
+        return ObjectStore(self._api, info, self._high_water)
+
+    async def object_store(
+        self, bucket: str, *, read_after_write: bool = False, timeout: float | None = None
+    ) -> ObjectStore:
+        """A handle to an existing object store; BucketNotFound when there is none.
+
+        With ``read_after_write`` it sees at least what it wrote and saw before (ADR-53).
+        """
+        verb = f"STREAM.INFO.{object_stream_name(bucket)}"
+        try:
+            info = await self._api.call(verb, None, STREAM_INFO, timeout=timeout)
+        except StreamNotFound:
+            raise BucketNotFound(bucket) from None
+        shared = self._high_water
+        high_water = shared if shared.enabled else HighWater(enabled=read_after_write)
+        return ObjectStore(self._api, info, high_water)
+
+    async def delete_object_store(self, bucket: str, *, timeout: float | None = None) -> None:
+        """Delete an object store with everything in it; BucketNotFound when there is none."""
+        verb = f"STREAM.DELETE.{object_stream_name(bucket)}"
+        try:
+            await self._api.call(verb, None, STREAM_DELETE, timeout=timeout)
+        except StreamNotFound:
+            raise BucketNotFound(bucket) from None
+        self._high_water.forget(object_stream_name(bucket))
+
     # Private parts.
+
+    def _bucket(
+        self,
+        info: StreamInfo,
+        *,
+        read_only: bool = False,
+        read_after_write: bool = False,
+        key_codec: KeyCodec | None = None,
+        value_codec: ValueCodec | None = None,
+    ) -> KeyValue:
+        shared = self._high_water
+        high_water = shared if shared.enabled else HighWater(enabled=read_after_write)
+        return KeyValue(
+            JetStreamBackend(self._api, info, high_water),
+            key_codec=key_codec,
+            value_codec=value_codec,
+            read_only=read_only,
+        )
 
     async def _attach(
         self, wanted: Wanted, pending_msgs: int, pending_bytes: int, timeout: float | None

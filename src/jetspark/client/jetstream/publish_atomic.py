@@ -184,7 +184,7 @@ class AtomicBatch:
             raise
         finally:
             if first is not None and not first.has_answer:
-                self._core.drop_request(first)
+                self._core.drop_request(first.reply)
         if len(self._api.atomic_subjects) < PROVEN_MAX:
             self._api.atomic_subjects.add(messages[0][0])
         self._ack = ack
@@ -197,7 +197,7 @@ class AtomicBatch:
         subject, block, payload = self._messages[0]
         first = _First(self._core, self._timeout)
         block = append_lines(block, lines + b"1\r\n")
-        self._core.send_request(first, subject, block, payload, self._timeout)
+        self._core.send_request(first.reply, subject, block, payload, self._timeout)
         return first
 
     async def _send_middle(self, lines: bytes) -> None:
@@ -269,27 +269,27 @@ class AtomicBatch:
             await self.commit()
 
 
-class _First(SingleReply):
+class _First:
     """The first message of a batch, which is answered whatever becomes of the rest."""
 
     def __init__(self, core: ClientCore, seconds: float) -> None:
-        super().__init__(core.loop, core)
+        self.reply: Final = SingleReply(core.loop, core)
         self._seconds = seconds
 
     @property
     def has_answer(self) -> bool:
         """Whether it was answered; also marks as seen that it was not."""
-        future = self.future
+        future = self.reply.future
         return future.done() and not future.cancelled() and future.exception() is None
 
     async def answer(self) -> Message:
         """Wait for it; RequestTimeout if none comes."""
         try:
-            return await self.future
+            return await self.reply.future
         except TimeoutError:
             raise RequestTimeout(
-                f"no reply to the first message of a batch on {self.subject.decode()!r} within "
-                f"{self._seconds} s"
+                f"no reply to the first message of a batch on {self.reply.subject.decode()!r} "
+                f"within {self._seconds} s"
             ) from None
 
 

@@ -2,6 +2,8 @@
 
 # Every call has a timeout argument (design.md, "The client").
 
+import asyncio
+import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import datetime
@@ -17,12 +19,20 @@ from jetspark.api.stream import (
     STREAM_INFO,
     STREAM_PURGE,
     PurgeRequest,
+    SnapshotRequest,
     StreamConfig,
     StreamInfo,
     StreamInfoRequest,
 )
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.backup_calls import BackupCalls
+from jetspark.client.jetstream.backup import (
+    CHUNK_BYTES,
+    BackupProgress,
+    StreamBackup,
+    put_back,
+    read_backup,
+    take_backup,
+)
 from jetspark.client.jetstream.consumer.create import (
     check_consumer_name,
     consumer_info,
@@ -63,7 +73,7 @@ BEYOND_THE_END: Final = "stream store EOF"
 GET_BATCH_SIZE: Final = 1000  # messages per page of get_batch
 
 
-class Stream(BackupCalls):
+class Stream:
     """A handle to one stream. Made by ``JetStream.stream`` and ``create_stream``."""
 
     def __init__(self, api: ApiClient, info: StreamInfo, high_water: HighWater) -> None:
@@ -333,6 +343,43 @@ class Stream(BackupCalls):
                 async for chunk in chunks:
                     self._high_water.note(self._name, chunk.sequences[-1])
                     yield chunk
+
+    # Backups.
+
+    async def backup(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        consumers: bool = True,
+        check: bool = False,
+        chunk_bytes: int = CHUNK_BYTES,
+        progress: BackupProgress | None = None,
+        timeout: float | None = None,
+    ) -> StreamBackup:
+        """Write the whole stream into ``folder``, as of now; ``restore`` reads it.
+
+        With ``consumers`` their state is in it too; with ``check`` the server verifies the
+        messages first. ``progress`` hears the bytes written so far. A backup that fails or is
+        cancelled leaves no archive behind. ``timeout`` bounds the wait for each part. Raises
+        BackupFailed when the folder holds a backup already.
+        """
+        request = SnapshotRequest(no_consumers=not consumers, chunk_size=chunk_bytes, jsck=check)
+        return await take_backup(self._api, self._name, folder, request, progress, timeout)
+
+    async def restore(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        progress: BackupProgress | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Bring this stream back from a backup, after it was deleted.
+
+        Raises StreamExists while it is there: delete it first. As ``JetStream.restore_stream``.
+        """
+        backup = await asyncio.to_thread(read_backup, folder)
+        config = msgspec.structs.replace(backup.config, name=self._name)
+        self._info = await put_back(self._api, folder, config, progress, timeout)
 
     # Consumers.
 

@@ -5,12 +5,11 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from jetspark.client.jetstream.kv.backend import Backend, TimeToLive, WatchPlan
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
 from jetspark.client.jetstream.kv.coding import Coding
-from jetspark.client.jetstream.kv.coordination import CoordinationCalls
 from jetspark.client.jetstream.kv.creation import create_key
 from jetspark.client.jetstream.kv.entry import BucketStatus, Entry, Operation
 from jetspark.client.jetstream.kv.housekeeping import OLDER_THAN, purge_deletes
@@ -20,14 +19,21 @@ from jetspark.client.jetstream.kv.listing import (
     stored_keys,
     value_pages,
 )
+from jetspark.client.jetstream.kv.lock import Election, Lock
+from jetspark.client.jetstream.kv.members import Members
+from jetspark.client.jetstream.kv.replica import KeyValueReplica
 from jetspark.client.jetstream.kv.transaction import Transaction
+from jetspark.client.jetstream.kv.typed import T, TypedKeyValue
 from jetspark.client.jetstream.kv.watch import EntryCallback, KeyWatcher
+from jetspark.client.jetstream.local_copy import MEMORY_MAX, LocalCopy
 from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.client.pager import Pager
 from jetspark.errors import KeyNotFound, ReadOnly
 
+LOCK_TTL: Final = 10.0
 
-class KeyValue(CoordinationCalls):
+
+class KeyValue:
     """A handle to one bucket. Made by ``JetStream.key_value`` and ``create_key_value``."""
 
     def __init__(
@@ -304,6 +310,51 @@ class KeyValue(CoordinationCalls):
         """Write several keys together or not at all; use it with ``async with``."""
         self.check_writable()
         return Transaction(self, self._backend, self._coding, timeout)
+
+    # Built on the calls above: locks, presence, types, replicas.
+
+    def lock(self, key: str, *, owner: str = "", ttl: float = LOCK_TTL) -> Lock:
+        """A lock that others respect; use it with ``async with``. ``token`` is for fencing."""
+        self.check_writable()
+        return Lock(self, key, owner, ttl)
+
+    def elect(self, key: str, candidate: str, *, ttl: float = LOCK_TTL) -> Election:
+        """Take part in the election of one leader among the candidates for ``key``."""
+        self.check_writable()
+        return Election(self, key, candidate, ttl)
+
+    def members(self, group: str, *, ttl: float = LOCK_TTL) -> Members:
+        """Who is there: members of ``group`` that announce themselves every few seconds."""
+        return Members(self, group, ttl)
+
+    def typed(self, kind: type[T]) -> TypedKeyValue[T]:
+        """The same bucket with values of one type, stored as JSON."""
+        return TypedKeyValue(self, kind)
+
+    async def replica(
+        self, *filters: str, max_bytes: int = MEMORY_MAX, timeout: float | None = None
+    ) -> KeyValueReplica:
+        """A copy of the values in memory, kept current; returns when it is complete.
+
+        ``timeout`` bounds the wait for each part. Beyond ``max_bytes`` it gives up: reading then
+        raises BufferFull.
+        """
+        plan = WatchPlan(filters=self._coding.filters(filters), same_stream=True)
+        status = await self._backend.status(timeout=timeout)
+        source = self._backend.watch(plan)
+        label = f"bucket {self._backend.bucket!r}"
+        copy = LocalCopy(
+            source,
+            label,
+            filters=plan.filters,
+            max_bytes=max_bytes,
+            ttl_ns=status.ttl,
+            server_time_ns=status.info.ts if status.info is not None else 0,
+        )
+        await copy.start(self._backend.seconds(timeout))
+        return KeyValueReplica(self, self._coding, copy)
+
+    # The handle and the bucket.
 
     async def destroy(self, *, timeout: float | None = None) -> None:
         """Remove the bucket and all data; the handle cannot be used afterwards."""

@@ -23,7 +23,13 @@ from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import Stored, WatchPlan
 from jetspark.client.jetstream.kv.entry import Operation, read_block
-from jetspark.errors import ConnectionClosed, Error, MessageNotFound, StreamNotFound
+from jetspark.errors import (
+    BucketNotFound,
+    ConnectionClosed,
+    Error,
+    MessageNotFound,
+    StreamNotFound,
+)
 from jetspark.errors.codes import ErrCode
 
 QUIET_SECONDS: Final = 0.5  # without a message before the consumer is asked about the end
@@ -269,3 +275,41 @@ class Follow:
         except MessageNotFound:
             return False
         return True
+
+
+class BucketFollow:
+    """The entries of a watch; errors are about the bucket, not about its stream."""
+
+    def __init__(self, bucket: str, follow: Follow) -> None:
+        self._bucket = bucket
+        self._follow = follow
+
+    @property
+    def initial_done(self) -> bool:
+        """Whether everything that was there when the watch began has been handed out."""
+        return self._follow.initial_done
+
+    @property
+    def due(self) -> int:
+        """How many entries there were when it began."""
+        return self._follow.due
+
+    async def start(self, *, timeout: float | None = None) -> None:
+        """Make the consumer; BucketNotFound when there is nothing to follow."""
+        try:
+            await self._follow.start(timeout=timeout)
+        except StreamNotFound:
+            raise BucketNotFound(self._bucket) from None
+
+    async def next_chunk(self, count: int) -> list[Stored]:
+        """Wait for entries; BucketNotFound when the bucket was deleted."""
+        try:
+            return await self._follow.next_chunk(count)
+        except StreamNotFound as error:
+            gone = BucketNotFound(self._bucket)
+            gone.add_note(str(error))
+            raise gone from None
+
+    async def stop(self) -> None:
+        """Delete the consumer."""
+        await self._follow.stop()

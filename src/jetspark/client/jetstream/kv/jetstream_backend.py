@@ -13,12 +13,12 @@ from jetspark.api.stream import (
     StreamInfo,
 )
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
-from jetspark.client.jetstream.direct_get import StreamReader, make_request
+from jetspark.client.jetstream.direct_get import make_request
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import Stored, TimeToLive, WatchPlan
 from jetspark.client.jetstream.kv.config import STREAM_PREFIX, from_stream_config
 from jetspark.client.jetstream.kv.entry import BucketStatus, Operation, read_operation, read_size
-from jetspark.client.jetstream.kv.follow import Follow
+from jetspark.client.jetstream.kv.follow import BucketFollow, Follow
 from jetspark.client.jetstream.kv.newest import collect_newest
 from jetspark.client.jetstream.last_many import LastMany
 from jetspark.client.jetstream.publish import Expect, PublishWindow, publish_acked, publish_headers
@@ -214,16 +214,11 @@ class JetStreamBackend:
         self._noted(ack)
         return [ack.seq - len(entries) + n for n in range(1, len(entries) + 1)]
 
-    def watch(self, plan: WatchPlan) -> "BucketFollow":
+    def watch(self, plan: WatchPlan) -> BucketFollow:
         """Follow subjects with an ordered consumer."""
-        return BucketFollow(
-            self._bucket,
-            self._stream.reader,
-            self._read_prefix,
-            plan,
-            plan.min_last_revision,
-            self._high_water,
-        )
+        least = plan.min_last_revision
+        follow = Follow(self._stream.reader, self._read_prefix, plan, least, self._high_water)
+        return BucketFollow(self._bucket, follow)
 
     async def erase(self, key: str, *, below: int, timeout: float | None) -> None:
         """Purge the subject; deny_delete forbids only the deletion of single messages."""
@@ -291,38 +286,6 @@ class JetStreamBackend:
     def _noted(self, ack: PubAck) -> int:
         self._high_water.note(self._stream.name, ack.seq)
         return ack.seq
-
-
-class BucketFollow(Follow):
-    """The entries of a watch, for the users of a bucket."""
-
-    def __init__(
-        self,
-        bucket: str,
-        stream: StreamReader,
-        prefix: str,
-        plan: WatchPlan,
-        min_last_seq: int,
-        high_water: HighWater,
-    ) -> None:
-        super().__init__(stream, prefix, plan, min_last_seq, high_water)
-        self._bucket = bucket
-
-    async def start(self, *, timeout: float | None = None) -> None:
-        """Make the consumer; BucketNotFound when there is nothing to follow."""
-        try:
-            await super().start(timeout=timeout)
-        except StreamNotFound:
-            raise BucketNotFound(self._bucket) from None
-
-    async def next_chunk(self, count: int) -> list[Stored]:
-        """Wait for entries; BucketNotFound when the bucket was deleted."""
-        try:
-            return await super().next_chunk(count)
-        except StreamNotFound as error:
-            gone = BucketNotFound(self._bucket)
-            gone.add_note(str(error))
-            raise gone from None
 
 
 def write_headers(operation: Operation, expected: int | None, ttl: TimeToLive) -> bytes:

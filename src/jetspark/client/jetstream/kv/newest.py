@@ -13,14 +13,14 @@ from typing import Final
 
 from jetspark.client.jetstream.kv.backend import Stored, WatchPlan
 from jetspark.client.jetstream.kv.config import is_pattern
-from jetspark.client.jetstream.kv.follow import QUIET_SECONDS, Follow
+from jetspark.client.jetstream.kv.follow import QUIET_SECONDS, BucketFollow
 from jetspark.errors import RequestTimeout
 from jetspark.subjects.match import matches
 
 CHUNK: Final = 256
 FILTERS_MAX: Final = 100  # of a consumer; servers compare each with each
 
-Watch = Callable[[WatchPlan], Follow]
+Watch = Callable[[WatchPlan], BucketFollow]
 
 
 async def collect_newest(
@@ -54,7 +54,7 @@ def covering(filters: Sequence[str]) -> str:
     return ".".join([*shared, ">"])
 
 
-async def _collect(bucket: str, source: Follow, seconds: float) -> list[Stored]:
+async def _collect(bucket: str, source: BucketFollow, seconds: float) -> list[Stored]:
     await source.start(timeout=seconds)
     found: dict[str, Stored] = {}
     loop = asyncio.get_running_loop()
@@ -77,7 +77,7 @@ async def _collect(bucket: str, source: Follow, seconds: float) -> list[Stored]:
     return sorted(found.values(), key=lambda stored: stored.revision)
 
 
-async def _next(source: Follow, bucket: str, deadline: float) -> list[Stored]:
+async def _next(source: BucketFollow, bucket: str, deadline: float) -> list[Stored]:
     """The next entries; none when all that was pending is here or gone."""
     loop = asyncio.get_running_loop()
     if loop.time() < deadline:

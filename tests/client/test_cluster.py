@@ -15,7 +15,7 @@ from jetspark.errors import ApiError, ConnectionClosed, NoResponders, RequestTim
 QUICK: Any = {"reconnect_wait": 0.02, "reconnect_wait_max": 0.2}
 
 # One worker, one cluster.
-pytestmark = [pytest.mark.timeout(90), pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("cluster")]
 
 
 @pytest.fixture(scope="module")

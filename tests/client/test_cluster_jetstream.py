@@ -23,7 +23,7 @@ QUICK: Any = {
 }
 
 # One worker, one cluster.
-pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("cluster, JetStream")]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("cluster, JetStream")]
 
 
 @pytest.fixture(scope="module")

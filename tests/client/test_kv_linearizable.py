@@ -21,7 +21,7 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
 OPERATIONS = {"jetspark": 25_000, "nats-server": 5_000}  # per round
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(600)
 
 
 ROUNDS = [

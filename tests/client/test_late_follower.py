@@ -22,7 +22,7 @@ from jetspark.errors import MinLastSequence, NoResponders
 LATE = 2  # the node behind the proxies
 LAG = 0.12  # seconds that each chunk for it is held back
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(600)
 
 
 @contextlib.asynccontextmanager

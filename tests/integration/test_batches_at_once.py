@@ -96,7 +96,7 @@ async def watch(client: Client, seen: set[int]) -> None:
         seen |= counts
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 async def test_fifty_atomic_and_twenty_fast_batches_at_once() -> None:
     config = {"name": "S", "subjects": ["s.>"], "allow_atomic": True, "allow_batched": True}
     open_now = asyncio.Barrier(ATOMIC + 1)

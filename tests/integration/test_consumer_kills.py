@@ -10,7 +10,7 @@ from tests.campaigns.consumer_kills import ConsumerKills
 KILLS = 8
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_no_acknowledgement_is_invented_and_no_message_lost_when_killed(tmp_path: Path) -> None:
     campaign = ConsumerKills(tmp_path / "store", seed=5)
 

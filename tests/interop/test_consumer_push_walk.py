@@ -31,7 +31,7 @@ HOUR = 3600 * 10**9
 Step = tuple[Any, ...]
 Pair = tuple[Wire, Wire]
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 numbers = itertools.count(1)
 keys = st.sampled_from(["a", "b", "c.x", "c.y"])

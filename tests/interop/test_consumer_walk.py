@@ -28,7 +28,7 @@ STEPS = 100
 SETTLED_S = 2.0
 LAST_OF_EACH = ("deliver_policy", "last_per_subject")
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 Step = tuple[Any, ...]
 Pair = tuple[Wire, Wire]

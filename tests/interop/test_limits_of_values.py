@@ -340,7 +340,7 @@ DIFFERENCES: Final = (
 )  # fmt: skip
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("area", AREAS)
 def test_extreme_values_harm_nothing_and_are_answered_as_nats_server_does(
     area: str, tmp_path: Path

@@ -17,7 +17,7 @@ Results = dict[str, Any]
 # Checks that want the server restarted in their middle.
 RESTARTS = 6
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 
 async def run_script(store: Path) -> Results:

@@ -192,7 +192,7 @@ def newer_python() -> str:
     return python
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(600)
 def test_the_new_python_client_works(server: Served) -> None:
     script = Path(__file__).with_name("nats_core_script.py")
     done = subprocess.run(

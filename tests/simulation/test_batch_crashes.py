@@ -8,7 +8,7 @@ from jetspark.testing.store_model import Violation
 CRASH_STATES = 20_000
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_no_crash_leaves_half_a_batch() -> None:
     done = run_batch_crashes(CRASH_STATES)
 

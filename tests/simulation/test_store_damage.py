@@ -82,7 +82,7 @@ def test_a_bad_page_costs_the_records_it_meets(kind: str, how: str) -> None:
                 check_damage(sample, disk, path, begin, end)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_cut_at_any_byte_costs_what_was_cut_off(kind: str) -> None:
     """R5: truncation at every byte offset; in the other samples at every seventh.

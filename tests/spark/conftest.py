@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
             # A test may have asked for more already.
             if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(180))
+                item.add_marker(pytest.mark.timeout(600))
 
 
 class SessionScheduling(LoadScopeScheduling):  # type: ignore[misc]

@@ -162,7 +162,7 @@ class _Late:
         return await reading
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_a_replica_that_was_stopped_and_is_behind_loses_no_row(tmp_path: Path) -> None:
     asyncio.run(_stopped_and_continued(tmp_path))
 

@@ -15,7 +15,7 @@ README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 async def test_the_spark_block_of_the_tour_shows_the_stream(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from jetspark.cli.doctor_export import find_stream, write_messages
+from jetspark.cli.doctor_export import find_consumer, find_stream, write_messages
 from jetspark.cli.doctor_report import as_json, clocks_as_json, show, show_clocks
 from jetspark.clock import SystemClock
 from jetspark.engine.replicate.adoption import adoption_problems
@@ -43,8 +43,9 @@ def doctor() -> None:
     DIR is the folder that `jetspark serve -js -sd DIR` has. Stop the server first: a store that
     is in use is refused. `check` reads every record of every stream and changes nothing; `repair`
     copies damaged bytes aside and makes anew what can be made anew; `export` writes the messages
-    of one stream as lines of JSON, with what could not be read; `clock` says which streams have
-    times ahead of the clock of this machine, and sets them back.
+    of one stream as lines of JSON, with what could not be read; `drop-consumer` takes a consumer
+    that cannot be served out of its stream; `clock` says which streams have times ahead of the
+    clock of this machine, and sets them back.
 
     \b
     Examples:
@@ -56,13 +57,17 @@ def doctor() -> None:
     \b
     Exit codes:
       0  healthy: nothing found, or only damage that was copied aside before
-      1  damage was found, or times that are far ahead of the clock
+      1  something to look at: damage, a second folder of a stream, files that are none of a
+         store, or times that are far ahead of the clock
       2  something cannot be read at all: the folder, the lock, a stream
     """
 
 
 # Whether it can be read is found out by reading it, and told with what to do.
 _folder = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, readable=False))
+_account = click.option(
+    "--account", default="", help="Its account, when several have such a stream."
+)
 _json = click.option("--json", "wants_json", is_flag=True, help="Write JSON, for programs.")
 
 
@@ -79,10 +84,12 @@ def check(folder: Path, *, wants_json: bool) -> None:
     with _survey(folder, mend=False) as survey:
         findings = _examine(survey, quiet=wants_json)
         _try_to_serve(survey, findings)
-    _tell(folder, findings, wants_json=wants_json, mend=False)
+        foreign = survey.foreign
+    _tell(folder, findings, foreign, wants_json=wants_json, mend=False)
     if any(found.error for found in findings):
         sys.exit(UNREADABLE)
-    sys.exit(HEALTHY if all(found.healthy for found in findings) else DAMAGED)
+    healthy = not foreign and all(found.healthy for found in findings)
+    sys.exit(HEALTHY if healthy else DAMAGED)
 
 
 @doctor.command()
@@ -101,10 +108,12 @@ def repair(folder: Path, *, wants_json: bool) -> None:
     """
     with _survey(folder, mend=True) as survey:
         findings = _examine(survey, quiet=wants_json)
-    _tell(folder, findings, wants_json=wants_json, mend=True)
+        foreign = survey.foreign
+    _tell(folder, findings, foreign, wants_json=wants_json, mend=True)
     if any(found.error for found in findings):
         sys.exit(UNREADABLE)
-    sys.exit(DAMAGED if any(found.new_damage for found in findings) else HEALTHY)
+    left = foreign or any(found.new_damage or found.second_to for found in findings)
+    sys.exit(DAMAGED if left else HEALTHY)
 
 
 @doctor.command()
@@ -140,12 +149,19 @@ def clock(folder: Path, *, mend: bool, wants_json: bool) -> None:
 @doctor.command(short_help="Write the messages of one stream as lines of JSON.")
 @_folder
 @click.option("--stream", "name", required=True, help="The stream to export.")
-@click.option("--account", default="", help="Its account, when several have such a stream.")
+@_account
+@click.option(
+    "--folder",
+    "stream_folder",
+    default="",
+    metavar="NAME",
+    help="Its folder, when several have this stream, such as stream-0123456789abcdef.",
+)
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     help="The file to write; - is the standard output. One that exists is refused.",
 )  # fmt: skip
-def export(folder: Path, *, name: str, account: str, out: Path) -> None:
+def export(folder: Path, *, name: str, account: str, stream_folder: str, out: Path) -> None:
     """Write the messages of one stream as lines of JSON; nothing in the store is changed.
 
     A line has seq, time, subject, headers and data (base64). What could not be read is listed
@@ -158,13 +174,45 @@ def export(folder: Path, *, name: str, account: str, out: Path) -> None:
     """
     with _survey(folder, mend=False) as survey:
         survey.open()
-        log = find_stream(survey.logs, name, account)
+        log = find_stream(survey.logs, name, account, stream_folder)
         written, unreadable = write_messages(log, out)
     Console(stderr=True).print(
         f"{written:,} messages of {name} written, {unreadable:,} could not be read",
         highlight=False,
     )
     sys.exit(DAMAGED if unreadable else HEALTHY)
+
+
+@doctor.command("drop-consumer", short_help="Take a consumer that cannot be served out.")
+@_folder
+@click.option("--stream", "name", required=True, help="The stream of the consumer.")
+@_account
+@click.option("--consumer", default="", help="The consumer to drop, by its name.")
+@click.option("--number", type=int, help="The consumer to drop, where its name cannot be read.")
+def drop_consumer(
+    folder: Path, *, name: str, account: str, consumer: str, number: int | None
+) -> None:
+    """Delete a consumer that a server cannot serve; its records are kept aside.
+
+    `check` and the log of the server say which consumers these are. The stream forgets the
+    consumer as if a client had deleted it, and /healthz is ok again. What the store had of it is
+    written to the folder `quarantine` of the stream first, as JSON. A stream that keeps messages
+    as long as consumers need them may remove what this one had not received: create the consumer
+    that takes its place before, under another name.
+
+    \b
+    Examples:
+      jetspark doctor drop-consumer ./jetspark-data --stream ORDERS --consumer billing
+      jetspark doctor drop-consumer ./jetspark-data --stream ORDERS --number 3
+    """
+    if bool(consumer) == (number is not None):
+        raise click.UsageError("say --consumer NAME or --number N, one of them")
+    with _survey(folder, mend=True) as survey:
+        survey.open()
+        log = find_stream(survey.logs, name, account)
+        found = find_consumer(log, consumer, number)
+        kept = survey.drop_consumer(log, found)
+    click.echo(f"Consumer {consumer or number} of {name} was dropped; its records are in {kept}")
 
 
 @contextmanager
@@ -213,10 +261,19 @@ def _try_to_serve(survey: Survey, findings: list[StreamFinding]) -> None:
         problems = adoption_problems(survey.store, log, now)
         if problems and not found.error:
             found.error = "; ".join(problems)
+            if any(problem.startswith("consumer ") for problem in problems):
+                found.error += "; `jetspark doctor drop-consumer --help` says how to go on without"
 
 
-def _tell(folder: Path, findings: list[StreamFinding], *, wants_json: bool, mend: bool) -> None:
+def _tell(
+    folder: Path,
+    findings: list[StreamFinding],
+    foreign: list[Path],
+    *,
+    wants_json: bool,
+    mend: bool,
+) -> None:
     if wants_json:
-        click.echo(as_json(folder, findings, mend=mend))
+        click.echo(as_json(folder, findings, foreign, mend=mend))
     else:
-        show(Console(), folder, findings, mend=mend)
+        show(Console(), folder, findings, foreign, mend=mend)

@@ -8,16 +8,27 @@ import msgspec
 
 from jetspark.cli.standard_output import standard_output
 from jetspark.cli.stream_files import whole_file
+from jetspark.engine.consumer.consumers import name_in
 from jetspark.errors.storage import CorruptRecord, ReadFailed, StorageFault
 from jetspark.headers.block import decode_headers
+from jetspark.store.doubles import second_folders
 from jetspark.store.log import StreamLog
 from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
 from jetspark.units import format_rfc3339
 
 
-def find_stream(logs: list[StreamLog], name: str, account: str) -> StreamLog:
-    """The stream of this name; StorageFault says what there is when it is not clear."""
-    found = [log for log in logs if log.identity.name == name]
+def find_stream(logs: list[StreamLog], name: str, account: str, folder: str = "") -> StreamLog:
+    """The stream of this name; StorageFault says what there is when it is not clear.
+
+    Without a ``folder`` it is the one that a server serves.
+    """
+    second = second_folders(logs)
+    found = [
+        log
+        for log in logs
+        if log.identity.name == name
+        and (log.folder.name == folder if folder else log.folder not in second)
+    ]
     if account:
         found = [log for log in found if log.identity.account == account]
     if len(found) == 1:
@@ -25,9 +36,28 @@ def find_stream(logs: list[StreamLog], name: str, account: str) -> StreamLog:
     if found:
         accounts = ", ".join(sorted(log.identity.account for log in found))
         raise StorageFault(f"several accounts have a stream {name}: say --account, of {accounts}")
+    if folder:
+        folders = ", ".join(log.folder.name for log in logs if log.identity.name == name)
+        raise StorageFault(f"no folder {folder} has a stream {name}; folders: {folders or 'none'}")
     names = ", ".join(sorted(log.identity.name for log in logs)) or "none"
     where = f" of account {account}" if account else ""
     raise StorageFault(f"there is no stream {name}{where} in this store; there are: {names}")
+
+
+def find_consumer(log: StreamLog, name: str, number: int | None) -> int:
+    """The number of a consumer; StorageFault says which there are when it is none of them."""
+    names = {
+        each: name_in(records.document) or f"number {each}"
+        for each, records in log.consumers.items()
+    }
+    found = [each for each in names if each == number or (name and names[each] == name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        numbers = ", ".join(map(str, found))
+        raise StorageFault(f"several consumers are called {name}: say --number, of {numbers}")
+    there = ", ".join(sorted(names.values())) or "none"
+    raise StorageFault(f"there is no consumer {name or number}; there are: {there}")
 
 
 def write_messages(log: StreamLog, out: Path) -> tuple[int, int]:

@@ -12,26 +12,40 @@ from jetspark.store.survey import StreamClock, StreamFinding
 from jetspark.units import format_bytes, format_duration, format_rfc3339
 
 
-def as_json(folder: Path, findings: list[StreamFinding], *, mend: bool) -> str:
+def as_json(
+    folder: Path, findings: list[StreamFinding], foreign: list[Path], *, mend: bool
+) -> str:
     """All that was found, as one document."""
     document = {
         "store": str(folder),
         "repaired": mend,
-        "healthy": all(found.healthy for found in findings),
+        "healthy": not foreign and all(found.healthy for found in findings),
+        "foreign": [str(path) for path in foreign],
         "streams": [msgspec.to_builtins(found) | {"healthy": found.healthy} for found in findings],
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
-def show(console: Console, folder: Path, findings: list[StreamFinding], *, mend: bool) -> None:
+def show(
+    console: Console,
+    folder: Path,
+    findings: list[StreamFinding],
+    foreign: list[Path],
+    *,
+    mend: bool,
+) -> None:
     """All that was found, for people."""
     if findings:
         _show_streams(console, folder, findings, mend=mend)
     else:
         console.print(f"There is no stream in {escape(str(folder))}.")
     for found in findings:
-        _show_details(console, found)
-    _conclude(console, folder, findings, mend=mend)
+        _show_details(console, folder, found)
+    for path in foreign:
+        console.print(
+            f"{escape(str(path))} is nothing of a jetspark store: move it away", highlight=False
+        )
+    _conclude(console, folder, findings, foreign, mend=mend)
 
 
 def _show_streams(
@@ -74,13 +88,24 @@ def _verdict(found: StreamFinding, *, mend: bool) -> str:
         return f"[red]{found.new_damage} ranges, {done}[/red]"
     if found.notes:
         return "[yellow]mended[/yellow]" if mend else "[yellow]metadata[/yellow]"
+    if found.second_to:
+        return "[yellow]not served, see below[/yellow]"
     if found.damage:
         return "known, kept in quarantine"
     return "[green]none[/green]"
 
 
-def _show_details(console: Console, found: StreamFinding) -> None:
+def _show_details(console: Console, folder: Path, found: StreamFinding) -> None:
     name = escape(found.name or found.folder)
+    if found.second_to:
+        console.print(
+            f"{name}: {escape(found.folder)} is a second folder of this stream; a server serves "
+            f"{escape(found.second_to)}. Export what you need of it with `jetspark doctor export "
+            f"{escape(str(folder))} --stream {name} --folder {Path(found.folder).name} --out FILE`"
+            ", then move the folder out of the store",
+            highlight=False,
+            soft_wrap=True,
+        )
     if found.error:
         console.print(f"{name}: {escape(found.error)}")
     for damage in found.damage:
@@ -112,15 +137,20 @@ def _words(damage: Damage) -> str:
 
 
 def _conclude(
-    console: Console, folder: Path, findings: list[StreamFinding], *, mend: bool
+    console: Console,
+    folder: Path,
+    findings: list[StreamFinding],
+    foreign: list[Path],
+    *,
+    mend: bool,
 ) -> None:
     if any(found.error for found in findings):
         console.print("[red]Not every stream can be read.[/red]")
     elif mend:
         console.print("[green]All that can be made anew was.[/green]")
-    elif all(found.healthy for found in findings):
+    elif all(found.healthy for found in findings) and not foreign:
         console.print("[green]Healthy: every record checks that is not known as lost.[/green]")
-    else:
+    elif any(found.new_damage or found.notes for found in findings):
         console.print(
             f"Damage was found. `jetspark doctor repair {escape(str(folder))}` copies it aside "
             "and makes anew what can be; every good record stays."

@@ -36,6 +36,7 @@ from jetspark.server.start_errors import cannot_open_store
 from jetspark.server.unopened import UnopenedStreams
 from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Housekeeper, ThreadCommitter
+from jetspark.store.doubles import is_original, key_of
 from jetspark.store.files import OsFiles
 from jetspark.store.log import StreamLog
 from jetspark.store.manifest import Identity
@@ -371,16 +372,6 @@ class JetStreamRuntime:
         self._store.close()
         if self._private:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def key_of(stream_log: StreamLog) -> tuple[str, str]:
-    """What there may be once: the account and the name of a stream."""
-    return stream_log.identity.account, stream_log.identity.name
-
-
-def is_original(stream_log: StreamLog) -> bool:
-    """Say whether the folder has the name that the store gave it."""
-    return stream_log.folder.name == f"stream-{stream_log.identity.stream_id:016x}"
 
 
 def batch_limits(settings: Settings) -> BatchLimits:

@@ -12,9 +12,12 @@ from pathlib import Path
 import msgspec
 
 from jetspark.errors.storage import StorageFault, WrongStoreFormat
+from jetspark.store.committer import write
+from jetspark.store.doubles import second_folders
 from jetspark.store.files import Files
 from jetspark.store.log import StreamLog
 from jetspark.store.manifest import Identity
+from jetspark.store.quarantine import FOLDER as QUARANTINE
 from jetspark.store.quarantine import Damage
 from jetspark.store.recovery import Recovery
 from jetspark.store.retiming import Retiming
@@ -45,13 +48,15 @@ class StreamFinding(msgspec.Struct, kw_only=True):
     torn_bytes: int = 0
     notes: list[str] = []
     mended: list[str] = []
+    # The folder of the same stream that a server serves instead of this one.
+    second_to: str = ""
     # Why it cannot be opened.
     error: str = ""
 
     @property
     def healthy(self) -> bool:
         """Say whether nothing was found that was not known and copied aside before."""
-        return not (self.new_damage or self.notes or self.error)
+        return not (self.new_damage or self.notes or self.error or self.second_to)
 
 
 class StreamClock(msgspec.Struct, kw_only=True):
@@ -73,6 +78,16 @@ class StreamClock(msgspec.Struct, kw_only=True):
         return self.ahead_ns > AHEAD_MAX_NS
 
 
+class ConsumerAside(msgspec.Struct, kw_only=True):
+    """What is kept of a consumer that was dropped; bytes are in base64."""
+
+    stream: str
+    number: int
+    document: bytes
+    state: bytes
+    changes: list[bytes]
+
+
 class Survey:
     """One store, locked while it is looked at."""
 
@@ -83,7 +98,8 @@ class Survey:
         self._mend = mend
         self._now = now
         self._store = self.store = FileStore(files, folder)
-        self._recoveries: dict[int, Recovery] = {}
+        self._recoveries: list[Recovery] = []
+        self._second: dict[Path, Path] = {}
         self._unopened: list[StreamFinding] = []
         self.logs: list[StreamLog] = []
 
@@ -100,10 +116,16 @@ class Survey:
                 "the folder that `jetspark serve -sd` was given"
             )
         self.logs = self._store.open(self._hear, self._cannot_open)
+        self._second = second_folders(self.logs)
         return sum(log.disk_bytes for log in self.logs)
 
-    def _hear(self, identity: Identity, recovery: Recovery) -> None:
-        self._recoveries[identity.stream_id] = recovery
+    @property
+    def foreign(self) -> list[Path]:
+        """What lies between the streams and is none."""
+        return self._store.foreign
+
+    def _hear(self, _identity: Identity, recovery: Recovery) -> None:
+        self._recoveries.append(recovery)
 
     def _cannot_open(self, folder: Path, error: StorageFault | OSError) -> None:
         self._unopened.append(StreamFinding(folder=str(folder), error=str(error)))
@@ -111,14 +133,16 @@ class Survey:
     def examine(self, advance: Callable[[int], None]) -> Iterator[StreamFinding]:
         """Look at one stream after the other; ``advance`` hears how many bytes were read."""
         yield from self._unopened
-        for log in self.logs:
-            yield self._examine(log, advance)
+        for log, recovery in zip(self.logs, self._recoveries, strict=True):
+            yield self._examine(log, recovery, advance)
 
-    def _examine(self, log: StreamLog, advance: Callable[[int], None]) -> StreamFinding:
-        recovery = self._recoveries[log.identity.stream_id]
+    def _examine(
+        self, log: StreamLog, recovery: Recovery, advance: Callable[[int], None]
+    ) -> StreamFinding:
         found = StreamFinding(folder=str(log.folder), torn_bytes=int(recovery.torn_bytes))
         found.account, found.name = log.identity.account, log.identity.name
         found.notes = list(recovery.notes)
+        found.second_to = str(self._second.get(log.folder, ""))
         log.now = self._now
         try:
             self._read_all(log, found, advance)
@@ -170,6 +194,31 @@ class Survey:
             pass
         if log.quarantine.refused:
             found.error = "damaged bytes could not be copied aside: the disk refused"
+
+    def drop_consumer(self, log: StreamLog, number: int) -> Path:
+        """Delete a consumer, durably; the file that has its records from now on. Raises OSError.
+
+        The log takes it as it takes a deletion by a client.
+        """
+        records = log.consumers[number]
+        kept = ConsumerAside(
+            stream=log.identity.name,
+            number=number,
+            document=records.document,
+            state=records.state,
+            changes=records.changes,
+        )
+        aside = log.folder / QUARANTINE / f"consumer-{number}.json"
+        self._files.make_folder(aside.parent)
+        self._files.replace(aside, msgspec.json.format(msgspec.json.encode(kept)))
+        log.stage_consumer(number, b"")
+        group = log.take_group()
+        assert group is not None, "something was staged"
+        error = write(self._files, group)
+        if error is not None:
+            raise error
+        log.commit()
+        return aside
 
     def clocks(self, now: int) -> list[StreamClock]:
         """Compare the times of each stream with the clock; with ``mend`` set them back.

@@ -4,6 +4,7 @@ import base64
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -360,3 +361,84 @@ def test_help_teaches_by_example(words: list[str]) -> None:
     assert result.exit_code == 0
     assert "jetspark doctor" in result.output
     assert "Example" in result.output
+
+
+def test_a_second_folder_of_a_stream_is_named_and_can_be_exported(store: Store) -> None:
+    """Nothing was said about it, and what was said about one was said about both."""
+    copy = store.stream.with_name("stream-copy")
+    shutil.copytree(store.stream, copy)
+    store.damage()
+    result = run("check", store.folder)
+    told = " ".join(result.output.split())
+    exported = run(
+        "export", store.folder, "--stream", "ORDERS", "--folder", "stream-copy", "--out", "-"
+    )
+    served = run("export", store.folder, "--stream", "ORDERS", "--out", "-")
+
+    assert result.exit_code == 1
+    assert f"{copy} is a second folder of this stream; a server serves {store.stream}" in told
+    assert "--folder stream-copy" in told
+    assert exported.exit_code == 0
+    assert len(exported.stdout.splitlines()) == 40
+    assert served.exit_code == 1, "the damaged one is the stream"
+
+
+def test_a_copy_alone_is_the_stream(store: Store) -> None:
+    store.stream.rename(store.stream.with_name("stream-copy"))
+
+    assert run("check", store.folder).exit_code == 0
+
+
+def test_what_lies_between_the_streams_is_named_and_left_alone(store: Store) -> None:
+    note = store.stream.parent / "notes.txt"
+    note.write_text("not ours")
+    folder = store.folder / "acct-file"
+    folder.write_text("not ours")
+    result = run("check", store.folder)
+    told = json.loads(run("repair", store.folder, "--json").stdout)
+
+    assert result.exit_code == 1
+    assert f"{note} is nothing of a jetspark store" in "".join(result.output.split("\n"))
+    assert told["foreign"] == [str(note), str(folder)]
+    assert note.exists()
+    assert folder.exists()
+
+
+def consumer_numbers(folder: Path) -> list[int]:
+    store = FileStore(OsFiles(), folder)
+    logs = store.open(lambda *_: None)
+    numbers = [number for log in logs for number in log.consumers]
+    for log in logs:
+        log.close()
+    store.close()
+    return numbers
+
+
+def test_a_consumer_that_cannot_be_served_can_be_dropped(store: Store) -> None:
+    """There was no way out: it was reported at every start for ever."""
+    opened = FileStore(store.files, store.folder)
+    logs = opened.open(lambda *_: None)
+    for number, document in ((3, b"not JSON"), (4, b'{"name":"bad","config":7,"created_ns":1}')):
+        logs[0].stage_consumer(number, document)
+        logs[0].stage_consumer_state(number, True, b"state")
+    store.commit(logs[0])
+    for log in logs:
+        log.close()
+    opened.close()
+    before = run("check", store.folder)
+    unknown = run("drop-consumer", store.folder, "--stream", "ORDERS", "--consumer", "nobody")
+    unclear = run("drop-consumer", store.folder, "--stream", "ORDERS")
+    by_number = run("drop-consumer", store.folder, "--stream", "ORDERS", "--number", "3")
+    by_name = run("drop-consumer", store.folder, "--stream", "ORDERS", "--consumer", "bad")
+
+    assert before.exit_code == 2
+    assert "jetspark doctor drop-consumer" in " ".join(before.output.split())
+    assert unknown.exit_code == 2
+    assert "there is no consumer nobody; there are: bad, number 3" in unknown.stderr
+    assert unclear.exit_code == 2
+    assert (by_number.exit_code, by_name.exit_code) == (0, 0), by_number.output + by_name.output
+    kept = [json.loads(path.read_bytes()) for path in sorted(store.stream.glob("quarantine/*"))]
+    assert [each["number"] for each in kept] == [3, 4]
+    assert base64.b64decode(kept[0]["document"]) == b"not JSON"
+    assert consumer_numbers(store.folder) == []
+    assert run("check", store.folder).exit_code == 0

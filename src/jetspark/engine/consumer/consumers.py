@@ -43,6 +43,14 @@ _document = msgspec.json.Decoder(Document).decode
 _config = decoder(ConsumerConfig).decode
 
 
+def name_in(document: bytes) -> str:
+    """The name of a consumer as its record has it; empty when that cannot be read."""
+    try:
+        return _document(document).name
+    except msgspec.MsgspecError:
+        return ""
+
+
 class Consumers:
     """The consumers of one account, by name and by deadline."""
 
@@ -249,7 +257,7 @@ class Consumers:
             # Its records stay in the log, and everybody else is served. What it had not got yet
             # is not known, so a stream that keeps by interest keeps everything.
             self.readers_of(stream).missing = True
-            label = f"number {number}" if consumer is None else consumer.name
+            label = name_in(document) or f"number {number}"
             text = "Stream %r: consumer %s cannot be served, it stays on disk: %s"
             log.error(text, name, label, where(problem))  # noqa: TRY400 - no traceback
             self._unadopted.append((label, where(problem)))

@@ -220,6 +220,10 @@ class Connection(asyncio.BufferedProtocol):
         self._write(PING)
         return pong
 
+    def limit_reads(self, size: int) -> None:
+        """Read no more than ``size`` bytes at once."""
+        self._buffer = self._buffer[:size]
+
     def pause_reading(self) -> None:
         """Read nothing until ``resume_reading``."""
         if self._transport is not None and not self._transport.is_closing():

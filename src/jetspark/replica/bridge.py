@@ -46,6 +46,8 @@ log = logging.getLogger("jetspark.replica")
 PONG_SECONDS: Final = 1.0
 # What the leader sends is handed out for so much CPU time before clients have their turn.
 TURN_NS: Final = 4_000_000
+# Read at once: what is in it is handed out in some milliseconds.
+READ_BYTES: Final = 64 * 1024
 # How acknowledgements of publishes begin, and what STREAM.INFO says: ours, and nats-server's.
 _INFO_STARTS: Final = tuple(
     b'{"type":"io.nats.jetstream.api.v1.stream_%b_response"' % verb
@@ -320,6 +322,8 @@ class Bridge(ClientCore):
     def on_up(self, *, again: bool) -> None:
         """There is a connection."""
         self.connected = True
+        if self.link.connection is not None:
+            self.link.connection.limit_reads(READ_BYTES)
         super().on_up(again=again)
         self._on_change()
         self.queue.work()

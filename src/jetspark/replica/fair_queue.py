@@ -14,6 +14,7 @@ requests sent until it does, and in the end none, instead of being cut off for w
 import asyncio
 import enum
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol
@@ -109,8 +110,7 @@ class Window:
     """How much may be under way: what the leader works off in ``WINDOW_SECONDS``.
 
     The rate is what it confirmed while a PING was under way. A round trip is measured with
-    nothing of ours before it, so it is long where the leader is far or busy, not where it works
-    for us.
+    nothing of ours before it, so it is long where the leader is far away or busy with others.
     """
 
     def __init__(self) -> None:
@@ -121,6 +121,7 @@ class Window:
         self._confirmed = 0
         self._rate = 0.0
         self._round_trip = 0.0
+        self._round_trip_before = 0.0
         self._probed_at = float("-inf")
         self._sent_at = float("-inf")
         # When the leader last said something.
@@ -179,7 +180,7 @@ class Window:
         self.heard_at = now
         took = max(now - mark.sent_at, 1e-6)
         if mark.confirmed < 0:
-            self._round_trip = took
+            self._round_trip_before, self._round_trip = self._round_trip, took
             return True
         self._under_way -= mark.units
         self._confirmed += mark.units
@@ -189,7 +190,9 @@ class Window:
         elif mark.limited:
             # Requests may be slower than those before: soon, but not for one that came late.
             self._rate = max(rate, self._rate * 0.75)
-        wanted = int(self._rate * max(2 * self._round_trip, WINDOW_SECONDS))
+        # One that took long may have met other work by chance.
+        round_trip = min(self._round_trip, self._round_trip_before)
+        wanted = int(self._rate * max(2 * round_trip, WINDOW_SECONDS))
         self.size = min(max(wanted, WINDOW_LEAST), WINDOW_MOST)
         return True
 
@@ -223,7 +226,8 @@ class Lane:
         self._units = 0
         # Entries that are no messages.
         self._controls = 0
-        self._debt = 0
+        # What it may send in its turn; negative for what was too much in the last one.
+        self._credit = 0
         self._held = False
         # Its client does not read: it sends a little, then waits again.
         self.trickles = False
@@ -253,7 +257,7 @@ class Lane:
             return 0
         frames += self.entries  # type: ignore[arg-type]  # messages alone
         self.entries.clear()
-        self._bytes = self._units = self._debt = 0
+        self._bytes = self._units = self._credit = 0
         return units
 
     def take(self) -> tuple[Entry, int]:
@@ -270,17 +274,14 @@ class Lane:
         return entry, units
 
     def begin_turn(self) -> int:
-        """How many units it may send in this turn; what it sent too much before is taken off."""
-        left = TURN_UNITS - self._debt
-        if left <= 0:
-            self._debt -= TURN_UNITS
-            return 0
-        self._debt = 0
-        return left
+        """How many units it may send now: the rest of its turn, or another one."""
+        if self._credit <= 0:
+            self._credit += TURN_UNITS
+        return self._credit
 
-    def end_turn(self, left: int) -> None:
-        """``left`` is negative for what was too much."""
-        self._debt = max(-left, 0) if self.entries else 0
+    def end_turn(self, credit: int) -> None:
+        """``credit`` is what is left; negative for what was too much."""
+        self._credit = credit if self.entries else 0
 
     @property
     def unread(self) -> int:
@@ -307,9 +308,16 @@ class Lane:
 class FairQueue:
     """The lanes of the clients of one connection to the leader."""
 
-    def __init__(self, carrier: Carrier, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        carrier: Carrier,
+        loop: asyncio.AbstractEventLoop,
+        # The loop's own time is that of its turn, in whole milliseconds.
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._carrier = carrier
         self._loop = loop
+        self._monotonic = monotonic
         self._window = Window()
         self._lanes: dict[ClientHandler, Lane] = {}
         # Those that have something to send and may.
@@ -319,10 +327,15 @@ class FairQueue:
         self._unread_timer: asyncio.TimerHandle | None = None
         self._asking: list[Lane] = []
         self._silence_timer: asyncio.TimerHandle | None = None
-        self._waiting_since = 0.0
+        self._waiting_since: float | None = None
         self._wait_timer: asyncio.TimerHandle | None = None
         self._due = False
         self._working = False
+
+    @property
+    def clients(self) -> int:
+        """How many clients have a lane."""
+        return len(self._lanes)
 
     # What clients do ---------------------------------------------------------------------------
 
@@ -380,7 +393,7 @@ class FairQueue:
         try:
             way = self._carrier.way()
             if way is Way.OPEN:
-                self._waiting_since = 0.0
+                self._waiting_since = None
                 self._send()
             elif self._active or self._unread:
                 if way is Way.NONE or self._is_waited_out():
@@ -392,7 +405,7 @@ class FairQueue:
 
     def _send(self) -> None:
         window = self._window
-        now = self._loop.time()
+        now = self._monotonic()
         if self._active and window.wants_probe(now):
             if window.marked:
                 return  # so that the PING has nothing before it; PONG of the last one goes on
@@ -410,7 +423,11 @@ class FairQueue:
             if len(self._active) == 1 and not lane.trickles:
                 units = lane.take_all(room - spent, frames)
             if not units:
-                units = self._turn(lane, frames, room - spent)
+                units, over = self._turn(lane, frames, room - spent)
+                if not over:  # there is no room: its turn goes on when there is
+                    spent += units
+                    lane.release()
+                    break
             spent += units
             self._active.popleft()
             self._end_turn(lane)
@@ -423,8 +440,8 @@ class FairQueue:
             asking, self._asking = self._asking, []
             self._watch(window.mark(now, limited=limited, asking=asking))
 
-    def _turn(self, lane: Lane, frames: list[bytes], room: int) -> int:
-        """One turn of a lane; how many units it sent."""
+    def _turn(self, lane: Lane, frames: list[bytes], room: int) -> tuple[int, bool]:
+        """One turn of a lane; how many units it sent, and whether its turn is over."""
         left = lane.begin_turn()
         entries = UNREAD_ENTRIES if lane.trickles else left
         spent = 0
@@ -444,7 +461,7 @@ class FairQueue:
                 frames.clear()
             self._do(entry)
         lane.end_turn(left)
-        return spent
+        return spent, lane.trickles or left <= 0 or not lane.entries
 
     def _end_turn(self, lane: Lane) -> None:
         if lane.entries:
@@ -475,7 +492,7 @@ class FairQueue:
     def _on_pong(self, mark: Mark, pong: "asyncio.Future[None]") -> None:
         if pong.cancelled() or pong.exception() is not None:
             return  # `lost` sees to it
-        if self._window.confirm(mark, self._loop.time()):
+        if self._window.confirm(mark, self._monotonic()):
             self._answer(mark.asking)
             if self._active:
                 self.work()
@@ -495,7 +512,7 @@ class FairQueue:
         asking = self._window.asking()
         if not asking:
             return
-        if self._loop.time() - self._window.heard_at >= SILENT_SECONDS:
+        if self._monotonic() - self._window.heard_at >= SILENT_SECONDS:
             for lanes in asking:
                 self._answer(lanes)
         else:
@@ -510,8 +527,8 @@ class FairQueue:
         self.work()
 
     def _is_waited_out(self) -> bool:
-        now = self._loop.time()
-        if not self._waiting_since:
+        now = self._monotonic()
+        if self._waiting_since is None:
             self._waiting_since = now
         return now - self._waiting_since > WAIT_SECONDS
 

@@ -45,7 +45,7 @@ async def test_messages_reach_everybody_once_wherever_they_are_connected() -> No
         subscriptions = [
             await client.subscribe(subject)
             for client in (at.at_leader, at.at_replica, other)
-            for subject in ("a.b", "a.*", ">")
+            for subject in ("a.b", "a.*", "a.>")
         ]
         for client in (at.at_leader, at.at_replica, other):
             await client.flush()

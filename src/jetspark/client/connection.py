@@ -209,12 +209,30 @@ class Connection(asyncio.BufferedProtocol):
 
     async def ping(self) -> None:
         """Send PING and wait for its PONG: everything sent before has reached the server."""
+        await self.send_ping()
+
+    def send_ping(self) -> asyncio.Future[None]:
+        """Send PING; done when PONG comes, and failed when the connection is lost before."""
         if self._closing or self._error is not None:
             raise ConnectionClosed(f"the connection to {self._address.label} is closed")
         pong: asyncio.Future[None] = self._loop.create_future()
         self._pongs.append(pong)
         self._write(PING)
-        await pong
+        return pong
+
+    def limit_reads(self, size: int) -> None:
+        """Read no more than ``size`` bytes at once."""
+        self._buffer = self._buffer[:size]
+
+    def pause_reading(self) -> None:
+        """Read nothing until ``resume_reading``."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     # Keep-alive.
 

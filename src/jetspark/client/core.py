@@ -189,20 +189,24 @@ class ClientCore:
         self, sink: ReplySink, subject: bytes, headers: bytes, payload: bytes, seconds: float
     ) -> None:
         """Publish with a reply subject of the mux inbox; ``sink`` takes the replies."""
+        alone = not self._mux.pending
+        reply = self.expect_replies(sink, subject, seconds)
+        try:
+            self.send_message(subject, reply, headers, payload, alone)
+        except Exception:
+            self._mux.discard(sink)
+            raise
+
+    def expect_replies(self, sink: ReplySink, subject: bytes, seconds: float) -> bytes:
+        """Make a reply subject of the mux inbox; ``sink`` takes the replies."""
         if not self._mux_sid:
             self._mux_sid = self._next_sid()
             self._receiver.sinks[self._mux_sid] = self._mux
             self.send_frame(encode_sub(self._mux.prefix + b"*", b"", self._mux_sid))
         sink.subject = subject
         sink.deadline = self.loop.time() + seconds
-        alone = not self._mux.pending
-        reply = self._mux.add(sink)
-        try:
-            self.send_message(subject, reply, headers, payload, alone)
-        except Exception:
-            self._mux.discard(sink)
-            raise
         self._deadlines.watch(sink.deadline)
+        return self._mux.add(sink)
 
     def drop_request(self, sink: ReplySink) -> None:
         """Take no more replies for ``sink``."""

@@ -4,16 +4,21 @@ Messages are routed by the leader alone: what a client publishes goes there, and
 the clients here that want it. So a client hears what it would hear at the leader, queue groups
 have one member each whoever is connected where, and nothing can come twice. Plain subscriptions
 of one subject share one at the leader; members of a queue have their own, so that each counts.
+What clients do goes through a queue that is fair to all of them (fair_queue.py).
 """
 
 import asyncio
 import contextlib
 import logging
 import re
+import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final
 
+from jetspark.client.connection import Connection
 from jetspark.client.core import ClientCore
+from jetspark.client.inbox import ReplySink
 from jetspark.client.options import ClientOptions
 from jetspark.client.receive import Sink
 from jetspark.client.server_errors import denied_subject
@@ -27,6 +32,7 @@ from jetspark.protocol.encoder import (
     encode_unsub,
 )
 from jetspark.protocol.handshake import ServerInfo
+from jetspark.replica.fair_queue import FairQueue, Way
 from jetspark.replica.own_traffic import OwnTraffic
 from jetspark.server.auth.permissions import Permissions
 from jetspark.server.client import ClientHandler
@@ -36,8 +42,12 @@ from jetspark.subjects.tokens import is_literal
 
 log = logging.getLogger("jetspark.replica")
 
-# The leader has this long to confirm that it has seen what a client sent before its PING.
+# The leader has this long to confirm that it knows of subscriptions that ended.
 PONG_SECONDS: Final = 1.0
+# What the leader sends is handed out for so much CPU time before clients have their turn.
+TURN_NS: Final = 4_000_000
+# Read at once: what is in it is handed out in some milliseconds.
+READ_BYTES: Final = 64 * 1024
 # How acknowledgements of publishes begin, and what STREAM.INFO says: ours, and nats-server's.
 _INFO_STARTS: Final = tuple(
     b'{"type":"io.nats.jetstream.api.v1.stream_%b_response"' % verb
@@ -57,7 +67,9 @@ class Bridge(ClientCore):
     """A client of the leader that carries the traffic of many.
 
     ``flush`` writes what was queued for clients; ``on_change`` hears of a connection that came,
-    went, or brought another INFO; ``on_shown`` of sequences that clients learn.
+    went, or brought another INFO; ``on_shown`` of sequences that clients learn. A bridge that one
+    client has to itself is made when it is needed, and ``shared`` is the one of all others: while
+    that one reaches the leader, messages wait for their connection.
     """
 
     def __init__(
@@ -68,9 +80,11 @@ class Bridge(ClientCore):
         on_change: Callable[[], None],
         on_shown: Callable[[str, int], None],
         own: OwnTraffic,
+        shared: "Bridge | None" = None,
     ) -> None:
         self.on_shown = on_shown
         self.own: Final = own
+        self._shared_bridge = shared
         self._subscribed: dict[Subscription, UpstreamSink] = {}
         self._shared: dict[bytes, UpstreamSink] = {}
         self._sinks: dict[int, UpstreamSink] = {}
@@ -85,10 +99,11 @@ class Bridge(ClientCore):
         self.blocked = ""
         # Messages that were lost, without anybody hearing of it, for lack of a leader.
         self.lost = 0
-        self._choked = False
+        self._turn_began_ns = 0
         super().__init__(options)
         self.link.pool.forgives = True
-        self._waker = ChunkEnd(flush)
+        self.queue: Final = FairQueue(self, self.loop)
+        self._waker = ChunkEnd(self)
 
     @property
     def label(self) -> str:
@@ -103,8 +118,20 @@ class Bridge(ClientCore):
 
     # Subscriptions of clients ------------------------------------------------------------------
 
-    def add(self, subscription: Subscription) -> None:
-        """A client subscribed: so do we, unless the same is subscribed already."""
+    def add(self, client: ClientHandler, subscription: Subscription) -> None:
+        """A client subscribed."""
+        self.queue.in_order(client, partial(self._add, subscription))
+
+    def limit(self, client: ClientHandler, subscription: Subscription) -> None:
+        """A client wants no more than ``max_msgs`` of a subscription."""
+        self.queue.in_order(client, partial(self._limit, subscription))
+
+    def remove(self, client: ClientHandler, subscription: Subscription) -> None:
+        """A subscription is over."""
+        self.queue.in_order(client, partial(self._remove, client, subscription))
+
+    def _add(self, subscription: Subscription) -> None:
+        """Subscribe, unless the same is subscribed already."""
         sink = None if subscription.queue else self._shared.get(subscription.subject)
         if sink is None:
             sink = UpstreamSink(self, self._router, subscription, self._next_sid())
@@ -117,15 +144,15 @@ class Bridge(ClientCore):
         sink.members[subscription] = None
         self._subscribed[subscription] = sink
 
-    def limit(self, subscription: Subscription) -> None:
+    def _limit(self, subscription: Subscription) -> None:
         """A member of a queue wants so many messages and no more: others get the rest."""
         sink = self._subscribed.get(subscription)
         if sink is not None and subscription.queue and not self.is_closed:
             left = int(subscription.max_msgs - subscription.delivered)
             self.send_frame(encode_unsub(sink.sid, sink.delivered + left))
 
-    def remove(self, subscription: Subscription) -> None:
-        """A subscription is over.
+    def _remove(self, client: ClientHandler, subscription: Subscription) -> None:
+        """End a subscription.
 
         What the leader sent before it heard of that still belongs to it (a client that drains
         waits for it), unless it had all it wanted or its client is gone.
@@ -135,7 +162,7 @@ class Bridge(ClientCore):
             return
         del sink.members[subscription]
         full = 0 < subscription.max_msgs <= subscription.delivered
-        lingers = self.up and not full and not subscription.receiver.connection.client.closing
+        lingers = self.up and not full and not client.closing
         if not sink.members:
             del self._sinks[sink.sid]
             if not sink.queue:
@@ -166,47 +193,66 @@ class Bridge(ClientCore):
 
     # Messages of clients -----------------------------------------------------------------------
 
-    def pass_frame(self, frame: bytes) -> bool:
-        """Send a finished PUB or HPUB; False when the leader cannot be reached."""
-        # Before its first connection a bridge keeps messages as far as its options allow.
-        if self.up or (not self.connected and self.options.reconnect_buffer_bytes):
-            try:
-                self._outgoing.send(frame)
-            except BufferFull as error:
-                if not self._choked:
-                    log.warning("Messages for the leader are lost: %s", error)
-                self._choked = True
-            else:
-                self._choked = False
-                return True
-        return False
+    def way(self) -> Way:
+        """Whether messages of clients can be sent."""
+        if self.up:
+            return Way.OPEN
+        shared = self._shared_bridge
+        return Way.WAIT if shared is not None and shared.up else Way.NONE
+
+    def carry(self, frames: list[bytes]) -> None:
+        """Send what is the turn of clients."""
+        self._outgoing.send_turn(frames)
+
+    def ping_leader(self) -> asyncio.Future[None]:
+        """Send PING to the leader, which is connected."""
+        try:
+            assert self.link.connection is not None
+            return self.link.connection.send_ping()
+        except Error:
+            # It is being lost, which the queue hears of in a moment.
+            pong: asyncio.Future[None] = self.loop.create_future()
+            pong.cancel()
+            return pong
+
+    def refuse(self, client: ClientHandler, frame: bytes) -> None:
+        """The leader cannot be reached: who asked for an answer hears that there is none."""
+        words = frame[: frame.index(b"\r\n")].split(b" ")
+        sizes = 1 if words[0] == b"PUB" else 2
+        reply = words[2] if len(words) == sizes + 3 else b""
+        if reply.startswith(self._mux.prefix):
+            return  # a read, which has a deadline of its own
+        if reply and client.no_responders and not client.closing:
+            client.say_no_responders(words[1], reply)
+        else:
+            self.lost += 1
+
+    def request_for(
+        self,
+        client: ClientHandler,
+        sink: ReplySink,
+        subject: bytes,
+        headers: bytes,
+        payload: bytes,
+        seconds: float,
+    ) -> None:
+        """Ask the leader for a client, in its turn."""
+        reply = self.expect_replies(sink, subject, seconds)
+        self.queue.put(client, message_frame(subject, reply, headers, payload))
 
     def pass_message(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> bool:
-        """Send a message; False when the leader cannot be reached."""
-        return self.pass_frame(message_frame(subject, reply, headers, payload))
-
-    @property
-    def waiting_bytes(self) -> int:
-        """What the leader has not taken yet."""
-        return self._outgoing.size
-
-    def confirm(self, client: ClientHandler) -> None:
-        """Answer a client's PING when the leader has seen what came before it."""
-        self._start(self._confirm(client))
+        """Send a message of our own; False when the leader cannot be reached."""
+        if not self.up:
+            return False
+        with contextlib.suppress(BufferFull):
+            self._outgoing.send(message_frame(subject, reply, headers, payload))
+            return True
+        return False
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = self.loop.create_task(work)
         self._pings.add(task)
         task.add_done_callback(self._pings.discard)
-
-    async def _confirm(self, client: ClientHandler) -> None:
-        # The client is connected to us, whatever became of the leader.
-        with contextlib.suppress(TimeoutError, Error):
-            async with asyncio.timeout(PONG_SECONDS):
-                await self.link.ping()
-        if not client.closing:
-            client.answer_ping()
-            self._flush()
 
     def wake_at_chunk_end(self) -> None:
         """Have clients written to when everything that came at once was handed out."""
@@ -217,6 +263,28 @@ class Bridge(ClientCore):
     def flush_clients(self) -> None:
         """Write what was queued for clients outside of a chunk."""
         self._flush()
+
+    def end_chunk(self) -> None:
+        """Everything that came at once was handed out: write it, and let others have a turn.
+
+        The loop would go on with what the leader sent, up to 32 times as much at once.
+        """
+        self._flush()
+        now = time.thread_time_ns()
+        if not self._turn_began_ns:
+            self._turn_began_ns = now
+            self.loop.call_soon(self._end_turn)
+        elif now - self._turn_began_ns > TURN_NS:
+            connection = self.link.connection
+            if connection is not None:
+                connection.pause_reading()
+                self.loop.call_soon(self._read_on, connection)
+
+    def _end_turn(self) -> None:
+        self._turn_began_ns = 0
+
+    def _read_on(self, connection: Connection) -> None:
+        connection.resume_reading()
 
     # What the link reports ---------------------------------------------------------------------
 
@@ -254,17 +322,22 @@ class Bridge(ClientCore):
     def on_up(self, *, again: bool) -> None:
         """There is a connection."""
         self.connected = True
+        if self.link.connection is not None:
+            self.link.connection.limit_reads(READ_BYTES)
         super().on_up(again=again)
         self._on_change()
+        self.queue.work()
 
     def on_down(self) -> None:
         """The connection is lost."""
         self.connected = False
         super().on_down()
         self._on_change()
+        self.queue.lost()
 
     async def close(self) -> None:
         """Close the connection; PINGs that wait are answered no more."""
+        self.queue.close()
         for task in self._pings:
             task.cancel()
         self.connected = False
@@ -391,11 +464,11 @@ def shown(payload: bytes) -> tuple[str, int]:
 class ChunkEnd(Sink):
     """Writes to clients once per chunk that the leader sent."""
 
-    def __init__(self, flush: Callable[[], object]) -> None:
-        self._flush = flush
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
         self.listed = False
 
     def wake(self) -> None:
         """The chunk is at its end."""
         self.listed = False
-        self._flush()
+        self._bridge.end_chunk()

@@ -150,8 +150,8 @@ class PassedReads:
         headers = append_lines(read.headers, b"%b: 1\r\n" % FORWARDED)
         sink = PassedRead(self, read)
         try:
-            self._bridge.send_request(
-                sink, read.subject, headers, read.body, self.wait + GRACE_SECONDS
+            self._bridge.request_for(
+                read.client, sink, read.subject, headers, read.body, self.wait + GRACE_SECONDS
             )
         except Error:
             self.end(read)

@@ -30,7 +30,7 @@ class ReplicaRelay:
         reads: Reads,
         guard: WriteGuard | None,
         own: dict[ClientHandler, Bridge],
-        make_own: Callable[[ClientHandler], Bridge],
+        make_own: Callable[[ClientHandler, Bridge], Bridge],
         suspect: Callable[[str], None],
     ) -> None:
         self._bridge = bridge
@@ -50,7 +50,7 @@ class ReplicaRelay:
         """
         if client.receiver.echo:
             return self._bridge
-        return self._own.get(client) or self._make_own(client)
+        return self._own.get(client) or self._make_own(client, self._bridge)
 
     def on_pub(
         self,
@@ -90,12 +90,7 @@ class ReplicaRelay:
             )
         else:
             frame = message_frame(subject, reply, data[hs:ps], passed)
-        bridge = self.bridge_of(client)
-        if not bridge.pass_frame(frame):
-            if reply and client.no_responders:
-                client.say_no_responders(subject, reply)
-            else:
-                bridge.lost += 1
+        self.bridge_of(client).queue.put(client, frame)
 
     def _note_change(self, subject: bytes) -> None:
         """A request may change a stream: its copy is looked at before it answers again."""
@@ -105,25 +100,26 @@ class ReplicaRelay:
 
     def on_sub(self, subscription: Subscription) -> None:
         """A client subscribed."""
-        self.bridge_of(subscription.receiver.connection.client).add(subscription)
+        client = subscription.receiver.connection.client
+        self.bridge_of(client).add(client, subscription)
 
     def on_limit(self, subscription: Subscription) -> None:
         """A client wants no more than ``max_msgs`` of a subscription."""
-        self.bridge_of(subscription.receiver.connection.client).limit(subscription)
+        client = subscription.receiver.connection.client
+        self.bridge_of(client).limit(client, subscription)
 
     def on_unsub(self, subscription: Subscription) -> None:
         """A subscription is over."""
         # CONNECT may have changed which one it is: the other does not know it.
-        self._bridge.remove(subscription)
-        own = self._own.get(subscription.receiver.connection.client)
+        client = subscription.receiver.connection.client
+        self._bridge.remove(client, subscription)
+        own = self._own.get(client)
         if own is not None:
-            own.remove(subscription)
+            own.remove(client, subscription)
 
     def on_ping(self, client: ClientHandler) -> bool:
         """A client asks for PONG: it means that the leader has seen what came before."""
-        bridge = self.bridge_of(client)
-        nothing = not client.subscriptions and not client.receiver.traffic.in_msgs
-        if nothing or not (bridge.up or bridge is not self._bridge):
+        if not client.subscriptions and not client.receiver.traffic.in_msgs:
             return False
-        bridge.confirm(client)
+        self.bridge_of(client).queue.put_ping(client)
         return True

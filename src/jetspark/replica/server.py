@@ -52,10 +52,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("jetspark.replica")
 
-# Those who publish are held up while the leader has more than this to take.
-BEHIND_BYTES: Final = 4 * 1024 * 1024
-OWN_BUFFER: Final = 1024 * 1024
-
 
 @dataclass(slots=True)
 class Parts:
@@ -139,7 +135,7 @@ class ReplicaServer(Server):
         account = self._account()
         driver, router = account.driver, account.router
         assert driver is not None
-        bridge = self._bridge(router, self._on_change, patient=False)
+        bridge = self._bridge(router, self._on_change, shared=None)
         local = LocalStreams(driver, self.clock)
         stored = StoredSubjects()
         guard = WriteGuard(router, bridge, stored) if self.replica.read_only else None
@@ -222,24 +218,32 @@ class ReplicaServer(Server):
 
     # The leader --------------------------------------------------------------------------------
 
-    def _bridge(self, router: Router, on_change: Callable[[], None], *, patient: bool) -> Bridge:
+    def _bridge(
+        self, router: Router, on_change: Callable[[], None], *, shared: Bridge | None
+    ) -> Bridge:
         name = f"jetspark replica {self.server_name}"
         options = remote_options(leader_remote(self.settings), self._times.bridge, name)
         options = msgspec.structs.replace(
             options,
             inbox_prefix=self._own.inbox,
-            reconnect_buffer_bytes=OWN_BUFFER if patient else 0,
-            echo=not patient,
-            disconnected_callback=None if patient else self._on_lost,
+            reconnect_buffer_bytes=0,
+            echo=shared is None,
+            disconnected_callback=self._on_lost if shared is None else None,
             error_callback=self._on_error,
         )
         return Bridge(
-            options, router, lambda: self.flush(router), on_change, self._on_shown, self._own
+            options,
+            router,
+            lambda: self.flush(router),
+            on_change,
+            self._on_shown,
+            self._own,
+            shared,
         )
 
-    def _make_own(self, client: ClientHandler) -> Bridge:
+    def _make_own(self, client: ClientHandler, shared: Bridge) -> Bridge:
         """The connection of a client that wants no echo of what it publishes."""
-        bridge = self._bridge(client.router, lambda: None, patient=True)
+        bridge = self._bridge(client.router, lambda: None, shared=shared)
         self._own_bridges[client] = bridge
         self.run(self._open(bridge))
         return bridge
@@ -317,6 +321,8 @@ class ReplicaServer(Server):
     def ended(self, connection: Connection) -> None:
         """A client is served no more."""
         super().ended(connection)
+        if self._parts is not None:
+            self._parts.bridge.queue.forget(connection.client)
         bridge = self._own_bridges.pop(connection.client, None)
         if bridge is not None:
             self.run(bridge.close())
@@ -336,12 +342,6 @@ class ReplicaServer(Server):
         if leader is not None:
             changes |= {"version": leader.version, "api_lvl": leader.api_lvl}
         return msgspec.structs.replace(info, **changes)
-
-    def flush(self, router: Router | None = None) -> bool:
-        """Write what was queued; True if somebody, or the leader, cannot keep up."""
-        behind = super().flush(router)
-        parts = self._parts
-        return behind or (parts is not None and parts.bridge.waiting_bytes > BEHIND_BYTES)
 
     def replica_state(self) -> ReplicaState | None:
         """Who the leader is, and how far the copies are."""

@@ -1,0 +1,221 @@
+"""What one client of a replica does to the others, which share its connection to the leader."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Self
+
+import pytest
+from tests.integration.replicas import copied, replica_of, until
+
+import jetspark
+from jetspark.api.stream import StreamConfig
+from jetspark.client import KeyValueConfig
+from jetspark.replica import ReplicaServer
+from jetspark.replica.fair_queue import LANE_BYTES
+
+CONNECT = b'CONNECT {"verbose":false,"headers":true,"no_responders":true,"protocol":1}\r\n'
+
+
+class RawClient:
+    """Reads when it wants to, and sends what it wants to."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self.writer = writer
+        self.messages = 0
+        self.subjects: list[bytes] = []
+        self.statuses: list[bytes] = []
+        self.pongs = 0
+        self.ended = False
+
+    @classmethod
+    async def connect(cls, server: ReplicaServer) -> Self:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", server.port, limit=4 * 1024 * 1024
+        )
+        writer.write(CONNECT)
+        return cls(reader, writer)
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def read(self) -> None:
+        """Take everything until the connection ends."""
+        while line := await self._reader.readline():
+            if line.startswith((b"MSG ", b"HMSG ")):
+                self.messages += 1
+                words = line.split()
+                self.subjects.append(words[1])
+                body = await self._reader.readexactly(int(words[-1]) + 2)
+                if line.startswith(b"HMSG "):
+                    self.statuses.append(body[9:12])
+            elif line == b"PONG\r\n":
+                self.pongs += 1
+            elif line == b"PING\r\n":
+                self.send(b"PONG\r\n")
+        self.ended = True
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self.read())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        self.writer.close()
+
+
+def requests(count: int, verb: bytes = b"STREAM.INFO.S") -> bytes:
+    return b"SUB _INBOX.a.* 1\r\n" + b"".join(
+        b"PUB $JS.API.%b _INBOX.a.%d 0\r\n\r\n" % (verb, n) for n in range(count)
+    )
+
+
+@pytest.mark.parametrize("asked", ["ping", "request"])
+async def test_a_flood_of_requests_does_not_make_another_client_wait(asked: str) -> None:
+    count = 5000
+    async with (
+        jetspark.Server() as leader,
+        replica_of(leader.client_url) as replica,
+        await jetspark.connect(replica.client_url) as other,
+        await RawClient.connect(replica) as flooder,
+    ):
+        js = other.jetstream()
+        await js.create_stream(StreamConfig(name="S", subjects=("s",)))
+        await other.flush()
+        flooder.send(requests(count))
+        waits = []
+        while flooder.messages < count // 2:
+            before = flooder.messages
+            if asked == "ping":
+                await other.flush(timeout=30)
+            else:
+                await js.publish("s", b"x", timeout=30)
+            if before:
+                waits.append(flooder.messages - before)
+            await asyncio.sleep(0)
+        async with asyncio.timeout(30):
+            while flooder.messages < count:
+                await asyncio.sleep(0.01)
+
+        # By requests of the flood that were answered meanwhile, not by the clock.
+        waits.sort()
+        assert len(waits) >= 3
+        assert waits[len(waits) // 2] < count // 10
+
+
+async def test_a_client_is_served_in_the_order_it_sent() -> None:
+    async with (
+        jetspark.Server() as leader,
+        replica_of(leader.client_url) as replica,
+        await jetspark.connect(leader.client_url) as at_leader,
+        await RawClient.connect(replica) as busy,
+    ):
+        await at_leader.jetstream().create_stream(StreamConfig(name="S", subjects=("s",)))
+        heard = await at_leader.subscribe("count.>")
+        await at_leader.flush()
+        busy.send(
+            requests(500)
+            + b"PUB mine 0\r\n\r\nSUB mine 2\r\nPUB mine 0\r\n\r\nUNSUB 2\r\nPUB mine 0\r\n\r\n"
+            + b"".join(b"PUB count.%d 0\r\n\r\n" % n for n in range(2000))
+            + b"PING\r\n"
+        )
+        await until(lambda: busy.pongs == 1, 30)
+
+        # PONG: the leader has seen all of it.
+        await at_leader.flush()
+        assert heard.pending_msgs == 2000
+        subjects = [(await heard.next_msg()).subject for _ in range(2000)]
+        assert subjects == [f"count.{n}" for n in range(2000)]
+        await until(lambda: busy.messages >= 501, 30)
+        assert busy.subjects.count(b"mine") == 1
+
+
+async def test_a_client_that_does_not_read_its_answers_waits_and_is_not_cut_off(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "replica.conf"
+    file.write_text("host: 127.0.0.1\nport: -1\nmax_pending: 16MB\n")
+    count = 300
+    async with AsyncExitStack() as stack:
+        leader = await stack.enter_async_context(jetspark.Server())
+        replica = await stack.enter_async_context(replica_of(leader.client_url, config=file))
+        other = await stack.enter_async_context(await jetspark.connect(replica.client_url))
+        js = other.jetstream()
+        await js.create_stream(StreamConfig(name="B", subjects=("b",)))
+        await js.publish("b", b"x" * 90_000)
+        lazy = await RawClient.connect(replica)
+        lazy.send(
+            b"SUB _INBOX.a.* 1\r\n"
+            + b"".join(
+                b'PUB $JS.API.STREAM.MSG.GET.B _INBOX.a.%d 9\r\n{"seq":1}\r\n' % n
+                for n in range(count)
+            )
+        )
+        await until(
+            lambda: any(one.waiting_bytes() > 4 * 1024 * 1024 for one in replica.connections), 30
+        )
+        for _ in range(20):
+            await other.flush(timeout=30)
+        await stack.enter_async_context(lazy)
+        await until(lambda: lazy.messages == count, 40)
+
+        assert not lazy.ended
+        assert replica.slow_consumers == 0
+
+
+async def test_what_a_client_sends_to_a_leader_that_takes_nothing_is_bounded() -> None:
+    async with (
+        jetspark.Server() as leader,
+        replica_of(leader.client_url) as replica,
+        await RawClient.connect(replica) as flooder,
+    ):
+        await until(lambda: replica.leader_is_up)
+        assert replica._parts is not None
+        queue = replica._parts.bridge.queue
+        taken: list[bytes] = []
+        flooder.send(b"SUB x 1\r\nPING\r\n")
+        await until(lambda: flooder.pongs == 1)
+        queue._carrier.carry = taken.extend  # type: ignore[method-assign,assignment]
+        queue._carrier.ping_leader = (  # type: ignore[method-assign]
+            asyncio.get_running_loop().create_future
+        )
+        flooder.send((b"PUB a 1000\r\n%b\r\n" % (b"x" * 1000)) * 20_000)
+        await until(lambda: any(one._held_back for one in replica.connections), 30)
+        await asyncio.sleep(0.1)
+
+        (lane,) = (lane for lane in queue._lanes.values() if lane.entries)
+        assert lane._bytes < LANE_BYTES + 1024 * 1024
+        assert not flooder.ended
+
+
+async def test_a_flood_meets_a_leader_that_goes_and_comes_back(tmp_path: Path) -> None:
+    leader = jetspark.Server(store_dir=tmp_path / "leader")
+    await leader.start()
+    port = leader.port
+    async with (
+        replica_of(leader.client_url) as replica,
+        await jetspark.connect(replica.client_url) as other,
+        await RawClient.connect(replica) as flooder,
+    ):
+        kv = await other.jetstream().create_key_value(KeyValueConfig(bucket="b"))
+        await kv.put("k", b"1")
+        await copied(replica, "KV_b", 1)
+        flooder.send(requests(5000, b"STREAM.INFO.KV_b") + b"PING\r\n")
+        await until(lambda: flooder.messages > 0)
+        await leader.close()
+        await until(lambda: flooder.pongs == 1, 30)
+        # Copies go on answering, and everybody hears that the leader is gone.
+        assert (await kv.get("k")).value == b"1"
+        assert b"503" in flooder.statuses or flooder.messages == 5000
+        async with jetspark.Server(store_dir=tmp_path / "leader", port=port):
+            await until(lambda: replica.leader_is_up)
+            last = await kv.put("k", b"2")
+            assert (await kv.get("k", min_last_revision=last)).value == b"2"
+            before = flooder.messages
+            flooder.send(b"PUB $JS.API.STREAM.INFO.KV_b _INBOX.a.0 0\r\n\r\nPING\r\n")
+            await until(lambda: flooder.pongs == 2 and flooder.messages == before + 1, 30)
+
+        assert not flooder.ended

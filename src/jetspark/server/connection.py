@@ -115,7 +115,9 @@ class Connection(asyncio.BufferedProtocol):
         assert self._transport is not None
         loop = asyncio.get_running_loop()
         self._tls = TlsChannel(tls.context, self._transport.write)
-        self._handshake_timer = loop.call_later(tls.timeout_s, self._hurry_handshake)
+        # A client that waits for INFO can begin when it comes, and has the whole time from there.
+        wait_s = tls.fallback_s if tls.handshake_first else 0.0
+        self._handshake_timer = loop.call_later(wait_s + tls.timeout_s, self._hurry_handshake)
         self.handshake_first = tls.handshake_first
         if tls.handshake_first:
             if tls.fallback_s:

@@ -177,17 +177,15 @@ def note_stored(
 ) -> None:
     """Say durably up to which sequence a stream is on the disk, and in which files.
 
-    Files that came or went are written into both copies: when one copy is damaged, a missing file
-    is noticed by the other. The sequence alone goes to the copy whose turn it is, so the other
-    one knows that of the period before.
+    In both copies: with one of them damaged, a file that is missing or cut is noticed by the
+    other.
     """
     with manifest_change(folder):
-        found, damaged = read_manifests(files, folder, stream_id, strict=True)
+        found, _ = read_manifests(files, folder, stream_id, strict=True)
         if found is None:
             return
         last = max(last_seq, found.last_seq)
-        both = bool(damaged) or found.segments != segments
-        for step in (1, 2) if both else (1,):
+        for step in (1, 2):
             renewed = msgspec.structs.replace(
                 found, epoch=found.epoch + step, last_seq=last, segments=segments
             )

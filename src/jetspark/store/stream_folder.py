@@ -89,6 +89,10 @@ class StreamFolder:
         self._stored = 0
         # What was before this sequence was gone when a segment that is there was begun.
         self._first_live = 0
+        # Whether the segment read last has a head and filler behind its records, so that nothing
+        # is cut off, and whether bytes that do not check are behind them.
+        self._has_filler = False
+        self._is_torn = False
 
     def create(self, identity: Identity) -> StreamLog:
         """Make an empty stream in a folder that does not exist yet.
@@ -129,6 +133,8 @@ class StreamFolder:
             if manifest is not None:
                 self._miss_oldest(manifest, segments, recovery)
                 floor = self._miss_newest(log, manifest, segments, recovery)
+            if damaged:
+                floor = max(floor, self._doubt_end(log, manifest, recovery))
             if not segments:
                 recovery.notes.append("there was no segment file; a new one was begun")
                 log.index.skip_to(floor)
@@ -221,6 +227,25 @@ class StreamFolder:
             recovery.cut_off.append((name, last + 1, stored))
         return max(floor, stored)
 
+    def _doubt_end(self, log: StreamLog, manifest: Manifest | None, recovery: Recovery) -> int:
+        """Up to where no sequence may be used although nothing says that it was.
+
+        Manifests are lost, and nothing proves that the log ended where it does now: messages after
+        that may have been acknowledged, no more than fit into one segment.
+        """
+        if log.read_only or is_copy(log.identity):
+            return 0
+        if self._has_filler or not (manifest is None or self._is_torn):
+            # Only the newest segment has filler. A manifest lists the files, so with one of them
+            # it is enough that the newest file ends with a record.
+            return 0
+        floor = int(log.index.last_seq) + self._segment_size // int(OVERHEAD)
+        recovery.notes.append(
+            "a manifest was lost, and nobody can say whether messages after "
+            f"{log.index.last_seq} are: sequences up to {floor} are not used again"
+        )
+        return floor
+
     # Segments ----------------------------------------------------------------------------------
 
     def _replay_all(self, log: StreamLog, segments: list[str], recovery: Recovery) -> None:
@@ -288,7 +313,7 @@ class StreamFolder:
         if head:
             self._believe(log, head[0])
         good = int(replay_segment(log, data, log.first_offset, recovery, sealed=not newest))
-        data = without_filler(data, good)
+        data = self._without_filler(data, good, head is not None)
         if newest and head is None and good == 0 and not log.read_only and not unread:
             fresh = encode_head(log.identity, first_seq, first_position)
             if len(data) <= len(fresh):
@@ -325,7 +350,14 @@ class StreamFolder:
         if newest:
             data = self._proven(log, data, covered, recovery)
         good = int(replay_segment(log, data, covered, recovery))
-        return without_filler(data, good), good
+        return self._without_filler(data, good, True), good
+
+    def _without_filler(self, data: bytes, good: int, whole_head: bool) -> bytes:
+        """The content of a segment up to its filler; what that says of its end is noted."""
+        content = without_filler(data, good)
+        self._has_filler = whole_head and good == len(content) < len(data)
+        self._is_torn = not whole_head or good < len(content)
+        return content
 
     def _believe(self, log: StreamLog, head: SegmentHead) -> None:
         """Take over what the head of a segment says about all before it."""

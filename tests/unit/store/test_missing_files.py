@@ -245,7 +245,9 @@ def test_a_segment_of_another_stream_is_left_out_and_reported(
     assert [note for note in bench.recovery.notes if "'OTHER'" in note]
     assert bench.log.quarantine.lost_bytes == len(content)
     assert bench.disk.read_file(Path(str(path) + ".foreign")) == content
-    assert bench.publish(b"new") == [16]
+    (new,) = bench.publish(b"new")
+    # Without manifests nobody knows whether the newest segment was the last one.
+    assert new == 16 if manifests else new > 16
     found, damaged = read_manifests(bench.disk, bench.log.folder)
     assert found is not None
     assert (found.identity.name, damaged) == ("S", [])

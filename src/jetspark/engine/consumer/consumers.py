@@ -12,6 +12,7 @@ from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import Action
 from jetspark.engine.consumer.agenda import Readers
 from jetspark.engine.consumer.consumer import Consumer
+from jetspark.engine.consumer.cursor import Listing
 from jetspark.engine.consumer.purging import on_purge
 from jetspark.engine.consumer.retention import Retention
 from jetspark.engine.consumer.start import place
@@ -54,7 +55,13 @@ class Consumers(Retention):
         return readers
 
     def add_consumer(
-        self, stream: Stream, name: str, config: ConsumerConfig, now: int, outbox: Outbox
+        self,
+        stream: Stream,
+        name: str,
+        config: ConsumerConfig,
+        now: int,
+        outbox: Outbox,
+        listing: Listing | None = None,
     ) -> Consumer:
         """Make a consumer from a prepared configuration; raises StoreReadOnly.
 
@@ -65,7 +72,7 @@ class Consumers(Retention):
         created = int(stream.log.timeline.stored_time(now))
         readers = self.readers_of(stream)
         consumer = Consumer(stream, name, config, created, number, self.hub, readers)
-        consumer.begin()
+        consumer.begin(listing)
         self._stage_document(consumer)
         self._attach(consumer, now)
         event = ConsumerActed(

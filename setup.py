@@ -47,6 +47,7 @@ HOT = [
     "store/rewriting.py",
     "store/segments.py",
     "store/staging.py",
+    "store/subject_order.py",
     "store/subject_table.py",
     "store/timeline.py",
     "engine/batch/intake.py",

@@ -496,6 +496,9 @@ class Engine:
             self.publish_own(entries, now, outbox)
         self.direct.answer_held(stream, outbox)
         self.purges.go_on(stream)
+        if stream.log.index.order_wanted:
+            stream.log.index.order_wanted = False
+            self.operations.aside(stream.log.index.order_step)
         if stream.followers or stream.copies:
             self.copies.committed(stream)
         if stream.consumers:

@@ -10,11 +10,20 @@ from typing import Final
 from librt.vecs import append, vec
 from mypy_extensions import i32, i64
 
-from jetspark.store.subject_order import SubjectOrder
+from jetspark.store.subject_order import (
+    DEALING,
+    DEALT,
+    LOOKED_AT,
+    MADE,
+    NOT_MADE,
+    SAMPLED,
+    SORTING,
+    SubjectOrder,
+)
 from jetspark.store.subject_table import SubjectEntry, SubjectTable
-from jetspark.subjects.match import literal_head, matches
+from jetspark.subjects.match import matches
 from jetspark.subjects.tokens import is_literal
-from jetspark.turn import Turn
+from jetspark.turn import UNITS_PER_TURN, Turn
 
 NOWHERE: Final[i64] = 0  # no record lies at offset 0: the head of the segment does
 # No segment is longer than 64 GiB, no message counts 128 MiB (record.py): one word holds both.
@@ -25,6 +34,13 @@ OFFSET_MASK: Final[i64] = (1 << 36) - 1
 HOLES_MAX: Final[i64] = 64
 # A search over more sequences than these is counted as work (turn.py).
 LONG_SEARCH: Final[i64] = 1024
+# With fewer subjects an order is not worth it; with more than the second it is made in steps.
+ORDER_FROM: Final[i64] = 1024
+ORDER_AT_ONCE: Final[i64] = 8192
+# A pattern that matches more than one subject in so many is compared with all of them.
+FEW: Final[i64] = 8
+# Whoever looks for the newest message of a pattern tries so many messages first.
+TRIED: Final[i64] = 1024
 
 
 class Times:
@@ -103,9 +119,11 @@ class Search:
     def __init__(self) -> None:
         self.subjects: SubjectTable = SubjectTable()
         self.entries: list[SubjectEntry] = self.subjects.entries
-        # In their order, once a wildcard was asked about.
+        # In their order, once a wildcard was asked about; who could not wait for it says so.
         self.order: SubjectOrder = SubjectOrder()
         self.ordered: bool = False
+        self.order_wanted: bool = False
+        self.order_end: i64 = 0
         # Where long searches are counted as work.
         self.turn: Turn = Turn()
         self.segments: list[Columns] = []
@@ -185,6 +203,41 @@ class Search:
                 i += 1
         return count
 
+    def next_match(self, seq: i64, pattern: bytes) -> i64:
+        """First message at or after ``seq`` whose subject matches; 0 when there is none."""
+        seq = max(seq, self.first_seq)
+        if not is_literal(pattern):
+            found = self.nearest_match(seq, pattern, TRIED)
+            if found > 0 or self.last_seq - seq < TRIED:
+                return found
+        nearest: i64 = 0
+        within = False  # some have messages on both sides
+        like = self.entries_like(pattern)
+        for entry in like:
+            if entry.count > 0 and entry.last >= seq:
+                if entry.first < seq:
+                    within = True
+                elif nearest == 0 or entry.first < nearest:
+                    nearest = entry.first
+        return self.next_seq(seq, self.mask_of(like)) if within else nearest
+
+    def nearest_match(self, seq: i64, pattern: bytes, rows: i64) -> i64:
+        """First message whose subject matches, of so many from ``seq`` on; 0: none of them."""
+        n: i64 = max(i64(0), self.segment_at(seq))
+        while n < i64(len(self.segments)) and rows > 0:
+            columns = self.segments[n]
+            n += 1
+            i: i64 = max(i64(0), seq - columns.base)
+            end: i64 = len(columns.offsets)
+            while i < end and rows > 0:
+                rows -= 1
+                if columns.offsets[i] != NOWHERE and matches(
+                    self.entries[i64(columns.subjects[i])].subject, pattern
+                ):
+                    return columns.base + i
+                i += 1
+        return 0
+
     def mask_for(self, pattern: bytes) -> bytes:
         """One byte per subject number: 1 where the subject matches; never empty."""
         if is_literal(pattern):
@@ -192,8 +245,12 @@ class Search:
             if found is None or found.count == 0:
                 return b"\0"
             return b"\0" * int(found.number) + b"\1"
+        return self.mask_of(self.entries_like(pattern))
+
+    def mask_of(self, entries: list[SubjectEntry]) -> bytes:
+        """One byte per subject number: 1 for these that have messages; never empty."""
         flags = bytearray(max(1, len(self.entries)))
-        for entry in self.entries_like(pattern):
+        for entry in entries:
             if entry.count > 0:
                 flags[int(entry.number)] = 1
         return bytes(flags)
@@ -203,26 +260,94 @@ class Search:
         if is_literal(pattern):
             found = self.subjects.get(pattern)
             return [] if found is None else [found]
-        prefix = literal_head(pattern)
-        if not prefix:
-            self.turn.spend(len(self.entries) >> 1)
-            return [entry for entry in self.entries if matches(entry.subject, pattern)]
-        if not self.ordered:
-            self.ordered = True
-            self.order.make([entry.subject for entry in self.entries if entry.number >= 0])
-        if self.order.count(prefix) * 4 > len(self.entries):
-            # Going through all of them is less work than looking most of them up.
-            self.turn.spend(len(self.entries) >> 1)
-            return [entry for entry in self.entries if matches(entry.subject, pattern)]
+        count: i64 = len(self.entries)
+        if count > ORDER_FROM and self.order.state != MADE:
+            if count > ORDER_AT_ONCE:
+                self.order_wanted = True
+            else:
+                self.make_order()
+        if self.order.state == MADE:
+            subjects: list[bytes] = []
+            if not self.order.matching(pattern, b"", count // FEW * LOOKED_AT, subjects):
+                return self.entries_of(subjects)
+        self.turn.spend(count >> 1)
+        return [entry for entry in self.entries if matches(entry.subject, pattern)]
+
+    def few_entries(self, patterns: list[bytes], most: i64) -> list[SubjectEntry] | None:
+        """The entries that match, of patterns that do not overlap; None when they are many.
+
+        Also None when finding them would take long.
+        """
+        found: list[SubjectEntry] = []
+        for pattern in patterns:
+            if is_literal(pattern):
+                entry = self.subjects.get(pattern)
+                if entry is not None:
+                    found.append(entry)
+            elif self.needs_order():
+                return None
+            elif self.order.state == MADE:
+                subjects: list[bytes] = []
+                if self.order.matching(pattern, b"", most * LOOKED_AT, subjects):
+                    return None
+                found += self.entries_of(subjects)
+            else:
+                found += self.entries_like(pattern)
+            if i64(len(found)) > most:
+                return None
+        return found
+
+    def entries_of(self, subjects: list[bytes]) -> list[SubjectEntry]:
+        """The entries of those of the subjects that have one."""
+        self.turn.spend(len(subjects))
         like: list[SubjectEntry] = []
-        candidates = self.order.beginning_with(prefix)
-        self.turn.spend(len(candidates) >> 1)
-        for subject in candidates:
-            if matches(subject, pattern):
-                found = self.subjects.get(subject)
-                if found is not None:
-                    like.append(found)
+        for subject in subjects:
+            found = self.subjects.get(subject)
+            if found is not None:
+                like.append(found)
         return like
+
+    def needs_order(self) -> bool:
+        """Say whether who asks with a wildcard should have the order made first, in steps."""
+        return len(self.entries) > ORDER_AT_ONCE and self.order.state != MADE
+
+    def order_made(self) -> bool:
+        """Say whether all subjects are in their order; that of few subjects is made at once."""
+        if self.order.state != MADE and len(self.entries) <= ORDER_AT_ONCE:
+            self.make_order()
+        return self.order.state == MADE
+
+    def make_order(self) -> None:
+        """Make the order here and now."""
+        while not self.order_step():
+            pass
+
+    def order_step(self) -> bool:
+        """Make the order, as far as one turn allows; True when it is made."""
+        order = self.order
+        entries = self.entries
+        if order.state == NOT_MADE:
+            self.ordered = True
+            self.order_wanted = False
+            self.order_end = len(entries)
+            order.begin([entry.subject for entry in entries[::SAMPLED] if entry.number >= 0])
+        elif order.state == DEALING:
+            # What came meanwhile was told to the order.
+            end = min(self.order_end, i64(len(entries)))
+            stop = min(end, order.at + UNITS_PER_TURN // DEALT)
+            i = order.at
+            while i < stop:
+                entry = entries[i]
+                if entry.number >= 0:
+                    order.deal(entry.subject)
+                i += 1
+            order.at = i
+            if i >= end:
+                order.at = 0
+                order.state = SORTING
+        elif order.state == SORTING:
+            return order.sort_some(UNITS_PER_TURN)
+        return order.state == MADE
 
     def last_match(self, pattern: bytes) -> i64:
         """Sequence of the newest message whose subject matches; 0 when there is none."""
@@ -231,8 +356,27 @@ class Search:
             if found is None or found.count == 0:
                 return 0
             return found.last
-        last: i64 = 0
+        # Most often one of the newest messages matches.
+        last = self.newest_match(pattern, TRIED)
+        if last > 0:
+            return last
         for entry in self.entries_like(pattern):
             if entry.count > 0 and entry.last > last:
                 last = entry.last
         return last
+
+    def newest_match(self, pattern: bytes, rows: i64) -> i64:
+        """The newest message whose subject matches, if it is one of the last so many; else 0."""
+        n: i64 = len(self.segments) - 1
+        while n >= 0 and rows > 0:
+            columns = self.segments[n]
+            n -= 1
+            i: i64 = len(columns.offsets) - 1
+            while i >= 0 and rows > 0:
+                rows -= 1
+                if columns.offsets[i] != NOWHERE and matches(
+                    self.entries[i64(columns.subjects[i])].subject, pattern
+                ):
+                    return columns.base + i
+                i -= 1
+        return 0

@@ -48,6 +48,9 @@ class StreamIndex(Search):
         self.removed_seqs: vec[i64] = vec[i64]()
         self.removed_subjects: vec[i64] = vec[i64]()
         self.recount: bool = False
+        # The pattern that was purged last, and below which sequence it has nothing for ever.
+        self.purged_pattern: bytes = b""
+        self.purged_end: i64 = 0
 
     def known(self, subject: bytes) -> SubjectEntry | None:
         """The entry of a subject; None when it has none."""
@@ -184,6 +187,15 @@ class StreamIndex(Search):
                 self.first_seq = self.next_seq(seq + 1, b"")
         return True
 
+    def note_purge(self, pattern: bytes, end: i64) -> None:
+        """Nothing of a pattern is left below a sequence."""
+        self.purged_pattern = pattern
+        self.purged_end = end
+
+    def purged_below(self, pattern: bytes) -> i64:
+        """The sequence below which nothing of a pattern is left, as far as that is known."""
+        return self.purged_end if pattern == self.purged_pattern else i64(0)
+
     def forget_removed(self) -> None:
         """Whoever keeps counts of its own has taken over what was removed."""
         self.removed_seqs = vec[i64]()
@@ -293,6 +305,7 @@ class StreamIndex(Search):
         self.generation += 1
         self.newest = None
         self.subjects.rebuild()
+        # Half of what the order has is gone, at least.
         self.ordered = False
         self.order.forget()
 

@@ -44,7 +44,7 @@ from jetspark.store.removal import delete_range, is_of_newest, purge
 from jetspark.store.rewriting import apply_drop
 from jetspark.store.segments import Segments
 from jetspark.store.staging import Group
-from jetspark.store.subject_purge import purge_subject, rare_entry
+from jetspark.store.subject_purge import purge_subjects, rare_entries
 from jetspark.store.subject_table import SubjectEntry
 from jetspark.store.syncing import set_durability, settle
 
@@ -247,9 +247,9 @@ class StreamLog(Segments):
         elif kind == PURGE:
             pattern = data[body + 24 : body_end(data, at)]
             before, keep = read_i64_le(data, body + 8), read_i64_le(data, body + 16)
-            rare = rare_entry(self.index, pattern)
+            rare = rare_entries(self.index, pattern)
             if rare is not None:
-                purge_subject(self.index, rare, int(before), int(keep))
+                purge_subjects(self.index, rare, int(before), int(keep))
             else:
                 purge(self.index, before, keep, pattern)
         elif kind == CONFIGURATION:

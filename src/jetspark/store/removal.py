@@ -17,6 +17,7 @@ from jetspark.store.columns import NOWHERE
 from jetspark.store.index import StreamIndex
 from jetspark.store.record import FIXED
 from jetspark.subjects.match import matches
+from jetspark.subjects.tokens import is_literal
 
 
 def delete_body(as_of: i64, first: i64, last: i64) -> bytes:
@@ -65,20 +66,50 @@ def delete_range(index: StreamIndex, first: i64, last: i64) -> None:
 
 def purge(index: StreamIndex, before: i64, keep: i64, pattern: bytes) -> None:
     """Take out what matches: everything below ``before``, but the newest ``keep``."""
-    mask = b""
-    if not is_everything(pattern):
-        mask = index.mask_for(pattern)
     end: i64 = before if before > 0 else index.last_seq + 1
     if keep > 0:
-        end = min(end, keep_from(index, mask, keep, Doomed()))
-    elif len(mask) == 0 and end > index.last_seq:
+        end = min(end, keep_from(index, pattern, keep, Doomed()))
+    elif is_everything(pattern) and end > index.last_seq:
         index.clear()
         index.skip_to(end - 1)
         return
-    seq = index.next_seq(1, mask)
-    while 0 < seq < end:
+    seq = matching_row(index, index.purged_below(pattern), end, pattern)
+    while seq > 0:
         index.remove(seq)
-        seq = index.next_seq(seq + 1, mask)
+        seq = matching_row(index, seq + 1, end, pattern)
+    index.note_purge(pattern, end)
+
+
+def matching_row(index: StreamIndex, seq: i64, end: i64, pattern: bytes) -> i64:
+    """The first message from ``seq`` on and before ``end`` of a purge's pattern; 0: none.
+
+    It looks at each row in between: a purge of very many is cut into steps by sequence.
+    """
+    everything = is_everything(pattern)
+    only: i64 = -1
+    if not everything and is_literal(pattern):
+        entry = index.subjects.get(pattern)
+        if entry is None:
+            return 0
+        only = i64(entry.number)
+    seq = max(seq, index.first_seq)
+    n: i64 = max(i64(0), index.segment_at(seq))
+    while n < i64(len(index.segments)):
+        columns = index.segments[n]
+        n += 1
+        i: i64 = max(i64(0), seq - columns.base)
+        stop: i64 = min(i64(len(columns.offsets)), end - columns.base)
+        while i < stop:
+            if columns.offsets[i] != NOWHERE:
+                number = i64(columns.subjects[i])
+                if everything or (
+                    number == only
+                    if only >= 0
+                    else matches(index.entries[number].subject, pattern)
+                ):
+                    return columns.base + i
+            i += 1
+    return 0
 
 
 class Doomed:
@@ -134,20 +165,21 @@ class Doomed:
         self.any = len(self.deletes) > 0 or len(self.ranges) > 0 or len(self.purges) > 0
 
 
-def keep_from(index: StreamIndex, mask: bytes, keep: i64, doomed: Doomed) -> i64:
+def keep_from(index: StreamIndex, pattern: bytes, keep: i64, doomed: Doomed) -> i64:
     """Sequence of the oldest of the newest ``keep`` matching messages; 0 when they are fewer.
 
     Messages that are doomed do not count.
     """
+    everything = is_everything(pattern)
     n: i64 = len(index.segments) - 1
     while n >= 0:
         columns = index.segments[n]
         i: i64 = len(columns.offsets) - 1
         while i >= 0:
             if columns.offsets[i] != NOWHERE:
-                number = i64(columns.subjects[i])
-                if (len(mask) == 0 or (number < len(mask) and mask[number] != 0)) and not (
-                    doomed.any and doomed.has(columns.base + i, index.entries[number].subject)
+                subject = index.entries[i64(columns.subjects[i])].subject
+                if (everything or matches(subject, pattern)) and not (
+                    doomed.any and doomed.has(columns.base + i, subject)
                 ):
                     keep -= 1
                     if keep == 0:

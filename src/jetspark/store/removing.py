@@ -3,6 +3,8 @@
 Until its record is durable it still shows to everybody who reads.
 """
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from jetspark.store.columns import NOWHERE
@@ -17,11 +19,20 @@ from jetspark.store.record import (
     record_sequence,
     subject_end,
 )
-from jetspark.store.removal import delete_body, is_everything, keep_from, purge_body
+from jetspark.store.removal import (
+    delete_body,
+    is_everything,
+    keep_from,
+    matching_row,
+    purge_body,
+)
 from jetspark.store.staging import Staging
-from jetspark.store.subject_purge import rare_entry, stage_purge_subject
+from jetspark.store.subject_purge import rare_entries, stage_purge_subjects
 from jetspark.store.subject_table import SubjectEntry
 from jetspark.subjects.match import matches
+
+# No more bytes of what is on its way are looked through for the newest message of a pattern.
+STAGED_LOOKED_AT: Final[i64] = 16_384
 
 
 class Removing(Staging):
@@ -102,12 +113,11 @@ class Removing(Staging):
         on their way to the disk count, and so do those that they will evict. A bound beyond the
         end, without a pattern, moves the end there.
         """
-        rare = rare_entry(self.index, pattern)
-        if rare is not None:
-            return stage_purge_subject(self, rare, int(before_seq), int(keep))
-        self.stage_prelude()
         everything = is_everything(pattern)
-        mask = b"" if everything else self.index.mask_for(pattern)
+        rare = None if everything else rare_entries(self.index, pattern)
+        if rare is not None:
+            return stage_purge_subjects(self, rare, pattern, int(before_seq), int(keep))
+        self.stage_prelude()
         staged = [
             row
             for row in self.staged_rows()
@@ -118,34 +128,35 @@ class Removing(Staging):
         if 0 < keep <= len(staged):
             end = min(end, staged[-int(keep)][0])
         elif keep > 0:
-            end = min(end, keep_from(self.index, mask, keep - len(staged), self.doomed))
+            end = min(end, keep_from(self.index, pattern, keep - len(staged), self.doomed))
         before = self.filling_messages
-        self.count_out(end, mask, staged)
+        self.count_out(end, pattern, staged)
         self.stage_record(PURGE, purge_body(self.staged_seq, before_seq, keep, pattern))
-        index = self.index
-        for entry in index.entries if everything else index.entries_like(pattern):
-            if 0 < entry.staged_last < end:
-                self.restage(entry, 0)
         self.doomed.purge(self.staged_position, end, pattern)
         if everything and keep == 0:
             self.staged_seq = max(self.staged_seq, before_seq - 1)
         return before - self.filling_messages
 
     def count_out(
-        self, end: i64, mask: bytes, staged: list[tuple[int, int, SubjectEntry]]
+        self, end: i64, pattern: bytes, staged: list[tuple[int, int, SubjectEntry]]
     ) -> None:
-        """Take what a purge takes out off the counts."""
-        for staged_seq, staged_size, _ in staged:
+        """Take what a purge takes out off the counts, and off the last messages of subjects."""
+        for staged_seq, staged_size, owner in staged:
             if staged_seq < end:
                 self.filling_messages -= 1
                 self.filling_bytes -= staged_size
+                if 0 < owner.staged_last < end:
+                    self.restage(owner, 0)
         index = self.index
-        if end > index.last_seq and len(mask) == 0 and not self.doomed.any:
+        if end > index.last_seq and is_everything(pattern) and not self.doomed.any:
             self.filling_messages -= index.messages
             self.filling_bytes -= index.bytes
+            for entry in index.entries:
+                if 0 < entry.staged_last < end:
+                    self.restage(entry, 0)
             return
-        seq = index.next_seq(1, mask)
-        while 0 < seq < end:
+        seq = matching_row(index, index.purged_below(pattern), end, pattern)
+        while seq > 0:
             columns = index.segment_of(seq)
             assert columns is not None, "it was found there"
             i: i64 = seq - columns.base
@@ -153,7 +164,9 @@ class Removing(Staging):
             if not (self.doomed.any and self.doomed.has(seq, entry.subject)):
                 self.filling_messages -= 1
                 self.filling_bytes -= columns.size_at(i)
-            seq = index.next_seq(seq + 1, mask)
+            if 0 < entry.staged_last < end:
+                self.restage(entry, 0)
+            seq = matching_row(index, seq + 1, end, pattern)
 
     def staged_rows(self) -> list[tuple[int, int, SubjectEntry]]:
         """Sequence, size and subject of every message that is staged, from its record."""
@@ -171,6 +184,18 @@ class Removing(Staging):
                     rows.append((int(record_sequence(blob, at)), int(size), entry))
                 at += record_length(blob, at)
         return rows
+
+    def staged_match(self, pattern: bytes) -> i64:
+        """The newest message on its way whose subject matches; 0: none, -1: too many to look."""
+        size: i64 = len(self.writer)
+        if self.in_flight is not None:
+            size += len(self.in_flight.blob)
+        if size > STAGED_LOOKED_AT:
+            return -1
+        for seq, _, owner in reversed(self.staged_rows()):
+            if matches(owner.subject, pattern):
+                return seq
+        return 0
 
     def last_not_doomed(self, entry: SubjectEntry) -> i64:
         """The newest message of a subject that decisions see; 0 when there is none."""

@@ -1,7 +1,7 @@
-"""Purging one subject of many: by the chain of its messages, not by a look at the whole stream.
+"""Purging few subjects of many: by the chains of their messages, not by a look at the stream.
 
-A compiled scan passes over a message in a few nanoseconds, so it wins when a subject has a good
-part of them; for a key among thousands the chain is all there is to do.
+A compiled scan passes over a message in a few nanoseconds, so it wins when the subjects have a
+good part of them; for a key among thousands the chain is all there is to do.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -10,7 +10,6 @@ from jetspark.store.index import StreamIndex
 from jetspark.store.record import PURGE
 from jetspark.store.removal import purge_body
 from jetspark.store.subject_table import SubjectEntry
-from jetspark.subjects.tokens import is_literal
 
 if TYPE_CHECKING:
     from jetspark.store.removing import Removing
@@ -19,33 +18,45 @@ if TYPE_CHECKING:
 RARE: Final = 50
 
 
-def rare_entry(index: StreamIndex, pattern: bytes) -> SubjectEntry | None:
-    """The subject that a pattern names, if it has few of the messages; else None."""
-    if not pattern or not is_literal(pattern):
+def rare_entries(index: StreamIndex, pattern: bytes) -> list[SubjectEntry] | None:
+    """The subjects that match a pattern, if they have few of the messages; else None."""
+    if not pattern:
         return None
-    entry = index.subjects.get(pattern)
-    if entry is None or int(entry.count) * RARE > index.messages:
+    entries = index.few_entries([pattern], index.messages // RARE)
+    if entries is None or not entries:
         return None
-    return entry
+    if sum(int(entry.count) for entry in entries) * RARE > index.messages:
+        return None
+    return entries
 
 
-def purge_subject(index: StreamIndex, entry: SubjectEntry, before: int, keep: int) -> None:
-    """Take out the messages of a subject below ``before``, but the newest ``keep``."""
-    for seq in _gone(_chain(index, entry), before, keep):
+def purge_subjects(
+    index: StreamIndex, entries: list[SubjectEntry], before: int, keep: int
+) -> None:
+    """Take out the messages of subjects below ``before``, but the newest ``keep`` of them all."""
+    for seq in _gone(_chains(index, entries), before, keep):
         index.remove(seq)
 
 
-def stage_purge_subject(log: "Removing", entry: SubjectEntry, before: int, keep: int) -> int:
+def stage_purge_subjects(
+    log: "Removing", entries: list[SubjectEntry], pattern: bytes, before: int, keep: int
+) -> int:
     """Decide that those messages go; how many."""
     log.stage_prelude()
-    index, doomed, pattern = log.index, log.doomed, entry.subject
+    index, doomed = log.index, log.doomed
     sizes: dict[int, int] = {}
-    for seq in _chain(index, entry):
+    subjects: dict[int, bytes] = {}
+    for seq in _chains(index, entries):
         columns = index.segment_of(seq)
         assert columns is not None, "it was found there"
         sizes[seq] = int(columns.size_at(seq - columns.base))
-    sizes |= {seq: size for seq, size, owner in log.staged_rows() if owner is entry}
-    there = [seq for seq in sizes if not (doomed.any and doomed.has(seq, pattern))]
+        subjects[seq] = index.entries[columns.subjects[seq - columns.base]].subject
+    numbers = {int(entry.number) for entry in entries}
+    for seq, size, owner in log.staged_rows():
+        if int(owner.number) in numbers:
+            sizes[seq] = size
+            subjects[seq] = owner.subject
+    there = [seq for seq in sizes if not (doomed.any and doomed.has(seq, subjects[seq]))]
     gone = _gone(there, before, keep)
     log.filling_messages -= len(gone)
     log.filling_bytes -= sum(sizes[seq] for seq in gone)
@@ -53,18 +64,21 @@ def stage_purge_subject(log: "Removing", entry: SubjectEntry, before: int, keep:
     if keep > 0:
         end = min(end, there[-keep] if len(there) >= keep else 0)
     log.stage_record(PURGE, purge_body(log.staged_seq, before, keep, pattern))
-    if 0 < entry.staged_last < end:
-        log.restage(entry, 0)
+    for entry in entries:
+        if 0 < entry.staged_last < end:
+            log.restage(entry, 0)
     doomed.purge(log.staged_position, end, pattern)
     return len(gone)
 
 
-def _chain(index: StreamIndex, entry: SubjectEntry) -> list[int]:
+def _chains(index: StreamIndex, entries: list[SubjectEntry]) -> list[int]:
     found: list[int] = []
-    seq = entry.first if entry.count > 0 else 0
-    while seq > 0:
-        found.append(int(seq))
-        seq = index.next_in_subject(seq)
+    for entry in entries:
+        seq = entry.first if entry.count > 0 else 0
+        while seq > 0:
+            found.append(int(seq))
+            seq = index.next_in_subject(seq)
+    found.sort()
     return found
 
 

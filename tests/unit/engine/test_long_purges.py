@@ -9,7 +9,7 @@ from tests.unit.engine.conftest import Bench
 
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.settings import EngineSettings
-from jetspark.store.subject_purge import rare_entry
+from jetspark.store.subject_purge import rare_entries
 
 STEP = 300
 COUNT = 3 * STEP + 10
@@ -140,7 +140,7 @@ def test_one_subject_of_many_is_purged_by_its_chain(
     bench.engine.mark_dirty(stream)
     bench.submit()
     bench.land()
-    assert rare_entry(stream.log.index, b"s.key") is not None
+    assert rare_entries(stream.log.index, b"s.key") is not None
 
     answer = json.loads(bench.request(b"STREAM.PURGE.S", body))
 

@@ -9,7 +9,7 @@ from jetspark.api.base import ZERO_TIME, Timestamp
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo, SequenceInfo
 from jetspark.api.enums import AckPolicy, PriorityPolicy, ReplayPolicy
 from jetspark.engine.consumer.agenda import ACK_ALL, ACK_EXPLICIT, ACK_NONE, Readers, Waiting
-from jetspark.engine.consumer.cursor import Cursor
+from jetspark.engine.consumer.cursor import Cursor, Listing
 from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.consumer.groups import Groups
 from jetspark.engine.consumer.journal import Journal
@@ -74,10 +74,10 @@ class Consumer(Verdicts):
         """Whether the log is told nothing: the consumer ends with the process."""
         return self.config.mem_storage
 
-    def begin(self) -> None:
-        """Start where the deliver policy says."""
+    def begin(self, listing: Listing | None = None) -> None:
+        """Start where the deliver policy says; what it lists may have been looked for before."""
         self.delivery.gated = self.config.min_last_seq > self.stream.log.index.last_seq
-        begin(self.delivery, self.config)
+        begin(self.delivery, self.config, listing)
 
     def configure(self, config: ConsumerConfig, now: int) -> None:
         """Go by this configuration from now on."""
@@ -223,6 +223,7 @@ class Consumer(Verdicts):
         delivery.spent = {}
         delivery.cursor.listed = delivery.cursor.listed[0:0]
         delivery.cursor.listed_at = 0
+        delivery.cursor.listed_to = 0
         place(delivery, max(start, 1))
         delivery.cursor.recount()
         self.journal.start_again()
@@ -286,7 +287,7 @@ class Consumer(Verdicts):
         seq = int(cursor.next) - 1
         if cursor.listed_at < len(cursor.listed):
             seq = int(delivery.seq)
-        elif cursor.catch_up() <= 0:
+        elif cursor.count_some() and cursor.catch_up() <= 0:
             seq = max(seq, int(cursor.index.last_seq))
         return heartbeat_block(int(delivery.number), seq, more)
 

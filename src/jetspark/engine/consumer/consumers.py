@@ -13,6 +13,7 @@ from jetspark.api.enums import Action
 from jetspark.engine.advisories import Advisories
 from jetspark.engine.consumer.agenda import Reader, Readers
 from jetspark.engine.consumer.consumer import Consumer
+from jetspark.engine.consumer.cursor import Listing
 from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.consumer.hub import Hub
 from jetspark.engine.consumer.interest import Interest
@@ -80,7 +81,13 @@ class Consumers:
         return readers
 
     def add(
-        self, stream: Stream, name: str, config: ConsumerConfig, now: int, outbox: Outbox
+        self,
+        stream: Stream,
+        name: str,
+        config: ConsumerConfig,
+        now: int,
+        outbox: Outbox,
+        listing: Listing | None = None,
     ) -> Consumer:
         """Make a consumer from a prepared configuration; raises StoreReadOnly.
 
@@ -91,7 +98,7 @@ class Consumers:
         created = int(stream.log.timeline.stored_time(now))
         readers = self.readers_of(stream)
         consumer = Consumer(stream, name, config, created, number, self._hub, readers)
-        consumer.begin()
+        consumer.begin(listing)
         self._stage_document(consumer)
         self._attach(consumer, now)
         event = ConsumerActed(

@@ -11,6 +11,7 @@ from mypy_extensions import i64
 
 from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.consumer.agenda import ACK_NONE, Waiting
+from jetspark.engine.consumer.cursor import SEARCHING
 from jetspark.engine.outbox import Budget
 from jetspark.headers.block import append_lines
 from jetspark.headers.numbers import write_number
@@ -29,6 +30,9 @@ class Delivery(Acks):
 
     def step(self, budget: Budget, now: i64) -> i64:
         """Send what may go now; why it ended."""
+        if not self.cursor.count_some():
+            budget.records = 0  # as much work as a turn of deliveries
+            return MORE
         self.cursor.catch_up()
         self.limited = False
         before = self.number
@@ -61,6 +65,9 @@ class Delivery(Acks):
                 return LIMITED
             else:
                 seq = cursor.peek()
+                if seq == SEARCHING:
+                    budget.records = 0
+                    return MORE
                 if seq == 0:
                     cursor.next = max(cursor.next, cursor.counted_to + 1)
                     return IDLE

@@ -35,7 +35,7 @@ def selected(stream: Stream, request: MsgGetRequest) -> int:
     if request.start_time is not None:
         first = int(stream.log.first_at(request.start_time))
     if request.next_by_subj:
-        return int(index.next_seq(max(first, 1), index.mask_for(request.next_by_subj.encode())))
+        return int(index.next_match(max(first, 1), request.next_by_subj.encode()))
     return first
 
 

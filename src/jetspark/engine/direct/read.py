@@ -146,7 +146,7 @@ class DirectReader:
         elif wanted.last_by:
             seq = index.last_match(wanted.last_by)
         elif wanted.next_by:
-            seq = index.next_seq(max(wanted.seq, i64(1)), index.mask_for(wanted.next_by))
+            seq = index.next_match(max(wanted.seq, i64(1)), wanted.next_by)
         else:
             seq = wanted.seq
         self.one(stream, seq, False, b"", to, outbox)

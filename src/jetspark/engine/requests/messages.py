@@ -14,7 +14,7 @@ from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
 from jetspark.store.removal import is_everything, keep_from
-from jetspark.store.subject_purge import rare_entry
+from jetspark.store.subject_purge import rare_entries
 from jetspark.subjects.match import matches
 
 
@@ -79,6 +79,7 @@ def purge(engine: Engine, request: Request) -> bytes | None:
         raise Refusal(ErrCode.STREAM_SEALED)
     if stream.config.deny_purge:
         raise Refusal(ErrCode.PURGE_FAILED, err="stream purge not permitted")
+    request.need_order(engine, stream, [wanted.filter.encode()])
     end = _long_end(stream, wanted, engine.settings.purge_step)
     if end:
         pattern = wanted.filter.encode()
@@ -105,7 +106,7 @@ def _long_end(stream: Stream, wanted: PurgeRequest, step: int) -> int:
         return 0
     if int(index.last_seq) - int(index.first_seq) <= 2 * step:
         return 0
-    if not everything and rare_entry(index, pattern) is not None:
+    if not everything and rare_entries(index, pattern) is not None:
         return 0
     end = min(wanted.seq or int(log.staged_seq) + 1, int(log.staged_seq) + 1)
     if wanted.seq > end:
@@ -114,8 +115,7 @@ def _long_end(stream: Stream, wanted: PurgeRequest, step: int) -> int:
         staged = sum(everything or matches(row[2].subject, pattern) for row in log.staged_rows())
         if staged >= wanted.keep:
             return 0
-        mask = b"" if everything else index.mask_for(pattern)
-        end = int(keep_from(index, mask, wanted.keep - staged, log.doomed))
+        end = int(keep_from(index, pattern, wanted.keep - staged, log.doomed))
     return end if end - int(index.first_seq) > 2 * step else 0
 
 

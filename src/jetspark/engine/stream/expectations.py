@@ -50,6 +50,13 @@ def staged_last_of(log: StreamLog, subject: bytes) -> i64:
     if is_literal(subject):
         found = log.index.known(subject)
         return 0 if found is None else found.staged_last
+    if not log.doomed.any and log.batch is None:
+        found_staged = log.staged_match(subject)
+        if found_staged > 0:
+            return found_staged
+        # What is staged does not match: the newest of the others is the last.
+        if found_staged == 0:
+            return log.index.last_match(subject)
     last: i64 = 0
     for entry in log.index.entries_like(subject):
         last = max(last, entry.staged_last)

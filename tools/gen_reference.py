@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tools.gen_sync import SKIP, TWINS
+from tools.gen_sync import TWINS
 from tools.reference_writer import Page, write_page
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -209,7 +209,7 @@ def index() -> str:
 
 def pages() -> dict[str, str]:
     """All files by name."""
-    made = {f"{page.name}.md": NOTE + write_page(page, SKIP) for page in PAGES}
+    made = {f"{page.name}.md": NOTE + write_page(page) for page in PAGES}
     made["sync.md"] += "\n" + twins()
     made["README.md"] = NOTE + index()
     return made

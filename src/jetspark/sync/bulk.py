@@ -3,9 +3,6 @@
 Beside the generated twins, because the functions behind it are none of the client's classes.
 """
 
-# These functions belong to the same package as the handles whose inside they use.
-# ruff: noqa: SLF001
-
 import asyncio
 from collections.abc import Sequence
 from typing import Final
@@ -109,14 +106,14 @@ def last_columns(
 
     async def read() -> ScanChunk:
         reader = LastMany(
-            inner.reader,
+            inner._reader,
             up_to_seq=up_to_seq,
             up_to_time=None,
             batch=0,
             max_bytes=0,
             min_last_seq=min_last_seq,
             copies="stream",
-            timeout=inner.reader.api.timeout,
+            timeout=inner._reader.api.timeout,
         )
 
         async def part(some: Sequence[str]) -> list[ScanChunk]:
@@ -143,7 +140,7 @@ def count_from(
     stream: Stream, sequences: Sequence[int], *, subject: str = "", min_last_seq: int = 0
 ) -> list[Counted]:
     """Count the messages of ``subject`` (empty: all) from each of ``sequences`` on."""
-    reader = stream._inner.reader
+    reader = stream._inner._reader
     return stream._portal.call(
         counting.count_from(
             reader,

@@ -22,7 +22,6 @@ deletions, that were the last records of the log may be lost with its end.
 """
 
 import argparse
-import sys
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -295,4 +294,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -30,6 +30,7 @@ from jetspark.server.config import ConfigProblem, ConfigRefused, plan_reload
 from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
 from jetspark.server.connection import Connection
+from jetspark.server.freed_memory import FreedMemory
 from jetspark.server.greeting import greeting
 from jetspark.server.jetstream import JetStreamRuntime
 from jetspark.server.keepalive import Keepalive
@@ -132,6 +133,7 @@ class Server:
         self._last_client_id = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.password_checks = PasswordChecks()
+        self._freed_memory = FreedMemory()
         self._no_connections = asyncio.Event()
         self._no_connections.set()
 
@@ -262,6 +264,7 @@ class Server:
         if self.runtime is not None:
             await self.runtime.close()
         self.password_checks.close()
+        self._freed_memory.close()
         self._listener = self.runtime = None
 
     async def _all_gone(self) -> None:
@@ -332,6 +335,7 @@ class Server:
 
     def left(self, connection: Connection) -> None:
         """The socket of a client is gone."""
+        self._freed_memory.note(connection.most_waiting)
         self.keepalive.forget(connection)
         self._closing.discard(connection)
         if not self.connections and not self._closing:

@@ -88,7 +88,8 @@ class Operations:
         self._stepping: deque[tuple[Operation | None, Step]] = deque()
         # The one whose request is being handled.
         self._current: str | None = None
-        self._closed = False
+        # The server stops: nothing begins any more.
+        self.closed = False
 
     def announce(self, operation: Operation) -> None:
         """Let requests wait for an operation; ``do`` follows."""
@@ -112,7 +113,7 @@ class Operations:
             self._end(operation, error, now, outbox)
 
         work = partial(self.unless_closed, work)
-        if at_once or self._closed:
+        if at_once or self.closed:
             finish(attempt(work), now, outbox)
         else:
             self.run_beside(work, finish, now, outbox)
@@ -128,7 +129,7 @@ class Operations:
 
         It is asked when the work begins: a stop does not wait for what waits for the disk.
         """
-        if self._closed:
+        if self.closed:
             raise OSError(errno.ESHUTDOWN, STOPPING)
         work()
 
@@ -178,7 +179,7 @@ class Operations:
 
         ``name`` is the stream that it is about, ``size`` that of its body.
         """
-        if self._closed:
+        if self.closed:
             return False
         if self._waiting >= WAITING_MAX or self._waiting_bytes + size > WAITING_BYTES_MAX:
             return False
@@ -232,7 +233,7 @@ class Operations:
 
         Operations that have not begun are refused, and so are those that are asked for later.
         """
-        self._closed = True
+        self.closed = True
         self._queues.clear()
         self._ready.clear()
         self._stepping.clear()

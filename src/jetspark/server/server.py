@@ -247,6 +247,9 @@ class Server:
     async def close(self) -> None:
         """Stop listening, put everything staged on disk, say goodbye, close the store."""
         self.stop_listening()
+        for connection in self.connections:
+            # What clients send from now on would keep it from the end for as long as they send.
+            connection.hold_back()
         await self.remotes.close()
         if self.runtime is not None:
             self.runtime.end_requests()

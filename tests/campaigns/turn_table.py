@@ -172,6 +172,10 @@ ROWS: Final[list[Row]] = [
         deliver_policy="last_per_subject",
     ),
     consumer(
+        "last per subject, in memory", lambda subjects: subjects, filter_subject=">",
+        deliver_policy="last_per_subject", mem_storage=True,
+    ),
+    consumer(
         "last per subject a7.*", lambda _: KEYS, filter_subject="a7.*",
         deliver_policy="last_per_subject",
     ),

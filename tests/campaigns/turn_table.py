@@ -30,24 +30,21 @@ class Row:
     ask: Callable[[Wire], None]
 
 
-def fill(client: Wire, subjects: int, storage: str = "memory") -> None:
-    """Make a stream ``S`` and give it so many subjects ``aN.kM``, one message each."""
+def fill(client: Wire, subjects: int, name: str = "S") -> None:
+    """Make a stream and give it so many subjects ``aN.kM``, one message each."""
+    first = "a" if name == "S" else name
     config = {
-        "name": "S",
-        "subjects": [f"a{n}.*" for n in range(subjects // KEYS)],
-        "storage": storage,
+        "name": name,
+        "subjects": [f"{first}{n}.*" for n in range(subjects // KEYS)],
+        "storage": "memory",
         "allow_direct": True,
         "max_bytes": -1,
     }
-    answer = client.request(b"STREAM.CREATE.S", json.dumps(config).encode())
+    answer = client.request(b"STREAM.CREATE.%b" % name.encode(), json.dumps(config).encode())
     assert b'"error"' not in answer, answer
-    for first in range(0, subjects, KEYS):
-        client.send(
-            b"".join(
-                b"PUB a%d.k%d 0\r\n\r\n" % (first // KEYS, n)
-                for n in range(min(KEYS, subjects - first))
-            )
-        )
+    for n in range(subjects // KEYS):
+        token = f"{first}{n}".encode()
+        client.send(b"".join(b"PUB %b.k%d 0\r\n\r\n" % (token, k) for k in range(KEYS)))
         client.settle()
 
 
@@ -172,6 +169,10 @@ ROWS: Final[list[Row]] = [
         deliver_policy="last_per_subject",
     ),
     consumer(
+        "last per subject, in memory", lambda subjects: subjects, filter_subject=">",
+        deliver_policy="last_per_subject", mem_storage=True,
+    ),
+    consumer(
         "last per subject a7.*", lambda _: KEYS, filter_subject="a7.*",
         deliver_policy="last_per_subject",
     ),
@@ -221,6 +222,16 @@ def measured(
             row.ask(client)
             client.settle()
             yield row.name, *probe.spent_ms()
+        fill(client, subjects, "F")
+        probe.spent_ms()
+        client.request(b"STREAM.PURGE.F", b"")
+        client.settle()
+        yield "purge all of them", *probe.spent_ms()
+        fill(client, subjects, "G")
+        probe.spent_ms()
+        client.request(b"STREAM.DELETE.G", b"")
+        client.settle()
+        yield "stream delete", *probe.spent_ms()
 
 
 def main() -> None:

@@ -74,9 +74,11 @@ def test_requests_about_a_stream_are_answered_in_order_although_one_takes_turns(
     assert [number for number, _ in got] == [b"1", b"2", b"3", b"4"]
     assert not any("error" in answer for _, answer in got)
     created, described, info, _ = (answer for _, answer in got)
+    # The message after the first request may be durable by then.
     assert created["num_pending"] in {10_000, 10_001}
-    assert described["total"] == len(described["state"]["subjects"]) == 10_001
-    assert info["num_pending"] == 10_001
+    assert described["total"] == len(described["state"]["subjects"])
+    assert described["total"] in {10_000, 10_001}
+    assert info["num_pending"] in {10_000, 10_001}
 
 
 def fill_more(client: Wire) -> None:

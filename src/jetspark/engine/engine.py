@@ -50,6 +50,7 @@ from jetspark.ids import Nuid
 from jetspark.store.log import Group, StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.store import FileStore
+from jetspark.store.subject_table import SubjectEntry
 from jetspark.turn import Turn
 from jetspark.units import bounded
 
@@ -57,6 +58,8 @@ API_PREFIX = b"$JS.API."
 TRANSFER_PREFIX = b"$JS.SNAPSHOT."
 DIRECT_PREFIX = b"$JS.API.DIRECT.GET."
 NEXT_PREFIX = b"$JS.API.CONSUMER.MSG.NEXT."
+# So many subjects of a stream that was removed are given back in a turn.
+GIVEN_BACK = 16_384
 
 
 class NewStream:
@@ -375,7 +378,13 @@ class Engine:
         stream.log.close()
         # What a stop leaves of it, the next start removes.
         bury = partial(self.operations.unless_closed, partial(self._store.bury, stream.log))
-        self.operations.run_beside(bury, lambda _error, _now, _outbox: None, now, outbox)
+        remains = stream.log.index.entries.copy()
+
+        def buried(_error: OSError | None, _now: int, _outbox: Outbox) -> None:
+            # A million objects are not given back in one turn.
+            self.operations.aside(partial(_give_back, remains))
+
+        self.operations.run_beside(bury, buried, now, outbox)
         stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
         self.purges.end(stream)
         self.direct.refuse_dropped(stream, outbox)
@@ -636,3 +645,9 @@ class Engine:
         self.transfers.close()
         for stream in self.streams.values():
             stream.log.close(note=in_time is None or in_time())
+
+
+def _give_back(remains: list[SubjectEntry]) -> bool:
+    """Let go of some of what a stream had; True when nothing is left."""
+    del remains[-GIVEN_BACK:]
+    return not remains

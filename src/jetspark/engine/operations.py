@@ -26,7 +26,7 @@ from jetspark.subjects.pattern_set import PatternSet
 WAITING_MAX: Final = 10_000
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 # So many of those that waited are handled in one turn of the loop, and so many bytes of them.
-PER_TURN: Final = 40
+PER_TURN: Final = 10
 BYTES_PER_TURN: Final = 256 * 1024
 
 STOPPING: Final = "the server is stopping; ask again when it is back"

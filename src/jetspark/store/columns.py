@@ -39,6 +39,9 @@ ORDER_FROM: Final[i64] = 1024
 ORDER_AT_ONCE: Final[i64] = 8192
 # A pattern that matches more than one subject in so many is compared with all of them.
 FEW: Final[i64] = 8
+# So many patterns, and so many subjects of each, are kept for who asks next.
+KEPT_PATTERNS: Final = 4
+KEPT_ENTRIES: Final = 2048
 # Whoever looks for the newest message of a pattern tries so many messages first.
 TRIED: Final[i64] = 1024
 
@@ -123,6 +126,12 @@ class Search:
         self.order: SubjectOrder = SubjectOrder()
         self.ordered: bool = False
         self.order_wanted: bool = False
+        # Moves when numbers change hands: what was found before is worth nothing then.
+        self.generation: i64 = 0
+        # What was found by the order for some patterns, while no subject comes or goes.
+        self.kept: dict[bytes, list[SubjectEntry]] = {}
+        self.kept_used: i64 = 0
+        self.kept_generation: i64 = 0
         self.order_end: i64 = 0
         # Where long searches are counted as work.
         self.turn: Turn = Turn()
@@ -267,9 +276,9 @@ class Search:
             else:
                 self.make_order()
         if self.order.state == MADE:
-            subjects: list[bytes] = []
-            if not self.order.matching(pattern, b"", count // FEW * LOOKED_AT, subjects):
-                return self.entries_of(subjects)
+            found_in_order = self.ordered_like(pattern, count // FEW)
+            if found_in_order is not None:
+                return found_in_order
         self.turn.spend(count >> 1)
         return [entry for entry in self.entries if matches(entry.subject, pattern)]
 
@@ -287,19 +296,41 @@ class Search:
             elif self.needs_order():
                 return None
             elif self.order.state == MADE:
-                subjects: list[bytes] = []
-                if self.order.matching(pattern, b"", most * LOOKED_AT, subjects):
+                like = self.ordered_like(pattern, most)
+                if like is None:
                     return None
-                found += self.entries_of(subjects)
+                found += like
             else:
                 found += self.entries_like(pattern)
             if i64(len(found)) > most:
                 return None
         return found
 
+    def ordered_like(self, pattern: bytes, looks: i64) -> list[SubjectEntry] | None:
+        """The entries that match, by the order; None when more than so many looks are needed.
+
+        Kept for who asks next: one request asks more than once, and nothing came in between.
+        """
+        if self.kept_used != self.subjects.used or self.kept_generation != self.generation:
+            self.kept = {}
+            self.kept_used = self.subjects.used
+            self.kept_generation = self.generation
+        known = self.kept.get(pattern)
+        if known is not None:
+            return known
+        subjects: list[bytes] = []
+        if self.order.matching(pattern, b"", looks * LOOKED_AT, subjects):
+            return None
+        like = self.entries_of(subjects)
+        if len(like) <= KEPT_ENTRIES:
+            if len(self.kept) >= KEPT_PATTERNS:
+                self.kept = {}
+            self.kept[pattern] = like
+        return like
+
     def entries_of(self, subjects: list[bytes]) -> list[SubjectEntry]:
         """The entries of those of the subjects that have one."""
-        self.turn.spend(len(subjects))
+        self.turn.spend(len(subjects) << 2)
         like: list[SubjectEntry] = []
         for subject in subjects:
             found = self.subjects.get(subject)

@@ -32,8 +32,6 @@ class StreamIndex(Search):
         self.blank: SubjectEntry = SubjectEntry(b"", -1)
         # The entry asked for last.
         self.newest: SubjectEntry | None = None
-        # Moves when numbers change hands: a mask made before is worth nothing then.
-        self.generation: i64 = 0
         self.times: Times | None = None
         self.bytes: i64 = 0
         # What was taken out so far, in bytes: tells when looking for garbage is worth it.

@@ -318,6 +318,15 @@ class Cursor:
         """Say whether a message is one of those that come first and did not come yet."""
         return self.listed_place(seq) >= 0
 
+    def listed_left(self) -> list[int]:
+        """Those that come first and did not come yet."""
+        left: list[int] = []
+        i = self.listed_at
+        while i < i64(len(self.listed)):
+            left.append(int(self.listed[i]))
+            i += 1
+        return left
+
     def listed_place(self, seq: i64) -> i64:
         """The place of a message among those that come first; -1 when it is none of them."""
         low = self.listed_at

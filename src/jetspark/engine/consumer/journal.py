@@ -126,9 +126,7 @@ class Journal:
                     record.counts[record.seqs[-1]] = deliveries
         if whole:
             cursor = delivery.cursor
-            record.listed = [
-                int(cursor.listed[i]) for i in range(int(cursor.listed_at), len(cursor.listed))
-            ]
+            record.listed = cursor.listed_left()
         else:
             floor = delivery.floor_seq
             record.acked = [int(seq) for seq in pending.acked if seq > floor]

@@ -111,6 +111,8 @@ def _make(
         raise Refusal(ErrCode.CONSUMER_CREATE_FAILED, err=READ_ONLY) from None
 
     def answer() -> None:
+        if consumer.delivery.dropped:
+            raise Refusal(ErrCode.CONSUMER_NOT_FOUND)
         state = CONSUMER_CREATE.ok(_info(consumer, request.now))
         request.hold(stream, state, CONSUMER_CREATE)
 
@@ -153,6 +155,8 @@ def info(engine: Engine, request: Request) -> bytes | None:
     engine.consumers.settle(stream, consumer)
 
     def answer() -> None:
+        if consumer.delivery.dropped:
+            raise Refusal(ErrCode.CONSUMER_NOT_FOUND)
         request.hold(stream, CONSUMER_INFO.ok(_info(consumer, request.now)), CONSUMER_INFO)
 
     _when_counted(engine, request, [consumer], CONSUMER_INFO, answer)
@@ -204,7 +208,9 @@ def listing(engine: Engine, request: Request) -> bytes | None:
             offset=offset,
             limit=LIST_PAGE,
             # Released servers list configurations as they are stored, without additions.
-            consumers=tuple(consumer.info(request.now) for consumer in page),
+            consumers=tuple(
+                consumer.info(request.now) for consumer in page if not consumer.delivery.dropped
+            ),
         )
         request.hold(stream, CONSUMER_LIST.ok(described), CONSUMER_LIST)
 

@@ -40,6 +40,7 @@ class SubjectPage:
         found: list[bytes] = []
         self._next = index.order.matching(self._pattern, self._next, UNITS_PER_STEP, found)
         self._add(found)
+        index.turn.spend(2 * len(found))
         return not self._next
 
     def _add(self, subjects: list[bytes]) -> None:

@@ -30,7 +30,6 @@ def names(package: str, *parts: str) -> tuple[str, ...]:
 INTERNAL = {
     "jetspark.errors": {"api_error", "describe", "error_body", "fast_header_body", "status_error"},
     "jetspark.client": {"connect_with", "client_options"},
-    "jetspark.sync.bulk": {"TRANSIENT"},
 }
 
 

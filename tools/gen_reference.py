@@ -30,7 +30,6 @@ def names(package: str, *parts: str) -> tuple[str, ...]:
 INTERNAL = {
     "jetspark.errors": {"api_error", "describe", "error_body", "fast_header_body", "status_error"},
     "jetspark.client": {"connect_with", "client_options"},
-    "jetspark.sync.bulk": {"TRANSIENT"},
 }
 
 
@@ -154,7 +153,8 @@ PAGES = (
         "server",
         "Server",
         "The server in this process. The guide: [running the server](../server.md).",
-        (*names("jetspark", "Server"), *names("jetspark.replica", "ReplicaServer")),
+        (*names("jetspark", "Server"), *names("jetspark.server.arguments", "ServerArguments"),
+         *names("jetspark.replica", "ReplicaServer")),
         {"Server": ("client_url", "monitor_url", "port", "listening", "store_folder", "start",
                     "close", "connect", "reload"),
          "ReplicaServer": ("client_url", "monitor_url", "port", "start", "close")},

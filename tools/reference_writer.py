@@ -149,6 +149,8 @@ def write_class(value: type, name: str, package: str, only: tuple[str, ...] | No
     codes = next((each.value for each in node.keywords if each.arg == "err_codes"), None)
     if codes is not None:
         lines += [f"Error codes of the server: {ast.unparse(codes).strip('(,)')}.", ""]
+    if getattr(value, "transient", False) is True:
+        lines += ["`transient`: the same call may work in a moment.", ""]
     fields: list[str] = []
     methods: list[str] = []
     abilities: dict[str, None] = {}
@@ -163,7 +165,7 @@ def write_class(value: type, name: str, package: str, only: tuple[str, ...] | No
             seen.add(member)
             if (
                 member.startswith("_")
-                or member == "err_codes"
+                or member in {"err_codes", "transient"}
                 or (only is not None and member not in only)
             ):
                 continue

@@ -5,7 +5,6 @@ Beside the generated twins, because the functions behind it are none of the clie
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
 
 from jetspark.api.message import PubAck
 from jetspark.client.jetstream import counting
@@ -14,20 +13,9 @@ from jetspark.client.jetstream.counting import Counted
 from jetspark.client.jetstream.last_many import LastMany, parts_of
 from jetspark.client.jetstream.publish_columns import ColumnsAck
 from jetspark.client.jetstream.scan import ScanChunk
-from jetspark.errors import (
-    BatchIncomplete,
-    ConnectFailed,
-    ConnectionClosed,
-    NoResponders,
-    RequestTimeout,
-    TemporarilyUnavailable,
-    TooManyBatches,
-    TooManyRequests,
-)
 from jetspark.sync.jetstream import JetStream, Stream
 
 __all__ = [
-    "TRANSIENT",
     "ColumnsAck",
     "Counted",
     "count_from",
@@ -35,19 +23,6 @@ __all__ = [
     "publish_columns",
     "publish_together",
 ]
-
-# After these a chunk is worth sending again, with the same message ids.
-TRANSIENT: Final = (
-    ConnectionClosed,
-    ConnectFailed,
-    RequestTimeout,
-    BatchIncomplete,
-    TooManyBatches,
-    TooManyRequests,
-    TemporarilyUnavailable,
-    # A cluster without a leader for the moment; callers have checked the subjects.
-    NoResponders,
-)
 
 
 def publish_columns(

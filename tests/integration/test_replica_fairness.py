@@ -11,8 +11,10 @@ import pytest
 from tests.integration.replicas import copied, replica_of, until
 
 import jetspark
+from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.stream import StreamConfig
 from jetspark.client import KeyValueConfig
+from jetspark.errors import KeyNotFound
 from jetspark.replica import ReplicaServer
 from jetspark.replica.fair_queue import LANE_BYTES
 
@@ -219,3 +221,48 @@ async def test_a_flood_meets_a_leader_that_goes_and_comes_back(tmp_path: Path) -
             await until(lambda: flooder.pongs == 2 and flooder.messages == before + 1, 30)
 
         assert not flooder.ended
+
+
+async def test_a_purge_that_waited_for_its_turn_is_followed_before_the_copy_answers() -> None:
+    async with (
+        jetspark.Server() as leader,
+        replica_of(leader.client_url) as replica,
+        await jetspark.connect(replica.client_url) as other,
+        await RawClient.connect(replica) as busy,
+    ):
+        kv = await other.jetstream().create_key_value(KeyValueConfig(bucket="b"))
+        await kv.put("k", b"1")
+        await copied(replica, "KV_b", 1)
+        busy.send(
+            requests(1000, b"STREAM.INFO.KV_b")
+            + b"SUB purged 2\r\nPUB $JS.API.STREAM.PURGE.KV_b purged 0\r\n\r\n"
+        )
+        await until(lambda: b"purged" in busy.subjects, 30)
+
+        with pytest.raises(KeyNotFound):
+            await kv.get("k")
+
+
+async def test_one_client_that_deletes_many_consumers_does_not_take_the_place_of_others() -> None:
+    async with (
+        jetspark.Server() as leader,
+        replica_of(leader.client_url, read_only=True) as replica,
+        await jetspark.connect(leader.client_url) as at_leader,
+        await jetspark.connect(replica.client_url) as other,
+        await RawClient.connect(replica) as flooder,
+    ):
+        await at_leader.jetstream().create_stream(StreamConfig(name="S", subjects=("s",)))
+        await until(lambda: replica._parts is not None and replica._parts.stored.keeps("S"))
+        stream = await other.jetstream().stream("S")
+        consumer = await stream.create_consumer(ConsumerConfig(name="c"))
+        flooder.send(
+            b"SUB _INBOX.a.* 1\r\n"
+            + b"".join(
+                b"PUB $JS.API.CONSUMER.DELETE.S.x%d _INBOX.a.%d 0\r\n\r\n" % (n, n)
+                for n in range(1500)
+            )
+        )
+        await until(lambda: flooder.messages > 0, 30)
+        await stream.delete_consumer(consumer.name)
+        # Deleted, refused for want of room, or deleted later: all hear something.
+        await until(lambda: flooder.messages == 1500, 30)

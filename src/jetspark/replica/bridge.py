@@ -12,6 +12,7 @@ import contextlib
 import logging
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final
@@ -48,6 +49,9 @@ PONG_SECONDS: Final = 1.0
 TURN_NS: Final = 4_000_000
 # Read at once: what is in it is handed out in some milliseconds.
 READ_BYTES: Final = 64 * 1024
+# So many deliveries to clients go in one turn of the loop; more of them are put off.
+DELIVERIES_PER_TURN: Final = 4096
+DELIVERIES_AT_ONCE: Final = 512
 # How acknowledgements of publishes begin, and what STREAM.INFO says: ours, and nats-server's.
 _INFO_STARTS: Final = tuple(
     b'{"type":"io.nats.jetstream.api.v1.stream_%b_response"' % verb
@@ -100,6 +104,9 @@ class Bridge(ClientCore):
         # Messages that were lost, without anybody hearing of it, for lack of a leader.
         self.lost = 0
         self._turn_began_ns = 0
+        self._deliveries_left = DELIVERIES_PER_TURN
+        # What came from the leader and is handed out in later turns, in order.
+        self._put_off: deque[Delivery | asyncio.Future[None]] = deque()
         super().__init__(options)
         self.link.pool.forgives = True
         self.queue: Final = FairQueue(self, self.loop)
@@ -128,7 +135,9 @@ class Bridge(ClientCore):
 
     def remove(self, client: ClientHandler, subscription: Subscription) -> None:
         """A subscription is over."""
-        self.queue.in_order(client, partial(self._remove, client, subscription))
+        # A client that says CONNECT before its turn comes is somebody else then.
+        permissions = subscription.receiver.permissions
+        self.queue.in_order(client, partial(self._remove, client, subscription, permissions))
 
     def _add(self, subscription: Subscription) -> None:
         """Subscribe, unless the same is subscribed already."""
@@ -141,7 +150,7 @@ class Bridge(ClientCore):
                 self._shared[subscription.subject] = sink
             if not self.is_closed:
                 self.send_frame(sink.frame())
-        sink.members[subscription] = None
+        sink.join(subscription)
         self._subscribed[subscription] = sink
 
     def _limit(self, subscription: Subscription) -> None:
@@ -151,7 +160,9 @@ class Bridge(ClientCore):
             left = int(subscription.max_msgs - subscription.delivered)
             self.send_frame(encode_unsub(sink.sid, sink.delivered + left))
 
-    def _remove(self, client: ClientHandler, subscription: Subscription) -> None:
+    def _remove(
+        self, client: ClientHandler, subscription: Subscription, permissions: Permissions | None
+    ) -> None:
         """End a subscription.
 
         What the leader sent before it heard of that still belongs to it (a client that drains
@@ -160,7 +171,7 @@ class Bridge(ClientCore):
         sink = self._subscribed.pop(subscription, None)
         if sink is None:
             return
-        del sink.members[subscription]
+        sink.part(subscription)
         full = 0 < subscription.max_msgs <= subscription.delivered
         lingers = self.up and not full and not client.closing
         if not sink.members:
@@ -172,7 +183,7 @@ class Bridge(ClientCore):
             if not lingers and not sink.leaving:
                 self._receiver.sinks.pop(sink.sid, None)
         if lingers:
-            sink.leaving[subscription] = subscription.receiver.permissions
+            sink.leaving[subscription] = permissions
             self._leaving.append((sink, subscription))
             if len(self._leaving) == 1 and not self._ending:
                 self._start(self._end_leaving())
@@ -206,14 +217,23 @@ class Bridge(ClientCore):
 
     def ping_leader(self) -> asyncio.Future[None]:
         """Send PING to the leader, which is connected."""
+        seen: asyncio.Future[None] = self.loop.create_future()
         try:
             assert self.link.connection is not None
-            return self.link.connection.send_ping()
+            self.link.connection.send_ping().add_done_callback(partial(self._on_pong, seen))
         except Error:
             # It is being lost, which the queue hears of in a moment.
-            pong: asyncio.Future[None] = self.loop.create_future()
-            pong.cancel()
-            return pong
+            seen.cancel()
+        return seen
+
+    def _on_pong(self, seen: asyncio.Future[None], pong: asyncio.Future[None]) -> None:
+        """PONG came, after messages of which some may be put off."""
+        if pong.cancelled() or pong.exception() is not None:
+            seen.cancel()
+        elif self._put_off:
+            self._put_off.append(seen)
+        else:
+            seen.set_result(None)
 
     def refuse(self, client: ClientHandler, frame: bytes) -> None:
         """The leader cannot be reached: who asked for an answer hears that there is none."""
@@ -274,17 +294,44 @@ class Bridge(ClientCore):
         if not self._turn_began_ns:
             self._turn_began_ns = now
             self.loop.call_soon(self._end_turn)
-        elif now - self._turn_began_ns > TURN_NS:
+        if self._put_off or now - self._turn_began_ns > TURN_NS:
             connection = self.link.connection
             if connection is not None:
                 connection.pause_reading()
-                self.loop.call_soon(self._read_on, connection)
+            self.loop.call_soon(self._read_on, connection)
 
     def _end_turn(self) -> None:
         self._turn_began_ns = 0
+        self._deliveries_left = DELIVERIES_PER_TURN
 
-    def _read_on(self, connection: Connection) -> None:
-        connection.resume_reading()
+    def _read_on(self, connection: Connection | None) -> None:
+        """Hand out what was put off, as much as goes in one turn; then read on."""
+        until = time.thread_time_ns() + TURN_NS
+        while self._put_off and time.thread_time_ns() < until:
+            first = self._put_off[0]
+            try:
+                if isinstance(first, Delivery):
+                    if not first.step():
+                        continue
+                elif not first.done():
+                    first.set_result(None)
+            except Exception:  # one message, not all
+                log.exception("A message of the leader could not be handed out")
+            self._put_off.popleft()
+        self._flush()
+        if self._put_off:
+            self.loop.call_soon(self._read_on, connection)
+        elif connection is not None:
+            connection.resume_reading()
+
+    def may_deliver(self, count: int) -> bool:
+        """Say whether a message may go to so many clients now; else it must be put off."""
+        self._deliveries_left -= count
+        return self._deliveries_left >= 0 and not self._put_off
+
+    def put_off(self, delivery: "Delivery") -> None:
+        """Hand a message out in a later turn, behind others."""
+        self._put_off.append(delivery)
 
     # What the link reports ---------------------------------------------------------------------
 
@@ -358,8 +405,20 @@ class UpstreamSink(Sink):
         self._literal = is_literal(self.subject)
         self.delivered = 0
         self.members: dict[Subscription, None] = {}
+        # The same to be gone through: the last message that a member wanted ends it.
+        self.listed: list[Subscription] | None = None
         # Ended by their clients, and the permissions these had then; the leader may not know yet.
         self.leaving: dict[Subscription, Permissions | None] = {}
+
+    def join(self, subscription: Subscription) -> None:
+        """One more client wants it."""
+        self.members[subscription] = None
+        self.listed = None
+
+    def part(self, subscription: Subscription) -> None:
+        """One client wants it no more."""
+        del self.members[subscription]
+        self.listed = None
 
     def frame(self) -> bytes:
         """The SUB for it."""
@@ -370,7 +429,6 @@ class UpstreamSink(Sink):
     ) -> None:
         """Hand a message of the leader to the clients."""
         self.delivered += 1
-        give = self._router.give
         subject, reply, headers, payload = data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
         if not self._literal and self._bridge.own.has(subject, reply):
             return
@@ -379,27 +437,54 @@ class UpstreamSink(Sink):
         if ps == pe and headers.startswith(_NO_RESPONDERS_START):
             self._tell_requester(subject, headers)
         else:
-            given = False
-            sent_elsewhere = not self._literal and reply.startswith(_ACK_SUBJECT)
-            # A copy: the last message that a member wanted ends it.
-            for member in list(self.members):
-                if not sent_elsewhere or may_see_deliveries(member):
-                    given = give(member, None, subject, reply, headers, payload) or given
-            for member, permissions in self.leaving.items():
-                # A client that says CONNECT again is somebody else.
-                same = member.receiver.permissions is permissions
-                connection = member.receiver.connection
-                if (
-                    same
-                    and connection is not None
-                    and not connection.client.closing
-                    and (not sent_elsewhere or may_see_deliveries(member))
-                ):
-                    router = self._router
-                    given = router.give_to(member, subject, reply, headers, payload) or given
-            if self.queue and not given:
-                self._give_to_another(subject, reply, headers, payload)
+            members = self.listed
+            if members is None:
+                members = self.listed = list(self.members)
+            if self._bridge.may_deliver(len(members) + 1):
+                given = self.give(members, subject, reply, headers, payload)
+                if self.leaving or (self.queue and not given):
+                    self.give_rest(subject, reply, headers, payload, given=given)
+            else:
+                delivery = Delivery(self, members, subject, reply, headers, payload)
+                self._bridge.put_off(delivery)
         self._bridge.wake_at_chunk_end()
+
+    def give(
+        self,
+        members: list[Subscription],
+        subject: bytes,
+        reply: bytes,
+        headers: bytes,
+        payload: bytes,
+    ) -> bool:
+        """Give a message to some members; True if one of them got it."""
+        give = self._router.give
+        given = False
+        sent_elsewhere = not self._literal and reply.startswith(_ACK_SUBJECT)
+        for member in members:
+            if not sent_elsewhere or may_see_deliveries(member):
+                given = give(member, None, subject, reply, headers, payload) or given
+        return given
+
+    def give_rest(
+        self, subject: bytes, reply: bytes, headers: bytes, payload: bytes, *, given: bool
+    ) -> None:
+        """Give a message to those that ended their subscription, or to another of a queue."""
+        sent_elsewhere = not self._literal and reply.startswith(_ACK_SUBJECT)
+        for member, permissions in self.leaving.items():
+            # A client that says CONNECT again is somebody else.
+            same = member.receiver.permissions is permissions
+            connection = member.receiver.connection
+            if (
+                same
+                and connection is not None
+                and not connection.client.closing
+                and (not sent_elsewhere or may_see_deliveries(member))
+            ):
+                router = self._router
+                given = router.give_to(member, subject, reply, headers, payload) or given
+        if self.queue and not given:
+            self._give_to_another(subject, reply, headers, payload)
 
     def _give_to_another(
         self, subject: bytes, reply: bytes, headers: bytes, payload: bytes
@@ -429,6 +514,35 @@ class UpstreamSink(Sink):
         asked = max(found, key=lambda member: len(member.subject), default=None)
         if asked is not None and asked.receiver.connection.client.no_responders:
             self._router.give(asked, None, subject, b"", headers, b"")
+
+
+class Delivery:
+    """A message for more clients than one turn of the loop allows."""
+
+    def __init__(
+        self,
+        sink: UpstreamSink,
+        members: list[Subscription],
+        subject: bytes,
+        reply: bytes,
+        headers: bytes,
+        payload: bytes,
+    ) -> None:
+        self._sink = sink
+        self._members = members
+        self._message = (subject, reply, headers, payload)
+        self._next = 0
+        self._given = False
+
+    def step(self) -> bool:
+        """Give it to some of them; True when all have it."""
+        part = self._members[self._next : self._next + DELIVERIES_AT_ONCE]
+        self._next += len(part)
+        self._given = self._sink.give(part, *self._message) or self._given
+        if self._next < len(self._members):
+            return False
+        self._sink.give_rest(*self._message, given=self._given)
+        return True
 
 
 def may_see_deliveries(member: Subscription) -> bool:

@@ -14,6 +14,7 @@ import jetspark
 from jetspark.api.stream import StreamConfig
 from jetspark.client import KeyValueConfig
 from jetspark.errors import KeyNotFound
+from jetspark.protocol.limits import PAYLOAD_MAX
 from jetspark.replica import ReplicaServer
 from jetspark.replica.fair_queue import LANE_BYTES
 
@@ -306,3 +307,67 @@ async def test_a_message_for_very_many_subscriptions_is_handed_out_in_steps() ->
         writer.close()
 
         assert most < subscriptions * messages // 4
+
+
+def _filled(before: bytes, after: bytes) -> bytes:
+    """A body that is as large as a server takes."""
+    return before + b"z" * (PAYLOAD_MAX - len(before) - len(after)) + after
+
+
+# After these the replica's own number for a subscription has two digits.
+_OTHERS = b"".join(b"SUB o.%d %d\r\n" % (n, n + 2) for n in range(10))
+_NEWER = b'{"last_by_subj":"$KV.b.k","min_last_seq":99999}'
+_HEADERS = _filled(b"NATS/1.0\r\nx: ", b"\r\n\r\n" + _NEWER)[: -len(_NEWER)]
+_CONSUMER = _filled(b'{"stream_name":"KV_b","config":{"name":"c","metadata":{"a":"', b'"}}}')
+
+
+@pytest.mark.parametrize(
+    ("read_only", "sent"),
+    [
+        (False, _OTHERS + b"SUB %b 1\r\n" % (b"a" * 4094)),
+        (False, _OTHERS + b"SUB %b q 1\r\n" % (b"a" * 4092)),
+        (
+            False,
+            b"SUB i 1\r\nHPUB $JS.API.DIRECT.GET.KV_b i %d %d\r\n%b%b\r\n"
+            % (len(_HEADERS), PAYLOAD_MAX, _HEADERS, _NEWER),
+        ),
+        (
+            False,
+            b'SUB i 1\r\nPUB $JS.API.DIRECT.GET.KV_b.%b i 22\r\n{"min_last_seq":99999}\r\n'
+            % (b"a" * 4060),
+        ),
+        (
+            True,
+            b"SUB i 1\r\nPUB $JS.API.CONSUMER.CREATE.KV_b.c i %d\r\n%b\r\n"
+            % (PAYLOAD_MAX, _CONSUMER),
+        ),
+        (
+            True,
+            b"SUB i 1\r\nPUB $JS.API.CONSUMER.DELETE.KV_b.%b i 0\r\n\r\n" % (b"a" * 4060),
+        ),
+    ],
+    ids=["subject", "queue", "headers", "read", "consumer", "deletion"],
+)
+async def test_nothing_one_client_sends_costs_the_others_the_connection(
+    read_only: bool, sent: bytes
+) -> None:
+    async with (
+        jetspark.Server() as leader,
+        await jetspark.connect(leader.client_url) as at_leader,
+        replica_of(leader.client_url, read_only=read_only) as replica,
+        await jetspark.connect(replica.client_url) as other,
+        await RawClient.connect(replica) as hostile,
+    ):
+        kv = await at_leader.jetstream().create_key_value(KeyValueConfig(bucket="b"))
+        await kv.put("k", b"1")
+        await copied(replica, "KV_b", 1)
+        await until(lambda: replica._parts is not None and replica._parts.stored.keeps("KV_b"))
+        hostile.send(sent + b"PING\r\n")
+        await until(lambda: hostile.ended or (hostile.pongs == 1 and hostile.messages == 1))
+        await other.flush()
+
+        # Every request has an answer; a subscription that cannot be had ends its connection.
+        assert hostile.ended == (b"a" * 4092 in sent)
+        assert replica._parts is not None
+        assert replica._parts.bridge.link.reconnects == 0
+        assert replica.leader_is_up

@@ -23,7 +23,7 @@ from jetspark.client.inbox import ReplySink
 from jetspark.client.options import ClientOptions
 from jetspark.client.receive import Sink
 from jetspark.client.server_errors import denied_subject
-from jetspark.errors import BufferFull, Error
+from jetspark.errors import BufferFull, Error, PayloadTooLarge
 from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.protocol.encoder import (
     encode_err,
@@ -33,10 +33,12 @@ from jetspark.protocol.encoder import (
     encode_unsub,
 )
 from jetspark.protocol.handshake import ServerInfo
+from jetspark.protocol.parser import CONTROL_LINE_VIOLATION
 from jetspark.replica.fair_queue import FairQueue, Way
 from jetspark.replica.own_traffic import OwnTraffic
 from jetspark.server.auth.permissions import Permissions
 from jetspark.server.client import ClientHandler
+from jetspark.server.close_reason import CloseReason
 from jetspark.server.receiver import Subscription
 from jetspark.server.router import Router
 from jetspark.subjects.tokens import is_literal
@@ -84,8 +86,10 @@ class Bridge(ClientCore):
         on_change: Callable[[], None],
         on_shown: Callable[[str, int], None],
         own: OwnTraffic,
+        max_control_line: int,
         shared: "Bridge | None" = None,
     ) -> None:
+        self._max_control_line = max_control_line
         self.on_shown = on_shown
         self.own: Final = own
         self._shared_bridge = shared
@@ -127,7 +131,7 @@ class Bridge(ClientCore):
 
     def add(self, client: ClientHandler, subscription: Subscription) -> None:
         """A client subscribed."""
-        self.queue.in_order(client, partial(self._add, subscription))
+        self.queue.in_order(client, partial(self._add, client, subscription))
 
     def limit(self, client: ClientHandler, subscription: Subscription) -> None:
         """A client wants no more than ``max_msgs`` of a subscription."""
@@ -139,11 +143,16 @@ class Bridge(ClientCore):
         permissions = subscription.receiver.permissions
         self.queue.in_order(client, partial(self._remove, client, subscription, permissions))
 
-    def _add(self, subscription: Subscription) -> None:
+    def _add(self, client: ClientHandler, subscription: Subscription) -> None:
         """Subscribe, unless the same is subscribed already."""
         sink = None if subscription.queue else self._shared.get(subscription.subject)
         if sink is None:
             sink = UpstreamSink(self, self._router, subscription, self._next_sid())
+            if not self.takes(sink.frame()):
+                # Our number for it is longer than the client's.
+                client.close(CONTROL_LINE_VIOLATION, CloseReason.MAXIMUM_CONTROL_LINE)
+                self._flush()
+                return
             self._sinks[sink.sid] = sink
             self._receiver.sinks[sink.sid] = sink
             if not subscription.queue:
@@ -256,9 +265,24 @@ class Bridge(ClientCore):
         payload: bytes,
         seconds: float,
     ) -> None:
-        """Ask the leader for a client, in its turn."""
+        """Ask the leader for a client, in its turn; raises what is wrong with the request."""
         reply = self.expect_replies(sink, subject, seconds)
-        self.queue.put(client, message_frame(subject, reply, headers, payload))
+        frame = message_frame(subject, reply, headers, payload)
+        if not self.takes(frame):
+            self.drop_request(sink)
+            raise PayloadTooLarge(len(frame), self.max_payload)
+        self.queue.put(client, frame)
+
+    def takes(self, frame: bytes) -> bool:
+        """Say whether the leader takes a frame that is not as a client sent it.
+
+        One that is too long for it costs the connection, and so all clients.
+        """
+        end = frame.index(b"\r\n")
+        return (
+            end - frame.index(b" ") - 1 <= self._max_control_line
+            and len(frame) - end - 4 <= self.max_payload
+        )
 
     def pass_message(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> bool:
         """Send a message of our own; False when the leader cannot be reached."""

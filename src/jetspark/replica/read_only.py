@@ -24,7 +24,7 @@ from jetspark.api.strict import InvalidRequest, decode
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
 from jetspark.client.jetstream.consumer.create import consumer_info
 from jetspark.engine.requests.dispatch import error_answer
-from jetspark.errors import ApiError, ConsumerNotFound, Error
+from jetspark.errors import ApiError, BadName, ConsumerNotFound, Error
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.status import CONFLICT, status_block
@@ -78,6 +78,8 @@ _ACK_TOKENS_LONG: Final = 11
 _NO_DOMAIN: Final = b"_"
 # So many consumers one client may wait to have deleted; they go one after the other.
 _DELETIONS_MAX: Final = 1000
+# Servers give no consumer a longer name.
+_NAME_MAX: Final = 255
 
 
 class WriteGuard:
@@ -270,20 +272,22 @@ class WriteGuard:
     async def _delete(self, stream: str, consumer: str, reply: bytes) -> None:
         """Delete a consumer unless it is durable: that is somebody's place in the stream."""
         try:
+            if len(consumer) > _NAME_MAX:
+                raise BadName("consumer", consumer, "too long")
             info = await consumer_info(self._api, stream, consumer)
             if info.config.durable_name:
                 answer = CONSUMER_DELETE.error(_error(DURABLE))
             else:
                 verb = f"CONSUMER.DELETE.{stream}.{consumer}"
                 answer = CONSUMER_DELETE.ok(await self._api.call(verb, None, CONSUMER_DELETE))
-        except ConsumerNotFound:
+        except (ConsumerNotFound, ValueError):  # or no consumer can have that name
             answer = CONSUMER_DELETE.error(error_body(ErrCode.CONSUMER_NOT_FOUND))
         except ApiError as refused:
             answer = CONSUMER_DELETE.error(
                 b'{"code":%d,"err_code":%d,"description":%b}'
                 % (refused.code, refused.err_code, encode(refused.description))
             )
-        except (Error, ValueError):
+        except Error:
             return  # the client hears nothing, as of any request that the leader did not answer
         if reply:
             self._router.send(reply, reply, b"", b"", answer)

@@ -89,6 +89,11 @@ class ReplicaRelay:
             )
         else:
             frame = message_frame(subject, reply, data[hs:ps], passed)
+            if not self._bridge.takes(frame):
+                # It grew when it was written again.
+                if reply and client.no_responders:
+                    client.say_no_responders(subject, reply)
+                return
         bridge = self.bridge_of(client)
         bridge.queue.put(client, frame)
         if subject.startswith(STREAM_PREFIX):

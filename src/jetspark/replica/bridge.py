@@ -111,6 +111,8 @@ class Bridge(ClientCore):
         self._deliveries_left = DELIVERIES_PER_TURN
         # What came from the leader and is handed out in later turns, in order.
         self._put_off: deque[Delivery | asyncio.Future[None]] = deque()
+        # Connections that are not read meanwhile; an earlier one may be lost.
+        self._resting: list[Connection | None] = []
         super().__init__(options)
         self.link.pool.forgives = True
         self.queue: Final = FairQueue(self, self.loop)
@@ -319,16 +321,18 @@ class Bridge(ClientCore):
             self._turn_began_ns = now
             self.loop.call_soon(self._end_turn)
         if self._put_off or now - self._turn_began_ns > TURN_NS:
+            if not self._resting:
+                self.loop.call_soon(self._read_on)
             connection = self.link.connection
+            self._resting.append(connection)
             if connection is not None:
                 connection.pause_reading()
-            self.loop.call_soon(self._read_on, connection)
 
     def _end_turn(self) -> None:
         self._turn_began_ns = 0
         self._deliveries_left = DELIVERIES_PER_TURN
 
-    def _read_on(self, connection: Connection | None) -> None:
+    def _read_on(self) -> None:
         """Hand out what was put off, as much as goes in one turn; then read on."""
         until = time.thread_time_ns() + TURN_NS
         while self._put_off and time.thread_time_ns() < until:
@@ -344,9 +348,12 @@ class Bridge(ClientCore):
             self._put_off.popleft()
         self._flush()
         if self._put_off:
-            self.loop.call_soon(self._read_on, connection)
-        elif connection is not None:
-            connection.resume_reading()
+            self.loop.call_soon(self._read_on)
+            return
+        resting, self._resting = self._resting, []
+        for connection in resting:
+            if connection is not None:
+                connection.resume_reading()
 
     def may_deliver(self, count: int) -> bool:
         """Say whether a message may go to so many clients now; else it must be put off."""

@@ -222,6 +222,7 @@ class ReplicaServer(Server):
             on_change,
             self._on_shown,
             self._own,
+            self.settings.max_control_line,
             shared,
         )
 

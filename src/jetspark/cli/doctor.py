@@ -257,7 +257,7 @@ def _try_to_serve(survey: Survey, findings: list[StreamFinding]) -> None:
     by_folder = {found.folder: found for found in findings}
     now = SystemClock().now_ns()
     for log in survey.logs:
-        found = by_folder[str(log.folder)]
+        found = by_folder[str(log.segments.folder)]
         problems = adoption_problems(survey.store, log, now)
         if problems and not found.error:
             found.error = "; ".join(problems)

@@ -153,7 +153,7 @@ class AccountLedger:
 
     def note(self, stream: Stream) -> None:
         """Count what a stream has now, with what is on its way to the disk."""
-        self._count(stream, int(stream.log.staged_bytes) - self._counted[stream])
+        self._count(stream, int(stream.log.staged.size) - self._counted[stream])
 
     def remove(self, stream: Stream) -> None:
         """A stream is gone."""

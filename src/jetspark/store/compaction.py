@@ -27,17 +27,21 @@ they are, or with their body compressed when the stream wants that (``compressio
 """
 
 import zlib
-from collections.abc import Callable
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter, write_i64_le
 
 from jetspark.store.columns import Columns
-from jetspark.store.condensed import STEP_READ, STEP_WRITE, Chore
-from jetspark.store.files import Files
+from jetspark.store.condensed import STEP_READ, STEP_WRITE
+from jetspark.store.dropping import Removal
+from jetspark.store.ledger import LedgerKeeper
+from jetspark.store.quarantine import note_place
 from jetspark.store.record import FIXED, SEGMENT_DROP, SKIP, Codec, record_kind
-from jetspark.store.rewriting import Source, copy_record, gone_rows
+from jetspark.store.rewriting import Source, copy_record, gone_rows, take_over
+from jetspark.store.task import Task
+
+if TYPE_CHECKING:
+    from jetspark.store.log import StreamLog
 
 SUFFIX: Final = ".compact.tmp"  # what ends in .tmp is litter to the next start
 
@@ -51,32 +55,26 @@ class Before:
         self.count = count
 
 
-class Keeper:
-    """Says which records of the ledger are still needed (``chores.py`` knows)."""
-
-    def keeps(self, kind: int, body: bytes) -> bool:
-        """Say whether a record of this kind and body has to stay."""
-        raise NotImplementedError
-
-
-class Compactor(Chore):
-    """Writes a run anew, step by step. Everything it is given was true at one moment."""
+class Compactor(Task):
+    """Rewrites a run, step by step. Everything it is given was true at one moment."""
 
     def __init__(
         self,
-        files: Files,
-        folder: Path,
-        seed: int,
+        log: "StreamLog",
         sources: list[Source],
         before: list[Before],
         head: bytes,
         sequences: tuple[int, int],
-        keeper: Keeper,
+        keeper: LedgerKeeper,
+        generation: int,
+        damaged: dict[tuple[str, int], int],
     ) -> None:
-        super().__init__(files, [int(source.handle) for source in sources])
-        self.path = folder / sources[0].name
+        super().__init__(log.segments.files, [int(source.handle) for source in sources])
+        self._log = log
+        self.rate = log.upkeep.rates.compaction_rate
+        self.path = log.segments.folder / sources[0].name
         # Its own: a codec is used by one thread.
-        self.codec = Codec(seed)
+        self.codec = Codec(log.codec.seed)
         self.sources = sources
         # Newest last. They are looked at newest first: what pushed out a message is newer, so
         # when it is named as gone, what it pushed out is found gone later.
@@ -85,9 +83,9 @@ class Compactor(Chore):
         self.first_seq, self.last_seq = sequences
         self.keeper = keeper
         # Damaged ranges of the sources that were copied aside: where they end.
-        self.damaged: dict[tuple[str, int], int] = {}
-        self.generation = 0
-        self.packed = False
+        self.damaged = damaged
+        self.generation = generation
+        self.packed = log.upkeep.packing
         self.number = 0
         self.output = -1
         self.written = 0
@@ -95,8 +93,6 @@ class Compactor(Chore):
         self.pieces.write(head)
         # Bytes of a source do not check, or are not what the index says.
         self.failed = False
-        # The file in which the log has records that are not on the disk yet; -1: there is none.
-        self.unsynced: Callable[[], int] = lambda: -1
         self.sync_error: OSError | None = None
 
     def step(self) -> bool:
@@ -124,13 +120,12 @@ class Compactor(Chore):
     def _settle(self) -> None:
         """Put on the disk what took away the messages that are named as gone.
 
-        At the lower levels (``syncing.py``) that may have happened since this was begun, and a
+        At the lower levels (``durability.py``) that may have happened since this was begun, and a
         power cut must not take the reason and leave the loss.
         """
-        handle = self.unsynced()
-        if handle >= 0:
+        if self._log.durability.unsynced:
             try:
-                self.files.sync(handle)
+                self.files.sync(int(self._log.segments.handle))
             except OSError as error:
                 self.sync_error = error
                 raise
@@ -202,8 +197,50 @@ class Compactor(Chore):
         self.moved += len(piece)
         self.pieces = BytesWriter()
 
+    def finish(self, failed: bool) -> None:
+        """Read the run from its new file from now on, or note why not."""
+        log = self._log
+        read = int(self.moved) - self.written
+        log.upkeep.counts.compacted(read, self.written, failed or self.failed)
+        if self.sync_error is not None and not log.closed:
+            log.durability.sync_failed(self.sync_error)
+        if not failed and not self.failed and not log.closed:
+            self._take_over()
+        elif self.failed:
+            # Bytes do not check: the segment is rewritten when they were copied aside.
+            log.upkeep.compact_after_quarantine()
+            source = self.sources[self.number]
+            for columns in log.index.segments:
+                if columns.handle == source.handle and not log.closed:
+                    note_place(log, columns, int(source.at), "found while rewriting")
+                    break
+        else:
+            log.upkeep.compact_later()
+
+    def _take_over(self) -> None:
+        log = self._log
+        names = [source.name for source in self.sources]
+        handles = set(self.handles)
+        segments = log.index.segments
+        old = [columns for columns in segments if int(columns.handle) in handles]
+        start = log.segments.place_rewritten(self.written)
+        fresh = Columns(self.output, self.last_seq + 1, start, names[0])
+        rows = take_over(log.index, self.sources, fresh)
+        rows[0].forgotten = any(columns.forgotten for columns in old)
+        for columns in rows:
+            columns.length = self.written
+            columns.generation = self.generation
+            columns.packed = self.packed
+        self.output = -1
+        log.index.replace_rows(segments.index(old[0]), len(old), rows)
+        log.upkeep.forget_condensed(names)
+        log.ledger.moved(names)
+        log.upkeep.remove_later(
+            Removal(log.upkeep, log.segments, self.handles, names[1:], log.identity.stream_id)
+        )
+
     def close(self) -> None:
-        """Give the file back, if nobody has taken it over."""
+        """Give the file back, unless the log has taken it over."""
         if self.output >= 0:
             handle, self.output = self.output, -1
             self.files.close(handle)

@@ -17,7 +17,7 @@ seeded with the stream's id. An entry is two 64-bit words and what they announce
     -3 | sequence                             the next message counts from here
     -4 | time                                 the end; when the last message was stored
 
-It is made in steps of a bounded size, by whoever has the time (``StreamLog.maintain``).
+It is made in steps of a bounded size.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import Final
 
 import msgspec
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 from xxhash import xxh3_64
 
 from jetspark.store.columns import OFFSET_BITS
@@ -48,6 +48,8 @@ from jetspark.store.record import (
     subject_end,
 )
 from jetspark.store.removal import is_of_newest
+from jetspark.store.task import Task
+from jetspark.store.upkeep import Upkeep
 
 MAGIC: Final = b"JSI1"
 SUFFIX: Final = ".idx"
@@ -57,7 +59,7 @@ RECORD: Final[i64] = -2
 FROM: Final[i64] = -3
 END: Final[i64] = -4
 STEP_MAX: Final[i64] = 0x7FFFFFFF
-# What one step reads at least, and writes at most before it goes on: well under 2 ms (speed.md 7).
+# What one step reads at least, and writes at most before it goes on: well under 2 ms.
 STEP_READ: Final[i64] = 256 * 1024
 STEP_WRITE: Final[i64] = 128 * 1024
 # So many subjects are remembered: a stream may have millions, and a second copy of them all would
@@ -77,36 +79,7 @@ class CondensedHead(msgspec.Struct, frozen=True, kw_only=True):
     generation: int = 0
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)  # most chores wait for the disk
-class Chore:
-    """Work beside a log: its steps touch nothing that the log changes, so any thread can do them.
-
-    ``handles`` are the files of the log that it needs until it is done.
-    """
-
-    def __init__(self, files: Files, handles: list[int]) -> None:
-        self.files: Files = files
-        self.handles: list[int] = handles
-        # How many bytes it may read and write per second (0: any), and how many it did.
-        self.rate: i64 = 0
-        self.moved: i64 = 0
-        self.paced: i64 = 0
-
-    def step(self) -> bool:
-        """Do a bounded piece of the work; True when it is done."""
-        raise NotImplementedError
-
-    def pause_ns(self) -> int:
-        """How long whoever does the steps should wait before the next one."""
-        moved = self.moved - self.paced
-        self.paced = self.moved
-        return int(moved) * 1_000_000_000 // int(self.rate) if self.rate > 0 else 0
-
-    def close(self) -> None:
-        """Give back what it opened itself."""
-
-
-class Condenser(Chore):
+class Condenser(Task):
     """Makes the condensed form of one segment, up to a durable end, step by step."""
 
     def __init__(
@@ -117,10 +90,13 @@ class Condenser(Chore):
         handle: i64,
         name: str,
         end: i64,
+        upkeep: Upkeep,
         generation: i64 = 0,
         subjects_max: i64 = SUBJECTS_MAX,
     ) -> None:
         super().__init__(files, [int(handle)])
+        self.is_optional = True
+        self.upkeep: Upkeep = upkeep
         self.handle: i64 = handle
         self.codec: Codec = codec
         self.path: Path = folder / (name + SUFFIX)
@@ -262,6 +238,12 @@ class Condenser(Chore):
         self.hasher.update(piece)
         self.written += len(piece)
         self.pieces = BytesWriter()
+
+    def finish(self, failed: bool) -> None:
+        """What failed is not tried again before there is more of it."""
+        if not failed and not self.failed:
+            self.upkeep.counts.condensed()
+        self.upkeep.note_condensed(self.name, int(self.end))
 
     def close(self) -> None:
         """Give the file back."""

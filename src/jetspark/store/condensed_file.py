@@ -17,7 +17,7 @@ _decoder: Final = msgspec.json.Decoder(CondensedHead)
 def read_condensed(log: "StreamLog", name: str, size: int) -> tuple[CondensedHead, bytes] | None:
     """Return the condensed form of a segment of this length; None when it is no use."""
     try:
-        data = log.files.read_file(log.folder / (name + SUFFIX))
+        data = log.segments.files.read_file(log.segments.folder / (name + SUFFIX))
     except OSError:
         return None
     head = condensed_head(data, log.codec.seed)

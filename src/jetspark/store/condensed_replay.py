@@ -44,8 +44,5 @@ def replay_condensed(log: StreamLog, data: bytes) -> i64:
             seq = second
         else:
             break
-    index.last_time = max(last_time, second)
-    # Times were not read: the first one is looked up when somebody asks.
-    index.first_time_of = -1
-    log.durable_position += records
+    index.end_replay(max(last_time, second), records)
     return records

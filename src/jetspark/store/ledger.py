@@ -1,4 +1,4 @@
-"""What a log keeps for the engine besides messages: consumers and fast batches (contracts.md 4).
+"""What a log keeps for the engine besides messages: consumers and fast batches .
 
 Bodies of the records, in 64-bit words; the first word of each is the last sequence given out when
 the record was staged, as in ``removal.py``:
@@ -13,20 +13,17 @@ The store never looks into documents and states. A log has two ledgers: one of w
 and one of what is decided. Segments are removed oldest first, so what a ledger holds must not lie
 in the oldest one alone: it is *restated*, staged again as it is decided now, and the segment goes
 when that is durable. Damage to a state makes a consumer fall back to what was known before, so a
-change must be a fact whose loss costs a redelivery and nothing else (reliability.md 2).
+change must be a fact whose loss costs a redelivery and nothing else.
 
 Not compiled: a group has few such records.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
 from jetspark.store.record import CONSUMER, CONSUMER_STATE, FAST_BATCH
-
-if TYPE_CHECKING:
-    from jetspark.store.staging import Staging
 
 # Ends a line in headers and stands in no subject: no id of a batch begins so.
 SOURCE: Final = b"\r\n"
@@ -173,6 +170,10 @@ class Ledger:
         ]
         return found
 
+    def use_up_numbers(self, number: int) -> None:
+        """No consumer gets a number up to this one any more."""
+        self.consumer_number = max(self.consumer_number, number)
+
     def drop_nameless(self) -> list[int]:
         """Forget consumers whose document was lost; their numbers."""
         lost = [number for number, records in self.consumers.items() if not records.document]
@@ -181,20 +182,30 @@ class Ledger:
         return lost
 
 
-def restate(log: "Staging", segment: str) -> None:
-    """Stage again what a log would lose with a segment; one attempt at a time."""
-    if log.durable_position >= log.restated_position and log.batch is None:
-        # Half of it would take changes back that were durable: it is there as a whole or not.
-        log.begin_batch()
-        for kind, body in log.ledger.restated(segment, int(log.staged_seq), log.staged_ledger):
-            log.stage_entry(kind, body)
-        log.end_batch()
-        log.restated_position = log.staged_position
+class LedgerKeeper:
+    """Which records of consumers and fast batches a compaction has to keep."""
 
+    def __init__(self, ledger: Ledger, names: list[str], *, oldest: bool) -> None:
+        last = names[-1]
+        self._oldest = oldest
+        self._documents = {n for n, r in ledger.consumers.items() if r.document_in <= last}
+        self._states = {n for n, r in ledger.consumers.items() if r.state_in <= last}
+        self._batches = {name for name, place in ledger.fast_batches_in.items() if place <= last}
 
-def stage_source(log: "Staging", key: bytes, state: bytes) -> None:
-    """Decide how far a source has come; empty: it is none any more. Raises StoreReadOnly."""
-    log.stage_fast_batch(SOURCE + key, state)
+    def keeps(self, kind: int, body: bytes) -> bool:
+        """Say whether a record has to stay.
+
+        What says that something is over stays as long as there are segments before it.
+        """
+        number = int(read_i64_le(body, 8))
+        if kind == CONSUMER:
+            over = len(body) == 16
+            return number in self._documents or (over and not self._oldest)
+        if kind == CONSUMER_STATE:
+            return number in self._states
+        assert kind == FAST_BATCH, "there is no other kind"
+        over = len(body) == 16 + number
+        return body[16 : 16 + number] in self._batches or (over and not self._oldest)
 
 
 def consumer_body(as_of: i64, number: i64, document: bytes) -> bytes:

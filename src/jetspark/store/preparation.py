@@ -1,4 +1,4 @@
-"""What has to happen on the disk before a group is written, done by whoever writes the group.
+"""What has to happen on the disk before a group is written, done where the group is written.
 
 A group may need a new segment, a sync of what was acknowledged at a lower level, or sequences that
 a manifest says are used up. Each of them waits for the disk, and the thread that stages groups
@@ -9,60 +9,45 @@ Not compiled: few groups need it.
 """
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jetspark.store.manifest import raise_floor
-from jetspark.store.segment import create_segment, encode_head, segment_name
+from jetspark.store.segment import create_segment
 
 if TYPE_CHECKING:
-    from jetspark.store.log import StreamLog
     from jetspark.store.segments import Segments
 
 
-def preparation_for(log: "StreamLog", *, roll: bool) -> "Preparation | None":
-    """What the next group of a log needs; None when it can be written as it is."""
-    floor = 0
-    if not log.durable:
-        if not log.unsynced:
-            log.synced_first = log.index.first_seq
-        if log.staged_seq > log.sequence_floor:
-            floor = int(log.staged_seq) + log.sequences_ahead
-    # The level was lower before: what stands on a group must be on disk with it. And a segment
-    # that has a successor is durable to its end.
-    sync = bool(log.unsynced) and (log.durable or roll)
-    if not (sync or floor or roll):
-        return None
-    return Preparation(log, sync=sync, floor=floor, roll=roll)
+class NewSegment(NamedTuple):
+    """A segment that is about to be made."""
+
+    name: str
+    first_seq: int
+    head: bytes
 
 
 class Preparation:
-    """The steps before one group: ``do`` in any thread; ``Segments.prepared`` follows."""
+    """The steps before one group: ``do`` in any thread; ``StreamLog.prepared`` follows."""
 
-    def __init__(self, log: "Segments", *, sync: bool, floor: int, roll: bool) -> None:
-        self._files = log.files
-        self._folder = log.folder
-        self._stream_id = log.identity.stream_id
+    def __init__(
+        self,
+        segments: "Segments",
+        stream_id: int,
+        *,
+        sync: bool = False,
+        floor: int = 0,
+        begins: NewSegment | None = None,
+    ) -> None:
+        self._files = segments.files
+        self._folder = segments.folder
+        self._stream_id = stream_id
         self._sync = sync
         self.floor = floor
         # The newest segment until now, and its end.
-        self.old = int(log.handle)
-        self.end = int(log.end)
-        self._is_filled = log.filled_to > log.end
-        # The head of the segment that is begun; empty: none is.
-        self.head = b""
-        self.first_seq = int(log.index.last_seq) + 1
-        self.name = ""
-        if roll:
-            position = int(log.durable_position) + 1
-            self.name = segment_name(self.first_seq, position)
-            self.head = encode_head(
-                log.identity,
-                self.first_seq,
-                position,
-                first_live=int(log.index.first_seq),
-                last_time=int(log.index.last_time),
-                consumer_number=log.consumer_number,
-            )
+        self.old = int(segments.handle)
+        self.end = int(segments.end)
+        self._is_filled = segments.filled_to > segments.end
+        self.begins = begins
         # What was done.
         self.fresh = -1
         self.synced = False
@@ -82,13 +67,18 @@ class Preparation:
         if self.floor and not self.reserved:
             raise_floor(self._files, self._folder, self._stream_id, self.floor)
             self.reserved = True
-        if not self.head:
+        if self.begins is None:
             return self.old
         if self.fresh >= 0:
             return self.fresh
         self._cut_filler()
-        self.fresh = create_segment(self._files, self._folder / self.name, self.head)
+        path = self._folder / self.begins.name
+        self.fresh = create_segment(self._files, path, self.begins.head)
         return self.fresh
+
+    def made(self, handle: int) -> None:
+        """The new segment was made together with its folder, and is open."""
+        self.fresh = handle
 
     def _cut_filler(self) -> None:
         """Cut the filler off the old segment. When that fails, recovery passes over it."""

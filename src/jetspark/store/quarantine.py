@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
-from jetspark.store.condensed import Chore
 from jetspark.store.files import Files
 from jetspark.store.record import Codec
+from jetspark.store.task import Task
 from jetspark.store.verdicts import MAGIC_BYTES
 
 if TYPE_CHECKING:
     from jetspark.store.columns import Columns
+    from jetspark.store.log import StreamLog
     from jetspark.store.recovery import Recovery
-    from jetspark.store.segments import Segments
 
 FOLDER: Final = "quarantine"
 LINES: Final = "found.jsonl"
@@ -67,7 +67,7 @@ class Quarantine:
         # Not copied aside yet, and not told to the engine yet.
         self.waiting: list[Damage] = []
         self.news: list[Damage] = []
-        # Copying failed: not again before the next segment is begun.
+        # Copying failed.
         self.refused = False
 
     def note(self, damage: Damage) -> None:
@@ -77,6 +77,25 @@ class Quarantine:
             self.waiting.append(damage)
             self.news.append(damage)
             self.refused = False
+
+    def note_copied(self, damages: list[Damage]) -> None:
+        """Damaged ranges were copied aside."""
+        for damage in damages:
+            self.known[damage.key] = damage
+        done = {damage.key for damage in damages}
+        self.waiting = [damage for damage in self.waiting if damage.key not in done]
+
+    def forget_unread(self) -> None:
+        """Forget what the disk refused to read: it is tried again."""
+        self.known = {key: damage for key, damage in self.known.items() if not damage.unread}
+
+    def refuse(self) -> None:
+        """Copying failed: not again before the next segment is begun."""
+        self.refused = True
+
+    def retry(self) -> None:
+        """A segment was begun: copying is worth another try."""
+        self.refused = False
 
     def take_news(self) -> list[Damage]:
         """What was found since the last call: for advisories, metrics and logs."""
@@ -158,16 +177,15 @@ def parse_line(line: bytes) -> Damage | None:
         return None
 
 
-def open_quarantine(log: "Segments", recovery: "Recovery") -> None:
+def open_quarantine(log: "StreamLog", recovery: "Recovery") -> None:
     """Take over what earlier starts found, and what opening the stream found."""
-    bad_lines = log.quarantine.load(log.files, log.folder)
+    bad_lines = log.quarantine.load(log.segments.files, log.segments.folder)
     if bad_lines:
         recovery.notes.append(
             f"{bad_lines} lines of {FOLDER}/{LINES} do not check: what they said about damage "
             "found earlier is not known any more"
         )
-    known = log.quarantine.known
-    log.quarantine.known = {key: damage for key, damage in known.items() if not damage.unread}
+    log.quarantine.forget_unread()
     note_recovery(log, recovery)
     forget_lost(log)
     pin(log)
@@ -180,7 +198,7 @@ def reason_of(unread: bool, doubtful: bool) -> str:
     return "doubtful: does not check, or was never written whole" if doubtful else "does not check"
 
 
-def note_recovery(log: "Segments", recovery: "Recovery") -> None:
+def note_recovery(log: "StreamLog", recovery: "Recovery") -> None:
     """Take over what opening the stream found."""
     for bad, doubtful in recovery.judged:
         unread = recovery.is_unread(int(bad.where), int(bad.length))
@@ -238,10 +256,9 @@ def note_recovery(log: "Segments", recovery: "Recovery") -> None:
         )
 
 
-def note_unreadable(log: "Segments") -> None:
+def note_unreadable(log: "StreamLog") -> None:
     """Take over what readers met; a record that checks now is not damaged."""
-    found, log.unreadable = log.unreadable, {}
-    for seq, reason in found.items():
+    for seq, reason in log.reader.take_unreadable().items():
         columns = log.index.segment_of(seq)
         if columns is None:
             continue
@@ -249,10 +266,10 @@ def note_unreadable(log: "Segments") -> None:
         if offset == 0:
             continue
         try:
-            length = damaged_length(log.files, log.codec, int(columns.handle), offset)
+            length = damaged_length(log.segments.files, log.codec, int(columns.handle), offset)
         except OSError:
-            # Somebody was told of damage: it is not forgotten because the disk refuses now.
-            log.unreadable[seq] = reason
+            # Damage was reported: it is not forgotten because the disk refuses now.
+            log.reader.note_unreadable(seq, reason)
             continue
         if length > 0:
             log.quarantine.note(
@@ -265,15 +282,15 @@ def note_unreadable(log: "Segments") -> None:
                     last_seq=seq,
                     messages=1,
                     generation=int(columns.generation),
-                    time_ns=int(log.now),
+                    time_ns=int(log.upkeep.now),
                 )
             )
 
 
-def note_place(log: "Segments", columns: "Columns", offset: int, reason: str) -> None:
+def note_place(log: "StreamLog", columns: "Columns", offset: int, reason: str) -> None:
     """Bytes at a place of a segment do not check, says who went through all of it."""
     try:
-        length = damaged_length(log.files, log.codec, int(columns.handle), offset)
+        length = damaged_length(log.segments.files, log.codec, int(columns.handle), offset)
     except OSError:
         return  # whoever goes through it the next time finds it again
     if length == 0:
@@ -296,7 +313,7 @@ def note_place(log: "Segments", columns: "Columns", offset: int, reason: str) ->
             last_seq=max(inside, default=0),
             messages=len(inside),
             generation=int(columns.generation),
-            time_ns=int(log.now),
+            time_ns=int(log.upkeep.now),
         )
     )
     pin(log)
@@ -323,10 +340,10 @@ def damaged_length(files: Files, codec: Codec, handle: int, offset: int) -> int:
     return len(data)
 
 
-class Quarantining(Chore):
+class Quarantining(Task):
     """Copies damaged ranges aside, one per step, and then writes the lines."""
 
-    def __init__(self, log: "Segments", now: int) -> None:
+    def __init__(self, log: "StreamLog", now: int) -> None:
         quarantine = log.quarantine
         self.damages = [
             (
@@ -337,8 +354,9 @@ class Quarantining(Chore):
         ]
         waiting = {damage.key for damage in quarantine.waiting}
         self.before = [d for key, d in quarantine.known.items() if key not in waiting]
-        super().__init__(log.files, [handle for _, handle in self.damages if handle >= 0])
-        self.folder = log.folder / FOLDER
+        self._log = log
+        super().__init__(log.segments.files, [handle for _, handle in self.damages if handle >= 0])
+        self.folder = log.segments.folder / FOLDER
         self.done: list[Damage] = []
         self.made = False
 
@@ -360,6 +378,19 @@ class Quarantining(Chore):
             return True
         return False
 
+    def finish(self, failed: bool) -> None:
+        """Note what was copied aside, and let go of what is lost and what was pinned."""
+        log = self._log
+        if failed:
+            log.quarantine.refuse()
+            return
+        if log.closed:
+            return
+        log.quarantine.note_copied(self.done)
+        forget_lost(log)
+        pin(log)
+        log.upkeep.compact_again()
+
 
 def kept_name(damage: Damage) -> str:
     """What the copy of a damaged range is called."""
@@ -367,7 +398,7 @@ def kept_name(damage: Damage) -> str:
     return f"{name}-{damage.generation}" if damage.generation else name
 
 
-def handle_of(log: "Segments", damage: Damage) -> int:
+def handle_of(log: "StreamLog", damage: Damage) -> int:
     """The open file that damage lies in; -1 when it is gone."""
     for columns in log.index.segments:
         if columns.name == damage.segment and columns.generation == damage.generation:
@@ -375,20 +406,7 @@ def handle_of(log: "Segments", damage: Damage) -> int:
     return -1
 
 
-def quarantined(log: "Segments", chore: Quarantining) -> None:
-    """Ranges were copied aside: note them, and let go of what is lost and what was pinned."""
-    quarantine = log.quarantine
-    for damage in chore.done:
-        quarantine.known[damage.key] = damage
-    done = {damage.key for damage in chore.done}
-    quarantine.waiting = [d for d in quarantine.waiting if d.key not in done]
-    forget_lost(log)
-    pin(log)
-    # What could not be rewritten because of it can be now.
-    log.compact_after = 0
-
-
-def pin(log: "Segments") -> None:
+def pin(log: "StreamLog") -> None:
     """Keep the segments that hold damaged bytes which were not copied aside yet.
 
     What cannot be read cannot be copied: it stays until a start can read it.
@@ -399,7 +417,7 @@ def pin(log: "Segments") -> None:
         columns.pinned = columns.name in pinned
 
 
-def forget_lost(log: "Segments") -> None:
+def forget_lost(log: "StreamLog") -> None:
     """Take messages out of the index whose records are known to be damaged.
 
     They are there when the index came from a condensed file. Whatever the range may have held, a

@@ -5,14 +5,13 @@ it, and costs no neighbour.
 """
 
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 from mypy_extensions import i64
 
 from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.store.cache import BlobCache
-from jetspark.store.columns import NOWHERE, Columns, Times
+from jetspark.store.columns import NOWHERE, Columns
 from jetspark.store.compression import unpacked
 from jetspark.store.files import Files
 from jetspark.store.index import StreamIndex
@@ -24,8 +23,9 @@ from jetspark.store.record import (
     record_sequence,
     record_time,
 )
+from jetspark.store.segments import Segments
 
-# A single get reads one page, a run of gets reads ahead (speed.md 4.5).
+# A single get reads one page, a run of gets reads ahead.
 SINGLE_READ: Final[i64] = 4 * 1024
 RUN_READ: Final[i64] = 256 * 1024
 # How often the bytes of one record are asked for when the disk refuses.
@@ -35,23 +35,21 @@ FAILURES_KEPT: Final = 64
 RETRIED_AT_ONCE: Final = 4
 
 
-class LogReader(Times):
+class LogReader:
     """The segments of one stream, open for reading."""
 
-    def __init__(self, files: Files, folder: Path, stream_id: int, cache_budget: int) -> None:
-        self.files: Files = files
-        self.folder: Path = folder
-        self.codec: Codec = Codec(stream_id)
-        self.index: StreamIndex = StreamIndex()
-        self.index.times = self
+    def __init__(
+        self, segments: Segments, index: StreamIndex, codec: Codec, cache_budget: int
+    ) -> None:
+        self.segments: Segments = segments
+        self.files: Files = segments.files
+        self.codec: Codec = codec
+        self.index: StreamIndex = index
         self.cache: BlobCache = BlobCache(cache_budget)
         self.page: bytes = b""
         self.page_where: i64 = 0
         self.last_read: i64 = 0
-        # The newest segment, and its durable end: whatever lies behind it is nobody's yet.
-        self.handle: i64 = -1
-        self.end: i64 = 0
-        # Messages that could not be read, and why, until somebody has looked (quarantine.py).
+        # Messages that could not be read, and why, until that was looked into (quarantine.py).
         self.unreadable: dict[int, str] = {}
         # Messages that the disk refused to read, and why; not damage, and read again later.
         self.refused_reads: dict[int, str] = {}
@@ -95,9 +93,9 @@ class LogReader(Times):
         """Read a page that begins with the whole record at ``offset``."""
         handle = int(columns.handle)
         length = RUN_READ if seq == self.last_read + 1 else SINGLE_READ
-        if columns.handle == self.handle:
-            # Behind the durable end a group may be on its way: no page may remember half of it.
-            length = min(length, self.end - offset)
+        if columns.handle == self.segments.handle:
+            # After the durable end a group may be on its way: no page may remember half of it.
+            length = min(length, self.segments.end - offset)
         try:
             data = self.files.read(handle, int(offset), int(length))
             if len(data) >= FIXED and self.codec.framed_length(data, 0) > len(data):
@@ -149,11 +147,48 @@ class LogReader(Times):
         """The error for a record that cannot be served."""
         self.unreadable[int(seq)] = problem
         return CorruptRecord(
-            str(self.folder),
+            str(self.segments.folder),
             int(offset),
             f"the record of sequence {int(seq)} in the segment from {int(columns.base)} on "
             f"{problem}",
         )
+
+    def take_unreadable(self) -> dict[int, str]:
+        """The messages that could not be read since the last call, and why."""
+        found, self.unreadable = self.unreadable, {}
+        return found
+
+    def note_unreadable(self, seq: int, reason: str) -> None:
+        """A message could not be read; that is still to be looked into."""
+        self.unreadable[seq] = reason
+
+    def forget_page(self) -> None:
+        """Read from the disk again what was read last: it may have changed."""
+        self.page = b""
+
+    def close(self) -> None:
+        """Let go of what is large."""
+        self.cache = BlobCache(0)
+        self.page = b""
+
+    @property
+    def first_time(self) -> i64:
+        """When the oldest message was stored; 0 when there is none.
+
+        Found out when somebody asks: eviction would otherwise read a record for each commit.
+        """
+        index = self.index
+        if index.messages == 0:
+            return 0
+        seq = index.first_seq
+        if index.first_time_of != seq:
+            time = self.time_of(seq)
+            while time < 0 and seq > 0:
+                # Damaged: its neighbour is not older.
+                seq = index.next_seq(seq + 1, b"")
+                time = self.time_of(seq) if seq > 0 else index.last_time
+            index.note_first_time(time)
+        return index.first_time_known
 
     def first_at(self, time_ns: i64) -> i64:
         """Sequence of the first message stored at or after a time.

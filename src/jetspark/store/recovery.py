@@ -1,7 +1,7 @@
 """Replay the segments of a stream after any kind of end, and judge the bytes that do not check.
 
 Recovery walks by length while the frame word holds; otherwise it searches the next record that
-checks (contracts.md 4). **Every record that checks is kept**, wherever it lies: it may have been
+checks. **Every record that checks is kept**, wherever it lies: it may have been
 acknowledged, and what was acknowledged is never dropped. A record whose sequence does not rise is
 no record of this place (stale sectors, a copy inside a payload) and counts as bad bytes; records
 that remove or configure name the last sequence before them and are held to that.
@@ -38,7 +38,6 @@ from librt.strings import read_i64_le
 from mypy_extensions import i64
 
 from jetspark.errors.storage import UnknownRecordKind
-from jetspark.store.limits import Limits
 from jetspark.store.log import StreamLog
 from jetspark.store.record import (
     BAD_CHECK,
@@ -106,10 +105,10 @@ def replay_segment(
             narrow(log.codec, data, at, found, bad)
             # A change of limits may have been in there. Until something says what they are
             # nothing is evicted: too much is made good later, too little is lost.
-            log.limits = Limits(0, 0, 0)
+            log.suspend_limits()
             recovery.add_pending(bad)
             # As many records as fit: positions must not be used twice either.
-            log.durable_position += (found - at) // OVERHEAD + 1
+            log.index.reach(log.index.position + (found - at) // OVERHEAD + 1)
             at = found
             continue
         if record_flags(data, at) & GROUP_FIRST and recovery.pending:
@@ -119,7 +118,7 @@ def replay_segment(
             else:
                 recovery.settle(DAMAGED, 0)
         apply(log, data, at)
-        log.durable_position += 1
+        log.index.reach(log.index.position + 1)
         records += 1
         at += length
         good = at
@@ -149,7 +148,7 @@ def apply(log: StreamLog, data: bytes, at: i64) -> None:
         problem = f"record kind {int(kind)} is"
     if problem:
         raise UnknownRecordKind(
-            str(log.folder),
+            str(log.segments.folder),
             int(at),
             f"{problem} unknown to this version of jetspark; "
             "open the store with the version that wrote it",

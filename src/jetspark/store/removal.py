@@ -7,7 +7,7 @@ staged: a copy of an old record that turns up elsewhere does not fit there (``re
 - purge: as of, before sequence (0: no bound), how many to keep, pattern (the rest; may be empty)
 
 Both are applied at commit, and again at recovery. Until then they are an *overlay*: what is
-doomed counts for nobody who decides something, and still shows to everybody who reads.
+about to go counts for no decision, and still shows to readers.
 """
 
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
@@ -68,7 +68,7 @@ def purge(index: StreamIndex, before: i64, keep: i64, pattern: bytes) -> None:
     """Take out what matches: everything below ``before``, but the newest ``keep``."""
     end: i64 = before if before > 0 else index.last_seq + 1
     if keep > 0:
-        end = min(end, keep_from(index, pattern, keep, Doomed()))
+        end = min(end, keep_from(index, pattern, keep, PendingRemovals()))
     elif is_everything(pattern) and end > index.last_seq:
         index.clear()
         index.skip_to(end - 1)
@@ -112,7 +112,7 @@ def matching_row(index: StreamIndex, seq: i64, end: i64, pattern: bytes) -> i64:
     return 0
 
 
-class Doomed:
+class PendingRemovals:
     """What staged deletes and purges will take out; few at a time, and gone with their commit."""
 
     def __init__(self) -> None:
@@ -121,9 +121,9 @@ class Doomed:
         self.ranges: list[tuple[int, int, int]] = []  # position, first and last sequence
         self.purges: list[tuple[int, int, bytes]] = []  # position, everything below, pattern
 
-    def copy(self) -> "Doomed":
+    def copy(self) -> "PendingRemovals":
         """The same, to go another way from here."""
-        other = Doomed()
+        other = PendingRemovals()
         other.any = self.any
         other.deletes = dict(self.deletes)
         other.ranges = list(self.ranges)
@@ -165,10 +165,10 @@ class Doomed:
         self.any = len(self.deletes) > 0 or len(self.ranges) > 0 or len(self.purges) > 0
 
 
-def keep_from(index: StreamIndex, pattern: bytes, keep: i64, doomed: Doomed) -> i64:
+def keep_from(index: StreamIndex, pattern: bytes, keep: i64, pending: PendingRemovals) -> i64:
     """Sequence of the oldest of the newest ``keep`` matching messages; 0 when they are fewer.
 
-    Messages that are doomed do not count.
+    Messages of pending removals do not count.
     """
     everything = is_everything(pattern)
     n: i64 = len(index.segments) - 1
@@ -179,7 +179,7 @@ def keep_from(index: StreamIndex, pattern: bytes, keep: i64, doomed: Doomed) -> 
             if columns.offsets[i] != NOWHERE:
                 subject = index.entries[i64(columns.subjects[i])].subject
                 if (everything or matches(subject, pattern)) and not (
-                    doomed.any and doomed.has(columns.base + i, subject)
+                    pending.any and pending.has(columns.base + i, subject)
                 ):
                     keep -= 1
                     if keep == 0:

@@ -1,8 +1,8 @@
-"""A log whose write failed is opened again while the server runs (reliability.md 2, fsync error).
+"""A log whose write failed is opened again while the server runs.
 
 After a failed sync nobody knows what the disk holds of the group: the system may show bytes that
 are not there. Everything before that group was acknowledged. So the newest segment is opened
-anew, what the system remembers of it is dropped, every message in it is read and checked, and
+again, what the system remembers of it is dropped, every message in it is read and checked, and
 what was never acknowledged is cut off. Then the log goes on in a new segment: nothing is written
 through the old handle, or to the old file, again.
 
@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from jetspark.errors.storage import CorruptRecord
-from jetspark.store.condensed import Chore
-from jetspark.store.record import FIXED, GROUP_FIRST, record_sequence
+from jetspark.store.record import FIXED, record_sequence
+from jetspark.store.task import Task
 
 if TYPE_CHECKING:
-    from jetspark.store.segments import Segments
+    from jetspark.store.log import StreamLog
 
 # How much one step reads at least.
 STEP: Final = 256 * 1024
@@ -32,17 +32,19 @@ def condemned_folder(folder: Path) -> Path:
     return folder.with_name(folder.name.replace("stream-", "dropped-"))
 
 
-class Reopening(Chore):
+class Reopening(Task):
     """Verifies the newest segment of a log and cuts it to what was acknowledged."""
 
-    def __init__(self, log: "Segments") -> None:
-        super().__init__(log.files, [])
+    def __init__(self, log: "StreamLog") -> None:
+        super().__init__(log.segments.files, [])
+        self.renames_folder = True
+        self._log = log
         newest = log.index.segments[-1]
-        self._folder = log.folder
-        self._path = log.folder / newest.name
+        self._folder = log.segments.folder
+        self._path = log.segments.folder / newest.name
         self._codec = log.codec
-        self._durable_end = int(log.end)
-        self._synced_end = int(log.synced_end)
+        self._durable_end = int(log.segments.end)
+        self._synced_end = int(log.durability.synced_end)
         self._fresh = -1
         # Sequence and offset of every message that lies in the file.
         self._messages = [
@@ -105,26 +107,17 @@ class Reopening(Chore):
             str(self._path), offset, f"{problem}; the stream stays read-only: check the disk"
         )
 
-    def end(self, log: "Segments", failed: bool) -> None:
+    def finish(self, failed: bool) -> None:
         """Let the log write again, or give everything back."""
+        log = self._log
         if failed or log.closed:
             self.close()
             return
-        old = log.handle
-        for columns in log.index.segments:
-            if columns.handle == old:
-                columns.handle = self._fresh
-        log.close_handle(old)
-        log.handle = self._fresh
+        log.segments.replace(self._fresh)
         self._fresh = -1
-        log.filled_to = log.end
-        log.synced_end = log.end
-        log.group_flag = GROUP_FIRST
-        log.page = b""
-        # A segment without a record would have to be begun under its own name.
-        log.roll_due = log.end > log.first_offset
-        log.read_only = False
-        log.failed = False
+        log.durability.proven()
+        log.reader.forget_page()
+        log.access.resume()
 
     def close(self) -> None:
         """Give the file back."""

@@ -29,17 +29,18 @@ from jetspark.store.record import (
 class Source:
     """A file of a run, and its messages that were there when the run was chosen."""
 
-    def __init__(self, handle: i64, name: str, length: i64) -> None:
+    def __init__(self, handle: i64, name: str, length: i64, at: i64, packing: bool) -> None:
         self.handle: i64 = handle
         self.name: str = name
         self.length: i64 = length
-        self.at: i64 = 0
+        # How far it was copied; records begin where this does.
+        self.at: i64 = at
         self.offsets: vec[i64] = vec[i64]()
         self.seqs: vec[i64] = vec[i64]()
         # Where the messages are in the new file, in the same order.
         self.moved: vec[i64] = vec[i64]()
         self.last_time: i64 = 0
-        self.packing: bool = False
+        self.packing: bool = packing
 
     def note(self, columns: Columns) -> None:
         """Take up the messages of some rows."""

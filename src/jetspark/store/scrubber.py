@@ -1,11 +1,11 @@
-"""The scrubber: full segments are read again and checked, slowly (reliability.md 4.2).
+"""The scrubber: full segments are read again and checked, slowly.
 
 Bit rot that nobody reads is found while the other copies of the data still exist: a start reads
 condensed segments by their index alone, and old messages may not be read for years. Every full
 segment is gone through once a day of engine time, a few megabytes per second, in steps; when each
-was last gone through stands in ``scrubbed``, so that a restart does not begin anew. Damage is
-copied aside (``quarantine.py``). What can be made anew is: a condensed file that does not check is
-removed, and condensed again; a damaged manifest is written from the other copy.
+was last gone through stands in ``scrubbed``, so that a restart does not begin again. Damage is
+copied aside (``quarantine.py``). What can be made again is: an index file that does not check is
+removed and made again; a damaged manifest is written from the other copy.
 """
 
 from contextlib import suppress
@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from jetspark.store.condensed import SUFFIX, Chore
+from jetspark.store.condensed import SUFFIX
 from jetspark.store.condensed_file import condensed_head
 from jetspark.store.manifest import frame, read_manifests, renew_manifests, unframe
 from jetspark.store.quarantine import damaged_length, note_place, pin
 from jetspark.store.record import FIXED, Codec
-from jetspark.store.segment_files import SegmentFile, head_of, segment_files
+from jetspark.store.segment_files import SegmentFile, head_of
+from jetspark.store.task import Task
+from jetspark.store.upkeep import DAY_NS
 
 if TYPE_CHECKING:
-    from jetspark.store.segments import Segments
+    from jetspark.store.log import StreamLog
 
-DAY_NS: Final = 24 * 3600 * 10**9
 STEP_READ: Final = 256 * 1024
 # After this much other chores of the log have their turn.
 SLICE: Final = 1024 * 1024
@@ -33,21 +34,22 @@ NAME: Final = "scrubbed"
 _decoder: Final = msgspec.json.Decoder(dict[str, int])
 
 
-class Scrub(Chore):
+class Scrub(Task):
     """Goes through one full segment, its condensed file and the manifests."""
 
-    def __init__(self, log: "Segments", file: SegmentFile) -> None:
-        super().__init__(log.files, [file.handle])
-        self.rate = log.upkeep.scrub_rate
-        self.folder = log.folder
+    def __init__(self, log: "StreamLog", file: SegmentFile) -> None:
+        super().__init__(log.segments.files, [file.handle])
+        self._log = log
+        self.rate = log.upkeep.rates.scrub_rate
+        self.folder = log.segments.folder
         self.identity = log.identity
         self.name = file.name
         self.length = file.length
         self.seed = log.codec.seed
         # Its own: a codec is used by one thread.
         self.codec = Codec(self.seed)
-        self.begun_ns = int(log.now)
-        self.times = dict(log.scrubbed) | {file.name: self.begun_ns}
+        self.begun_ns = int(log.upkeep.now)
+        self.times = dict(log.upkeep.scrubbed) | {file.name: self.begun_ns}
         generation = int(file.rows[0].generation)
         # What is damaged and known is passed over.
         self.known = {
@@ -133,55 +135,55 @@ class Scrub(Chore):
             identity = manifest.identity if manifest else self.identity
             renew_manifests(self.files, self.folder, identity)
 
+    def finish(self, failed: bool) -> None:
+        """A segment was gone through, as far as the disk let it: not again before tomorrow.
 
-def next_scrub(log: "Segments") -> Scrub | None:
+        After a slice the rest follows when nothing else is to be done.
+        """
+        log = self._log
+        found = len(self.found) if self.finished or failed else 0
+        log.upkeep.counts.scrubbed(self.read_bytes(), found, finished=self.finished, failed=failed)
+        if not self.finished and not failed and not log.closed:
+            log.upkeep.scrub_later(self)
+            return
+        log.upkeep.note_scrubbed(self.name, self.begun_ns)
+        if log.closed:
+            return
+        if not failed and self.condensed_bad:
+            log.upkeep.index_file_is_bad(self.name)
+        for offset in self.found:
+            for columns in log.index.segments:
+                if int(columns.handle) in self.handles:
+                    note_place(log, columns, offset, "found by the scrubber")
+                    break
+        pin(log)
+
+
+def next_scrub(log: "StreamLog") -> Task | None:
     """The next segment that was not gone through for a day; None when there is none."""
-    if log.now == 0:
+    now = int(log.upkeep.now)
+    if now == 0:
         return None
-    begun, log.scrubbing = log.scrubbing, None
+    begun = log.upkeep.take_scrubbing()
     if begun is not None and begun.handles[0] in {int(c.handle) for c in log.index.segments}:
         return begun
-    now = int(log.now)
-    # A time that is still to come is from before the clock was set back: nobody knows when it was.
+    files = log.segments.list_files()[:-1]
+    # A time that is still to come is from before the clock was set back: it is not known.
     times = {
         file.name: time if time <= now else 0
-        for file in segment_files(log)[:-1]
-        for time in [log.scrubbed.get(file.name, 0)]
+        for file in files
+        for time in [log.upkeep.scrubbed.get(file.name, 0)]
     }
-    files = [file for file in segment_files(log)[:-1] if times[file.name] <= now - DAY_NS]
+    files = [file for file in files if times[file.name] <= now - DAY_NS]
     if not files:
         return None
     return Scrub(log, min(files, key=lambda file: times[file.name]))
 
 
-def scrubbed(log: "Segments", chore: Scrub, failed: bool) -> None:
-    """A segment was gone through, as far as the disk let it: not again before tomorrow.
-
-    After a slice the rest follows when nothing else is to be done.
-    """
-    if not chore.finished and not failed and not log.closed:
-        log.scrubbing = chore
-        return
-    names = {columns.name for columns in log.index.segments}
-    log.scrubbed[chore.name] = chore.begun_ns
-    log.scrubbed = {name: time for name, time in log.scrubbed.items() if name in names}
-    if log.closed:
-        return
-    if not failed and chore.condensed_bad:
-        log.condensed.pop(chore.name, 0)
-        log.chores_due = True
-    for offset in chore.found:
-        for columns in log.index.segments:
-            if int(columns.handle) in chore.handles:
-                note_place(log, columns, offset, "found by the scrubber")
-                break
-    pin(log)
-
-
-def read_scrubbed(log: "Segments") -> dict[str, int]:
+def read_scrubbed(log: "StreamLog") -> dict[str, int]:
     """When segments were last gone through, as earlier starts wrote it down."""
     try:
-        document = unframe(MAGIC, log.files.read_file(log.folder / NAME))
+        document = unframe(MAGIC, log.segments.files.read_file(log.segments.folder / NAME))
         return _decoder.decode(document) if document else {}
     except (OSError, ValueError):
         return {}

@@ -1,19 +1,12 @@
 """The files of a log, as housekeeping sees them."""
 
-from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from librt.strings import read_i64_le
 
 from jetspark.store.columns import Columns
-from jetspark.store.condensed import SUFFIX, Chore
-from jetspark.store.files import NO_SPACE, Files
-from jetspark.store.manifest import forget_segments
+from jetspark.store.files import Files
 from jetspark.store.segment import SegmentHead, parse_segment_name, read_head
-
-if TYPE_CHECKING:
-    from jetspark.store.segments import Segments
 
 # What a record has besides what its message counts, at least (``Codec.size_of``).
 RECORD_MORE: Final = 20
@@ -60,25 +53,17 @@ class SegmentFile:
         return parts
 
 
-def segment_files(log: "Segments") -> list[SegmentFile]:
-    """The files of a log, oldest first; the last one is the one that is written to."""
+def group_rows(rows: list[Columns], end: int) -> list[SegmentFile]:
+    """The files that rows of an index lie in, oldest first; the last one ends at ``end``."""
     found: list[SegmentFile] = []
-    segments = log.index.segments
     begin = 0
-    for n in range(1, len(segments) + 1):
-        if n < len(segments) and segments[n].handle == segments[begin].handle:
+    for n in range(1, len(rows) + 1):
+        if n < len(rows) and rows[n].handle == rows[begin].handle:
             continue
-        length = int(log.end if n == len(segments) else segments[begin].length)
-        found.append(SegmentFile(segments[begin:n], length))
+        length = end if n == len(rows) else int(rows[begin].length)
+        found.append(SegmentFile(rows[begin:n], length))
         begin = n
     return found
-
-
-def disk_bytes(log: "Segments") -> int:
-    """How long the segments of a log are, all together."""
-    files = segment_files(log)
-    newest = max(int(log.end), int(log.filled_to)) if files else 0
-    return newest + sum(file.length for file in files[:-1])
 
 
 def head_of(files: Files, handle: int) -> tuple[SegmentHead, int] | None:
@@ -90,50 +75,3 @@ def head_of(files: Files, handle: int) -> tuple[SegmentHead, int] | None:
     if len(data) < 8:
         return None
     return read_head(files.read(handle, 0, 16 + int(read_i64_le(data, 0) >> 32)))
-
-
-class Removal(Chore):
-    """Removes segment files, oldest first, and their condensed forms; closes what they were."""
-
-    def __init__(
-        self, files: Files, folder: Path, handles: list[int], names: list[str], stream_id: int
-    ) -> None:
-        super().__init__(files, handles)
-        self.stream_id = stream_id
-        self.unlisted = False
-        self.folder = folder
-        self.names = names
-        self.count = len(names)
-
-    def step(self) -> bool:
-        """Remove the next file, durably; raises OSError when that is not certain."""
-        if self.names and not self.unlisted:
-            # First, or a crash would leave manifests that list what is gone.
-            try:
-                forget_segments(self.files, self.folder, self.stream_id, self.names)
-            except OSError as error:
-                if error.errno not in NO_SPACE:
-                    raise
-                # A full disk has no space for a manifest until something is removed: condensed
-                # forms are never missed, whereas a segment that is still listed would be.
-                for name in self.names:
-                    with suppress(OSError):
-                        self.files.remove(self.folder / (name + SUFFIX))
-                forget_segments(self.files, self.folder, self.stream_id, self.names)
-            self.unlisted = True
-        if self.names:
-            try:
-                self.files.remove(self.folder / self.names[0])
-            except FileNotFoundError:
-                # An earlier attempt did that and could not confirm it.
-                self.files.sync_folder(self.folder)
-            with suppress(OSError):
-                self.files.remove(self.folder / (self.names[0] + SUFFIX))
-            self.names = self.names[1:]
-        if self.names:
-            return False
-        for handle in self.handles:
-            with suppress(OSError):
-                self.files.close(handle)
-        self.handles = []
-        return True

@@ -16,9 +16,9 @@ from jetspark.errors.storage import CorruptRecord
 from jetspark.store.condensed import SUFFIX, CondensedHead
 from jetspark.store.condensed_file import read_condensed
 from jetspark.store.condensed_replay import replay_condensed
-from jetspark.store.configuration import adopt_limits, is_copy
+from jetspark.store.configuration import is_copy
+from jetspark.store.dropping import Removal
 from jetspark.store.files import NO_SPACE, Files
-from jetspark.store.limits import Limits
 from jetspark.store.log import StreamLog
 from jetspark.store.manifest import (
     Identity,
@@ -34,20 +34,17 @@ from jetspark.store.preparation import Preparation
 from jetspark.store.quarantine import open_quarantine
 from jetspark.store.record import OVERHEAD
 from jetspark.store.recovery import replay_segment
-from jetspark.store.removal import delete_range
 from jetspark.store.scrubber import read_scrubbed
 from jetspark.store.segment import (
     FILLER,
     SegmentHead,
     encode_head,
-    identity_of,
     parse_segment_name,
     read_head,
     without_filler,
 )
-from jetspark.store.segment_files import Removal
 from jetspark.store.tail import Tail
-from jetspark.store.upkeep import Upkeep
+from jetspark.store.upkeep_counts import UpkeepRates
 from jetspark.store.verdicts import (
     CHECK_SIZE,
     DAMAGED,
@@ -58,7 +55,7 @@ from jetspark.store.verdicts import (
     last_group,
 )
 
-PLAIN: Final = Upkeep()
+PLAIN: Final = UpkeepRates()
 TEMPORARY: Final = ".tmp"  # what `Files.replace` was about to rename
 
 
@@ -75,13 +72,16 @@ class StreamFolder:
         folder: Path,
         segment_size: int,
         cache_budget: int,
-        upkeep: Upkeep = PLAIN,
+        rates: UpkeepRates = PLAIN,
+        *,
+        in_memory: bool = False,
     ) -> None:
         self._files = files
         self._folder = folder
         self._segment_size = segment_size
         self._cache_budget = cache_budget
-        self._upkeep = upkeep
+        self._rates = rates
+        self._in_memory = in_memory
         # Up to which position rewritten segments go, and the files that they replace.
         self._through = 0
         self._litter: list[str] = []
@@ -100,13 +100,14 @@ class StreamFolder:
         The name of the folder is not durable before its parent was synced.
         """
         log = self._log(identity)
-        first = Preparation(log, sync=False, floor=0, roll=True)
+        first = log.next_segment()
         contents = first_manifests(identity, first.name) | {first.name: first.head}
         self._files.make_folder(self._folder.parent)
         self._files.make_filled(self._folder, contents)
-        first.fresh = self._files.open(self._folder / first.name)
-        log.prepared(first)
-        log.noted_segments = (first.name,)
+        preparation = Preparation(log.segments, identity.stream_id, begins=first)
+        preparation.made(self._files.open(self._folder / first.name))
+        log.prepared(preparation)
+        log.upkeep.note_segments((first.name,))
         return log
 
     def open(self) -> tuple[StreamLog, Recovery]:
@@ -123,8 +124,7 @@ class StreamFolder:
             raise self._nobody()
         segments = own.segments(recovery)
         names = self._files.list_folder(self._folder)
-        log = self._log(identity)
-        log.opening = True
+        log = self._log(identity, opening=True)
         if manifest is not None and not is_copy(identity):
             self._stored = manifest.last_seq
         try:
@@ -139,39 +139,38 @@ class StreamFolder:
                 recovery.notes.append("there was no segment file; a new one was begun")
                 log.index.skip_to(floor)
                 log.roll()
-            log.staged_seq = max(log.staged_seq, log.index.last_seq, floor)
-            log.skip_needed = log.staged_seq > log.index.last_seq
-            adopt_limits(log, log.identity)
-            log.limits.make_up(log.index)
+            used = max(int(log.staged.seq), int(log.index.last_seq), floor)
+            log.restore_limits()
             if log.limits.any and segments and self._is_holed(log, recovery):
                 # Its replay goes without limits from the hole on: what comes from now on goes
                 # to a segment whose head says them.
-                log.roll_due = True
+                log.segments.want_roll()
             open_quarantine(log, recovery)
-            log.scrubbed = read_scrubbed(log)
+            log.upkeep.adopt_scrubbed(read_scrubbed(log))
             self._open_ledger(log, recovery)
+            log.begin_staging(used)
             self._tidy(names, manifest, log, damaged, recovery)
             # First what a killed process left undone: removals are durable in their order.
             self._files.sync_folder(self._folder)
-            while not log.read_only and log.drop_segment():
+            while not log.access.read_only and log.drop_segment():
                 pass
         except BaseException:
             log.close()
             raise
-        log.opening = False
-        log.synced_end = log.end
-        if manifest is not None:
-            log.sequence_floor = manifest.sequence_floor
-            log.noted_seq = manifest.last_seq
-            log.noted_segments = manifest.segments or ()
+        log.opened(manifest)
         return log, recovery
 
-    def _log(self, identity: Identity) -> StreamLog:
-        log = StreamLog(
-            self._files, self._folder, identity, self._segment_size, self._cache_budget
+    def _log(self, identity: Identity, *, opening: bool = False) -> StreamLog:
+        return StreamLog(
+            self._files,
+            self._folder,
+            identity,
+            self._segment_size,
+            self._cache_budget,
+            self._rates,
+            self._in_memory,
+            opening,
         )
-        log.upkeep = self._upkeep
-        return log
 
     def _nobody(self) -> NobodyKnows:
         return NobodyKnows(
@@ -205,7 +204,7 @@ class StreamFolder:
     ) -> int:
         """Report an end of the log that is not there; up to where no sequence may be used."""
         floor = manifest.sequence_floor
-        if log.read_only or is_copy(log.identity):
+        if log.access.read_only or is_copy(log.identity):
             # What cannot be written today is not lost. A copy gets what it lost again, under the
             # sequences of its origin.
             return floor
@@ -233,7 +232,7 @@ class StreamFolder:
         Manifests are lost, and nothing proves that the log ended where it does now: messages after
         that may have been acknowledged, no more than fit into one segment.
         """
-        if log.read_only or is_copy(log.identity):
+        if log.access.read_only or is_copy(log.identity):
             return 0
         if self._has_filler or not (manifest is None or self._is_torn):
             # Only the newest segment has filler. A manifest lists the files, so with one of them
@@ -257,20 +256,18 @@ class StreamFolder:
             newest = name == segments[-1]
             data, good = self._replay(log, name, recovery, newest=newest)
             if newest:
-                log.staged_position = log.durable_position
-                log.staged_time = log.index.last_time
                 self._conclude(log, data, good, recovery)
             else:
-                # The segment behind it was begun when all of this one was on disk.
+                # The next segment was begun when all of this one was on disk.
                 if good < len(data):
                     self._add_pending(log, good, len(data), recovery)
                 recovery.settle(DAMAGED, 0)
-                log.end = len(data)
-                log.seal()
+                log.segments.records_end(len(data))
+                log.segments.seal()
         if self._litter:
             # Before anything else is removed: they hold what is gone.
-            log.unremoved = Removal(
-                self._files, self._folder, [], self._litter, log.identity.stream_id
+            log.upkeep.remove_later(
+                Removal(log.upkeep, log.segments, [], self._litter, log.identity.stream_id)
             )
 
     def _replay(
@@ -278,7 +275,8 @@ class StreamFolder:
     ) -> tuple[bytes, int]:
         """Add one segment to the log and apply its records; its bytes and the last good end."""
         handle = self._files.open(self._folder / name)
-        start = int(log.index.segments[-1].start + log.end) if log.index.segments else 0
+        rows = log.index.segments
+        start = int(rows[-1].start + log.segments.end) if rows else 0
         named = parse_segment_name(name)
         assert named is not None, "only segments get here"
         first_seq, first_position = named
@@ -290,11 +288,8 @@ class StreamFolder:
             hidden = recovery.is_unread(before, start - before)
             recovery.missing.append((name, last + 1, first_seq - 1, hidden))
         log.index.skip_to(first_seq - 1)
-        log.durable_position = max(log.durable_position, first_position - 1)
-        log.index.add_segment(handle, log.index.last_seq + 1, start, name)
-        log.handle = handle
-        size = self._files.size(handle)
-        log.filled_to = size
+        log.index.reach(first_position - 1)
+        size = log.segments.add(handle, name)
         condensed = read_condensed(log, name, size)
         # With sequences that are used up already, each record must be looked at.
         if condensed is not None and log.index.last_seq < first_seq:
@@ -309,12 +304,13 @@ class StreamFolder:
             data = self._proven(log, data, head[1] if head else 0, recovery)
         # A damaged head costs nothing but itself: the name says where the segment begins, and
         # records are found by their magic.
-        log.first_offset = head[1] if head else 0
+        first_offset = head[1] if head else 0
+        log.segments.records_begin(first_offset)
         if head:
             self._believe(log, head[0])
-        good = int(replay_segment(log, data, log.first_offset, recovery, sealed=not newest))
+        good = int(replay_segment(log, data, first_offset, recovery, sealed=not newest))
         data = self._without_filler(data, good, head is not None)
-        if newest and head is None and good == 0 and not log.read_only and not unread:
+        if newest and head is None and good == 0 and not log.access.read_only and not unread:
             fresh = encode_head(log.identity, first_seq, first_position)
             if len(data) <= len(fresh):
                 return self._renewed(log, data, fresh, recovery)
@@ -330,17 +326,17 @@ class StreamFolder:
     ) -> tuple[bytes, int] | None:
         """Replay what was condensed and read the rest; None when the segment's head is damaged."""
         covered, first_offset = condensed[0].covered, condensed[0].first_offset
-        handle, size = int(log.handle), int(log.filled_to)
+        handle, size = int(log.segments.handle), int(log.segments.filled_to)
         try:
             head = read_head(self._files.read(handle, 0, first_offset))
         except OSError:
             head = None
         if head is None or head[0].generation != condensed[0].generation:
             return None
-        log.first_offset = first_offset
+        log.segments.records_begin(first_offset)
         self._believe(log, head[0])
         recovery.records += replay_condensed(log, condensed[1])
-        log.condensed[condensed[0].segment] = covered
+        log.upkeep.note_condensed(condensed[0].segment, covered)
         rest, unread = read_pages(self._files, handle, covered, max(size - covered, 0))
         start = int(log.index.segments[-1].start)
         recovery.unread += [(start + at, length) for at, length in unread]
@@ -361,29 +357,18 @@ class StreamFolder:
 
     def _believe(self, log: StreamLog, head: SegmentHead) -> None:
         """Take over what the head of a segment says about all before it."""
-        identity = identity_of(head)
-        if identity.revision > log.identity.revision:
-            log.identity = identity
-            log.manifest_due = True
         self._through = max(self._through, head.through)
         self._first_live = max(self._first_live, head.first_live)
-        log.index.segments[-1].generation = head.generation
-        log.index.segments[-1].packed = head.packed
-        log.index.last_time = max(log.index.last_time, head.last_time)
-        log.ledger.consumer_number = max(log.ledger.consumer_number, head.consumer_number)
-        delete_range(log.index, 1, head.first_live - 1)
-        log.limits = Limits(identity.max_msgs, identity.max_bytes, identity.max_per_subject)
-        log.limits.enforce(log.index)
+        log.apply_head(head)
 
     def _open_ledger(self, log: StreamLog, recovery: Recovery) -> None:
-        """Report consumers of which only the state is left, and let decisions begin there."""
+        """Report consumers of which only the state is left."""
         for number in log.ledger.drop_nameless():
             if recovery.damaged:
                 recovery.notes.append(
                     f"the configuration of consumer number {number} was in a damaged range; "
                     "the consumer is lost and must be created again"
                 )
-        log.staged_ledger = log.ledger.copy()
 
     def _is_holed(self, log: StreamLog, recovery: Recovery) -> bool:
         """Say whether the newest segment has bytes that do not check, and records."""
@@ -391,7 +376,7 @@ class StreamFolder:
         named = parse_segment_name(log.index.segments[-1].name)
         return (
             named is not None
-            and log.durable_position >= named[1]
+            and log.index.position >= named[1]
             and (recovery.torn_bytes > 0 or any(where >= start for where, _ in recovery.damaged))
         )
 
@@ -402,11 +387,11 @@ class StreamFolder:
         recovery.pending.append(BadRange(log.index.segments[-1].start, len(data)))
         recovery.settle(DAMAGED, 0)
         recovery.notes.append("the head of an empty segment did not check; it was written anew")
-        log.first_offset = len(fresh)
+        log.segments.records_begin(len(fresh))
         try:
-            self._files.write_synced(int(log.handle), [fresh], 0)
+            self._files.write_synced(int(log.segments.handle), [fresh], 0)
         except OSError as error:
-            log.read_only = True
+            log.access.stop()
             recovery.notes.append(f"that failed, so the stream is read-only: {error}")
         return fresh, len(fresh)
 
@@ -425,11 +410,11 @@ class StreamFolder:
         unread = recovery.is_unread(start + begin, end - begin)
         try:
             if begin < end and not unread:
-                self._files.write(int(log.handle), [data[begin:end]], begin)
+                self._files.write(int(log.segments.handle), [data[begin:end]], begin)
             # One sync for both: with hundreds of streams they are most of a start.
-            self._files.sync(int(log.handle))
+            self._files.sync(int(log.segments.handle))
         except OSError as error:
-            log.read_only = True
+            log.access.stop()
             recovery.notes.append(
                 f"the stream is read-only and its last {len(data) - begin} bytes are not served "
                 f"until a start can write them: {error}"
@@ -448,7 +433,7 @@ class StreamFolder:
 
     def _conclude(self, log: StreamLog, data: bytes, good: int, recovery: Recovery) -> None:
         """Judge what is left of the newest segment and write that down behind it."""
-        log.end = good
+        log.segments.records_end(good)
         if good == len(data) and not recovery.pending:
             return
         tail = Tail(log, data, good)
@@ -463,13 +448,13 @@ class StreamFolder:
             self._add_pending(log, good, len(data), recovery, int(tail.last_seq))
         recovery.settle(tail.verdict, log.index.segments[-1].start + tail.since)
         # The sequences of a copy are its origin's: what it lost, it gets again under the same.
-        log.staged_seq = log.index.last_seq if is_copy(log.identity) else tail.last_seq
+        log.begin_staging(log.index.last_seq if is_copy(log.identity) else tail.last_seq)
         torn = tail.verdict == TORN and good < len(data)
         if not torn:
-            log.end = len(data)
-        if log.read_only:
+            log.segments.records_end(len(data))
+        if log.access.read_only:
             return
-        log.stage_skip(tail.mark(len(data) if torn else 0))
+        log.staged.add_skip(tail.mark(len(data) if torn else 0))
         group = log.seal_group()
         try:
             self._files.write_synced(int(group.handle), [group.blob], int(group.offset))
@@ -478,15 +463,14 @@ class StreamFolder:
             log.fail(error.errno in NO_SPACE)
             return
         log.commit()
-        if log.end < len(data):
+        if log.segments.end < len(data):
             self._cut(log, recovery)
 
     def _cut(self, log: StreamLog, recovery: Recovery) -> None:
         try:
-            self._files.truncate(int(log.handle), int(log.end))
-            log.filled_to = log.end
+            log.segments.cut()
         except OSError as error:
-            log.read_only = True
+            log.access.stop()
             recovery.notes.append(f"the stream is read-only, its tail cannot be cut: {error}")
 
     # Metadata ----------------------------------------------------------------------------------
@@ -509,7 +493,7 @@ class StreamFolder:
             f"{name} was missing or did not check; it was written anew" for name in damaged
         ]
         with suppress(OSError):
-            if manifest is None or log.manifest_due:
+            if manifest is None or log.upkeep.manifest_due:
                 renew_manifests(self._files, self._folder, log.identity)
             elif damaged:
                 # The turn is always that of the other copy, which is the damaged one.
@@ -517,7 +501,7 @@ class StreamFolder:
                     manifest, epoch=manifest.epoch + 1, identity=log.identity
                 )
                 write_manifest(self._files, self._folder, renewed)
-        log.manifest_due = False
+        log.upkeep.want_manifest(False)
 
 
 def begin_of(name: str) -> tuple[int, int]:

@@ -143,8 +143,8 @@ class _Judge:
             raise Violation(f"{log.identity} has changed")
         unreadable: set[int] = set()
         missing = self._check_messages(unreadable)
-        if log.staged_seq < max(self.before):
-            raise Violation(f"sequence {log.staged_seq + 1} would be used again")
+        if log.staged.seq < max(self.before):
+            raise Violation(f"sequence {log.staged.seq + 1} would be used again")
         unknown = missing - self._reported() - unreadable
         if unknown:
             raise Violation(f"{unknown} are lost and not reported")
@@ -214,13 +214,13 @@ def _keep_house(disk: SimulatedDisk, log: StreamLog) -> None:
     while True:
         while log.maintain(TIME * 2):
             pass
-        if log.staged_position == log.durable_position:
+        if log.staged.position == log.index.position:
             return
         _commit(disk, log)
 
 
 def _publish_one(disk: SimulatedDisk, log: StreamLog) -> None:
-    log.stage_message(b"new", 0, b"\r\n", 2)
+    log.staged.add_message(b"new", 0, b"\r\n", 2)
     _commit(disk, log)
 
 

@@ -120,7 +120,7 @@ def codes(bench: Bench) -> list[Any]:
 
 def block_of(stream: Stream, seq: int) -> bytes:
     """The headers of a durable message."""
-    data, at = stream.log.locate(seq)
+    data, at = stream.log.reader.locate(seq)
     return data[subject_end(data, at) : headers_end(data, at)]
 
 

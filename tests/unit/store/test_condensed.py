@@ -34,8 +34,8 @@ def full(bench: "Bench") -> "Bench":
     for number in range(60):
         bench.publish(b"x" * 500, subject=b"s.%d" % (number % 7), now=number * 10)
         if number == 20:
-            bench.log.stage_delete(15)
-            bench.log.stage_purge(12, b"s.3", 0)
+            bench.log.staged.delete(15)
+            bench.log.staged.purge(12, b"s.3", 0)
         if number == 30:
             bench.log.set_limits(0, 0, 5)
         if number == 40:
@@ -46,8 +46,9 @@ def full(bench: "Bench") -> "Bench":
 def test_a_start_finds_the_same_without_reading_the_messages(full: "Bench") -> None:
     before = messages(full.log)
     index = full.log.index
-    expected = (index.first_seq, index.last_seq, index.first_time, index.last_time, index.bytes)
-    position = full.log.durable_position
+    first_time = full.log.reader.first_time
+    expected = (index.first_seq, index.last_seq, first_time, index.last_time, index.bytes)
+    position = full.log.index.position
     maintain(full)
     full.reopen()
     index = full.log.index
@@ -57,15 +58,15 @@ def test_a_start_finds_the_same_without_reading_the_messages(full: "Bench") -> N
     assert expected == (
         index.first_seq,
         index.last_seq,
-        index.first_time,
+        full.log.reader.first_time,
         index.last_time,
         index.bytes,
     )
-    assert full.log.durable_position == position
+    assert full.log.index.position == position
     assert len(condensed(full)) == len(full.segments())
     assert (full.recovery.damaged, full.recovery.notes) == ([], [])
     seq = full.publish(b"more", now=1)[0]
-    assert record_time(*full.log.locate(seq)) == expected[3] + 1
+    assert record_time(*full.log.reader.locate(seq)) == expected[3] + 1
 
 
 def test_only_the_condensed_part_and_the_tail_are_read() -> None:
@@ -76,7 +77,7 @@ def test_only_the_condensed_part_and_the_tail_are_read() -> None:
     log = store.create(Identity(stream_id=77, account="A", name="S", created_ns=1))
     for group in range(100):
         for number in range(50):
-            log.stage_message(b"orders.%d" % (number % 20), 0, b"x" * 300 + b"\r\n", group)
+            log.staged.add_message(b"orders.%d" % (number % 20), 0, b"x" * 300 + b"\r\n", group)
         found = log.take_group()
         assert found is not None
         disk.write_synced(int(found.handle), [found.blob], int(found.offset))
@@ -104,9 +105,16 @@ def test_a_condenser_remembers_no_more_subjects_than_it_may(full: "Bench") -> No
     seen = []
     for name in full.segments():
         rows = next(rows for rows in index.segments if rows.name == name.name)
-        end = int(rows.length or full.log.end)
+        end = int(rows.length or full.log.segments.end)
         condenser = Condenser(
-            full.disk, name.parent, full.log.codec, rows.handle, name.name, end, subjects_max=3
+            full.disk,
+            name.parent,
+            full.log.codec,
+            rows.handle,
+            name.name,
+            end,
+            full.log.upkeep,
+            subjects_max=3,
         )
         while not condenser.step():
             seen.append(len(condenser.subjects))
@@ -230,7 +238,7 @@ def test_a_disk_that_refuses_costs_nothing(full: "Bench", error: int) -> None:
 
 def test_condensed_parts_go_with_their_segments(full: "Bench") -> None:
     maintain(full)
-    full.log.stage_purge(0, b"", 0)
+    full.log.staged.purge(0, b"", 0)
     full.write()
     full.log.commit()
     full.log.roll()
@@ -238,7 +246,9 @@ def test_condensed_parts_go_with_their_segments(full: "Bench") -> None:
 
     assert len(full.segments()) == 1
     assert condensed(full) == []
-    full.disk.put(full.log.folder / "00000000000000000001-00000000000000000001.seg.idx", b"left")
+    full.disk.put(
+        full.log.segments.folder / "00000000000000000001-00000000000000000001.seg.idx", b"left"
+    )
     full.reopen()
     assert condensed(full) == []
 

@@ -72,7 +72,7 @@ class Delivery(Acks):
                     cursor.next = max(cursor.next, cursor.counted_to + 1)
                     return IDLE
             self.looking_at = seq
-            data, at = log.locate(seq)
+            data, at = log.reader.locate(seq)
             if not data:
                 self.skip(seq, row)
                 continue

@@ -91,7 +91,7 @@ class MultiRead(Run):
                 return True
             if self.outlet.full() or (late and not budget.left()):
                 return False
-            data, at = self.stream.log.locate(self.sequences[self.at])
+            data, at = self.stream.log.reader.locate(self.sequences[self.at])
             self.at += 1
             if data:
                 self.send(data, at, budget)

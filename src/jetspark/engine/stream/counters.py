@@ -54,7 +54,7 @@ class Counters:
         if staged is not None and staged.seq == entry.staged_last:
             return staged
         try:
-            data, at = self.log.locate(entry.staged_last)
+            data, at = self.log.reader.locate(entry.staged_last)
         except (CorruptRecord, ReadFailed) as error:
             raise CounterBroken(str(error)) from error
         if len(data) == 0:

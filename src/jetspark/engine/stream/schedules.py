@@ -235,7 +235,7 @@ def first_due(headers: PublishHeaders, stored_ns: int, now: int) -> Due | None:
 def _read(log: StreamLog, seq: i64) -> tuple[bytes, bytes, bytes] | None:
     """Subject, headers and body (with its CRLF) of a durable message."""
     try:
-        data, at = log.locate(seq)
+        data, at = log.reader.locate(seq)
     except CorruptRecord:
         return None
     if len(data) == 0:

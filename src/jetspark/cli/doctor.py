@@ -98,7 +98,7 @@ def check(folder: Path, *, wants_json: bool) -> None:
 def repair(folder: Path, *, wants_json: bool) -> None:
     """Copy damaged bytes aside and make anew what can be made anew.
 
-    Manifests and condensed files are written again. Damaged bytes are kept in the folder
+    Manifests and index files are written again. Damaged bytes are kept in the folder
     `quarantine` of their stream, with a line of JSON that says where they were. No record that
     checks is ever left out. A second `check` is healthy, and still shows what was lost.
 

@@ -341,20 +341,20 @@ class EngineDriver:
             )
 
     def _keep_house(self, stream: Stream) -> None:
-        """Have segments condensed or removed, beside the loop."""
+        """Have segments indexed or removed, beside the loop."""
         if stream.log.quarantine.news:
             self._tell_damage(stream)
         if stream.log.reader.refused_reads:
             stream.log.reader.read_refused_again()
         staged = stream.log.staged.position
-        chore = stream.log.take_task(self._clock.now_ns())
+        task = stream.log.take_task(self._clock.now_ns())
         if stream.log.staged.position > staged:
             # A segment can go when what it says of consumers is durable elsewhere.
             self.mark_dirty(stream)
-        if chore is not None:
+        if task is not None:
             self._housekeeper.start(
-                chore,
-                lambda failed: self._chore_done(stream, failed),
+                task,
+                lambda failed: self._task_done(stream, failed),
                 lambda: not stream.dropped and not stream.log.held,
             )
 
@@ -391,7 +391,7 @@ class EngineDriver:
             )
             self.engine.advisories.send(told, now, self._outbox)
 
-    def _chore_done(self, stream: Stream, failed: bool) -> None:
+    def _task_done(self, stream: Stream, failed: bool) -> None:
         was_failed = stream.log.access.failed
         stream.log.end_task(failed)
         error = stream.log.durability.sync_error

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import BytesWriter, write_i64_le
 
 from jetspark.store.columns import Columns
-from jetspark.store.condensed import STEP_READ, STEP_WRITE
 from jetspark.store.dropping import Removal
+from jetspark.store.index_writer import STEP_READ, STEP_WRITE
 from jetspark.store.ledger import LedgerKeeper
 from jetspark.store.quarantine import note_place
 from jetspark.store.record import FIXED, SEGMENT_DROP, SKIP, Codec, record_kind
@@ -233,7 +233,7 @@ class Compactor(Task):
             columns.packed = self.packed
         self.output = -1
         log.index.replace_rows(segments.index(old[0]), len(old), rows)
-        log.upkeep.forget_condensed(names)
+        log.upkeep.forget_indexed(names)
         log.ledger.moved(names)
         log.upkeep.remove_later(
             Removal(log.upkeep, log.segments, self.handles, names[1:], log.identity.stream_id)

@@ -6,8 +6,8 @@ Not compiled: it comes once per segment.
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jetspark.store.condensed import SUFFIX
 from jetspark.store.files import NO_SPACE
+from jetspark.store.index_file import SUFFIX
 from jetspark.store.manifest import forget_segments
 from jetspark.store.segments import Segments
 from jetspark.store.task import Task
@@ -42,7 +42,7 @@ def detach(log: "StreamLog") -> "Removal | None":
             log.staged.restate(columns.name)
         return None
     log.index.drop_file(count)
-    log.upkeep.forget_condensed([columns.name])
+    log.upkeep.forget_indexed([columns.name])
     return Removal(
         log.upkeep,
         log.segments,
@@ -53,7 +53,7 @@ def detach(log: "StreamLog") -> "Removal | None":
 
 
 class Removal(Task):
-    """Removes segment files, oldest first, and their condensed forms; closes what they were."""
+    """Removes segment files, oldest first, and their index files; closes what they were."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class Removal(Task):
             except OSError as error:
                 if error.errno not in NO_SPACE:
                     raise
-                # A full disk has no space for a manifest until something is removed: condensed
-                # forms are never missed, whereas a segment that is still listed would be.
+                # A full disk has no space for a manifest until something is removed: index
+                # files are never missed, whereas a segment that is still listed would be.
                 for name in self.names:
                     with suppress(OSError):
                         self.files.remove(self.folder / (name + SUFFIX))

@@ -3,15 +3,15 @@
 In their order: syncing what was acknowledged before it was on disk (``syncing.py``), manifests
 that say less than the log (``noting.py``), copying damaged bytes aside (``quarantine.py``),
 removing files of which nothing is left (``dropping.py``), rewriting those of which little is left
-(``runs.py``), index files (``condensed.py``), and looking for damage (``scrubber.py``).
+(``runs.py``), index files (``index_file.py``), and looking for damage (``scrubber.py``).
 
 The functions here run in the thread of the log. Not compiled: asked once in many commits.
 """
 
 from typing import TYPE_CHECKING
 
-from jetspark.store.condensed import Condenser
 from jetspark.store.dropping import detach
+from jetspark.store.index_writer import IndexWriter
 from jetspark.store.noting import Renewing, next_noting
 from jetspark.store.quarantine import Quarantining, note_unreadable, pin
 from jetspark.store.runs import next_compactor
@@ -43,7 +43,7 @@ def next_task(log: "StreamLog") -> Task | None:
         pin(log)
     if task is None and log.quarantine.waiting and not log.quarantine.refused:
         task = Quarantining(log, int(upkeep.now))
-    for find in (detach, next_compactor, next_condenser, next_noting, next_scrub):
+    for find in (detach, next_compactor, next_index_writer, next_noting, next_scrub):
         if task is None:
             task = find(log)
     if task is None:
@@ -64,18 +64,18 @@ def give_way(log: "StreamLog") -> None:
             log.staged.restate_configuration()
 
 
-def next_condenser(log: "StreamLog") -> Condenser | None:
+def next_index_writer(log: "StreamLog") -> IndexWriter | None:
     """The next segment that wants an index file: a full one, or a newest one that grew enough."""
     segments = log.segments
     files = segments.list_files() if not segments.in_memory else []
     for file in files:
-        done = log.upkeep.condensed.get(file.name, 0)
+        done = log.upkeep.indexed.get(file.name, 0)
         end = file.length
         if file is files[-1]:
             done += int(segments.size) // 2
             end = int(log.durability.synced_end)
         if done < end:
-            return Condenser(
+            return IndexWriter(
                 segments.files,
                 segments.folder,
                 log.codec,

@@ -2,7 +2,7 @@
 
 Damage is found when a stream is opened, when a record is read, when a segment is rewritten and by
 the scrubber. Nothing is ever cut out of the middle of a file for it: neighbours are served from
-where they lie. A chore copies the bytes to ``quarantine/<segment>-<offset>.bin`` and adds a line
+where they lie. A task copies the bytes to ``quarantine/<segment>-<offset>.bin`` and adds a line
 to ``quarantine/found.jsonl`` that says what, where, why and when. Only then may the segment be
 rewritten without them, or removed when nothing else is left in it.
 
@@ -420,7 +420,7 @@ def pin(log: "StreamLog") -> None:
 def forget_lost(log: "StreamLog") -> None:
     """Take messages out of the index whose records are known to be damaged.
 
-    They are there when the index came from a condensed file. Whatever the range may have held, a
+    They are there when the index came from an index file. Whatever the range may have held, a
     row that lies in it cannot be served.
     """
     waiting = {damage.key for damage in log.quarantine.waiting}

@@ -1,7 +1,7 @@
 """The scrubber: full segments are read again and checked, slowly.
 
 Bit rot that nobody reads is found while the other copies of the data still exist: a start reads
-condensed segments by their index alone, and old messages may not be read for years. Every full
+full segments by their index alone, and old messages may not be read for years. Every full
 segment is gone through once a day of engine time, a few megabytes per second, in steps; when each
 was last gone through stands in ``scrubbed``, so that a restart does not begin again. Damage is
 copied aside (``quarantine.py``). What can be made again is: an index file that does not check is
@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from jetspark.store.condensed import SUFFIX
-from jetspark.store.condensed_file import condensed_head
+from jetspark.store.index_file import SUFFIX, index_head
 from jetspark.store.manifest import frame, read_manifests, renew_manifests, unframe
 from jetspark.store.quarantine import damaged_length, note_place, pin
 from jetspark.store.record import FIXED, Codec
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from jetspark.store.log import StreamLog
 
 STEP_READ: Final = 256 * 1024
-# After this much other chores of the log have their turn.
+# After this much other tasks of the log have their turn.
 SLICE: Final = 1024 * 1024
 MAGIC: Final = b"JSV1"
 NAME: Final = "scrubbed"
@@ -35,7 +34,7 @@ _decoder: Final = msgspec.json.Decoder(dict[str, int])
 
 
 class Scrub(Task):
-    """Goes through one full segment, its condensed file and the manifests."""
+    """Goes through one full segment, its index file and the manifests."""
 
     def __init__(self, log: "StreamLog", file: SegmentFile) -> None:
         super().__init__(log.segments.files, [file.handle])
@@ -62,8 +61,8 @@ class Scrub(Task):
         self.counted = 0
         self.finished = False
         self.found: list[int] = []
-        # The condensed file does not check.
-        self.condensed_bad = False
+        # The index file does not check.
+        self.index_bad = False
         self.manifest_bad = False
 
     def step(self) -> bool:
@@ -125,8 +124,8 @@ class Scrub(Task):
         except OSError:
             content = b""
         self.moved += len(content)
-        self.condensed_bad = bool(content) and condensed_head(content, self.seed) is None
-        if self.condensed_bad:
+        self.index_bad = bool(content) and index_head(content, self.seed) is None
+        if self.index_bad:
             with suppress(OSError):
                 self.files.remove(self.folder / (self.name + SUFFIX))
         manifest, damaged = read_manifests(self.files, self.folder, self.identity.stream_id)
@@ -149,7 +148,7 @@ class Scrub(Task):
         log.upkeep.note_scrubbed(self.name, self.begun_ns)
         if log.closed:
             return
-        if not failed and self.condensed_bad:
+        if not failed and self.index_bad:
             log.upkeep.index_file_is_bad(self.name)
         for offset in self.found:
             for columns in log.index.segments:

@@ -6,7 +6,7 @@
     reserve                        space for what must go on when the disk is full
     acct-<hex>/stream-<hex>/       ids, never names: no name becomes a path
         manifest.a manifest.b
-        <first-seq>-<position>.seg and, made beside, .seg.idx (condensed.py)
+        <first-seq>-<position>.seg and, made beside, .seg.idx (index_file.py)
 
 A stream is made in a folder called ``new-...`` and renamed when it is whole, and dropped by
 renaming it to ``dropped-...`` first: a crash in between leaves nothing but litter, which the

@@ -13,12 +13,10 @@ from typing import Final
 import msgspec
 
 from jetspark.errors.storage import CorruptRecord
-from jetspark.store.condensed import SUFFIX, CondensedHead
-from jetspark.store.condensed_file import read_condensed
-from jetspark.store.condensed_replay import replay_condensed
 from jetspark.store.configuration import is_copy
 from jetspark.store.dropping import Removal
 from jetspark.store.files import NO_SPACE, Files
+from jetspark.store.index_file import SUFFIX, IndexHead, read_index_file
 from jetspark.store.log import StreamLog
 from jetspark.store.manifest import (
     Identity,
@@ -34,6 +32,7 @@ from jetspark.store.preparation import Preparation
 from jetspark.store.quarantine import open_quarantine
 from jetspark.store.record import OVERHEAD
 from jetspark.store.recovery import replay_segment
+from jetspark.store.replay_index import replay_index_file
 from jetspark.store.scrubber import read_scrubbed
 from jetspark.store.segment import (
     FILLER,
@@ -290,10 +289,10 @@ class StreamFolder:
         log.index.skip_to(first_seq - 1)
         log.index.reach(first_position - 1)
         size = log.segments.add(handle, name)
-        condensed = read_condensed(log, name, size)
+        index_file = read_index_file(log, name, size)
         # With sequences that are used up already, each record must be looked at.
-        if condensed is not None and log.index.last_seq < first_seq:
-            ready = self._replay_condensed(log, condensed, recovery, newest=newest)
+        if index_file is not None and log.index.last_seq < first_seq:
+            ready = self._replay_index_file(log, index_file, recovery, newest=newest)
             if ready is not None:
                 return ready
         data, unread = read_pages(self._files, handle, 0, size)
@@ -316,32 +315,32 @@ class StreamFolder:
                 return self._renewed(log, data, fresh, recovery)
         return data, good
 
-    def _replay_condensed(
+    def _replay_index_file(
         self,
         log: StreamLog,
-        condensed: tuple[CondensedHead, bytes],
+        index_file: tuple[IndexHead, bytes],
         recovery: Recovery,
         *,
         newest: bool,
     ) -> tuple[bytes, int] | None:
-        """Replay what was condensed and read the rest; None when the segment's head is damaged."""
-        covered, first_offset = condensed[0].covered, condensed[0].first_offset
+        """Replay an index file and read the rest; None when the segment's head is damaged."""
+        covered, first_offset = index_file[0].covered, index_file[0].first_offset
         handle, size = int(log.segments.handle), int(log.segments.filled_to)
         try:
             head = read_head(self._files.read(handle, 0, first_offset))
         except OSError:
             head = None
-        if head is None or head[0].generation != condensed[0].generation:
+        if head is None or head[0].generation != index_file[0].generation:
             return None
         log.segments.records_begin(first_offset)
         self._believe(log, head[0])
-        recovery.records += replay_condensed(log, condensed[1])
-        log.upkeep.note_condensed(condensed[0].segment, covered)
+        recovery.records += replay_index_file(log, index_file[1])
+        log.upkeep.note_indexed(index_file[0].segment, covered)
         rest, unread = read_pages(self._files, handle, covered, max(size - covered, 0))
         start = int(log.index.segments[-1].start)
         recovery.unread += [(start + at, length) for at, length in unread]
-        recovery.bytes_read += first_offset + len(condensed[1]) + len(rest)
-        # Nobody looks at what is condensed; the rest must lie where it does in the file.
+        recovery.bytes_read += first_offset + len(index_file[1]) + len(rest)
+        # Nobody looks at what the index file covers; the rest must lie where it does in the file.
         data = bytes(covered) + rest
         if newest:
             data = self._proven(log, data, covered, recovery)

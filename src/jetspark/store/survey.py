@@ -2,7 +2,7 @@
 
 ``examine`` opens every stream, reads every record and says what it found. Over ``OverlayFiles``
 nothing on disk changes. With ``mend`` what can be mended is: opening renews manifests and marks
-torn tails, damaged bytes are copied aside, condensed files are made anew. A good record is never
+torn tails, damaged bytes are copied aside, index files are made anew. A good record is never
 left out: the only things that go are copies that can be made again.
 """
 
@@ -175,7 +175,7 @@ class Survey:
                 at = max(task.at, 0)
                 found.notes.append(f"{file.name} cannot be read from {at} on: {error}")
             task.finish(failed=not task.finished)
-            if task.condensed_bad:
+            if task.index_bad:
                 found.notes.append(f"{file.name}.idx did not check; it can be made anew")
             if task.manifest_bad:
                 found.notes.append("a manifest did not check; it was written from the other copy")

@@ -51,8 +51,8 @@ class Upkeep:
         # A log that failed is to be opened again.
         self.reopen_due: bool = False
         # How much of each segment has an index file, and from which end on another is worth it.
-        self.condensed: dict[str, int] = {}
-        self.condense_at: i64 = 0
+        self.indexed: dict[str, int] = {}
+        self.index_at: i64 = 0
         # Looking for garbage is worth it when this much was removed in all; after a failure,
         # trying again is worth it from here on.
         self.compact_at: i64 = 0
@@ -82,7 +82,7 @@ class Upkeep:
             or self.durability.sync_due
             or (self.manifest_due and not self.durability.unsynced)
             or self.access.full
-            or self.segments.end >= self.condense_at
+            or self.segments.end >= self.index_at
             or self.index.removed_bytes >= self.compact_at
             or self.is_front_dead()
             or self.now >= self.scrub_at > 0
@@ -117,14 +117,14 @@ class Upkeep:
         """Nothing is due: from when on looking again is worth it."""
         self.due = False
         size = self.segments.size
-        self.condense_at = self.condensed.get(self.index.segments[-1].name, 0) + size // 2
+        self.index_at = self.indexed.get(self.index.segments[-1].name, 0) + size // 2
         self.compact_at = self.index.removed_bytes + size // LOOK_PART
         self.scrub_at = min(self.scrubbed.values(), default=int(self.now)) + DAY_NS
 
     def segment_begun(self) -> None:
         """A segment is full, and another one was begun."""
         self.due = True
-        self.condense_at = self.segments.size // 2
+        self.index_at = self.segments.size // 2
 
     def close(self) -> None:
         """The log is closed: let go of what waits."""
@@ -144,14 +144,14 @@ class Upkeep:
 
     # Index files -------------------------------------------------------------------------------
 
-    def note_condensed(self, name: str, end: int) -> None:
+    def note_indexed(self, name: str, end: int) -> None:
         """A segment has an index file up to here, or that was tried."""
-        self.condensed[name] = end
+        self.indexed[name] = end
 
-    def forget_condensed(self, names: list[str]) -> None:
+    def forget_indexed(self, names: list[str]) -> None:
         """Segments are gone, or their index files are."""
         for name in names:
-            self.condensed.pop(name, 0)
+            self.indexed.pop(name, 0)
 
     # Compaction --------------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class Upkeep:
 
     def index_file_is_bad(self, name: str) -> None:
         """An index file does not check: make another one."""
-        self.condensed.pop(name, 0)
+        self.indexed.pop(name, 0)
         self.due = True
 
     # Manifests ---------------------------------------------------------------------------------

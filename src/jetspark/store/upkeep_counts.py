@@ -37,7 +37,7 @@ class UpkeepCounts:
         self.compaction_read += read
         self.compaction_written += written
 
-    def condensed(self) -> None:
+    def indexed(self) -> None:
         """An index file was made."""
         self.segments_condensed += 1
 

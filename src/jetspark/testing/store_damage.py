@@ -6,13 +6,14 @@ other damaged range the same way.
 
 What is judged, and why it is no stricter in two places:
 
-- Right after a start, damage in a condensed segment need not be known: a start is bounded by what
-  was written since the last index, so it does not read those. No
-  wrong bytes are served; whoever reads the message finds out. When housekeeping went through the
+- Right after a start, damage in a segment with an index file need not be known: a start is
+  bounded by what was written since the last index, so it does not read those. No wrong bytes are
+  served; whoever reads the message finds out. When housekeeping went through the
   segments once, everything must be known and nothing may be unreadable without being so.
 - A record that removes messages can be hit like any other. It is one record lost, and reported;
   without it the messages that it removed are back, whole. That is only accepted where no index
-  has a copy of the record: a start believes the index, so in a condensed segment nothing is back.
+  has a copy of the record: a start believes the index, so in a segment with an index file
+  nothing is back.
 """
 
 from dataclasses import dataclass

@@ -143,12 +143,12 @@ class _Life:
         steps = self._random.choice((1, 3, 10, 1000))
         while steps and self._log.maintain():
             steps -= 1
-            chore = self._log.upkeep.task
-            if isinstance(chore, Compactor) and self._disk.before_step is None:
+            task = self._log.upkeep.task
+            if isinstance(task, Compactor) and self._disk.before_step is None:
                 self._done.rewritten += 1
-                self._done.merged += len(chore.sources) > 1
+                self._done.merged += len(task.sources) > 1
                 self._disk.before_step = self._cut_power
-            elif not isinstance(chore, Compactor):
+            elif not isinstance(task, Compactor):
                 self._disk.before_step = None
                 self._check(messages(self._log), None)
         self._disk.before_step = None

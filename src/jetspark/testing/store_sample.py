@@ -14,8 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from jetspark.store.condensed import SUFFIX as CONDENSED
-from jetspark.store.condensed_file import condensed_head
+from jetspark.store.index_file import SUFFIX as CONDENSED
+from jetspark.store.index_file import index_head
 from jetspark.store.log import StreamLog
 from jetspark.store.manifest import Identity
 from jetspark.store.record import (
@@ -100,7 +100,7 @@ class Sample:
         """Find out what is where."""
         self.files = self.disk.paths()
         self.places = {path: self._places(path) for path in self.files if path.suffix == SUFFIX}
-        # Up to where a start reads the condensed form instead.
+        # Up to where a start reads the index file instead.
         self.covered = {path: self._covered(path) for path in self.places}
         # The newest segment of each stream, where damage cannot always be told from a torn write.
         self.newest = {
@@ -191,11 +191,11 @@ class Sample:
         return found
 
     def _covered(self, path: Path) -> int:
-        condensed = path.with_name(path.name + CONDENSED)
-        if condensed not in self.files:
+        index_file = path.with_name(path.name + CONDENSED)
+        if index_file not in self.files:
             return 0
         number = next(n for n, folder in self.folders.items() if folder == path.parent)
-        head = condensed_head(self.disk.read_file(condensed), number)
+        head = index_head(self.disk.read_file(index_file), number)
         return head.covered if head else 0
 
 

@@ -234,7 +234,7 @@ def test_a_batch_that_is_condensed_is_there_after_a_start(bench: "Bench") -> Non
         commit(bench)
     while bench.log.maintain():
         pass
-    assert bench.log.upkeep.condensed
+    assert bench.log.upkeep.indexed
     before = bodies(bench)
     bench.reopen()
 

@@ -240,7 +240,7 @@ def test_condensed_segments_say_the_same(bench: "Bench") -> None:
         bench.publish(b"x" * 1_000)
     while bench.log.maintain():
         pass
-    assert bench.log.upkeep.condensed
+    assert bench.log.upkeep.indexed
 
     assert told_after_start(bench) == {3: (b"three", b"", [b"a"])}
     assert bench.log.ledger.fast_batches == {b"id": b"9"}

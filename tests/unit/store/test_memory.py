@@ -103,7 +103,7 @@ def test_a_stream_in_memory_gives_memory_back() -> None:
             pass
 
     assert len(log.index.segments) <= 3
-    assert log.upkeep.condensed == {}
+    assert log.upkeep.indexed == {}
     assert log.reader.cache.size <= 1_100
     log.close()
     store.close()

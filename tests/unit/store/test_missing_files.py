@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jetspark.store.condensed import SUFFIX
+from jetspark.store.index_file import SUFFIX
 from jetspark.store.manifest import COPIES, Identity, Manifest, read_manifests, write_manifest
 from jetspark.testing.store_reading import messages
 
@@ -110,7 +110,7 @@ def test_a_missing_segment_is_noticed_although_one_manifest_is_damaged(
 
 
 def test_a_full_disk_does_not_keep_segments_from_being_removed(bench: Bench) -> None:
-    """The manifests that stop listing them get the space of their condensed forms."""
+    """The manifests that stop listing them get the space of their index files."""
     fill(bench)
     kill(bench)
     bench.reopen(bench.disk)

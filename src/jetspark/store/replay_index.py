@@ -1,4 +1,4 @@
-"""Replaying condensed segments (``condensed.py``) when a stream is opened."""
+"""Replaying index files (``index_file.py``) when a stream is opened."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from librt.strings import read_i64_le
 from mypy_extensions import i64
 
 from jetspark.store.columns import OFFSET_BITS, OFFSET_MASK
-from jetspark.store.condensed import FROM, RECORD, SUBJECT
+from jetspark.store.index_file import FROM, RECORD, SUBJECT
 from jetspark.store.log import StreamLog
 from jetspark.store.recovery import apply
 from jetspark.store.subject_table import SubjectEntry
@@ -14,8 +14,8 @@ from jetspark.store.subject_table import SubjectEntry
 _LOW: Final[i64] = 0xFFFFFFFF
 
 
-def replay_condensed(log: StreamLog, data: bytes) -> i64:
-    """Apply the entries of a condensed segment to the newest segment added; how many records."""
+def replay_index_file(log: StreamLog, data: bytes) -> i64:
+    """Apply the entries of an index file to the newest segment added; how many records."""
     at: i64 = 16 + ((read_i64_le(data, 0) >> 32) & _LOW)
     index = log.index
     entries: list[SubjectEntry] = []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jetspark.store.condensed import Condenser
+from jetspark.store.index_writer import IndexWriter
 from jetspark.store.manifest import Identity
 from jetspark.store.record import record_time
 from jetspark.store.store import FileStore
@@ -106,7 +106,7 @@ def test_a_condenser_remembers_no_more_subjects_than_it_may(full: "Bench") -> No
     for name in full.segments():
         rows = next(rows for rows in index.segments if rows.name == name.name)
         end = int(rows.length or full.log.segments.end)
-        condenser = Condenser(
+        condenser = IndexWriter(
             full.disk,
             name.parent,
             full.log.codec,
@@ -140,7 +140,7 @@ def test_the_newest_segment_is_condensed_when_it_grew_enough(bench: "Bench") -> 
     assert sequences(bench.log) == [1, 2, 3]
     # What was read: the head, the condensed part, and only the last record.
     assert bench.recovery.bytes_read < 2_000
-    assert maintain(bench) == 0, "what was condensed is known after a start"
+    assert maintain(bench) == 0, "what the index file has is known after a start"
 
 
 def test_each_step_is_small(bench: "Bench") -> None:

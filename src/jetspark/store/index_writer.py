@@ -1,24 +1,4 @@
-"""Condensed segments: what a start must know of a segment, without the messages themselves.
-
-Beside a segment lies ``<segment>.idx``: its records in their order, each message as sixteen bytes
-(where it lies, what it counts, its subject), every other record whole. Replaying it does to the
-index what replaying the segment does, limits and removals included, so nothing in it is ever out
-of date and nothing has to be written again when messages go: it is made once, from the file, when
-a segment is full, and for the newest one when enough was written. A start reads it and then the
-rest of the segment. When it is missing or does not check, the segment itself is read.
-
-The file: a frame (``manifest.py``, magic ``JSI1``), entries, and the xxh3-64 digest of all before,
-seeded with the stream's id. An entry is two 64-bit words and what they announce::
-
-    place | sequence step << 32 + subject     a message; places as in ``columns.py``
-    -1 | length                               a subject follows: the next number of this file;
-                                              it may have another one already
-    -2 | length                               a record follows that is not a message
-    -3 | sequence                             the next message counts from here
-    -4 | time                                 the end; when the last message was stored
-
-It is made in steps of a bounded size.
-"""
+"""The task that writes the index file of a segment (``index_file.py``), step by step."""
 
 from pathlib import Path
 from typing import Final
@@ -30,6 +10,17 @@ from xxhash import xxh3_64
 
 from jetspark.store.columns import OFFSET_BITS
 from jetspark.store.files import Files
+from jetspark.store.index_file import (
+    END,
+    FROM,
+    MAGIC,
+    RECORD,
+    STEP_MAX,
+    SUBJECT,
+    SUFFIX,
+    VERSION,
+    IndexHead,
+)
 from jetspark.store.manifest import frame
 from jetspark.store.record import (
     BATCH_FIRST,
@@ -51,14 +42,6 @@ from jetspark.store.removal import is_of_newest
 from jetspark.store.task import Task
 from jetspark.store.upkeep import Upkeep
 
-MAGIC: Final = b"JSI1"
-SUFFIX: Final = ".idx"
-VERSION: Final = 1
-SUBJECT: Final[i64] = -1
-RECORD: Final[i64] = -2
-FROM: Final[i64] = -3
-END: Final[i64] = -4
-STEP_MAX: Final[i64] = 0x7FFFFFFF
 # What one step reads at least, and writes at most before it goes on: well under 2 ms.
 STEP_READ: Final[i64] = 256 * 1024
 STEP_WRITE: Final[i64] = 128 * 1024
@@ -67,20 +50,8 @@ STEP_WRITE: Final[i64] = 128 * 1024
 SUBJECTS_MAX: Final[i64] = 16_384
 
 
-class CondensedHead(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of which segment this is."""
-
-    version: int
-    stream_id: int
-    segment: str
-    first_offset: int
-    covered: int
-    # That of the file; a segment that was rewritten has another one.
-    generation: int = 0
-
-
-class Condenser(Task):
-    """Makes the condensed form of one segment, up to a durable end, step by step."""
+class IndexWriter(Task):
+    """Makes the index file of one segment, up to a durable end, step by step."""
 
     def __init__(
         self,
@@ -156,7 +127,7 @@ class Condenser(Task):
         if self.failed:
             return
         first: i64 = 16 + (read_i64_le(data, 0) >> 32)
-        head = CondensedHead(
+        head = IndexHead(
             version=VERSION,
             stream_id=self.codec.seed,
             segment=self.name,
@@ -180,14 +151,14 @@ class Condenser(Task):
         at: i64 = 0
         while at < len(data):
             total = self.codec.examine(data, at)
-            if total <= 0 or not self.condense(data, at, total):
+            if total <= 0 or not self.add(data, at, total):
                 break
             at += total
         # A segment with bytes that do not check, or do not fit, is always read itself.
         self.failed = at == 0
         self.at += at
 
-    def condense(self, data: bytes, at: i64, total: i64) -> bool:
+    def add(self, data: bytes, at: i64, total: i64) -> bool:
         """Add one record that checks; False when it does not belong behind the others."""
         lengths = record_lengths(data, at)
         kind = kind_in(lengths)
@@ -242,8 +213,8 @@ class Condenser(Task):
     def finish(self, failed: bool) -> None:
         """What failed is not tried again before there is more of it."""
         if not failed and not self.failed:
-            self.upkeep.counts.condensed()
-        self.upkeep.note_condensed(self.name, int(self.end))
+            self.upkeep.counts.indexed()
+        self.upkeep.note_indexed(self.name, int(self.end))
 
     def close(self) -> None:
         """Give the file back."""

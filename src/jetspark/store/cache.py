@@ -1,6 +1,6 @@
 """The blobs last written stay in memory: the newest messages are read without the disk.
 
-No object per message (speed.md 4.5): the cache holds what was handed to the disk, group by group,
+No object per message: the cache holds what was handed to the disk, group by group,
 under a byte budget; a record is found by where it lies in the log.
 """
 

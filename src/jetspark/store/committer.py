@@ -1,4 +1,4 @@
-"""The committer: one synced write per group, beside the event loop (speed.md 7).
+"""The committer: one synced write per group, beside the event loop.
 
 A plain queue to a thread does not overlap with compiled code, which never gives up the
 interpreter lock: the thread would start only when the loop goes idle. So work is handed over with

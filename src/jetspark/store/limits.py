@@ -1,4 +1,4 @@
-"""Limits of a stream: what goes when a message comes (wire-facts.md 5 and 6, discard old).
+"""Limits of a stream: what goes when a message comes.
 
 Evictions are no records. What they take is decided by the messages behind it alone, so replaying
 the log under the limits that were in force takes the same; that holds as well when old segments

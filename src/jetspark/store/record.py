@@ -1,4 +1,4 @@
-"""The record: how one message, or one change of a stream, lies on disk (contracts.md 4).
+"""The record: how one message, or one change of a stream, lies on disk (disk-format.md, Records).
 
 Little-endian, fixed part 40 bytes::
 
@@ -71,7 +71,7 @@ class Codec:
         self.seed: int = stream_id
         self.id_low: i64 = stream_id & 0xFFFFFFFF
         self.scratch: BytesWriter = BytesWriter()
-        # What a message counts besides subject, headers and body (wire-facts.md 5); and with
+        # What a message counts besides subject, headers and body, as in nats-server; and with
         # headers.
         self.message_cost: i64 = 30
         self.headers_cost: i64 = 4

@@ -2,7 +2,7 @@
 
 A reserve file lies in the store's folder. When a write meets a full disk it is removed, so that
 deletes, consumer state and manifests find some space; messages are refused until there is clearly
-more than a little, and the reserve is made again (reliability.md 2, disk full).
+more than a little, and the reserve is made again.
 """
 
 from collections.abc import Callable

@@ -3,7 +3,7 @@
 A head is a framed document (see ``manifest.py``, magic ``JSS1``): the stream's identity and where
 in the stream this segment begins. Records follow it directly. Behind the last one there may be
 *filler*: syncing into bytes that are there already costs a third less than growing the file each
-time (speed.md 7), so a small group that reaches the end of the file takes some filler with it.
+time, so a small group that reaches the end of the file takes some filler with it.
 Filler is no record, and it is not zero: zeros are what damage and unwritten sectors look like.
 """
 

@@ -28,9 +28,9 @@ from random import Random
 from typing import Final
 
 from jetspark.errors.storage import StorageFault
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
-from jetspark.store.recovery import Recovery
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
 from jetspark.testing.store_reading import consumers, messages

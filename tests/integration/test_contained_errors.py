@@ -23,7 +23,7 @@ from jetspark.api.stream import StreamConfig
 from jetspark.engine.target import Target
 from jetspark.server.account_engine import AccountEngine, NoEngine
 from jetspark.store.files import OsFiles
-from jetspark.store.manifest import Identity
+from jetspark.store.format.manifest import Identity
 from jetspark.store.store import FileStore
 
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from jetspark.store.committer import write
-from jetspark.store.log import Group, StreamLog
-from jetspark.store.manifest import Identity
+from jetspark.store.format.manifest import Identity
+from jetspark.store.format.record import record_time
+from jetspark.store.log.stream_log import Group, StreamLog
 from jetspark.store.memory import MemoryFiles
-from jetspark.store.record import record_time
-from jetspark.store.recovery import Recovery
+from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.subjects.match import matches
 from jetspark.testing.disk import Operation, SimulatedDisk

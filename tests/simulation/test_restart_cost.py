@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jetspark.store.files import OsFiles
-from jetspark.store.manifest import Identity
+from jetspark.store.format.manifest import Identity
 from jetspark.store.store import FileStore
 
 MESSAGES = 1_000_000

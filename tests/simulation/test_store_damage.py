@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from jetspark.store.segment import read_head
-from jetspark.store.staged import FLAGS_AT
+from jetspark.store.format.segment import read_head
+from jetspark.store.log.staged import FLAGS_AT
 from jetspark.testing.store_damage import Damaged, check_damage, flip, run_flips
 from jetspark.testing.store_faults import run_faults
 from jetspark.testing.store_model import Opened, Violation, messages

@@ -12,8 +12,8 @@ from jetspark.engine.consumer.consumers import name_in
 from jetspark.errors.storage import CorruptRecord, ReadFailed, StorageFault
 from jetspark.headers.block import decode_headers
 from jetspark.store.doubles import second_folders
-from jetspark.store.log import StreamLog
-from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.units import format_rfc3339
 
 

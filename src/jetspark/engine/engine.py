@@ -47,8 +47,8 @@ from jetspark.engine.wanted_subjects import WantedSubjects
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.ids import Nuid
-from jetspark.store.log import Group, StreamLog
-from jetspark.store.manifest import Identity
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import Group, StreamLog
 from jetspark.store.store import FileStore
 from jetspark.turn import Turn
 from jetspark.units import bounded

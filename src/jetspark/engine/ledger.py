@@ -16,7 +16,7 @@ from jetspark.engine.refusal import Refusal
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
-from jetspark.store.record import OVERHEAD
+from jetspark.store.format.record import OVERHEAD
 
 NO_LIMIT = -1
 

@@ -21,7 +21,7 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.engine.wall import Wall
 from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.headers.status import status_block
-from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
 
 ACK_PREFIX: Final = b"$JS.SNAPSHOT.ACK."
 CHUNK: Final = 128 * 1024  # these six are nats-server's

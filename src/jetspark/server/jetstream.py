@@ -38,12 +38,12 @@ from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Housekeeper, ThreadCommitter
 from jetspark.store.doubles import is_original, key_of
 from jetspark.store.files import OsFiles
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
-from jetspark.store.recovery import Recovery
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.log.timeline import AHEAD_MAX_NS
+from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.store.threads import DiskThreads
-from jetspark.store.timeline import AHEAD_MAX_NS
 from jetspark.units import Nanoseconds, bounded, format_bytes, format_duration, seconds
 
 log = logging.getLogger("jetspark.server")

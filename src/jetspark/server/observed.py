@@ -30,7 +30,7 @@ from jetspark.server.monitor.settings_echo import JetStreamEcho, ServerEcho
 from jetspark.server.monitor.store_view import CommitStats, StreamStore
 from jetspark.server.monitor.view import Counters, Identity, Readiness
 from jetspark.server.receiver import Subscription, Traffic
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.version import COMPILED, NATS_VERSION, VERSION
 
 if TYPE_CHECKING:

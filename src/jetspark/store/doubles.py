@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 
 
 def key_of(log: StreamLog) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from jetspark.store.files import Files
-from jetspark.store.segment import FILLER, FILLER_SIZE
+from jetspark.store.format.segment import FILLER, FILLER_SIZE
 
 NAME: Final = "reserve"
 RESERVE_SIZE: Final = 1024 * 1024

@@ -23,19 +23,19 @@ from typing import Final, TypeAlias
 from xxhash import xxh3_64_hexdigest
 
 from jetspark.errors.storage import StorageFault, StoreLocked, WrongStoreFormat
-from jetspark.store.durability import SEQUENCES_AHEAD, SYNC_PERIOD_NS
 from jetspark.store.files import Files
-from jetspark.store.log import CACHE_BUDGET, StreamLog
-from jetspark.store.manifest import Identity
+from jetspark.store.format.manifest import Identity
+from jetspark.store.format.segment import SEGMENT_SIZE
+from jetspark.store.log.durability import SEQUENCES_AHEAD, SYNC_PERIOD_NS
+from jetspark.store.log.stream_log import CACHE_BUDGET, StreamLog
 from jetspark.store.memory import MemoryFiles
-from jetspark.store.own_files import FOLDER, identity_in
-from jetspark.store.recovery import Recovery
-from jetspark.store.reopening import condemned_folder
+from jetspark.store.recovery.own_files import FOLDER, identity_in
+from jetspark.store.recovery.replay import Recovery
+from jetspark.store.recovery.stream_folder import PLAIN, NobodyKnows, StreamFolder
 from jetspark.store.reserve import NAME as RESERVE
 from jetspark.store.reserve import RESERVE_SIZE, Reserve
-from jetspark.store.segment import SEGMENT_SIZE
-from jetspark.store.stream_folder import PLAIN, NobodyKnows, StreamFolder
-from jetspark.store.upkeep_counts import UpkeepRates
+from jetspark.store.upkeep.counts import UpkeepRates
+from jetspark.store.upkeep.reopen import condemned_folder
 
 MARK: Final = b"jetspark-store 1\n"
 # Behind the mark: with it, a flipped bit in the version is not taken for another version.
@@ -273,7 +273,7 @@ class FileStore:
             pass  # it never had that name
         except OSError:
             # The next start may take the stream for removed: nothing is taken any more until it
-            # was opened again (``reopening.py``).
+            # was opened again (``reopen.py``).
             log.access.fail()
 
     def discard(self, log: StreamLog) -> None:

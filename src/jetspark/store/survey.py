@@ -15,15 +15,15 @@ from jetspark.errors.storage import StorageFault, WrongStoreFormat
 from jetspark.store.committer import write
 from jetspark.store.doubles import second_folders
 from jetspark.store.files import Files
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
-from jetspark.store.quarantine import FOLDER as QUARANTINE
-from jetspark.store.quarantine import Damage
-from jetspark.store.recovery import Recovery
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.log.timeline import AHEAD_MAX_NS
+from jetspark.store.recovery.replay import Recovery
 from jetspark.store.retiming import Retiming
-from jetspark.store.scrubber import Scrub
 from jetspark.store.store import FileStore
-from jetspark.store.timeline import AHEAD_MAX_NS
+from jetspark.store.upkeep.quarantine import FOLDER as QUARANTINE
+from jetspark.store.upkeep.quarantine import Damage
+from jetspark.store.upkeep.scrub import Scrub
 
 
 class StreamFinding(msgspec.Struct, kw_only=True):

@@ -18,8 +18,8 @@ from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.config import prepared
 from jetspark.engine.stream.stream import Stream
-from jetspark.store.log import Group
-from jetspark.store.record import body_end, headers_end
+from jetspark.store.format.record import body_end, headers_end
+from jetspark.store.log.stream_log import Group
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
 from jetspark.testing.store_model import Violation, sequences

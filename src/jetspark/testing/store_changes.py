@@ -3,7 +3,7 @@
 from random import Random
 from typing import Final
 
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.testing.store_model import StreamModel
 from jetspark.testing.store_state import (
     Batched,

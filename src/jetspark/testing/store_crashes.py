@@ -13,8 +13,8 @@ from random import Random
 from typing import Final
 
 from jetspark.store.files import NO_SPACE
-from jetspark.store.log import Group, StreamLog
-from jetspark.store.manifest import Identity
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import Group, StreamLog
 from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
 from jetspark.testing.store_changes import Changes
 from jetspark.testing.store_model import (

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.testing.disk import SimulatedDisk
 from jetspark.testing.store_model import Opened, Violation, messages
 from jetspark.testing.store_reading import consumers

@@ -4,7 +4,7 @@ import errno
 from contextlib import suppress
 
 from jetspark.store.files import NO_SPACE
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.testing.disk import SimulatedDisk
 from jetspark.testing.store_model import Message, Opened, Violation, messages
 from jetspark.testing.store_sample import CACHE_BUDGET, SEGMENT_SIZE, stream_identity

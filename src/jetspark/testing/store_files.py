@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
 from jetspark.testing.store_model import Message, Violation

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
-from jetspark.store.recovery import Recovery
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
 from jetspark.testing.store_reading import (
@@ -110,7 +110,7 @@ class StreamModel:
     def acknowledge(self, count: int, *, durable: bool) -> None:
         """The oldest ``count`` changes that were staged are acknowledged.
 
-        ``durable`` says whether they are on disk, or only written (``store/syncing.py``).
+        ``durable`` says whether they are on disk, or only written (``store/upkeep/sync.py``).
         """
         for n, (fate, change) in enumerate(self.changes):
             if fate is Fate.STAGED and count:

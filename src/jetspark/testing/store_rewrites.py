@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from jetspark.store.compaction import Compactor
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.upkeep.compaction import Compactor
 from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
 from jetspark.testing.store_model import Opened, Violation, check_counts, messages
 from jetspark.testing.store_state import Deleted, Message, Published, Purged, State

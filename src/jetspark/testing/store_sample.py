@@ -14,11 +14,10 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from jetspark.store.index_file import SUFFIX as CONDENSED
-from jetspark.store.index_file import index_head
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
-from jetspark.store.record import (
+from jetspark.store.format.index_file import SUFFIX as CONDENSED
+from jetspark.store.format.index_file import index_head
+from jetspark.store.format.manifest import Identity
+from jetspark.store.format.record import (
     DELETE_RANGE,
     GROUP_FIRST,
     MESSAGE,
@@ -29,8 +28,9 @@ from jetspark.store.record import (
     record_length,
     record_sequence,
 )
-from jetspark.store.segment import SUFFIX, read_head
-from jetspark.store.upkeep import DAY_NS
+from jetspark.store.format.segment import SUFFIX, read_head
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.upkeep.upkeep import DAY_NS
 from jetspark.testing.disk import SimulatedDisk
 from jetspark.testing.store_model import ROOT, Message, Opened, messages
 from jetspark.testing.store_reading import consumers

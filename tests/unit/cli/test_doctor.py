@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 from jetspark.cli.doctor import doctor
 from jetspark.store.files import OsFiles
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.store import FileStore
 
 BODY = bytes(range(200))

@@ -9,7 +9,7 @@ from tests.unit.engine.test_publish_headers import block
 
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.stream.config import prepared
-from jetspark.store.record import headers_end, subject_end
+from jetspark.store.format.record import headers_end, subject_end
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Bench

@@ -21,7 +21,7 @@ from jetspark.engine.stream.config import prepared
 from jetspark.engine.stream.stream import Stream
 from jetspark.store.committer import write
 from jetspark.store.files import Files, OsFiles
-from jetspark.store.log import Group
+from jetspark.store.log.stream_log import Group
 from jetspark.store.store import FileStore
 
 START = 1_763_190_000_000_000_000

@@ -9,7 +9,7 @@ from tests.unit.engine.conftest import Bench
 
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.settings import EngineSettings
-from jetspark.store.subject_purge import rare_entries
+from jetspark.store.log.subject_purge import rare_entries
 
 STEP = 300
 COUNT = 3 * STEP + 10

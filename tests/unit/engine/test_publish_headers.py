@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jetspark.api.stream import StreamConfig
-from jetspark.store.record import body_end, subject_end
+from jetspark.store.format.record import body_end, subject_end
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Bench

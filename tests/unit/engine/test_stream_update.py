@@ -11,7 +11,7 @@ from jetspark.api.stream import StreamConfig
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.stream.config import checked
 from jetspark.engine.stream.update import updated
-from jetspark.store.manifest import COPIES
+from jetspark.store.format.manifest import COPIES
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Bench

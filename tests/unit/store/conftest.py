@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
-from jetspark.store.recovery import Recovery
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jetspark.store.compaction import Compactor
-from jetspark.store.manifest import Identity
-from jetspark.store.record import BATCH_MEMBER, record_flags
-from jetspark.store.upkeep_counts import UpkeepRates
+from jetspark.store.format.manifest import Identity
+from jetspark.store.format.record import BATCH_MEMBER, record_flags
+from jetspark.store.upkeep.compaction import Compactor
+from jetspark.store.upkeep.counts import UpkeepRates
 from jetspark.testing.store_model import check_counts, messages, sequences
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import pytest
 from librt.strings import BytesWriter
 
 from jetspark.errors.storage import CorruptRecord
-from jetspark.store.compression import pack, unpacked
-from jetspark.store.record import COMPRESSED, MESSAGE, Codec, record_flags
+from jetspark.store.format.compression import pack, unpacked
+from jetspark.store.format.record import COMPRESSED, MESSAGE, Codec, record_flags
 from jetspark.testing.store_model import Message, check_counts, messages, sequences
 
 if TYPE_CHECKING:

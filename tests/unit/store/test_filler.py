@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jetspark.store.committer import write
-from jetspark.store.manifest import Identity
-from jetspark.store.segment import (
+from jetspark.store.format.manifest import Identity
+from jetspark.store.format.segment import (
     FILLER,
     FILLER_SIZE,
     SEGMENT_SIZE,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetspark.store.index import StreamIndex
+from jetspark.store.log.index import StreamIndex
 from jetspark.subjects.match import matches
 
 SUBJECTS = [b"a", b"a.b", b"a.b.c", b"a.c", b"b.b", b"b.c.c"]

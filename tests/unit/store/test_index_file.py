@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jetspark.store.index_writer import IndexWriter
-from jetspark.store.manifest import Identity
-from jetspark.store.record import record_time
+from jetspark.store.format.manifest import Identity
+from jetspark.store.format.record import record_time
 from jetspark.store.store import FileStore
+from jetspark.store.upkeep.index_writer import IndexWriter
 from jetspark.testing.disk import SimulatedDisk
 from jetspark.testing.store_model import check_counts, messages, sequences
 

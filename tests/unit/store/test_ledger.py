@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jetspark.errors.storage import StoreReadOnly
-from jetspark.store.record import CONSUMER, record_kind, record_length
-from jetspark.store.segment import read_head
+from jetspark.store.format.record import CONSUMER, record_kind, record_length
+from jetspark.store.format.segment import read_head
 from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jetspark.store.manifest import read_manifests
-from jetspark.store.segment import identity_of, read_head
+from jetspark.store.format.manifest import read_manifests
+from jetspark.store.format.segment import identity_of, read_head
 from jetspark.testing.disk import Operation, SimulatedDisk
 from jetspark.testing.store_model import check_counts, messages, sequences
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jetspark.errors.storage import CorruptRecord, ReadFailed, StoreReadOnly
-from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
 from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:

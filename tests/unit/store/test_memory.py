@@ -8,8 +8,8 @@ import pytest
 
 from jetspark.store.committer import write
 from jetspark.store.files import Files, OsFiles
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.memory import MemoryFiles
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jetspark.store.index_file import SUFFIX
-from jetspark.store.manifest import COPIES, Identity, Manifest, read_manifests, write_manifest
+from jetspark.store.format.index_file import SUFFIX
+from jetspark.store.format.manifest import (
+    COPIES,
+    Identity,
+    Manifest,
+    read_manifests,
+    write_manifest,
+)
 from jetspark.testing.store_reading import messages
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jetspark.errors.storage import CorruptRecord, ReadFailed
-from jetspark.store.quarantine import Damage, format_line, parse_line
+from jetspark.store.upkeep.quarantine import Damage, format_line, parse_line
 from jetspark.testing.store_model import messages, sequences
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Opening a stream after any kind of end: what is kept, what is cut, what is reported.
 
-The rules are in the docstring of ``store/recovery.py``; the promises in guarantees.md.
+The rules are in the docstring of ``store/recovery/replay.py``; the promises in guarantees.md.
 """
 
 import errno
@@ -13,7 +13,7 @@ from librt.strings import BytesWriter
 from xxhash import xxh3_64_digest
 
 from jetspark.errors.storage import CorruptRecord, UnknownRecordKind
-from jetspark.store.record import GROUP_FIRST, MESSAGE, OVERHEAD, SKIP, Codec
+from jetspark.store.format.record import GROUP_FIRST, MESSAGE, OVERHEAD, SKIP, Codec
 from jetspark.testing.disk import Operation, SimulatedDisk
 from jetspark.testing.store_model import messages
 

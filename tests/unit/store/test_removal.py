@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jetspark.errors.storage import StoreReadOnly
-from jetspark.store.index import StreamIndex
+from jetspark.store.log.index import StreamIndex
 from jetspark.testing.disk import Operation, SimulatedDisk
 from jetspark.testing.store_model import check_counts, messages, sequences
 

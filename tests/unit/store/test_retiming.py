@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from jetspark.store.files import OsFiles
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
-from jetspark.store.record import body_end, headers_end, record_time, subject_end
+from jetspark.store.format.manifest import Identity
+from jetspark.store.format.record import body_end, headers_end, record_time, subject_end
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.retiming import Retiming
 from jetspark.store.store import FileStore
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jetspark.store.manifest import read_manifests
-from jetspark.store.scrubber import SLICE, Scrub
-from jetspark.store.upkeep import DAY_NS
-from jetspark.store.upkeep_counts import UpkeepRates
+from jetspark.store.format.manifest import read_manifests
+from jetspark.store.upkeep.counts import UpkeepRates
+from jetspark.store.upkeep.scrub import SLICE, Scrub
+from jetspark.store.upkeep.upkeep import DAY_NS
 from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import pytest
 
 from jetspark.errors.storage import StoreLocked, StoreReadOnly, WrongStoreFormat
 from jetspark.store.files import OsFiles
-from jetspark.store.manifest import Identity
-from jetspark.store.recovery import Recovery
+from jetspark.store.format.manifest import Identity
+from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import CHECK, MARK, FileStore
 from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
 from jetspark.testing.store_model import ROOT, messages
@@ -449,7 +449,7 @@ def test_a_store_on_the_real_file_system_survives_a_kill(tmp_path: Path) -> None
     program = (
         "import sys, pathlib\n"
         "from jetspark.store.files import OsFiles\n"
-        "from jetspark.store.manifest import Identity\n"
+        "from jetspark.store.format.manifest import Identity\n"
         "from jetspark.store.store import FileStore\n"
         "files = OsFiles()\n"
         "store = FileStore(files, pathlib.Path(sys.argv[1]), segment_size=20_000)\n"

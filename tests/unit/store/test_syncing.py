@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jetspark.store.committer import write
+from jetspark.store.recovery.findings import CHECK_SIZE
 from jetspark.store.store import FileStore
-from jetspark.store.verdicts import CHECK_SIZE
 from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:

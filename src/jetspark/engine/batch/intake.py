@@ -17,8 +17,8 @@ from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.expectations import expected_sequence
 from jetspark.engine.stream.intake import Intake
 from jetspark.headers.block import strip_status
-from jetspark.store.log import StreamLog
-from jetspark.store.record import SUBJECT_MAX
+from jetspark.store.format.record import SUBJECT_MAX
+from jetspark.store.log.stream_log import StreamLog
 
 # How the reply subject of a message in the middle of a fast batch ends, and where its number is.
 APPEND_END: Final = b".1.$FI"

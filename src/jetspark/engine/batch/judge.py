@@ -22,7 +22,7 @@ from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import ReadFailed
 from jetspark.headers.names import EXPECTED_LAST_MSG_ID
-from jetspark.store.record import OVERHEAD
+from jetspark.store.format.record import OVERHEAD
 
 if TYPE_CHECKING:
     from jetspark.engine.batch.intake import BatchIntake

@@ -10,8 +10,7 @@ from jetspark.engine.stream.expectations import staged_last_of
 from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import find_value
 from jetspark.headers.names import FAST_BATCH_ID
-from jetspark.store.log import StreamLog
-from jetspark.store.record import (
+from jetspark.store.format.record import (
     MESSAGE,
     headers_end,
     record_kind,
@@ -19,6 +18,7 @@ from jetspark.store.record import (
     record_sequence,
     subject_end,
 )
+from jetspark.store.log.stream_log import StreamLog
 
 
 def wrote_last(log: StreamLog, batch: FastBatch, subject: bytes) -> bool:

@@ -24,7 +24,7 @@ from jetspark.engine.failures import Failures, where
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import ReadFailed, StoreReadOnly
-from jetspark.store.ledger import ConsumerRecords
+from jetspark.store.log.ledger import ConsumerRecords
 
 log = logging.getLogger("jetspark.engine")
 

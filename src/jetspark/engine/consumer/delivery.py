@@ -15,7 +15,7 @@ from jetspark.engine.consumer.cursor import SEARCHING
 from jetspark.engine.outbox import Budget
 from jetspark.headers.block import append_lines
 from jetspark.headers.numbers import write_number
-from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
 
 # Why a step ended.
 IDLE: Final[i64] = 0  # nothing to send, or nobody to send it to

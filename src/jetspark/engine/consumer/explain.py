@@ -13,7 +13,7 @@ from jetspark.api.consumer import ExplainResponse
 from jetspark.api.enums import AckPolicy, DeliverPolicy, Outcome
 from jetspark.engine.consumer.consumer import Consumer
 from jetspark.engine.consumer.pending import MOVED, QUEUED, STATE
-from jetspark.store.columns import NOWHERE
+from jetspark.store.log.columns import NOWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import CorruptRecord, ReadFailed
-from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
 
 
 def check_selection(request: MsgGetRequest) -> None:

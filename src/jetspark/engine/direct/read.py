@@ -20,7 +20,7 @@ from jetspark.headers.status import (
     SERVER_ERROR,
     status_block,
 )
-from jetspark.store.record import (
+from jetspark.store.format.record import (
     FIXED,
     body_end,
     headers_end,

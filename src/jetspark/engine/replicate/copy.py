@@ -27,7 +27,7 @@ from jetspark.errors.storage import ReadFailed
 from jetspark.headers.block import has_nats_headers, remove_headers_starting
 from jetspark.headers.names import EXPECTED_PREFIX, FAST_BATCH_ID, FLOW
 from jetspark.ids import short_id
-from jetspark.store.record import FIXED, SUBJECT_MAX
+from jetspark.store.format.record import FIXED, SUBJECT_MAX
 from jetspark.subjects.transform import SubjectTransform
 
 # More than this is not staged ahead of the disk.

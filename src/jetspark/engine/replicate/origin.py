@@ -15,7 +15,7 @@ from jetspark.engine.replicate.upstream import Chunk, Feed
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import CorruptRecord
 from jetspark.ids import short_id
-from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
 
 # A message of an origin: sequence, time, subject, headers, body. The body ends with CRLF, as
 # records have it. A plain tuple: there is one for each message that is copied.

@@ -16,7 +16,7 @@ from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.headers.names import STREAM_SOURCE
 from jetspark.ids import name_hash
-from jetspark.store.record import headers_end, subject_end
+from jetspark.store.format.record import headers_end, subject_end
 
 
 class Source(Copy):

@@ -13,8 +13,8 @@ from jetspark.engine.stream.values import SEQUENCE_MAX
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
-from jetspark.store.removal import is_everything, keep_from
-from jetspark.store.subject_purge import rare_entries
+from jetspark.store.log.removal import is_everything, keep_from
+from jetspark.store.log.subject_purge import rare_entries
 from jetspark.subjects.match import matches
 
 

@@ -30,8 +30,8 @@ from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.headers.names import COUNTER_SOURCES, MSG_ID, ROLLUP, TTL
-from jetspark.store.log import StreamLog
-from jetspark.store.record import SUBJECT_MAX, headers_end, record_time, subject_end
+from jetspark.store.format.record import SUBJECT_MAX, headers_end, record_time, subject_end
+from jetspark.store.log.stream_log import StreamLog
 
 ALLOWED: Final = b""
 SUBJECT_TOO_LONG: Final = f"subject exceeds maximum of {int(SUBJECT_MAX)} bytes"

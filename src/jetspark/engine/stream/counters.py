@@ -11,8 +11,8 @@ import msgspec
 from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.headers.block import find_value
 from jetspark.headers.names import COUNTER_SOURCES
-from jetspark.store.log import StreamLog
-from jetspark.store.record import body_end, headers_end, subject_end
+from jetspark.store.format.record import body_end, headers_end, subject_end
+from jetspark.store.log.stream_log import StreamLog
 
 # Python converts at most 4,300 digits at once; counters have no limit.
 CHUNK_DIGITS: Final = 4000

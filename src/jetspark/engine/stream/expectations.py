@@ -4,7 +4,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.subjects.tokens import is_literal
 
 # What cannot be read as a number equals no sequence.

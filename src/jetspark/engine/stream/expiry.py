@@ -17,8 +17,8 @@ from jetspark.engine.stream.ttl import NEVER, SECOND, parse_ttl
 from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import find_value
 from jetspark.headers.names import KV_OPERATION, MARKER_REASON, ROLLUP, TTL
-from jetspark.store.log import StreamLog
-from jetspark.store.record import FIXED, headers_end, record_time, subject_end
+from jetspark.store.format.record import FIXED, headers_end, record_time, subject_end
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.units import format_duration
 
 # What one call may look at: the same bound as reads have in one turn (contracts.md 1).

@@ -24,8 +24,8 @@ from jetspark.engine.stream.ttl import NO_TTL
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.block import strip_status
-from jetspark.store.log import StreamLog
-from jetspark.store.record import SUBJECT_MAX
+from jetspark.store.format.record import SUBJECT_MAX
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.subjects.tokens import is_literal
 
 STORE_FAILED: Final = 10077

@@ -10,8 +10,8 @@ from mypy_extensions import i64
 
 from jetspark.engine.stream.rules import Rules
 from jetspark.errors.storage import CorruptRecord
-from jetspark.store.log import StreamLog
-from jetspark.store.record import OVERHEAD
+from jetspark.store.format.record import OVERHEAD
+from jetspark.store.log.stream_log import StreamLog
 
 MESSAGES: Final = "maximum messages exceeded"
 BYTES: Final = "maximum bytes exceeded"

@@ -14,7 +14,7 @@ from jetspark.engine.stream.ttl import SECOND
 from jetspark.errors.bodies import error_body
 from jetspark.errors.storage import ReadFailed
 from jetspark.headers.status import NO_RESPONDERS, status_block
-from jetspark.store.log import Group
+from jetspark.store.log.stream_log import Group
 
 ACK_NOT_STORED: Final = status_block(NO_RESPONDERS, b"Acknowledgement Could Not Be Stored")
 INSUFFICIENT_RESOURCES: Final = 10023

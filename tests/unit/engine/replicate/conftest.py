@@ -11,7 +11,7 @@ import pytest
 from tests.unit.engine.conftest import Bench
 
 from jetspark.engine.stream.stream import Stream
-from jetspark.store.record import FIXED, body_end, headers_end, subject_end
+from jetspark.store.format.record import FIXED, body_end, headers_end, subject_end
 
 Row = tuple[int, bytes, bytes, bytes]
 

@@ -22,7 +22,7 @@ NAMELESS = {"utils.py", "helpers.py", "common.py", "misc.py"}
 CITATION = re.compile(r"(?<![\w/.-])([a-z][a-z0-9-]*\.md)(?:,(?:\s|#)+([A-Z][A-Za-z -]+))?")
 PAGES = {path.name: path.read_text() for path in (ROOT / "docs").rglob("*.md")}
 # Folders whose comments are still to be gone through.
-UNREAD = ("store", "engine", "server", "replica", "client")
+UNREAD = ("engine", "server", "replica", "client")
 
 
 def named(path: Path) -> str:
@@ -95,3 +95,46 @@ def test_every_page_and_heading_that_code_cites_exists() -> None:
 
 def headings(page: str) -> list[str]:
     return [line for line in page.splitlines() if line.startswith("#")]
+
+
+# Classes and functions ---------------------------------------------------------------------------
+
+# What is still to be rebuilt, by folder. Nothing is added here.
+TORN_BASES: set[str] = set()
+TORN_FUNCTIONS: set[str] = set()
+
+
+def test_no_class_is_torn_into_a_base_class_elsewhere() -> None:
+    """A base class with a single subclass, in another module, is a part of that class."""
+    homes: dict[str, Path] = {}
+    subclasses: dict[str, list[Path]] = {}
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name] = path
+                for base in node.bases:
+                    subclasses.setdefault(ast.unparse(base).partition("[")[0], []).append(path)
+    torn = {
+        f"{named(homes[base])}: {base}"
+        for base, users in subclasses.items()
+        if base in homes and len(users) == 1 and users[0] != homes[base]
+    }
+
+    assert torn == TORN_BASES
+
+
+def test_no_function_assigns_the_fields_of_its_first_parameter() -> None:
+    """That is a method of the parameter's class."""
+    torn = {
+        f"{named(path)}: {function.name}"
+        for path in SOURCES
+        for function in ast.parse(path.read_text()).body
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and function.args.args
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == function.args.args[0].arg
+    }
+
+    assert torn == TORN_FUNCTIONS

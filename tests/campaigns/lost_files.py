@@ -27,9 +27,9 @@ from random import Random
 from typing import Final
 
 from jetspark.errors.storage import StorageFault
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
-from jetspark.store.recovery import Recovery
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
 from jetspark.testing.store_reading import consumers, messages
@@ -99,17 +99,17 @@ class Life:
         for _ in range(random.randrange(1, 4)):
             subject = b"s.%d" % random.randrange(5)
             body = bytes([65 + turn % 26]) * random.choice((3, 200, 1500))
-            seq = int(log.stage_message(subject, 0, body + b"\r\n", 1_000 + turn))
+            seq = int(log.staged.add_message(subject, 0, body + b"\r\n", 1_000 + turn))
             staged[seq] = Message(subject, b"", body)
         gone = random.choice(list(self.acked)) if mine and self.acked else 0
         if gone and random.random() < 0.2:
-            log.stage_delete(gone)
+            log.staged.delete(gone)
         else:
             gone = 0
         if random.random() < 0.3:
             document, state = b"consumer", b"state %d" % turn
-            log.stage_consumer(CONSUMER, document)
-            log.stage_consumer_state(CONSUMER, True, state)
+            log.staged.set_consumer(CONSUMER, document)
+            log.staged.set_consumer_state(CONSUMER, True, state)
             if mine:
                 self.state = (document, state, ())
         commit(self.disk, log)
@@ -174,7 +174,7 @@ def open_store(disk: SimulatedDisk) -> FileStore:
 
 def keep_house(log: StreamLog) -> None:
     """Do all that a server does beside the loop."""
-    log.note_due = True
+    log.upkeep.want_note(True)
     while log.maintain():
         pass
 
@@ -251,8 +251,8 @@ class Judge:
         consumer = consumers(log).get(CONSUMER, (b"", b"", ()))
         if consumer != self._life.state and not (damaged or self._lost_end):
             raise Violation("the consumer is not as it was, and nobody says so")
-        if not log.read_only:
-            seq = int(log.stage_message(b"s.new", 0, b"new\r\n", 10_000))
+        if not log.access.read_only:
+            seq = int(log.staged.add_message(b"s.new", 0, b"new\r\n", 10_000))
             commit(self._damage.disk, log)
             if seq <= self._used and not self._damage.outdated:
                 raise Violation(f"sequence {seq} is used again, {self._used} was given out")

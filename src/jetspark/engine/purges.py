@@ -42,7 +42,7 @@ class LongPurge:
         log = self.stream.log
         bound = self._at = min(max(self._at, int(log.index.first_seq)) + self._step, self._end)
         try:
-            self._purged += int(log.stage_purge(bound, self._pattern, 0))
+            self._purged += int(log.staged.purge(bound, self._pattern, 0))
             self.stream.filling.purges.append(self._pattern)  # consumers hear of it
         except StoreReadOnly:
             self._failed()

@@ -22,8 +22,8 @@ def failed(stream: Stream, store: FileStore, *, no_space: bool) -> None:
     if no_space:
         store.reserve.release()
         # A quota, or a disk that somebody cleaned meanwhile: nothing to wait for.
-        log.full = not store.reserve.has_room(0)
-    stream.tend_at = SOON if log.full or log.failed else 0
+        log.access.set_full(not store.reserve.has_room(0))
+    stream.tend_at = SOON if log.access.full or log.access.failed else 0
 
 
 def find_room(stream: Stream, store: FileStore, error: OSError) -> bool:
@@ -32,24 +32,22 @@ def find_room(stream: Stream, store: FileStore, error: OSError) -> bool:
     Only what has no message: deletes, purges and consumers are what the reserve is for.
     """
     log = stream.log
-    group = log.in_flight
-    if error.errno not in NO_SPACE or log.sync_error is not None:
+    group = log.staged.in_flight
+    if error.errno not in NO_SPACE or log.durability.sync_error is not None:
         return False
-    if stream.dropped or log.flying_messages + log.filling_messages > 0:
+    if stream.dropped or log.staged.flying_messages + log.staged.filling_messages > 0:
         return False
-    if log.full and (group is None or not group.filler):
+    if log.access.full and (group is None or not group.filler):
         return False
     failed(stream, store, no_space=True)
-    if not log.full:
+    if not log.access.full:
         return False
-    if group is not None:
-        group.filler = b""
     try:
-        log.drop_filler(group)
+        log.segments.drop_filler(group)
     except OSError:
         return False
     if group is not None:
-        group.cut = group.cut_tried = False
+        group.without_filler()
     return True
 
 
@@ -57,17 +55,18 @@ def tend(stream: Stream, store: FileStore, now: int) -> None:
     """Do for the log of a stream what is due, or set it going."""
     log = stream.log
     first = stream.tend_at == SOON
-    if log.full:
-        log.full = not store.reserve.has_room(now)
-        wait = SECOND if log.full else 0
-    elif log.failed:
+    if log.access.full:
+        full = not store.reserve.has_room(now)
+        log.access.set_full(full)
+        wait = SECOND if full else 0
+    elif log.access.failed:
         # What was staged before it failed is written to the end that would be cut off.
-        idle = log.in_flight is None and len(log.writer) == 0
-        log.reopen_due = idle and not first
+        idle = log.staged.in_flight is None and len(log.staged.writer) == 0
+        log.upkeep.want_reopening(idle and not first)
         wait = REOPEN_AFTER_NS
-    elif log.unsynced:
-        log.sync_due = not first
-        wait = log.sync_period
+    elif log.durability.unsynced:
+        log.durability.want_sync(not first)
+        wait = log.durability.sync_period
     else:
         wait = 0
     stream.tend_at = now + wait if wait else 0

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from jetspark.store.index import StreamIndex
-from jetspark.store.subject_order import SubjectOrder
+from jetspark.store.log.index import StreamIndex
+from jetspark.store.log.subject_order import SubjectOrder
 from jetspark.subjects.match import matches
 
 PATTERNS = (

@@ -200,7 +200,7 @@ def _commit(
         batch.blocks[-1] = append_lines(batch.blocks[-1], BATCH_COMMIT + b": 1\r\n")
     stream.stage_batch(batch, now)
     if reply:
-        seq = int(stream.log.staged_seq)
+        seq = int(stream.log.staged.seq)
         ack = pub_ack(stream, seq, batch.batch_id, len(batch.subjects))
         stream.filling.entries.append((reply, reply, b"", b"", ack))
     return True

@@ -261,7 +261,7 @@ class Turn:
         stream.store(self.subject, b"", self.now)
         batch.last = part.seq
         batch.last_bytes += len(self.block) + len(self.body) - 2
-        batch.stored_seq = stream.log.staged_seq
+        batch.stored_seq = stream.log.staged.seq
         if batch.first_seq == 0:
             batch.first_seq = batch.stored_seq
         if not batch.listed:

@@ -81,9 +81,9 @@ def release(stream: BatchIntake, batch: FastBatch) -> None:
 def close(stream: BatchIntake, batch: FastBatch) -> bool:
     """End a batch, in the log too if it is there; say whether that was staged."""
     release(stream, batch)
-    if not batch.recorded or stream.log.read_only:
+    if not batch.recorded or stream.log.access.read_only:
         return False
-    stream.log.stage_fast_batch(batch.batch_id, b"")
+    stream.log.staged.set_fast_batch(batch.batch_id, b"")
     batch.recorded = False
     return True
 
@@ -103,7 +103,7 @@ def drop_with_stream(stream: BatchIntake) -> None:
 
 def resume(stream: BatchIntake) -> None:
     """Take up the batches that were open when the log was last written."""
-    for batch_id, document in stream.log.fast_batches.items():
+    for batch_id, document in stream.log.ledger.fast_batches.items():
         state = _decode(document)
         batch = FastBatch(batch_id, state.dialect, state.gap_ok, state.touched)
         batch.head = state.head
@@ -133,7 +133,7 @@ def _is_whole(stream: BatchIntake, state: FastState) -> bool:
 def note_group(stream: BatchIntake) -> None:
     """The group that fills is about to be taken: say in it how far its batches are."""
     for batch_id in stream.ended:
-        stream.log.stage_fast_batch(batch_id, b"")
+        stream.log.staged.set_fast_batch(batch_id, b"")
     stream.ended.clear()
     for batch in stream.advanced:
         batch.listed = False
@@ -143,7 +143,7 @@ def note_group(stream: BatchIntake) -> None:
         )
         if not batch.closed:
             state = _state(stream, batch, int(stream.log.index.last_seq))
-            stream.log.stage_fast_batch(batch.batch_id, _encode(state))
+            stream.log.staged.set_fast_batch(batch.batch_id, _encode(state))
             batch.recorded = True
     stream.advanced.clear()
 
@@ -170,7 +170,7 @@ def committed(stream: BatchIntake, standings: list[Standing], outbox: Outbox) ->
     """A group is durable: its batches are acknowledged as far as their flow asks for."""
     if stream.taken_ns > 0 and stream.committed_ns > 0:
         latency = int(stream.committed_ns - stream.taken_ns)
-        stream.flow_control.measured(latency, len(stream.log.writer))
+        stream.flow_control.measured(latency, len(stream.log.staged.writer))
     for batch, last, size, seq in standings:
         batch.flying = False
         # Sequences without a message need no disk: they are settled with those before them.
@@ -243,7 +243,7 @@ def failed(stream: BatchIntake, error: bytes, outbox: Outbox) -> None:
         else:
             outbox.reply(reply, words.ended(stream, batch, error))
     # Ends that the log does not know: the disk cannot take them now, the next group says them.
-    stream.ended = [name for name in stream.log.fast_batches if name not in stream.fast]
+    stream.ended = [name for name in stream.log.ledger.fast_batches if name not in stream.fast]
 
 
 # Time ----------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.expectations import expected_sequence
 from jetspark.engine.stream.intake import Intake
 from jetspark.headers.block import strip_status
-from jetspark.store.log import StreamLog
-from jetspark.store.record import BATCH_LAST, SUBJECT_MAX
+from jetspark.store.format.record import SUBJECT_MAX
+from jetspark.store.log.stream_log import StreamLog
 
 # How the reply subject of a message in the middle of a fast batch ends, and where its number is.
 APPEND_END: Final = b".1.$FI"
@@ -119,7 +119,7 @@ class BatchIntake(Intake):
         """Stage an atomic batch that was judged: one run of records, all or nothing."""
         log = self.log
         subjects = batch.subjects
-        log.begin_batch()
+        log.staged.begin_batch()
         i: i64 = 0
         count: i64 = len(subjects)
         if batch.plain and self.rules.open:
@@ -127,8 +127,8 @@ class BatchIntake(Intake):
                 block = batch.blocks[i]
                 if i == count - 1:
                     # Said beforehand, so that `end_batch` need not write the record again.
-                    log.batch_flags |= BATCH_LAST
-                log.stage_message(subjects[i], len(block), block + batch.bodies[i], now)
+                    log.staged.next_is_last()
+                log.staged.add_message(subjects[i], len(block), block + batch.bodies[i], now)
                 i += 1
             self.checks.last_id = b""
         else:
@@ -136,7 +136,7 @@ class BatchIntake(Intake):
                 atomic.prepare(self.checks, subjects[i], batch.blocks[i], batch.bodies[i])
                 self.store(subjects[i], b"", now)
                 i += 1
-        log.end_batch()
+        log.staged.end_batch()
 
     # Fast --------------------------------------------------------------------------------------
 
@@ -149,8 +149,8 @@ class BatchIntake(Intake):
             i <= rs
             or data[i:re] != APPEND_END
             or not self.rules.open
-            or self.log.read_only
-            or self.log.full
+            or self.log.access.read_only
+            or self.log.access.full
             or len(subject) > SUBJECT_MAX
         ):
             return False
@@ -171,11 +171,11 @@ class BatchIntake(Intake):
         if batch is None or number != batch.last + 1 or batch.resumed:
             return False
         if ps == hs:
-            self.log.stage_message(subject, 0, data[ps : pe + 2], now)
+            self.log.staged.add_message(subject, 0, data[ps : pe + 2], now)
             self.checks.last_id = b""
         elif not self.append_checked(subject, data[hs:ps], data[ps : pe + 2], now):
             return False
-        batch.stored_seq = self.log.staged_seq
+        batch.stored_seq = self.log.staged.seq
         batch.last = number
         batch.touched = now
         if not batch.listed:

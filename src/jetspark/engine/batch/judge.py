@@ -22,7 +22,7 @@ from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import ReadFailed
 from jetspark.headers.names import EXPECTED_LAST_MSG_ID
-from jetspark.store.record import OVERHEAD
+from jetspark.store.format.record import OVERHEAD
 
 if TYPE_CHECKING:
     from jetspark.engine.batch.intake import BatchIntake
@@ -201,11 +201,11 @@ def _judge_room(checks: Checks, subject: bytes, before: _Before) -> bytes:
         return ALLOWED
     room = checks.room
     log = checks.log
-    messages = int(log.staged_messages - room.filling.replaced - room.flying.replaced)
+    messages = int(log.staged.messages - room.filling.replaced - room.flying.replaced)
     problem = ""
     if 0 < rules.max_msgs < messages + before.count:
         problem = MESSAGES
-    elif 0 < rules.max_bytes < log.staged_bytes + before.size:
+    elif 0 < rules.max_bytes < log.staged.size + before.size:
         problem = BYTES
     elif rules.discard_new_per_subject and not checks.headers.rollup:
         count = int(room.count_of(subject)) + before.subjects[subject]

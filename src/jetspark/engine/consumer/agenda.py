@@ -14,8 +14,8 @@ from jetspark.engine.consumer.cursor import Cursor
 from jetspark.engine.consumer.pending import Pending
 from jetspark.engine.outbox import Budget, Outbox, Outlet
 from jetspark.engine.stream.stream import Stream
-from jetspark.store.columns import NOWHERE
-from jetspark.store.index import StreamIndex
+from jetspark.store.log.columns import NOWHERE
+from jetspark.store.log.index import StreamIndex
 
 ACK_NONE: Final[i64] = 0
 ACK_ALL: Final[i64] = 1

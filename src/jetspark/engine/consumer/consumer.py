@@ -131,7 +131,7 @@ class Consumer(Verdicts):
 
     def start_seq_by_time(self) -> int:
         """The sequence that the start time of the configuration stands for."""
-        return int(self.stream.log.first_at(self.config.opt_start_time or 0))
+        return int(self.stream.log.reader.first_at(self.config.opt_start_time or 0))
 
     def pause_event(self, now: int) -> ConsumerPaused:
         """What is told of a pause that begins or ends."""

@@ -24,7 +24,7 @@ from jetspark.engine.failures import Failures, where
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import ReadFailed, StoreReadOnly
-from jetspark.store.ledger import ConsumerRecords
+from jetspark.store.log.ledger import ConsumerRecords
 
 log = logging.getLogger("jetspark.engine")
 
@@ -93,7 +93,7 @@ class Consumers:
 
         It delivers nothing before it is durable; whoever asked for it is answered then, too.
         """
-        number = stream.log.consumer_number + 1
+        number = stream.log.staged.consumer_number + 1
         # By the clock of the stream: it is compared with the times of messages.
         created = int(stream.log.timeline.stored_time(now))
         readers = self.readers_of(stream)
@@ -113,7 +113,7 @@ class Consumers:
         consumer.readers.all.append(consumer.delivery)
         stream.log.index.tracking = True
         self.deliveries[self._key(consumer)] = consumer.delivery
-        consumer.durable = consumer.in_memory or consumer.number in stream.log.consumers
+        consumer.durable = consumer.in_memory or consumer.number in stream.log.ledger.consumers
         # Clients had no way to show that they exist while the server was not there.
         consumer.idle_since = now
         consumer.configure(consumer.config, now)
@@ -125,7 +125,7 @@ class Consumers:
         document = Document(
             consumer.name, msgspec.Raw(encode(consumer.config)), consumer.created_ns
         )
-        consumer.stream.log.stage_consumer(consumer.number, msgspec.json.encode(document))
+        consumer.stream.log.staged.set_consumer(consumer.number, msgspec.json.encode(document))
         self._save(consumer)
         self._hub.mark_dirty(consumer.stream)
 
@@ -157,14 +157,18 @@ class Consumers:
 
     def settle(self, stream: Stream, consumer: Consumer) -> None:
         """Have what the journal does not know yet of a consumer written with the next group."""
-        if consumer.delivery.unsaved and not consumer.in_memory and not stream.log.read_only:
+        if (
+            consumer.delivery.unsaved
+            and not consumer.in_memory
+            and not stream.log.access.read_only
+        ):
             consumer.delivery.unsaved = False
             self._save(consumer)
             self._hub.mark_dirty(stream)
 
     def reset(self, stream: Stream, consumer: Consumer, seq: int, now: int) -> int:
         """Deliver again from a sequence, 0: from behind the ack floor; where that is."""
-        if stream.log.read_only and not consumer.in_memory:
+        if stream.log.access.read_only and not consumer.in_memory:
             raise StoreReadOnly(f"stream {stream.config.name!r} takes no writes")
         start = consumer.reset(seq, now)
         self.settle(stream, consumer)
@@ -179,7 +183,7 @@ class Consumers:
     def drop(self, stream: Stream, consumer: Consumer, now: int, outbox: Outbox) -> None:
         """Decide that a consumer is no more; raises StoreReadOnly."""
         if not consumer.in_memory:
-            stream.log.stage_consumer(consumer.number, b"")
+            stream.log.staged.set_consumer(consumer.number, b"")
             self._hub.mark_dirty(stream)
         self._detach(consumer)
         event = ConsumerActed(
@@ -233,7 +237,7 @@ class Consumers:
 
     def adopt_all(self, stream: Stream, now: int) -> None:
         """Take over the consumers that the log of a stream knows."""
-        for number, records in stream.log.consumers.items():
+        for number, records in stream.log.ledger.consumers.items():
             self._adopt(stream, number, records, now)
         if stream.consumers:
             # What was acknowledged before the crash may not have been removed.
@@ -304,7 +308,7 @@ class Consumers:
     def committed(self, stream: Stream, now: int) -> None:
         """The group of a stream is durable: consumers made in it begin, all are told once."""
         for consumer in stream.consumers.values():
-            if not consumer.durable and consumer.number in stream.log.consumers:
+            if not consumer.durable and consumer.number in stream.log.ledger.consumers:
                 consumer.became_durable(now)
                 self.timed.note(consumer.delivery)
         self.note_removals(stream, now)
@@ -337,7 +341,7 @@ class Consumers:
         for consumer in list(stream.consumers.values()):
             if consumer.in_memory:
                 continue
-            records = stream.log.consumers.get(consumer.number)
+            records = stream.log.ledger.consumers.get(consumer.number)
             if records is None:
                 self._detach(consumer)
                 continue
@@ -347,7 +351,7 @@ class Consumers:
             if durable != consumer.config:
                 consumer.configure(durable, self._hub.now)
         known = {consumer.number for consumer in stream.consumers.values()}
-        for number, records in stream.log.consumers.items():
+        for number, records in stream.log.ledger.consumers.items():
             if number not in known:
                 # It was to be deleted, and is not.
                 self._adopt(stream, number, records, self._hub.now)
@@ -372,7 +376,7 @@ class Consumers:
                 if delivery.released:
                     self._interest.acknowledged(delivery)
         agenda = self._hub.agenda
-        if not agenda.unsaved or stream.log.read_only:
+        if not agenda.unsaved or stream.log.access.read_only:
             return
         left = []
         for delivery in agenda.unsaved:
@@ -391,7 +395,7 @@ class Consumers:
 
     def _save(self, consumer: Consumer) -> None:
         whole, body = consumer.journal.next_record(consumer.requests.last_ns)
-        consumer.stream.log.stage_consumer_state(consumer.number, whole, body)
+        consumer.stream.log.staged.set_consumer_state(consumer.number, whole, body)
 
     def end_requests(self) -> None:
         """The server ends: pull requests that wait are told."""
@@ -435,7 +439,7 @@ class Consumers:
             except Exception as error:  # noqa: BLE001 - one consumer, not all
                 self._failures.note(f"deadlines of consumer {named(delivery)}", error)
         for consumer in self._hub.take_inactive():
-            if consumer.stream.log.read_only and not consumer.in_memory:
+            if consumer.stream.log.access.read_only and not consumer.in_memory:
                 continue
             self.drop(consumer.stream, consumer, now, outbox)
 

@@ -11,9 +11,9 @@ from typing import Final
 from librt.vecs import append, vec
 from mypy_extensions import i64, u8
 
-from jetspark.store.columns import NOWHERE, Columns
-from jetspark.store.index import StreamIndex
-from jetspark.store.subject_table import SubjectEntry
+from jetspark.store.log.columns import NOWHERE, Columns
+from jetspark.store.log.index import StreamIndex
+from jetspark.store.log.subject_table import SubjectEntry
 from jetspark.subjects.match import matches
 from jetspark.subjects.pattern_set import PatternSet
 from jetspark.subjects.tokens import is_literal

@@ -15,7 +15,7 @@ from jetspark.engine.consumer.cursor import SEARCHING
 from jetspark.engine.outbox import Budget
 from jetspark.headers.block import append_lines
 from jetspark.headers.numbers import write_number
-from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
 
 # Why a step ended.
 IDLE: Final[i64] = 0  # nothing to send, or nobody to send it to
@@ -72,7 +72,7 @@ class Delivery(Acks):
                     cursor.next = max(cursor.next, cursor.counted_to + 1)
                     return IDLE
             self.looking_at = seq
-            data, at = log.locate(seq)
+            data, at = log.reader.locate(seq)
             if not data:
                 self.skip(seq, row)
                 continue

@@ -47,7 +47,7 @@ def begin(delivery: Delivery, config: ConsumerConfig, listing: Listing | None = 
             listed, listed_last = listing.found, int(listing.last)
         start = int(listed[0]) if len(listed) > 0 else last
     elif config.opt_start_time is not None:
-        start = closer(delivery, int(delivery.stream.log.first_at(config.opt_start_time)))
+        start = closer(delivery, int(delivery.stream.log.reader.first_at(config.opt_start_time)))
     elif policy == DeliverPolicy.NEW:
         start = last + 1
     if first == 0 and not config.opt_start_seq:

@@ -121,7 +121,7 @@ class Verdicts:
         delivery = self.delivery
         if not delivery.read_error or delivery.gated:
             return
-        refused = self.stopped_at in self.stream.log.refused_reads
+        refused = self.stopped_at in self.stream.log.reader.refused_reads
         if refused and delivery.cursor.is_there(self.stopped_at):
             return
         delivery.read_error = ""

@@ -16,9 +16,9 @@ from jetspark.headers.status import (
     TOO_LARGE,
     TOO_MANY_RESULTS_TEXT,
 )
-from jetspark.store.columns import NOWHERE
-from jetspark.store.index import StreamIndex
-from jetspark.store.subject_table import SubjectEntry
+from jetspark.store.log.columns import NOWHERE
+from jetspark.store.log.index import StreamIndex
+from jetspark.store.log.subject_table import SubjectEntry
 from jetspark.subjects.tokens import is_literal
 
 SUBJECTS_MAX: Final = 1024  # ADR-31, multi-subject requests
@@ -91,7 +91,7 @@ class MultiRead(Run):
                 return True
             if self.outlet.full() or (late and not budget.left()):
                 return False
-            data, at = self.stream.log.locate(self.sequences[self.at])
+            data, at = self.stream.log.reader.locate(self.sequences[self.at])
             self.at += 1
             if data:
                 self.send(data, at, budget)

@@ -24,8 +24,8 @@ from jetspark.engine.stream.ttl import NO_TTL
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.block import strip_status
-from jetspark.store.log import StreamLog
-from jetspark.store.record import SUBJECT_MAX
+from jetspark.store.format.record import SUBJECT_MAX
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.subjects.tokens import is_literal
 
 STORE_FAILED: Final = 10077
@@ -73,10 +73,9 @@ class Intake:
         self.followers: list[Any] = []
         # The patterns of the purges that became durable with the last group.
         self.purged: list[bytes] = []
-        if config.first_seq > 1 and log.staged_seq == 0:
+        if config.first_seq > 1 and log.staged.seq == 0:
             # Stands in the configuration, so it needs no record.
-            log.index.skip_to(config.first_seq - 1)
-            log.staged_seq = config.first_seq - 1
+            log.staged.begin_after(config.first_seq - 1)
 
     def configure(self, config: StreamConfig) -> None:
         """Go by another configuration from now on; messages judged before keep their verdict."""
@@ -109,8 +108,8 @@ class Intake:
         if (
             len(subject) > SUBJECT_MAX
             or not self.rules.open
-            or self.log.read_only
-            or self.log.full
+            or self.log.access.read_only
+            or self.log.access.full
             or (re > rs and data[re - 1] == _UPPER_I)
             or (ps > hs and not self.checks.take_headers(data, hs, ps, now))
         ):
@@ -125,7 +124,7 @@ class Intake:
             )
         if ps == hs:
             self.checks.last_id = b""
-        seq = self.log.stage_message(subject, ps - hs, data[hs : pe + 2], now)
+        seq = self.log.staged.add_message(subject, ps - hs, data[hs : pe + 2], now)
         if re > rs:
             self.filling.replies.append(data[rs:re])
             self.filling.sequences.append(int(seq))
@@ -139,11 +138,11 @@ class Intake:
         asked = reply
         if rules.no_ack:
             reply = b""
-        if self.log.read_only:
+        if self.log.access.read_only:
             error = error_body(STORE_FAILED, err="stream is read-only after a disk error")
             outbox.reply(reply, self.failure(error))
             return False
-        if self.log.full:
+        if self.log.access.full:
             outbox.reply(reply, self.failure(error_body(ErrCode.INSUFFICIENT_RESOURCES)))
             return False
         if rules.transform is not None:
@@ -197,10 +196,10 @@ class Intake:
             before = staged_last_of(self.log, subject)
         headers_length: i64 = len(checks.block)
         tail = checks.block + checks.body if headers_length > 0 else checks.body
-        seq = int(self.log.stage_message(subject, headers_length, tail, now))
+        seq = int(self.log.staged.add_message(subject, headers_length, tail, now))
         checks.accepted(subject, seq, now)
         if checks.ttl != NO_TTL:
-            self.expiry.learn(seq, checks.ttl, self.log.staged_time)
+            self.expiry.learn(seq, checks.ttl, self.log.staged.time)
         if checks.headers.scheduling:
             self.note_schedule(seq, now)
         if len(checks.headers.rollup) > 0:
@@ -213,7 +212,7 @@ class Intake:
                 checks.body[:-2],
                 seq,
                 int(before),
-                int(self.log.staged_time),
+                int(self.log.staged.time),
             )
             if again is not None:
                 self.filling.messages.append(again)
@@ -229,7 +228,7 @@ class Intake:
 
     def store_nothing(self, reply: bytes, now: i64) -> None:
         """Nobody is interested: the message gets its sequence and its answer, and is not kept."""
-        seq = int(self.log.stage_unused(now))
+        seq = int(self.log.staged.use_up(now))
         msg_id = self.checks.headers.msg_id
         self.checks.last_id = msg_id
         if len(msg_id) > 0:
@@ -242,9 +241,9 @@ class Intake:
         """The message just staged is a schedule, or ends one."""
         headers = self.checks.headers
         if len(headers.schedule) > 0:
-            self.expiry.plan(seq, headers, self.log.staged_time, now)
+            self.expiry.plan(seq, headers, self.log.staged.time, now)
         if len(headers.schedule_next) > 0:
-            self.log.stage_purge(0, headers.scheduler, 0)
+            self.log.staged.purge(0, headers.scheduler, 0)
 
     def roll_up(self, subject: bytes, seq: i64, before: i64, everything: bool) -> None:
         """The message just staged takes the place of all before it, of its subject or at all.
@@ -263,12 +262,12 @@ class Intake:
             or entry is None
             or i64(entry.count) > ROLLUP_BY_NAME_MAX
         ):
-            self.log.stage_purge(seq, b"" if everything else subject, 0)
+            self.log.staged.purge(seq, b"" if everything else subject, 0)
             return
         old = entry.first
         while old > 0:
             following = index.next_in_subject(old)
-            self.log.stage_delete(old)
+            self.log.staged.delete(old)
             old = following
 
     def refuse(self, reply: bytes, body: bytes, outbox: Outbox) -> None:
@@ -297,9 +296,12 @@ class Intake:
     def hold_newest(self, entry: Entry, outbox: Outbox) -> None:
         """Send a reply when all that is staged is durable; at once when nothing is."""
         log = self.log
-        if log.staged_position == log.durable_position:
+        if log.staged.position == log.index.position:
             outbox.now.append(entry)
-        elif log.in_flight is not None and log.in_flight.last_position == log.staged_position:
+        elif (
+            log.staged.in_flight is not None
+            and log.staged.in_flight.last_position == log.staged.position
+        ):
             self.flying.entries.append(entry)
         else:
             self.filling.entries.append(entry)
@@ -307,9 +309,12 @@ class Intake:
     def hold_answer(self, answer: Answer, outbox: Outbox) -> None:
         """Answer a request when all that is staged is durable; at once when nothing is."""
         log = self.log
-        if log.staged_position == log.durable_position:
+        if log.staged.position == log.index.position:
             outbox.reply(answer[0], answer[1])
-        elif log.in_flight is not None and log.in_flight.last_position == log.staged_position:
+        elif (
+            log.staged.in_flight is not None
+            and log.staged.in_flight.last_position == log.staged.position
+        ):
             self.flying.answers.append(answer)
         else:
             self.filling.answers.append(answer)
@@ -327,9 +332,12 @@ class Intake:
         When the disk refuses, the message never was.
         """
         log = self.log
-        if log.staged_position == log.durable_position:
+        if log.staged.position == log.index.position:
             return False
-        if log.in_flight is not None and log.in_flight.last_position == log.staged_position:
+        if (
+            log.staged.in_flight is not None
+            and log.staged.in_flight.last_position == log.staged.position
+        ):
             self.flying.messages.append(entry)
         else:
             self.filling.messages.append(entry)

@@ -14,7 +14,7 @@ from jetspark.engine.stream.ttl import SECOND
 from jetspark.errors.bodies import error_body
 from jetspark.errors.storage import ReadFailed
 from jetspark.headers.status import NO_RESPONDERS, status_block
-from jetspark.store.log import Group
+from jetspark.store.log.stream_log import Group
 
 ACK_NOT_STORED: Final = status_block(NO_RESPONDERS, b"Acknowledgement Could Not Be Stored")
 INSUFFICIENT_RESOURCES: Final = 10023
@@ -28,13 +28,13 @@ class Stream(BatchIntake):
 
     def take_group(self) -> Group | None:
         """What the committer gets next; the replies that wait for it travel along."""
-        if (self.advanced or self.ended) and not self.log.read_only:
+        if (self.advanced or self.ended) and not self.log.access.read_only:
             groups.note_group(self)
         group = self.log.take_work()
         if group is not None:
             self.flying = self.filling
             self.filling = Held()
-            self.flying_seq = self.log.staged_seq
+            self.flying_seq = self.log.staged.seq
             self.checks.group_taken()
         return group
 
@@ -88,9 +88,9 @@ class Stream(BatchIntake):
 
         Those of consumers in memory leave no record, so all they stand on is there.
         """
-        if self.log.read_only:
+        if self.log.access.read_only:
             self.refuse_acks(outbox)
-        elif self.log.staged_position == self.log.durable_position:
+        elif self.log.staged.position == self.log.index.position:
             for to in self.filling.acks:
                 outbox.now.append((to, to, b"", b"", b""))
             self.filling.acks = []
@@ -110,7 +110,7 @@ class Stream(BatchIntake):
     def begin_time(self, now: i64, wall_lead: i64) -> None:
         """The stream is made or taken over at an engine time."""
         timeline = self.log.timeline
-        timeline.begin(self.log.staged_time, now, wall_lead)
+        timeline.begin(self.log.staged.time, now, wall_lead)
         self.expiry.follow_wall(int(wall_lead))
         for batch in self.fast.values():
             # Open when the server stopped: it was used some time before now, whatever the clock
@@ -131,7 +131,7 @@ class Stream(BatchIntake):
     def next_deadline(self) -> i64:
         """When ``expire`` has something to do; 0 when there is nothing."""
         log = self.log
-        if log.read_only or log.full:
+        if log.access.read_only or log.access.full:
             return self.tend_at
         deadline = self.expiry.next_deadline(self.rules)
         if self.tend_at > 0 and (deadline == 0 or self.tend_at < deadline):
@@ -154,21 +154,21 @@ class Stream(BatchIntake):
         if window.due > 0:
             window.expire(now)
         rules = self.rules
-        if self.log.read_only or (
+        if self.log.access.read_only or (
             # Neither markers nor what schedules send can be stored.
-            self.log.full and (rules.marker_ttl > 0 or rules.allow_schedules)
+            self.log.access.full and (rules.marker_ttl > 0 or rules.allow_schedules)
         ):
             return False
         expiry = self.expiry
         if now < expiry.held_until:
             return False
-        before = self.log.staged_position
+        before = self.log.staged.position
         try:
             return self.end_due(now)
         except ReadFailed:
             # Nothing ends unread; what was staged before that is there.
             expiry.hold(now)
-            return self.log.staged_position > before
+            return self.log.staged.position > before
 
     def end_due(self, now: i64) -> bool:
         """Take out what is over, some at a time; raises ReadFailed when the disk refuses."""
@@ -217,7 +217,7 @@ class Stream(BatchIntake):
                 self.store(message.target, b"", now)
                 staged = True
             if message.following is None:
-                self.log.stage_purge(0, message.scheduler, 0)
+                self.log.staged.purge(0, message.scheduler, 0)
                 staged = True
         return staged
 
@@ -237,7 +237,7 @@ class Stream(BatchIntake):
         seq = expiry.next_mortal(0)
         count: i64 = 0
         oldest = log.timeline.stored_time(now - rules.max_age)
-        while seq > 0 and count < PER_TURN and log.stored_at(seq, True) <= oldest:
+        while seq > 0 and count < PER_TURN and log.reader.stored_at(seq, True) <= oldest:
             staged = self.end_message(seq, now) or staged
             seq = expiry.next_mortal(seq)
             count += 1
@@ -246,15 +246,15 @@ class Stream(BatchIntake):
     def end_message(self, seq: i64, now: i64) -> bool:
         """A message is over: take it out, or leave a marker when it was the subject's last."""
         if self.rules.marker_ttl <= 0:
-            return self.log.stage_delete(seq)
+            return self.log.staged.delete(seq)
         expiry = self.expiry
         subject = expiry.subject_to_mark(seq)
         if len(subject) == 0:
-            return self.log.stage_delete(seq)
+            return self.log.staged.delete(seq)
         seconds = self.rules.marker_ttl // SECOND
         block = marker_block(seconds)
-        marker = self.log.stage_message(subject, len(block), block + b"\r\n", now)
+        marker = self.log.staged.add_message(subject, len(block), block + b"\r\n", now)
         self.checks.last_id = b""
-        expiry.learn(int(marker), seconds, self.log.staged_time)
+        expiry.learn(int(marker), seconds, self.log.staged.time)
         self.roll_up(subject, marker, seq, everything=False)
         return True

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from jetspark.store.index import StreamIndex
+from jetspark.store.log.index import StreamIndex
 from jetspark.subjects.tokens import is_literal
 
 # In units of a turn (turn.py); besides finding them, subjects are encoded here.

@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 from jetspark.engine.consumer.cursor import ROWS_PER_TURN, SEARCHING, Cursor, Listing
-from jetspark.store.index import StreamIndex
+from jetspark.store.log.index import StreamIndex
 from jetspark.subjects.match import matches
 
 COUNT = 2 * ROWS_PER_TURN + 100

@@ -309,7 +309,7 @@ def test_a_message_that_cannot_be_read_is_passed_over_and_told(world: World) -> 
     for _ in range(3):
         world.publish(stream, b"s.a", payload=b"x" * 9000)
     consumer = world.consumer(stream)
-    stream.log.cache.budget = 0
+    stream.log.reader.cache.budget = 0
     world.crash()
     stream = world.engine.streams["S"]
     consumer = stream.consumers["c"]

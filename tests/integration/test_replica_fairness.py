@@ -162,7 +162,10 @@ async def test_a_client_that_does_not_read_its_answers_waits_and_is_not_cut_off(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "replica.conf"
-    file.write_text("host: 127.0.0.1\nport: -1\nmax_pending: 16MB\nwrite_deadline: 2m\n")
+    file.write_text(
+        "host: 127.0.0.1\nport: -1\nmax_pending: 16MB\nwrite_deadline: 2m\n"
+        f'jetstream {{ store_dir: "{tmp_path}/r" }}\n'
+    )
     count = 200
     async with AsyncExitStack() as stack:
         leader = await stack.enter_async_context(jetspark.Server())

@@ -61,7 +61,7 @@ class Advisories:
     def hold(self, event: Event, stream: Stream, now: int, outbox: Outbox) -> None:
         """Tell when all that is staged in a stream is durable; at once when nothing is."""
         entry = self._entry(event, now)
-        if entry is not None and not stream.hold_message(entry):
+        if entry is not None and not stream.replies.hold_message(entry):
             self._publish([entry], now, outbox)
 
     def of_batches(self, stream: str) -> Callable[[bytes, str, int, Outbox], None]:

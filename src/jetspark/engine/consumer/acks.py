@@ -22,7 +22,7 @@ class Acks(Reader):
             return
         self.acknowledge(seq, number, now, True)
         if reply:
-            self.stream.hold_ack(reply)
+            self.stream.replies.hold_ack(reply)
             self.agenda.save(self, now)
             self.owner.flush_soon()
 

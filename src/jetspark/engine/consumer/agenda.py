@@ -14,8 +14,6 @@ from jetspark.engine.consumer.cursor import Cursor
 from jetspark.engine.consumer.pending import Pending
 from jetspark.engine.outbox import Budget, Outbox, Outlet
 from jetspark.engine.stream.stream import Stream
-from jetspark.store.columns import NOWHERE
-from jetspark.store.index import StreamIndex
 
 ACK_NONE: Final[i64] = 0
 ACK_ALL: Final[i64] = 1
@@ -78,100 +76,6 @@ class Agenda:
             if self.save_at == 0:
                 self.save_at = now + JOURNAL_NS
                 self.wake()
-
-
-class Readers:
-    """The consumers of one stream, as the stream's changes are told to them."""
-
-    def __init__(self, agenda: Agenda) -> None:
-        self.agenda: Agenda = agenda
-        self.all: list[Reader] = []
-        # Those that have somebody to send to, or had until lately.
-        self.receiving: list[Reader] = []
-        # A consumer could not be taken over: what it needs is not known.
-        self.missing: bool = False
-
-    def receive(self, reader: "Reader") -> None:
-        """A consumer has somebody to send to."""
-        if not reader.receiving:
-            reader.receiving = True
-            self.receiving.append(reader)
-        self.agenda.add(reader)
-
-    def wants(self, subject: bytes) -> bool:
-        """Say whether a consumer of the stream gets messages of a subject."""
-        for reader in self.all:  # noqa: SIM110 - a loop is compiled, a generator is not
-            if reader.cursor.matches(subject):
-                return True
-        return False
-
-    def unneeded(self, index: StreamIndex, sequences: list[int]) -> list[int]:
-        """Those of some messages that no consumer has to acknowledge any more."""
-        found: list[int] = []
-        for seq in sequences:
-            columns = index.segment_of(seq)
-            if columns is None or columns.offsets[seq - columns.base] == NOWHERE:
-                continue
-            if not self.needs(seq, i64(columns.subjects[seq - columns.base])):
-                found.append(seq)
-        return found
-
-    def unneeded_between(
-        self, index: StreamIndex, first: i64, last: i64, queue: bool
-    ) -> list[int]:
-        """The messages of a range that no consumer needs; of a queue: that one had already."""
-        found: list[int] = []
-        seq = index.next_seq(first, b"")
-        while 0 < seq <= last:
-            columns = index.segment_of(seq)
-            if columns is not None:
-                number = i64(columns.subjects[seq - columns.base])
-                if not self.needs(seq, number) and (
-                    not queue or self.wants(index.entries[number].subject)
-                ):
-                    found.append(int(seq))
-            seq = index.next_seq(seq + 1, b"")
-        return found
-
-    def needs(self, seq: i64, number: i64) -> bool:
-        """Say whether a consumer still has to acknowledge a message."""
-        for reader in self.all:  # noqa: SIM110 - a loop is compiled, a generator is not
-            if reader.needs(seq, number):
-                return True
-        return False
-
-    def wake(self) -> None:
-        """The stream has more than before: told once per group."""
-        idle = False
-        for reader in self.receiving:
-            if reader.outlet is not None or len(reader.waiting) > 0:
-                self.agenda.add(reader)
-            else:
-                reader.receiving = False
-                idle = True
-        if idle:
-            self.receiving = [reader for reader in self.receiving if reader.receiving]
-
-    def note_removals(self, index: StreamIndex) -> "list[tuple[Reader, int]]":
-        """Tell everybody which messages are gone; who waits for an acknowledgement of which."""
-        pending: list[tuple[Reader, int]] = []
-        seqs = index.removed_seqs
-        numbers = index.removed_subjects
-        count: i64 = len(seqs)
-        highest: i64 = 0
-        i: i64 = 0
-        while i < count:
-            highest = max(highest, seqs[i])
-            i += 1
-        for reader in self.all:
-            if reader.floor_seq >= highest and len(reader.spent) == 0:
-                continue
-            i = 0
-            while i < count:
-                if reader.removed(seqs[i], numbers[i]):
-                    pending.append((reader, int(seqs[i])))
-                i += 1
-        return pending
 
 
 class Reader:

@@ -8,7 +8,7 @@ from jetspark.api.advisory import ConsumerPaused
 from jetspark.api.base import ZERO_TIME, Timestamp
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo, SequenceInfo
 from jetspark.api.enums import AckPolicy, PriorityPolicy, ReplayPolicy
-from jetspark.engine.consumer.agenda import ACK_ALL, ACK_EXPLICIT, ACK_NONE, Readers, Waiting
+from jetspark.engine.consumer.agenda import ACK_ALL, ACK_EXPLICIT, ACK_NONE, Waiting
 from jetspark.engine.consumer.cursor import Cursor
 from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.consumer.groups import Groups
@@ -44,7 +44,6 @@ class Consumer(Verdicts):
         created_ns: int,
         number: int,
         hub: Hub,
-        readers: Readers,
     ) -> None:
         self.stream = stream
         self.config = config
@@ -52,7 +51,6 @@ class Consumer(Verdicts):
         self.created_ns = created_ns
         self.number = number
         self.hub = hub
-        self.readers = readers
         # Whether the log knows it; until then nothing is delivered.
         self.durable = False
         cursor = Cursor(stream.log.index, filters_of(config))

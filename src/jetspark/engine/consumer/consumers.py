@@ -11,7 +11,7 @@ from jetspark.api.base import decoder, encode
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import Action
 from jetspark.engine.advisories import Advisories
-from jetspark.engine.consumer.agenda import Reader, Readers
+from jetspark.engine.consumer.agenda import Reader
 from jetspark.engine.consumer.consumer import Consumer
 from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.consumer.hub import Hub
@@ -71,14 +71,6 @@ class Consumers:
 
     # Life --------------------------------------------------------------------------------------
 
-    def readers_of(self, stream: Stream) -> Readers:
-        """Whoever is to be told what happens in a stream."""
-        if stream.readers is None:
-            stream.readers = Readers(self._hub.agenda)
-        readers = stream.readers
-        assert isinstance(readers, Readers)
-        return readers
-
     def add(
         self, stream: Stream, name: str, config: ConsumerConfig, now: int, outbox: Outbox
     ) -> Consumer:
@@ -89,8 +81,7 @@ class Consumers:
         number = stream.log.consumer_number + 1
         # By the clock of the stream: it is compared with the times of messages.
         created = int(stream.log.timeline.stored_time(now))
-        readers = self.readers_of(stream)
-        consumer = Consumer(stream, name, config, created, number, self._hub, readers)
+        consumer = Consumer(stream, name, config, created, number, self._hub)
         consumer.begin()
         self._stage_document(consumer)
         self._attach(consumer, now)
@@ -103,7 +94,7 @@ class Consumers:
     def _attach(self, consumer: Consumer, now: int) -> None:
         stream = consumer.stream
         stream.consumers[consumer.name] = consumer
-        consumer.readers.all.append(consumer.delivery)
+        stream.readers.add(consumer.delivery)
         stream.log.index.tracking = True
         self.deliveries[self._key(consumer)] = consumer.delivery
         consumer.durable = consumer.in_memory or consumer.number in stream.log.consumers
@@ -214,10 +205,8 @@ class Consumers:
         self.timed.forget()
         stream.consumers.pop(consumer.name, None)
         self.deliveries.pop(self._key(consumer), None)
-        readers = consumer.readers
-        readers.all = [other for other in readers.all if other is not delivery]
-        readers.receiving = [d for d in readers.receiving if d is not delivery]
-        stream.log.index.tracking = bool(readers.all)
+        stream.readers.remove(delivery)
+        stream.log.index.tracking = bool(stream.readers.all)
 
     def drop_all(self, stream: Stream) -> None:
         """A stream is removed, and with it whoever reads it."""
@@ -256,7 +245,7 @@ class Consumers:
         except Exception as problem:  # noqa: BLE001 - one consumer, not the start
             # Its records stay in the log, and everybody else is served. What it had not got yet
             # is not known, so a stream that keeps by interest keeps everything.
-            self.readers_of(stream).missing = True
+            stream.readers.lose_one()
             label = name_in(document) or f"number {number}"
             text = "Stream %r: consumer %s cannot be served, it stays on disk: %s"
             log.error(text, name, label, where(problem))  # noqa: TRY400 - no traceback
@@ -287,7 +276,6 @@ class Consumers:
             found.created_ns,
             number,
             self._hub,
-            self.readers_of(stream),
         )
         consumer.journal.restore(state, changes, now)
         return consumer
@@ -301,17 +289,16 @@ class Consumers:
                 consumer.became_durable(now)
                 self.timed.note(consumer.delivery)
         self.note_removals(stream, now)
-        if stream.readers is not None:
-            stream.readers.wake()
+        stream.readers.wake()
 
     def note_removals(self, stream: Stream, now: int) -> None:
         """Tell the consumers of a stream which messages are gone."""
         index = stream.log.index
         if not index.tracking:
             return
-        readers = self.readers_of(stream)
+        readers = stream.readers
         if stream.purged:
-            patterns, stream.purged = stream.purged, []
+            patterns = stream.take_purged()
             for consumer in stream.consumers.values():
                 for pattern in patterns:
                     on_purge(consumer, pattern, now)
@@ -360,7 +347,7 @@ class Consumers:
         Messages that nobody needs any more go with it: an acknowledgement that is answered when
         the record is durable is then as good as the removal it brings about.
         """
-        if stream.readers is not None and stream.config.retention != "limits":
+        if stream.config.retention != "limits":
             for delivery in stream.readers.all:
                 if delivery.released:
                     self._interest.acknowledged(delivery)

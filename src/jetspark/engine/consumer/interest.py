@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from jetspark.api.enums import Retention
-from jetspark.engine.consumer.agenda import Agenda, Reader, Readers
+from jetspark.engine.consumer.agenda import Agenda, Reader
 from jetspark.engine.stream.stream import Stream
 
 # What one turn looks through.
@@ -33,7 +33,6 @@ class Interest:
         released, delivery.released = delivery.released, []
         stream = delivery.stream
         readers = stream.readers
-        assert isinstance(readers, Readers)
         if stream.config.retention == Retention.INTEREST and readers.missing:
             return
         if stream.config.retention != Retention.LIMITS and not stream.dropped:
@@ -43,11 +42,10 @@ class Interest:
         """Interest in messages changed: the stream may keep too many."""
         if stream.config.retention == Retention.LIMITS or stream.dropped:
             return
-        missing = stream.readers is not None and stream.readers.missing
-        if stream.config.retention == Retention.INTEREST and missing:
+        by_interest = stream.config.retention == Retention.INTEREST
+        if by_interest and stream.readers.missing:
             return
-        nobody = stream.readers is None or not stream.readers.all
-        if stream.config.retention == Retention.INTEREST and nobody:
+        if by_interest and not stream.readers.all:
             self._sweeps.pop(stream, None)
             if stream.log.staged_messages > 0 and not stream.log.read_only:
                 stream.log.stage_purge(0, b"", 0)
@@ -78,7 +76,7 @@ class Interest:
         """Look through the next part of a stream; False when there is none."""
         readers = stream.readers
         first = self._sweeps[stream]
-        if stream.dropped or readers is None or first > stream.log.index.last_seq:
+        if stream.dropped or first > stream.log.index.last_seq:
             del self._sweeps[stream]
             return False
         last = first + ROWS_PER_TURN - 1

@@ -121,7 +121,7 @@ class Requests:
         due = waiting.heartbeat_at or waiting.expires
         if due and (delivery.waiting_due == 0 or due < delivery.waiting_due):
             delivery.waiting_due = due
-        self._consumer.readers.receive(delivery)
+        self._consumer.stream.readers.receive(delivery)
 
     def _refuse_at_once(self, request: PullRequest, now: int) -> bytes:
         """What a request that does not wait is told when it would have to."""

@@ -65,7 +65,7 @@ class Verdicts:
             reason = text[5:].strip().decode(errors="replace")
             self._terminated(seq, number, deliveries, reason)
         if reply:
-            self.stream.hold_ack(reply)
+            self.stream.replies.hold_ack(reply)
             self.hub.agenda.save(delivery, now)
             self.flush_soon()
         self.hub.agenda.note(delivery)

@@ -7,7 +7,7 @@ else needs it. Nothing has to be written down for that: how far a copy is stands
 
 from __future__ import annotations
 
-from jetspark.engine.consumer.agenda import ACK_ALL, Agenda, Readers
+from jetspark.engine.consumer.agenda import ACK_ALL, Agenda
 from jetspark.engine.consumer.cursor import Cursor
 from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.stream.stream import Stream
@@ -22,9 +22,7 @@ class Keeper:
         self._reader = Delivery(stream, agenda, self, self._cursor)
         self._reader.policy = ACK_ALL
         self._reader.journalled = False
-        if stream.readers is None:
-            stream.readers = Readers(agenda)
-        stream.readers.all.append(self._reader)
+        stream.readers.add(self._reader)
         stream.log.index.tracking = True
 
     def stored(self, position: int) -> bool:
@@ -41,7 +39,7 @@ class Keeper:
     def end(self) -> None:
         """The copy is no more."""
         readers = self._stream.readers
-        readers.all = [other for other in readers.all if other is not self._reader]
+        readers.remove(self._reader)
         self._stream.log.index.tracking = bool(readers.all)
 
     # What readers of a stream are told ---------------------------------------------------------

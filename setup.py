@@ -71,6 +71,7 @@ HOT = [
     "engine/consumer/delivery.py",
     "engine/consumer/pending.py",
     "engine/consumer/readers.py",
+    "engine/consumer/state.py",
     "engine/direct/multi.py",
     "engine/direct/read.py",
     "engine/direct/timestamp.py",

@@ -290,7 +290,7 @@ class ClientHandler(ServerOps):
         """Take an acknowledgement or an answer to flow control; False when it is neither."""
         router = self.router
         desk = router.desk
-        if not desk.deliveries:
+        if not desk.acks:
             return False
         subject = router.last_subject  # that is the one at hand
         if subject.startswith(ACK_PREFIX):

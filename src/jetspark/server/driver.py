@@ -78,7 +78,7 @@ class EngineDriver:
         self._in_flight = 0
         self._idle = asyncio.Event()
         self.engine = make_engine(self)
-        router.serve(self, self.engine.consumers.deliveries, self.engine.hub.watched)
+        router.serve(self, self.engine.consumers.acks, self.engine.hub.watched)
         self._follow_clock()
         self.follow_streams()
 

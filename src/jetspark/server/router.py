@@ -13,7 +13,7 @@ from typing import Any, Final
 from librt.random import Random
 from mypy_extensions import i64
 
-from jetspark.engine.consumer.delivery import Delivery
+from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.direct.read import DirectReader
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.target import PUBLISH, Target
@@ -66,14 +66,14 @@ class Router:
         self.stores_inboxes: bool = False
 
     def serve(
-        self, engine: AccountEngine, deliveries: dict[bytes, Delivery], watched: dict[bytes, Any]
+        self, engine: AccountEngine, acks: dict[bytes, Acks], watched: dict[bytes, Any]
     ) -> None:
         """Have an engine serve the account from now on.
 
-        ``deliveries`` are its consumers, ``watched`` the deliver subjects it wants to know of.
+        ``acks`` are those of its consumers, ``watched`` the deliver subjects it wants to know of.
         """
         self.engine = engine
-        self.desk = ConsumerDesk(engine, deliveries, watched, self.desk.listeners)
+        self.desk = ConsumerDesk(engine, acks, watched, self.desk.listeners)
 
     def follow_streams(self, generation: int, *, stores_inboxes: bool) -> None:
         """Streams came or went: the engine's part of routes made before is no longer good."""

@@ -11,13 +11,12 @@ from jetspark.api.base import decoder, encode
 from jetspark.api.consumer import ConsumerConfig
 from jetspark.api.enums import Action
 from jetspark.engine.advisories import Advisories
-from jetspark.engine.consumer.agenda import Reader
+from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.consumer.consumer import Consumer
 from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.consumer.hub import Hub
 from jetspark.engine.consumer.interest import Interest
 from jetspark.engine.consumer.purging import on_purge
-from jetspark.engine.consumer.start import place
 from jetspark.engine.deadlines import Deadlines
 from jetspark.engine.failures import Failures, where
 from jetspark.engine.outbox import Outbox
@@ -62,8 +61,9 @@ class Consumers:
         self._advisories = advisories
         self._failures = failures
         # By `<stream>.<consumer>`, as pull requests and acknowledgements name them.
-        self.deliveries: dict[bytes, Delivery] = {}
-        self.timed: Deadlines[Reader] = Deadlines()
+        self.by_key: dict[bytes, Consumer] = {}
+        self.acks: dict[bytes, Acks] = {}
+        self.timed: Deadlines[Delivery] = Deadlines()
         # Consumers that were removed, until nothing leads to them any more.
         self.removed: list[Consumer] = []
         # Consumers that could not be taken over, and why.
@@ -94,9 +94,11 @@ class Consumers:
     def _attach(self, consumer: Consumer, now: int) -> None:
         stream = consumer.stream
         stream.consumers[consumer.name] = consumer
-        stream.readers.add(consumer.delivery)
+        stream.readers.add(consumer.state)
         stream.log.index.tracking = True
-        self.deliveries[self._key(consumer)] = consumer.delivery
+        key = self._key(consumer)
+        self.by_key[key] = consumer
+        self.acks[key] = consumer.acks
         consumer.durable = consumer.in_memory or consumer.number in stream.log.consumers
         # Clients had no way to show that they exist while the server was not there.
         consumer.idle_since = now
@@ -141,8 +143,8 @@ class Consumers:
 
     def settle(self, stream: Stream, consumer: Consumer) -> None:
         """Have what the journal does not know yet of a consumer written with the next group."""
-        if consumer.delivery.unsaved and not consumer.in_memory and not stream.log.read_only:
-            consumer.delivery.unsaved = False
+        if consumer.state.unsaved and not consumer.in_memory and not stream.log.read_only:
+            consumer.state.unsaved = False
             self._save(consumer)
             self._hub.mark_dirty(stream)
 
@@ -186,26 +188,23 @@ class Consumers:
             return
         removed, self.removed = self.removed, []
         for consumer in removed:
-            if consumer.delivery.listed:
+            if consumer.state.listed:
                 self.removed.append(consumer)
             else:
                 consumer.release()
 
     def _detach(self, consumer: Consumer) -> None:
         stream = consumer.stream
-        delivery = consumer.delivery
         consumer.close()
         self.removed.append(consumer)
         self._hub.agenda.wake()
-        if delivery.unsaved:
-            # The stream may be gone, and then nobody takes it out of the list any more.
-            delivery.unsaved = False
-            agenda = self._hub.agenda
-            agenda.unsaved = [other for other in agenda.unsaved if other is not delivery]
+        self._hub.agenda.forget_unsaved(consumer.state)
         self.timed.forget()
         stream.consumers.pop(consumer.name, None)
-        self.deliveries.pop(self._key(consumer), None)
-        stream.readers.remove(delivery)
+        key = self._key(consumer)
+        self.by_key.pop(key, None)
+        self.acks.pop(key, None)
+        stream.readers.remove(consumer.state)
         stream.log.index.tracking = bool(stream.readers.all)
 
     def drop_all(self, stream: Stream) -> None:
@@ -239,8 +238,7 @@ class Consumers:
                 except ReadFailed as refused:
                     # From the first message on: delivering again is better than leaving out.
                     log.error("Stream %r: %s", name, refused)  # noqa: TRY400 - no traceback
-                    place(consumer.delivery, max(int(stream.log.index.first_seq), 1))
-                    consumer.delivery.cursor.recount()
+                    consumer.state.start_at(max(int(stream.log.index.first_seq), 1))
             self._attach(consumer, now)
         except Exception as problem:  # noqa: BLE001 - one consumer, not the start
             # Its records stay in the log, and everybody else is served. What it had not got yet
@@ -305,11 +303,11 @@ class Consumers:
             index.recount = True
         if index.recount:
             index.forget_removed()
-            for delivery in readers.all:
-                delivery.owner.recount(now)
+            for state in readers.all:
+                state.owner.recount(now)
         elif len(index.removed_seqs):
-            for delivery, seq in readers.note_removals(index):
-                delivery.owner.on_deleted(seq, now)
+            for state, seq in readers.note_removals(index):
+                state.owner.on_deleted(seq, now)
             index.forget_removed()
 
     def failed(self, stream: Stream) -> None:
@@ -322,7 +320,7 @@ class Consumers:
                 self._detach(consumer)
                 continue
             consumer.journal.start_again()
-            self._hub.agenda.save(consumer.delivery, self._hub.now + SAVE_AGAIN_NS)
+            self._hub.agenda.save(consumer.state, self._hub.now + SAVE_AGAIN_NS)
             durable = _config(_document(records.document).config)
             if durable != consumer.config:
                 consumer.configure(durable, self._hub.now)
@@ -338,7 +336,7 @@ class Consumers:
             return
         keeps = stream.config.retention != "limits"
         for consumer in stream.consumers.values():
-            consumer.delivery.keeps_interest = keeps
+            consumer.state.keeps_interest = keeps
         self._interest.changed(stream)
 
     def save(self, stream: Stream) -> None:
@@ -348,26 +346,16 @@ class Consumers:
         the record is durable is then as good as the removal it brings about.
         """
         if stream.config.retention != "limits":
-            for delivery in stream.readers.all:
-                if delivery.released:
-                    self._interest.acknowledged(delivery)
+            for state in stream.readers.all:
+                if state.released:
+                    self._interest.acknowledged(state)
         agenda = self._hub.agenda
         if not agenda.unsaved or stream.log.read_only:
             return
-        left = []
-        for delivery in agenda.unsaved:
-            if delivery.stream is not stream:
-                left.append(delivery)
-                continue
-            consumer: Consumer = delivery.owner
-            if not delivery.unsaved:
-                continue  # somebody asked, and it was saved for the answer
-            delivery.unsaved = False
-            if not delivery.dropped and not consumer.in_memory:
+        for state in agenda.take_unsaved(stream):
+            consumer: Consumer = state.owner
+            if not consumer.delivery.dropped and not consumer.in_memory:
                 self._save(consumer)
-        agenda.unsaved = left
-        if not left:
-            agenda.save_at = 0
 
     def _save(self, consumer: Consumer) -> None:
         whole, body = consumer.journal.next_record(consumer.requests.last_ns)
@@ -375,25 +363,23 @@ class Consumers:
 
     def end_requests(self) -> None:
         """The server ends: pull requests that wait are told."""
-        for delivery in list(self.deliveries.values()):
-            if delivery.waiting:
-                delivery.owner.requests.end_for_shutdown()
+        for consumer in list(self.by_key.values()):
+            consumer.requests.end_for_shutdown()
 
     def save_all(self) -> None:
         """Have the journal of every consumer written with the next groups."""
         self._hub.agenda.save_at = 0
-        for delivery in self._hub.agenda.unsaved:
-            if not delivery.owner.in_memory:
-                self._hub.mark_dirty(delivery.stream)
+        for state in self._hub.agenda.unsaved:
+            if state.journalled:
+                self._hub.mark_dirty(state.stream)
 
     def follow_wall(self, now: int) -> None:
         """The wall clock was set: pauses end sooner or later than they seemed to."""
-        for delivery in self.deliveries.values():
-            consumer: Consumer = delivery.owner
+        for consumer in self.by_key.values():
             if consumer.config.pause_until is not None:
                 consumer.open_or_close(now)
-                self._hub.agenda.add(delivery)
-                self.timed.note(delivery)
+                self._hub.agenda.add(consumer.state)
+                self.timed.note(consumer.delivery)
 
     def next_deadline(self) -> int | None:
         """When ``expire`` has something to do."""
@@ -413,14 +399,9 @@ class Consumers:
                 delivery.expire(now, outbox)
                 self.timed.note(delivery)
             except Exception as error:  # noqa: BLE001 - one consumer, not all
-                self._failures.note(f"deadlines of consumer {named(delivery)}", error)
+                consumer: Consumer = delivery.state.owner
+                self._failures.note(f"deadlines of consumer {consumer.label()}", error)
         for consumer in self._hub.take_inactive():
             if consumer.stream.log.read_only and not consumer.in_memory:
                 continue
             self.drop(consumer.stream, consumer, now, outbox)
-
-
-def named(delivery: Reader) -> str:
-    """A consumer, for a line in the log."""
-    consumer: Consumer = delivery.owner
-    return f"{consumer.stream.config.name} > {consumer.name}"

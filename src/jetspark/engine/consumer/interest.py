@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Final
 
 from jetspark.api.enums import Retention
-from jetspark.engine.consumer.agenda import Agenda, Reader
+from jetspark.engine.consumer.agenda import Agenda
+from jetspark.engine.consumer.state import ConsumerState
 from jetspark.engine.stream.stream import Stream
 
 # What one turn looks through.
@@ -28,10 +29,10 @@ class Interest:
         # Streams whose interest changed, and from where on they are looked through.
         self._sweeps: dict[Stream, int] = {}
 
-    def acknowledged(self, delivery: Reader) -> None:
+    def acknowledged(self, state: ConsumerState) -> None:
         """Messages were acknowledged in a stream that keeps only what somebody needs."""
-        released, delivery.released = delivery.released, []
-        stream = delivery.stream
+        released = state.take_released()
+        stream = state.stream
         readers = stream.readers
         if stream.config.retention == Retention.INTEREST and readers.missing:
             return

@@ -89,6 +89,10 @@ class Pending:
         """How often the message of a row was delivered."""
         return self.words[row] >> 2
 
+    def is_queued(self, row: i64) -> bool:
+        """Say whether the message of a row is to be delivered again."""
+        return self.words[row] & STATE == QUEUED
+
     def time_of(self, row: i64) -> i64:
         """When the run of a row was delivered; 0 when its time is its own or is over."""
         place = self.trimmed + row

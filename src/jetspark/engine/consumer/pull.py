@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jetspark.api.consumer import PullRequest, decode_pull_request
-from jetspark.engine.consumer.agenda import Waiting
+from jetspark.engine.consumer.delivery import Waiting
 from jetspark.engine.consumer.groups import group_problem
 from jetspark.engine.consumer.statuses import UNREADABLE_TEXT, rest, rest_lines
 from jetspark.headers.status import (
@@ -128,7 +128,7 @@ class Requests:
         delivery = self._delivery
         ready = 0
         if self._consumer.is_open(now):
-            ready = int(delivery.cursor.catch_up() + delivery.pending.queued)
+            ready = int(delivery.state.cursor.catch_up() + delivery.state.pending.queued)
         if ready == 0:
             return b"" if request.expires else status_block(NOT_FOUND, NO_MESSAGES_TEXT)
         self.drop_gone(now)

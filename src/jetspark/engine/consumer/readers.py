@@ -10,38 +10,39 @@ from jetspark.store.columns import NOWHERE
 from jetspark.store.index import StreamIndex
 
 if TYPE_CHECKING:
-    from jetspark.engine.consumer.agenda import Reader
+    from jetspark.engine.consumer.delivery import Delivery
+    from jetspark.engine.consumer.state import ConsumerState
 
 
 class Readers:
     """The consumers of one stream, and the copies that count as such."""
 
     def __init__(self) -> None:
-        self.all: list[Reader] = []
+        self.all: list[ConsumerState] = []
         # Those that have somebody to send to, or had until lately.
-        self.receiving: list[Reader] = []
+        self.receiving: list[Delivery] = []
         # A consumer could not be taken over: what it needs is not known.
         self.missing: bool = False
 
-    def add(self, reader: Reader) -> None:
+    def add(self, reader: ConsumerState) -> None:
         """A consumer or a copy reads the stream from now on."""
         self.all.append(reader)
 
-    def remove(self, reader: Reader) -> None:
+    def remove(self, reader: ConsumerState) -> None:
         """A consumer or a copy is gone."""
         self.all = [other for other in self.all if other is not reader]
-        self.receiving = [other for other in self.receiving if other is not reader]
+        self.receiving = [other for other in self.receiving if other.state is not reader]
 
     def lose_one(self) -> None:
         """A consumer cannot be served: it stays on disk, and so does what it may need."""
         self.missing = True
 
-    def receive(self, reader: Reader) -> None:
+    def receive(self, delivery: Delivery) -> None:
         """A consumer has somebody to send to."""
-        if not reader.receiving:
-            reader.receiving = True
-            self.receiving.append(reader)
-        reader.agenda.add(reader)
+        if not delivery.receiving:
+            delivery.receiving = True
+            self.receiving.append(delivery)
+        delivery.state.agenda.add(delivery.state)
 
     def wants(self, subject: bytes) -> bool:
         """Say whether a consumer of the stream gets messages of a subject."""
@@ -86,20 +87,20 @@ class Readers:
         return False
 
     def wake(self) -> None:
-        """The stream has more than before: told once per group."""
+        """The stream has more than before: called once per group."""
         idle = False
-        for reader in self.receiving:
-            if reader.outlet is not None or len(reader.waiting) > 0:
-                reader.agenda.add(reader)
+        for delivery in self.receiving:
+            if delivery.has_receiver():
+                delivery.state.agenda.add(delivery.state)
             else:
-                reader.receiving = False
+                delivery.receiving = False
                 idle = True
         if idle:
-            self.receiving = [reader for reader in self.receiving if reader.receiving]
+            self.receiving = [delivery for delivery in self.receiving if delivery.receiving]
 
-    def note_removals(self, index: StreamIndex) -> list[tuple[Reader, int]]:
+    def note_removals(self, index: StreamIndex) -> list[tuple[ConsumerState, int]]:
         """Tell everybody which messages are gone; who waits for an acknowledgement of which."""
-        pending: list[tuple[Reader, int]] = []
+        pending: list[tuple[ConsumerState, int]] = []
         seqs = index.removed_seqs
         numbers = index.removed_subjects
         count: i64 = len(seqs)

@@ -275,9 +275,8 @@ class ClientHandler(ServerOps):
                 )
             ):
                 return
-            router.asking = self.receiver
             router.turn.spend(REQUEST_UNITS)
-            router.engine.request(target, data[rs:re], data[hs:ps], data[ps:pe])
+            router.engine.request(target, data[rs:re], data[hs:ps], data[ps:pe], self.session)
 
     def pull(self, key: bytes, headers: bytes, body: bytes, reply: bytes) -> bool:
         """Ask a consumer for messages; False when there is no such consumer."""

@@ -94,31 +94,31 @@ class Consumer:
 
     def configure(self, config: ConsumerConfig, now: int) -> None:
         """Go by this configuration from now on."""
-        delivery = self.delivery
         self.config = config
         filters = filters_of(config)
-        if filters != delivery.state.cursor.filters:
-            delivery.state.cursor.set_filters(filters)
-            delivery.state.cursor.recount()
-        delivery.state.policy = _POLICIES[config.ack_policy]
-        delivery.ack_wait = bounded(config.ack_wait)
-        delivery.backoff = [bounded(wait) for wait in config.backoff]
-        delivery.max_ack_pending = max(config.max_ack_pending, 0)
-        if delivery.state.policy == ACK_NONE:
-            delivery.max_ack_pending = 0
-        delivery.max_deliver = max(config.max_deliver, 0)
-        delivery.headers_only = config.headers_only
-        delivery.state.keeps_interest = self.stream.config.retention != "limits"
+        if filters != self.state.cursor.filters:
+            self.state.cursor.set_filters(filters)
+            self.state.cursor.recount()
+        self.stream_changed()
+        self.delivery.configure(
+            bounded(config.ack_wait),
+            [bounded(wait) for wait in config.backoff],
+            0 if config.ack_policy == AckPolicy.NONE else max(config.max_ack_pending, 0),
+            max(config.max_deliver, 0),
+            config.headers_only,
+            config.priority_policy != PriorityPolicy.NONE,
+            FLOW_WINDOW_FIRST if config.flow_control else 0,
+        )
         self.acks.samples = self.ack_words.configure(config.sample_freq)
-        delivery.chosen = config.priority_policy != PriorityPolicy.NONE
-        if not config.flow_control:
-            delivery.window = 0
-        elif delivery.window == 0:
-            delivery.window = FLOW_WINDOW_FIRST
         self._set_pace(now)
         self.push.configure(config.deliver_subject, now)
         self.open_or_close(now)
-        self.hub.agenda.add(delivery.state)
+        self.hub.agenda.add(self.state)
+
+    def stream_changed(self) -> None:
+        """The stream may keep messages in another way than before."""
+        keeps_interest = self.stream.config.retention != "limits"
+        self.state.configure(_POLICIES[self.config.ack_policy], keeps_interest)
 
     def _set_pace(self, now: int) -> None:
         config = self.config

@@ -334,9 +334,8 @@ class Consumers:
         """A stream got another configuration."""
         if not stream.consumers:
             return
-        keeps = stream.config.retention != "limits"
         for consumer in stream.consumers.values():
-            consumer.state.keeps_interest = keeps
+            consumer.stream_changed()
         self._interest.changed(stream)
 
     def save(self, stream: Stream) -> None:

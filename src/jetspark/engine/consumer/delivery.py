@@ -84,6 +84,29 @@ class Delivery:
         self.deadline: i64 = 0
         self.alarm: i64 = 0
 
+    def configure(
+        self,
+        ack_wait: i64,
+        backoff: list[int],
+        max_ack_pending: i64,
+        max_deliver: i64,
+        headers_only: bool,
+        chosen: bool,
+        window: i64,
+    ) -> None:
+        """Go by another configuration; ``window`` is where flow control begins, 0: there is none.
+
+        A window that has grown since stays.
+        """
+        self.ack_wait = ack_wait
+        self.backoff = backoff
+        self.max_ack_pending = max_ack_pending
+        self.max_deliver = max_deliver
+        self.headers_only = headers_only
+        self.chosen = chosen
+        if window == 0 or self.window == 0:
+            self.window = window
+
     # Time --------------------------------------------------------------------------------------
 
     def next_deadline(self) -> i64:

@@ -11,8 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from librt.vecs import vec
-from mypy_extensions import i64
 
 from jetspark.engine.consumer.pending import GONE
 
@@ -134,9 +132,7 @@ class Journal:
             record.acked = [int(seq) for seq in pending.acked if seq > floor]
             record.counts = pending.recounted
         record.spent = dict(state.spent)
-        pending.saved_to = pending.trimmed + len(pending.seqs)
-        pending.acked = vec[i64]()
-        pending.recounted = {}
+        pending.saved()
 
     # Reading -----------------------------------------------------------------------------------
 
@@ -170,26 +166,16 @@ class Journal:
         now: int,
     ) -> None:
         state = self._state
-        cursor = state.cursor
-        pending = state.pending
-        state.number = record.number
-        state.seq = record.seq
-        state.floor_number = record.floor_number
-        state.floor_seq = record.floor_seq
-        state.delivered_ns = self._engine_time(record.delivered_ns, now)
-        state.acked_ns = self._engine_time(record.acked_ns, now)
+        state.restore(
+            record.next,
+            (record.number, record.seq),
+            (record.floor_number, record.floor_seq),
+            self._engine_time(record.delivered_ns, now),
+            self._engine_time(record.acked_ns, now),
+        )
         state.gated = record.gated
-        state.spent = {seq: n for seq, n in record.spent.items() if cursor.is_there(seq)}
-        cursor.next = record.next
-        if record.listed_left:
-            cursor.listed = vec[i64](listed[-record.listed_left :])
-        kept = [seq for seq in sorted(rows) if seq > record.floor_seq and cursor.is_there(seq)]
-        for seq in kept:
-            pending.add(seq, rows[seq], counts.get(seq, 1))
-        if not kept and not state.spent:
-            state.floor_number = state.number
-            state.floor_seq = max(state.floor_seq, state.seq)
-        pending.saved_to = len(pending.seqs)
-        # As long as the server was away counts as time to acknowledge.
-        pending.end_run(state.delivered_ns)
-        cursor.recount()
+        state.restore_messages(
+            [(seq, rows[seq], counts.get(seq, 1)) for seq in sorted(rows)],
+            record.spent,
+            listed[-record.listed_left :] if record.listed_left else [],
+        )

@@ -81,6 +81,52 @@ class ConsumerState:
         self.cursor.listed_at = 0
         self.start_at(start)
 
+    def restore(
+        self,
+        following: i64,
+        delivered: tuple[int, int],
+        floor: tuple[int, int],
+        delivered_ns: i64,
+        acked_ns: i64,
+    ) -> None:
+        """Be where the journal says; ``following`` is the next message to look at."""
+        self.cursor.next = following
+        self.number, self.seq = delivered
+        self.floor_number, self.floor_seq = floor
+        self.delivered_ns = delivered_ns
+        self.acked_ns = acked_ns
+
+    def restore_messages(
+        self, rows: list[tuple[int, int, int]], spent: dict[int, int], listed: list[int]
+    ) -> None:
+        """Know the messages that the journal says are pending, as far as they still exist.
+
+        Rows are sequence, consumer sequence and deliveries, in order; ``listed`` is what is left
+        of the last message of each subject.
+        """
+        cursor = self.cursor
+        pending = self.pending
+        self.spent = {seq: n for seq, n in spent.items() if cursor.is_there(seq)}
+        if listed:
+            cursor.listed = vec[i64](listed)
+        kept = False
+        for seq, number, deliveries in rows:
+            if seq > self.floor_seq and cursor.is_there(seq):
+                pending.add(seq, number, deliveries)
+                kept = True
+        if not kept and not self.spent:
+            self.floor_number = self.number
+            self.floor_seq = max(self.floor_seq, self.seq)
+        pending.saved()
+        # As long as the server was away counts as time to acknowledge.
+        pending.end_run(self.delivered_ns)
+        cursor.recount()
+
+    def configure(self, policy: i64, keeps_interest: bool) -> None:
+        """Go by another configuration from now on."""
+        self.policy = policy
+        self.keeps_interest = keeps_interest
+
     # Deliveries --------------------------------------------------------------------------------
 
     def delivered(self, seq: i64, number: i64) -> None:

@@ -74,6 +74,9 @@ def compare(session: Session, kind: Payloads, rounds: int, rows: int, folder: Pa
         "exchange": source.select(make(same, returnType="binary")("data")),
         "from_json": source.select(f.from_json(text, kind.ddl).alias("row")).select("row.*"),
         "decode_json": source.select(decode_json("data", kind.ddl).alias("row")).select("row.*"),
+        "native": source.select(decode_json("data", kind.ddl, native=True).alias("row")).select(
+            "row.*"
+        ),
     }
     found = {name: Figures() for name in frames}
     for number in range(WARM_UP + rounds):
@@ -81,12 +84,14 @@ def compare(session: Session, kind: Payloads, rounds: int, rows: int, folder: Pa
             kept = found[name] if number >= WARM_UP else Figures()
             session.measure(kept, rows, lambda frame=frame: discard(frame))  # type: ignore[misc]
     micros = {name: 1e6 / figures.cpu for name, figures in found.items()}
-    theirs, ours, exchange = (
-        micros[name] - micros["file"] for name in ("from_json", "decode_json", "exchange")
+    theirs, ours, native, exchange = (
+        micros[name] - micros["file"]
+        for name in ("from_json", "decode_json", "native", "exchange")
     )
     print(
         f"decode_json {kind.name:<8} {ours:6.2f} us/row   from_json {theirs:6.2f} us/row   "
-        f"ratio {ours / theirs:.2f}   (the way to Python and back: {exchange:.2f}, the file: "
+        f"ratio {ours / theirs:.2f}   native=True {native:6.2f} us/row   ratio "
+        f"{native / theirs:.2f}   (the way to Python and back: {exchange:.2f}, the file: "
         f"{micros['file']:.2f})",
         flush=True,
     )

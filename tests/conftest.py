@@ -7,12 +7,17 @@ import inspect
 import os
 
 import pytest
+from nats.aio.client import Client
 
 import jetspark
+
+# A busy machine takes longer than the half second that nats-py waits for an answer.
+REQUEST_TIMEOUT_S = 20.0
 
 
 def pytest_sessionstart() -> None:
     """Neither build may pass for the other (contracts.md, Compiled and interpreted)."""
+    wait_longer_for_answers()
     expected = os.environ.get("JETSPARK_EXPECT")
     actual = "compiled" if jetspark.COMPILED else "interpreted"
     if expected and expected != actual:
@@ -33,3 +38,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in names}
     asyncio.run(pyfuncitem.obj(**arguments))
     return True
+
+
+def wait_longer_for_answers() -> None:
+    """Give requests of nats-py that name no timeout of their own enough time."""
+    request = Client.request
+    defaults = inspect.signature(request).parameters
+    assert defaults["timeout"].default == 0.5
+    request.__defaults__ = tuple(
+        REQUEST_TIMEOUT_S if one is defaults["timeout"].default else one
+        for one in request.__defaults__ or ()
+    )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tools.gen_sync import SKIP, TWINS
+from tools.gen_sync import TWINS
 from tools.reference_writer import Page, write_page
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -30,7 +30,6 @@ def names(package: str, *parts: str) -> tuple[str, ...]:
 INTERNAL = {
     "jetspark.errors": {"api_error", "describe", "error_body", "fast_header_body", "status_error"},
     "jetspark.client": {"connect_with", "client_options"},
-    "jetspark.sync.bulk": {"TRANSIENT"},
 }
 
 
@@ -154,7 +153,8 @@ PAGES = (
         "server",
         "Server",
         "The server in this process. The guide: [running the server](../server.md).",
-        (*names("jetspark", "Server"), *names("jetspark.replica", "ReplicaServer")),
+        (*names("jetspark", "Server"), *names("jetspark.server.arguments", "ServerArguments"),
+         *names("jetspark.replica", "ReplicaServer")),
         {"Server": ("client_url", "monitor_url", "port", "listening", "store_folder", "start",
                     "close", "connect", "reload"),
          "ReplicaServer": ("client_url", "monitor_url", "port", "start", "close")},
@@ -209,7 +209,7 @@ def index() -> str:
 
 def pages() -> dict[str, str]:
     """All files by name."""
-    made = {f"{page.name}.md": NOTE + write_page(page, SKIP) for page in PAGES}
+    made = {f"{page.name}.md": NOTE + write_page(page) for page in PAGES}
     made["sync.md"] += "\n" + twins()
     made["README.md"] = NOTE + index()
     return made

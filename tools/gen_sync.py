@@ -13,8 +13,8 @@ method is decided by its signature, which must be fully annotated:
 - a property                                 read directly
 - ``async with`` and ``async for``           ``with`` and ``for``
 
-A result that has a twin of its own is wrapped. Names with a leading underscore, and the names in
-``SKIP``, which are public only for other parts of the client, are left out.
+A result that has a twin of its own is wrapped. Names with a leading underscore are left out:
+what other parts of the client need of a handle belongs to a part of it, not to the handle.
 """
 
 import argparse
@@ -93,31 +93,6 @@ TARGETS = (
     ),
 )
 
-# Public for other parts of the client, not for users.
-SKIP = {
-    "Subscription": {
-        "sink",
-        "end",
-        "next_chunk",
-        "callback",
-        "callback_task",
-        "is_draining",
-        "deliveries_left",
-    },
-    "AckFuture": {"on_reply", "renew", "fail", "failed_unseen"},
-    "Consumption": {"is_calling_here", "finish"},
-    "Consumer": {"label", "next_subject", "check_exists"},
-    "Stream": {"reader"},
-    "AtomicBatch": {"add_block"},
-    "KeyValue": {"seconds", "check_writable"},
-    "KeyWatcher": {"next_chunk", "call"},
-    "TypedWatcher": {"next_chunk"},
-    "ObjectReader": {"next_chunk"},
-    "ObjectStore": {"buckets", "reader_of"},
-    "ObjectWatcher": {"next_chunk", "call"},
-    "MessageIterator": {"next_chunk"},
-    "PushSubscription": {"next_chunk"},
-}
 # Callable from any thread: no need to visit the loop.
 THREAD_SAFE = {
     "Client.publish",
@@ -148,7 +123,7 @@ TWINS = {
     name: target.module for target in TARGETS for _, name in target.parts if name[0].isupper()
 }
 SOURCES = {name: module for target in TARGETS for module, name in target.parts}
-RULES = Rules(SKIP, THREAD_SAFE, AFTER_ITEMS, CLOSING, TWINS, SOURCES)
+RULES = Rules(THREAD_SAFE, AFTER_ITEMS, CLOSING, TWINS, SOURCES)
 
 
 def formatted(text: str, path: Path) -> str:

@@ -115,20 +115,20 @@ def parameter(one: ast.arg, default: ast.expr | None) -> str:
     return f"{typed} = {ast.unparse(default)}" if one.annotation else f"{typed}={default}"
 
 
-def write_page(page: Page, skip: dict[str, set[str]]) -> str:
-    """The Markdown of one page; ``skip`` names members that are not for users, by class."""
+def write_page(page: Page) -> str:
+    """The Markdown of one page."""
     lines = [f"# {page.title}", "", page.about, ""]
     for dotted in page.parts:
-        lines += write_part(dotted, page, skip)
+        lines += write_part(dotted, page)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def write_part(dotted: str, page: Page, skip: dict[str, set[str]]) -> list[str]:
+def write_part(dotted: str, page: Page) -> list[str]:
     """One class or function."""
     value = found(dotted)
     package, _, name = dotted.rpartition(".")
     if inspect.isclass(value):
-        return write_class(value, name, package, page.only.get(name), skip.get(name, set()))
+        return write_class(value, name, package, page.only.get(name))
     node = defined(value.__module__, name)
     assert isinstance(node, Function), dotted
     return [
@@ -140,9 +140,7 @@ def write_part(dotted: str, page: Page, skip: dict[str, set[str]]) -> list[str]:
     ]
 
 
-def write_class(
-    value: type, name: str, package: str, only: tuple[str, ...] | None, skip: set[str]
-) -> list[str]:
+def write_class(value: type, name: str, package: str, only: tuple[str, ...] | None) -> list[str]:
     """A class: what it is, how it is made, its fields and its methods."""
     node = defined(value.__module__, value.__name__)
     assert isinstance(node, ast.ClassDef)
@@ -151,6 +149,8 @@ def write_class(
     codes = next((each.value for each in node.keywords if each.arg == "err_codes"), None)
     if codes is not None:
         lines += [f"Error codes of the server: {ast.unparse(codes).strip('(,)')}.", ""]
+    if getattr(value, "transient", False) is True:
+        lines += ["`transient`: the same call may work in a moment.", ""]
     fields: list[str] = []
     methods: list[str] = []
     abilities: dict[str, None] = {}
@@ -165,7 +165,7 @@ def write_class(
             seen.add(member)
             if (
                 member.startswith("_")
-                or member in {"err_codes", *skip}
+                or member in {"err_codes", "transient"}
                 or (only is not None and member not in only)
             ):
                 continue

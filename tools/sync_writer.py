@@ -39,7 +39,6 @@ class Target:
 class Rules:
     """What the source does not say: exceptions by class and method, and where the twins are."""
 
-    skip: dict[str, set[str]]
     thread_safe: set[str]
     after_items: set[str]
     closing: set[str]
@@ -165,15 +164,13 @@ class Writer:
         text += f"    def __init__(self, portal: Portal, inner: _{name}{parameters}) -> None:\n"
         text += "        self._portal = portal\n        self._inner = inner\n"
         if iterator is not None:
-            text += "        self._items = portal.items(inner)\n"
+            text += "        self._items = portal.items(inner._next_chunk)\n"
         for field_name, kind in fields_of(node):
             self.need(module, kind)
             text += f"\n    @property\n    def {field_name}(self) -> {ast.unparse(kind)}:\n"
             text += f'        """As in ``jetspark.client.{name}``."""\n'
             text += f"        return self._inner.{field_name}\n"
         for item in methods:
-            if item.name in self.rules.skip.get(name, ()):
-                continue
             for line in self.write_method(module, name, item):
                 text += line
         self.body.append(text)
@@ -244,7 +241,7 @@ class Writer:
             self.imports.add("from collections.abc import Iterator")
             result = f"Iterator[{ast.unparse(item)}]"
             if shape == "Pager":
-                work = f"self._portal.items(self._portal.run({call}{comma(given)}))"
+                work = f"self._portal.items(self._portal.run({call}{comma(given)}).next_chunk)"
             else:
                 work = f"self._portal.chunks({call}({given}))"
             if ast.unparse(item) in self.rules.twins:

@@ -23,6 +23,7 @@ from tests.campaigns.cluster_copies import ClusterCopies  # noqa: E402
 from tests.campaigns.consumer_kills import ConsumerKills  # noqa: E402
 from tests.campaigns.kills import Kills  # noqa: E402
 from tests.campaigns.kv_fights import fight  # noqa: E402
+from tests.campaigns.lost_files import run as run_lost_files  # noqa: E402
 from tests.campaigns.permissions import judge_decisions  # noqa: E402
 from tests.campaigns.remote_copies import RemoteCopies  # noqa: E402
 from tests.campaigns.replica_histories import replica_histories  # noqa: E402
@@ -160,6 +161,14 @@ def files(deadline: float, seed: int) -> str:
         run_file_faults(100, seed=seed + total)
         total += 100
     return f"{total} stores with one file spoiled, every loss reported, no sequence used twice"
+
+
+def lost_files(deadline: float, seed: int) -> str:
+    """Two or three files of a stream that are missing, cut, zeroed, foreign or older."""
+    total = 0
+    while time.monotonic() < deadline:
+        total += run_lost_files(10, seed + total)
+    return f"{total} stores with several files spoiled, no silent loss, no sequence used twice"
 
 
 def mutations(deadline: float, seed: int) -> str:
@@ -333,6 +342,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     batches,
     flips,
     files,
+    lost_files,
     mutations,
     rewrites,
     fuzz_protocol,

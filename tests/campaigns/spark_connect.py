@@ -24,7 +24,8 @@ START_S: Final = 120.0
 CLIENT: Final = """
 import sys, time
 from pyspark.sql import SparkSession, functions as f
-from jetspark.spark import described, encode_headers, lag, observed, session, watch, with_msg_id
+from jetspark.spark import (
+    decode_json, described, encode_headers, lag, observed, session, watch, with_msg_id)
 
 remote, url, folder = sys.argv[1:]
 found = SparkSession.builder.remote(remote).getOrCreate()
@@ -62,6 +63,10 @@ try:
     spark.read.format("jetstream").options(servers=url, stream="NONE").load().count()
 except Exception as error:
     print([line for line in str(error).splitlines() if "there is no stream" in line][0])
+payloads = spark.createDataFrame([('{"a":1}',), ("?",)], "data string")
+for native in (False, True):
+    row = decode_json("data", "a long not null", native=native).alias("row")
+    print([(each.row.a, each.row._rescued is None) for each in payloads.select(row).collect()])
 spark.stop()
 """
 

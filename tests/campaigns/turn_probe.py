@@ -33,6 +33,7 @@ class TurnProbe:
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._longest = 0
+        self._total = 0
         self._what = ""
         self.server: Server
         self._loop: asyncio.AbstractEventLoop
@@ -46,6 +47,7 @@ class TurnProbe:
             began = time.thread_time_ns()
             run(handle)
             took = time.thread_time_ns() - began
+            self._total += took
             if took > self._longest:
                 self._longest = took
                 self._what = repr(handle)
@@ -87,12 +89,17 @@ class TurnProbe:
 
     def longest_ms(self) -> float:
         """The longest turn since the last time this was asked, in ms of CPU time."""
+        return self.spent_ms()[0]
+
+    def spent_ms(self) -> tuple[float, float]:
+        """The longest turn and all turns since the last time, in ms of CPU time."""
         for _ in range(2):  # the turn that sent an answer is over, and what it put off
             done = threading.Event()
             self._loop.call_soon_threadsafe(done.set)
             done.wait(30)
         longest, self._longest = self._longest, 0
-        return longest / 1e6
+        total, self._total = self._total, 0
+        return longest / 1e6, total / 1e6
 
     def check(self, limit: float = LONGEST_MS) -> float:
         """Fail when a turn since the last check was too long; how long the longest was."""

@@ -235,7 +235,7 @@ async def test_a_lock_that_is_held_is_waited_for_and_given_up(client: Connect, n
             await second.acquire(timeout=0.2)
         assert not await second.try_acquire()
         waiting = asyncio.create_task(second.acquire())
-        await until(lambda: bool(kv._watchers))
+        await until(lambda: bool(kv._watches._running))
         await held.release()
 
         assert await waiting > token
@@ -303,7 +303,7 @@ async def test_one_candidate_leads(client: Connect, name: str) -> None:
         assert (one.is_leader, two.is_leader) == (True, False)
         assert await two.leader() == "one"
         waiting = asyncio.create_task(two.campaign())
-        await until(lambda: len(kv._watchers) == 2)
+        await until(lambda: len(kv._watches._running) == 2)
         await one.resign()
 
         assert await waiting > first

@@ -89,7 +89,7 @@ async def test_the_end_comes_when_there_is_nothing(client: Connect, name: str) -
     async with client() as nc:
         kv = await made(nc.jetstream(), name)
         async with await kv.watch() as empty, await kv.watch("none.*") as filtered:
-            assert empty._source.initial_done  # known at once, not after a pause
+            assert empty._feed._source.initial_done  # known at once, not after a pause
             assert await take(empty, 1) == [None]
             await kv.put("a", b"1")
             assert await take(filtered, 1) == [None]
@@ -235,7 +235,7 @@ async def test_a_watch_survives_the_loss_of_its_consumer(
         stream = await js.stream(f"KV_{name}")
         async with await kv.watch() as watcher:
             await take(watcher, 2)
-            reader: Any = watcher._source._follow._reader  # type: ignore[attr-defined]
+            reader: Any = watcher._feed._source._follow._reader  # type: ignore[attr-defined]
             await stream.delete_consumer(reader.info.name)
             await kv.put("b", b"2")
             async with asyncio.timeout(20):
@@ -249,8 +249,8 @@ async def test_a_gap_in_the_initial_data_shows_no_old_values(client: Connect, na
         for key in ("a", "b", "c", "b", "c"):
             await kv.put(key, key.encode())
         async with await kv.watch() as watcher:
-            source: Any = watcher._source
-            queue = source._reader._source._subscription._pending.messages
+            source: Any = watcher._feed._source._follow  # type: ignore[attr-defined]
+            queue = source._reader._source._subscription.sink.messages
             await until(lambda: len(queue) >= 3)
             del queue[1]
             first = await take(watcher, 4)
@@ -278,7 +278,7 @@ async def test_no_change_is_missed_although_nothing_was_there_at_first(
         await kv.put("other", b"")
         async with await kv.watch("a") as watcher:
             assert await take(watcher, 1) == [None]
-            reader: Any = watcher._source._follow._reader  # type: ignore[attr-defined]
+            reader: Any = watcher._feed._source._follow._reader  # type: ignore[attr-defined]
             await (await js.stream(f"KV_{name}")).delete_consumer(reader.info.name)
             await kv.put("a", b"1")
             await kv.put("a", b"2")

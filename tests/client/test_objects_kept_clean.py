@@ -58,7 +58,7 @@ async def test_a_put_whose_connection_is_cut_leaves_nothing(
         async with await connect(proxy.url, reconnect_wait=0.01) as cut:
             store = await cut.jetstream(timeout=0.7).object_store(name)
             if not fast:
-                store._info = await without_batches(js, name)
+                store._source.info = await without_batches(js, name)
 
             async def data() -> AsyncIterator[bytes]:
                 yield LARGE

@@ -128,7 +128,7 @@ async def test_a_lost_message_is_fetched_again(client: Connect, name: str, push:
         assert source is not None
         if not push:
             source._ask()  # type: ignore[union-attr]
-        queue = source._subscription._pending.messages
+        queue = source._subscription.sink.messages
         while len(queue) < 60:
             await asyncio.sleep(0.001)
         del queue[50]
@@ -153,7 +153,7 @@ async def test_a_gap_that_a_heartbeat_tells_of_is_closed(client: Connect, name: 
         await reader.start()
         source = reader._source
         assert source is not None
-        queue = source._subscription._pending.messages
+        queue = source._subscription.sink.messages
         while len(queue) < 3:
             await asyncio.sleep(0.001)
         queue.pop()

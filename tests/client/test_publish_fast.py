@@ -151,7 +151,7 @@ async def test_lost_acks_are_asked_for(client: Connect, name: str) -> None:
                 await fast.publish(f"{name}.a", b"%d" % n)
             await nc.flush()
             assert fast._subscription is not None
-            fast._subscription._pending.messages.clear()
+            fast._subscription.sink.messages.clear()
             fast._window.acked = 0
             async with asyncio.timeout(5):
                 for n in range(6, 30):

@@ -29,8 +29,10 @@ async def made(js: JetStream, name: str, **changes: Any) -> KeyValue:
 
 async def knows_its_stream(replica: Any) -> None:
     """Wait until it can tell its stream from one that is made anew."""
+    source = replica._copy._source
+    follow = getattr(source, "_follow", source)  # of a bucket, or of a stream
     async with asyncio.timeout(10):
-        while not replica._copy._source._created:
+        while not follow._created:
             await asyncio.sleep(0.005)
 
 

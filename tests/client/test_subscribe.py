@@ -535,7 +535,7 @@ async def test_a_gap_is_told_to_the_error_callback(client: Connect, name: str) -
         js = nc.jetstream()
         await filled(js, name, 3)
         async with await js.subscribe(f"{name}.a") as subscription:
-            queue = subscription._subscription._pending.messages
+            queue = subscription._subscription.sink.messages
             while len(queue) < 3:
                 await asyncio.sleep(0.001)
             del queue[1]
@@ -576,7 +576,7 @@ async def test_flow_control_is_answered_when_the_reader_gets_there(
         await watcher.flush()
         config = ConsumerConfig(idle_heartbeat=seconds(1), flow_control=True)
         async with await js.subscribe(f"{name}.a", config=config, ack_policy=AckPolicy.NONE) as s:
-            arrived = s._subscription._pending.messages
+            arrived = s._subscription.sink.messages
             while not any(m.status == 100 for m in arrived):
                 await asyncio.sleep(0.005)
             before = [m.status for m in arrived].index(100)
@@ -608,7 +608,7 @@ async def test_a_stalled_consumer_goes_on(client: Connect, name: str) -> None:
         await js.publish_async_complete()
         config = ConsumerConfig(idle_heartbeat=milliseconds(200), flow_control=True)
         async with await js.subscribe(f"{name}.a", config=config, ack_policy=AckPolicy.NONE) as s:
-            queue = s._subscription._pending.messages
+            queue = s._subscription.sink.messages
             while not any(m.status == 100 and m.reply for m in queue):
                 await asyncio.sleep(0.005)
             lost = next(m for m in queue if m.status == 100 and m.reply)

@@ -26,13 +26,25 @@ FAST = ReplicaTimes(
         connect=1.0, ping=0.5, reconnect_first=0.02, reconnect_max=0.1,
     ),
 )  # fmt: skip
+# One that takes a slow machine for what it is, not for a leader that is gone.
+PATIENT = ReplicaTimes(
+    poll=0.2,
+    bridge=LinkTimes(
+        connect=20.0, request=20.0, ping=60.0, reconnect_first=0.02, reconnect_max=0.1
+    ),
+    copying=LinkTimes(
+        heartbeat=10.0, alarm=60.0, probe=0.3, retry_first=0.05, retry_max=0.3, request=20.0,
+        connect=20.0, ping=60.0, reconnect_first=0.02, reconnect_max=0.1,
+    ),
+)  # fmt: skip
 WAIT = "100ms"
 
 
 def replica_of(*urls: str, streams: list[str] | None = None, **arguments: Any) -> ReplicaServer:
     """A replica that notices everything soon."""
     arguments.setdefault("min_last_seq_wait", WAIT)
-    return ReplicaServer(urls, streams=streams or ["KV_*"], times=FAST, **arguments)
+    arguments.setdefault("times", FAST)
+    return ReplicaServer(urls, streams=streams or ["KV_*"], **arguments)
 
 
 async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:

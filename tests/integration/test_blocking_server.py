@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -21,6 +23,20 @@ def test_a_blocking_program_has_server_and_client(tmp_path: Path) -> None:
         assert js.publish("s", b"hello").seq == 1
         assert js.stream("S").get_msg(seq=1).data == b"hello"
         client.close()
+
+
+def test_a_blocking_server_takes_what_the_async_one_takes() -> None:
+    async def page(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"the page"})
+
+    with sync.Server(http_port=-1, mounts={"/page": page}) as server:
+        answer = urlopen(f"{server.monitor_url}/page").read()
+
+    assert answer == b"the page"
+
+    with pytest.raises(TypeError, match="unexpected keyword argument 'durable'"):
+        sync.Server(durable=True)  # type: ignore[call-arg]
 
 
 def test_a_blocking_server_copies_from_remotes() -> None:

@@ -24,7 +24,7 @@ from jetspark.engine.advisories import Asker
 from jetspark.engine.target import Target
 from jetspark.server.account_engine import AccountEngine, NoEngine
 from jetspark.store.files import OsFiles
-from jetspark.store.manifest import Identity
+from jetspark.store.format.manifest import Identity
 from jetspark.store.store import FileStore
 
 
@@ -177,7 +177,7 @@ async def test_a_consumer_that_cannot_be_served_is_reported_and_what_it_needs_is
         engine = driver_of(server).engine
         bad = engine.streams["S"].consumers["bad"]
         damaged = b'{"name":"bad","config":{"ack_wait":"x"},"created_ns":1}'
-        engine.streams["S"].log.stage_consumer(bad.number, damaged)
+        engine.streams["S"].log.staged.set_consumer(bad.number, damaged)
         engine.mark_dirty(engine.streams["S"])
     for _ in range(2):
         async with (

@@ -16,6 +16,7 @@ from nats.aio.client import Client
 from tests.campaigns.served import Served
 
 import jetspark
+from jetspark.replica import ReplicaServer
 from jetspark.server.config import ConfigRefused, Settings, load_text
 
 CREATE = {"name": "S", "subjects": ["s.>"], "allow_direct": True}
@@ -189,6 +190,12 @@ def test_a_server_that_does_not_sync_says_so(serve: Callable[..., Served], tmp_p
 def test_unknown_arguments_are_refused() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'durable'"):
         jetspark.Server(durable=True)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("argument", ["jetstream", "upstreams"])
+def test_a_replica_refuses_what_it_decides_itself(argument: str) -> None:
+    with pytest.raises(TypeError, match=f"ReplicaServer.. has no '{argument}'"):
+        ReplicaServer("nats://127.0.0.1:1", streams=["*"], **{argument: None})  # type: ignore[arg-type]
 
 
 async def test_limits_and_waits_change_while_the_server_runs(tmp_path: Path) -> None:

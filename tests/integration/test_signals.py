@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import nats
@@ -199,3 +201,31 @@ def test_signal_is_sent_by_the_command_line(serve: Serve, tmp_path: Path) -> Non
 
     assert sender.wait() == 0
     assert served.wait() == 0
+
+
+async def test_sigterm_ends_a_server_whose_clients_go_on_publishing(serve: Serve) -> None:
+    """It waited until nobody published any more."""
+    served = serve()
+    client = await nats.connect(served.url, allow_reconnect=False)
+    await client.request("$JS.API.STREAM.CREATE.S", b'{"name":"S","subjects":["s"]}', timeout=20)
+    host, _, port = served.url.removeprefix("nats://").rpartition(":")
+    sent = threading.Semaphore(0)
+
+    def publish() -> None:
+        with socket.create_connection((host, int(port))) as publisher, suppress(OSError):
+            publisher.sendall(b'CONNECT {"verbose":false}\r\n')
+            while True:
+                publisher.sendall(b"PUB s 100\r\n%b\r\n" % bytes(100) * 500)
+                sent.release()
+
+    publishers = [threading.Thread(target=publish) for _ in range(2)]
+    for publisher in publishers:
+        publisher.start()
+    for _ in range(10):
+        await asyncio.to_thread(sent.acquire)
+
+    assert await asyncio.to_thread(served.stop) == 0
+    for publisher in publishers:
+        publisher.join()
+    while not client.is_closed:
+        await asyncio.sleep(0.01)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any, Final
 
 import pytest
 from tests.campaigns.watched import Peer, Watched
+
+from jetspark.server.freed_memory import system_trim
 
 QUIET: Final = b'CONNECT {"verbose":false,"pedantic":false}\r\n'
 STRICT: Final = "max_pending: 1MB\nmax_payload: 64KB\nhttp: 127.0.0.1:-1\n"
@@ -169,3 +172,29 @@ def test_a_client_that_asks_and_never_reads_the_answers_is_cut_off(strict: Watch
         assert "max_pending" in strict.wait_for("Slow Consumer")
         sender.join()
     assert strict.resident_mib() - before < 16
+
+
+@pytest.mark.skipif(system_trim() is None, reason="the C library has no malloc_trim")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")
+def test_memory_of_clients_that_did_not_read_is_given_back_when_they_are_gone(
+    tmp_path: Path,
+) -> None:
+    """It stayed with the server, whatever it had been at most."""
+    server = Watched(tmp_path, "max_pending: 64MB\nwrite_deadline: 60s\n")
+    try:
+        before = server.resident_mib()
+        peers = [stalled(server) for _ in range(3)]
+        with contextlib.closing(Peer(server)) as publisher:
+            publisher.ask(QUIET)
+            for _ in range(25):
+                publisher.ask(b"PUB load 4000\r\n%b\r\n" % bytes(4000) * 250)
+        full = server.resident_mib()
+        for peer in peers:
+            peer.close()
+        deadline = time.monotonic() + 60
+        while server.resident_mib() > (before + full) / 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert full > before + 40, "there was nothing to give back"
+        assert server.resident_mib() <= (before + full) / 2
+    finally:
+        server.end()

@@ -231,7 +231,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     def delete(self, pick: int) -> None:
         seq = sorted(self.model.messages)[pick % len(self.model.messages)]
 
-        self.stream.log.stage_delete(seq)
+        self.stream.log.staged.delete(seq)
         self.world.engine.mark_dirty(self.stream)
         self.world.turn()
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from jetspark.store.committer import write
-from jetspark.store.log import Group, StreamLog
-from jetspark.store.manifest import Identity
+from jetspark.store.format.manifest import Identity
+from jetspark.store.format.record import record_time
+from jetspark.store.log.stream_log import Group, StreamLog
 from jetspark.store.memory import MemoryFiles
-from jetspark.store.record import record_time
-from jetspark.store.recovery import Recovery
+from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.subjects.match import matches
 from jetspark.testing.disk import Operation, SimulatedDisk
@@ -74,18 +74,20 @@ class StoreMachine(RuleBasedStateMachine):
 
     # Writing -----------------------------------------------------------------------------------
 
-    @precondition(lambda self: not self.log.read_only)
+    @precondition(lambda self: not self.log.access.read_only)
     @rule(staged=message_lists, later=st.integers(0, 3))
     def stage(self, staged: list[Message], later: int) -> None:
         self.now += later
         for message in staged:
             tail = message.headers + message.body + b"\r\n"
-            seq = self.log.stage_message(message.subject, len(message.headers), tail, self.now)
+            seq = self.log.staged.add_message(
+                message.subject, len(message.headers), tail, self.now
+            )
             assert seq > self.highest
             self.highest = int(seq)
             self.ghosts.pop(self.highest, None)
             self.waiting[self.highest] = message
-            self.times[self.highest] = int(self.log.staged_time)
+            self.times[self.highest] = int(self.log.staged.time)
 
     @precondition(lambda self: self.waiting and self.group is None)
     @rule()
@@ -114,17 +116,17 @@ class StoreMachine(RuleBasedStateMachine):
             )
         except OSError as error:
             self.log.fail(error.errno == errno.ENOSPC)
-        assert self.log.read_only != no_space
+        assert self.log.access.read_only != no_space
         if not no_space:
             self.ghosts |= self.flying
         self.flying, self.waiting, self.group = {}, {}, None
 
-    @precondition(lambda self: self.log.failed)
+    @precondition(lambda self: self.log.access.failed)
     @rule()
     def reopen(self) -> None:
         """The log is verified and written to again; what had failed is cut off for good."""
         assert self.log.reopen()
-        assert not self.log.read_only
+        assert not self.log.access.read_only
         self.ghosts = {}
 
     # Ends --------------------------------------------------------------------------------------
@@ -187,7 +189,7 @@ class StoreMachine(RuleBasedStateMachine):
             return
         assert messages(self.log) == self.durable
         assert self.log.index.messages == len(self.durable)
-        assert self.log.index.last_seq <= self.log.staged_seq
+        assert self.log.index.last_seq <= self.log.staged.seq
 
     @rule(pattern=st.sampled_from(PATTERNS), seq=st.integers(0, 60))
     def filters_agree(self, pattern: bytes, seq: int) -> None:
@@ -201,12 +203,12 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(time=st.integers(-1, 40))
     def times_agree(self, time: int) -> None:
         log: StreamLog = self.log
-        times = {seq: record_time(*log.locate(seq)) for seq in sorted(self.durable)}
+        times = {seq: record_time(*log.reader.locate(seq)) for seq in sorted(self.durable)}
         assert times == {seq: self.times[seq] for seq in sorted(self.durable)}
         expected = min(
             (seq for seq, at in times.items() if at >= time), default=int(log.index.last_seq) + 1
         )
-        assert log.first_at(time) == expected
+        assert log.reader.first_at(time) == expected
 
 
 class MemoryMachine(RuleBasedStateMachine):
@@ -227,14 +229,14 @@ class MemoryMachine(RuleBasedStateMachine):
     def stage(self, staged: list[Message]) -> None:
         for message in staged:
             tail = message.headers + message.body + b"\r\n"
-            seq = self.log.stage_message(message.subject, len(message.headers), tail, 1)
+            seq = self.log.staged.add_message(message.subject, len(message.headers), tail, 1)
             self.staged[int(seq)] = message
 
     @rule()
     def commit(self) -> None:
         group = self.log.take_group()
         if group is not None:
-            assert write(self.log.files, group) is None
+            assert write(self.log.segments.files, group) is None
             self.log.commit()
         self.model |= self.staged
         self.staged = {}
@@ -243,7 +245,7 @@ class MemoryMachine(RuleBasedStateMachine):
     def delete(self, seq: int, count: int) -> None:
         self.commit()
         known = [one for one in range(seq, seq + count) if one in self.model]
-        assert self.log.stage_delete_range(seq, seq + count - 1) == len(known)
+        assert self.log.staged.delete_range(seq, seq + count - 1) == len(known)
         for one in known:
             del self.model[one]
         self.commit()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jetspark.store.compaction import Compactor
+from jetspark.store.upkeep.compaction import Compactor
 from jetspark.testing.store_crashes import run_crashes
 from jetspark.testing.store_model import Violation
 from jetspark.testing.store_rewrites import run_rewrites

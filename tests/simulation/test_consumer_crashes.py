@@ -14,7 +14,7 @@ from tests.unit.engine.consumer.conftest import MS, SECOND, World, sequences
 
 from jetspark.engine.consumer.consumer import Consumer
 from jetspark.store.committer import write
-from jetspark.store.log import Group
+from jetspark.store.log.stream_log import Group
 
 SEEDS = 40
 STEPS = 60

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jetspark.store.files import OsFiles
-from jetspark.store.manifest import Identity
+from jetspark.store.format.manifest import Identity
 from jetspark.store.store import FileStore
 
 MESSAGES = 1_000_000
@@ -44,7 +44,7 @@ def test_opening_a_million_messages_reads_their_indexes_and_the_tail(tmp_path: P
     subjects = [b"orders.%d" % number for number in range(SUBJECTS)]
     for first in range(0, MESSAGES, GROUP):
         for number in range(first, first + GROUP):
-            log.stage_message(subjects[number % SUBJECTS], 0, body, number)
+            log.staged.add_message(subjects[number % SUBJECTS], 0, body, number)
         group = log.take_group()
         assert group is not None
         files.write_synced(int(group.handle), [group.blob], int(group.offset))

@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from jetspark.store.batches import FLAGS_AT
-from jetspark.store.segment import read_head
+from jetspark.store.format.segment import read_head
+from jetspark.store.log.staged import FLAGS_AT
 from jetspark.testing.store_damage import Damaged, check_damage, flip, run_flips
 from jetspark.testing.store_faults import run_faults
 from jetspark.testing.store_model import Opened, Violation, messages
@@ -105,7 +105,9 @@ def check_cut(sample: Sample, opened_disk: object, path: Path, length: int) -> N
         unreadable: set[int] = set()
         found = messages(log, unreadable)
         number = log.identity.stream_id
-        cut = [p for p in sample.places[path] if log.folder == path.parent and p.end > length]
+        cut = [
+            p for p in sample.places[path] if log.segments.folder == path.parent and p.end > length
+        ]
         missing = sample.messages[number].keys() - found.keys()
         lost = {seq for a, b in log.quarantine.lost for seq in range(a, b + 1)}
 

@@ -23,12 +23,7 @@ from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import IDLE_MAX, ConnectionCache, connect
 from jetspark.spark.options import HeaderMode, ReadMode, SourceOptions
 from jetspark.spark.planner import DataLoss, StreamRecreated
-from jetspark.spark.range_reader import (
-    RETRIES_MAX,
-    RETRY_DELAY_S,
-    SequencePartition,
-    retry_delay,
-)
+from jetspark.spark.range_reader import RETRIES_MAX, SequencePartition
 from jetspark.spark.schema import default_schema
 from jetspark.spark.stream_view import PlanningFailed
 
@@ -331,19 +326,13 @@ def test_a_server_that_stays_away_fails_the_task(
     server = start_nats()
     server.stop()
     waits: list[float] = []
-    monkeypatch.setattr("jetspark.spark.range_reader.time.sleep", waits.append)
+    monkeypatch.setattr("jetspark.sync.retry.time.sleep", waits.append)
     reader = JetStreamBatchReader(_options(server.url, "ANY"), SCHEMA)
 
     with pytest.raises(Exception, match=r"127\.0\.0\.1"):
         list(reader.read(SequencePartition("ANY", 1, 10)))
 
     assert len(waits) == RETRIES_MAX
-
-
-def test_retries_wait_longer_each_time() -> None:
-    for failures in range(1, RETRIES_MAX + 1):
-        base = RETRY_DELAY_S * 2 ** (failures - 1)
-        assert 0.5 * base <= retry_delay(failures) <= 1.5 * base
 
 
 def test_a_missing_stream_is_one_line(streams: "Streams") -> None:
@@ -383,7 +372,7 @@ def test_a_user_without_permission_is_told_in_the_planning(
     assert "hidden" not in str(caught.value)
     # Nothing is gained by trying the same password again.
     waits: list[float] = []
-    monkeypatch.setattr("jetspark.spark.range_reader.time.sleep", waits.append)
+    monkeypatch.setattr("jetspark.sync.retry.time.sleep", waits.append)
     with pytest.raises(AuthorizationFailed):
         list(
             JetStreamBatchReader(SourceOptions(connection=wrong, stream="SECRET"), SCHEMA).read(

@@ -32,3 +32,5 @@ def test_a_connect_client_reads_and_writes_streams(tmp_path: Path) -> None:
     assert said[5] == "['started', 'terminated'] 100 192 {'IN': 0}"
     assert "stream='IN'" in said[6]
     assert "there is no stream 'NONE' on 127.0.0.1" in said[7]
+    # Payloads decoded by jetspark, and by Spark's own parser.
+    assert said[8:] == ["[(1, True), (None, False)]"] * 2

@@ -11,7 +11,15 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark.sql.types import DataType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 from tests.spark.conftest import Streams
 
 from jetspark.spark import (
@@ -123,3 +131,158 @@ def test_a_bad_schema_is_one_clear_line_on_the_driver() -> None:
         decode_json("data", "id long", zone="Mars")
     with pytest.raises(ValueError, match="epoch='h': expected one of 's', 'ms', 'us', 'ns'"):
         decode_json("data", "id long", epoch="h")
+
+
+NATIVE_DDL = (
+    "id long not null, price decimal(10,2), at timestamp, local timestamp_ntz, day date, d double,"
+    " raw binary, tags array<string>, c struct<x: int not null, f: array<float>>,"
+    " m map<string,int>"
+)
+ALIKE = [
+    None,
+    b'{"id":1,"price":9.99,"at":"2026-11-15T12:00:00Z","tags":["a",null]}',
+    b' {"id":-0, "price":"1.5", "local":"2026-11-15T12:00:00.5", "day":"2026-11-15", "z":[{}]}\n',
+    b'{"id":1,"d":1e3,"raw":"AAE=","c":{"x":1,"f":[0.5,null]},"m":{"a":1,"b":null}}',
+    '{"id":1,"tags":["é","\\ud83d\\ude00","\\u0000"],"id":2}'.encode(),
+    b'{"id":"1","price":1}',
+    b'{"id":9223372036854775808}',
+    b'{"id":1,"price":123456789.00}',
+    b'{"id":1,"at":"soon","d":0.5}',
+    b'{"id":1,"local":"2026-11-15T12:00:00Z"}',
+    b'{"id":1,"day":"2026-02-30"}',
+    b'{"id":1,"d":1e400,"tags":[]}',
+    b'{"id":1,"d":"NaN"}',
+    b'{"id":1,"raw":"?"}',
+    b'{"id":1,"tags":"a"}',
+    b'{"price":1}',
+    b'{"id":null,"d":1}',
+    b"{}",
+    b"",
+    b" ",
+    b"null",
+    b'[{"id":1}]',
+    b'{"id":1',
+    b"{'id':1}",
+    b'{"id":NaN}',
+    b'{"id":1} and more',
+    b'{"id":1,"tags":["\xff"]}',
+    b'\xef\xbb\xbf{"id":1}',
+]
+
+
+def test_spark_s_own_parser_takes_and_rescues_the_same_payloads(
+    spark: "SparkSession", capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = spark.createDataFrame(list(enumerate(ALIKE)), "n int, data binary").coalesce(1)
+    ours = decode_json("data", NATIVE_DDL, zone="Europe/Rome")
+    theirs = decode_json("data", NATIVE_DDL, zone="Europe/Rome", native=True)
+
+    exact = [row[0] for row in rows.orderBy("n").select(ours).collect()]
+    frame = rows.orderBy("n").select(theirs.alias("row"))
+    native = [row[0] for row in frame.collect()]
+    frame.explain()
+
+    assert "Python" not in capsys.readouterr().out
+    assert frame.select("row.*").columns == [*parse_ddl(NATIVE_DDL).fieldNames(), "_rescued"]
+    for payload, one, other in zip(ALIKE, exact, native, strict=True):
+        assert (one._rescued is None) == (other._rescued is None), payload
+        if other._rescued is None:
+            assert one == other, payload
+        else:
+            assert bytes(other._rescued.data) == payload
+            assert other._rescued.reason
+    assert native[ALIKE.index(b"")]._rescued.reason == "the payload is empty"
+    missing = native[ALIKE.index(b'{"price":1}')]
+    assert missing.price == Decimal("1.00")
+    assert missing._rescued.reason == "id: missing, and the schema says NOT NULL"
+
+
+DOUBLES = StructType([StructField("v", DoubleType(), nullable=False)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "around"),
+    [
+        (DOUBLES, '{"v":?}'),
+        (StructType([StructField("s", DOUBLES)]), '{"s":{"v":?}}'),
+        (StructType([StructField("a", ArrayType(DOUBLES))]), '{"a":[{"v":0},{"v":?}]}'),
+        (StructType([StructField("a", ArrayType(DoubleType(), containsNull=False))]), '{"a":[?]}'),
+        (
+            StructType([StructField("m", MapType(StringType(), DoubleType(), False))]),
+            '{"m":{"k":?}}',
+        ),
+    ],
+)
+def test_spark_s_own_parser_rescues_infinite_numbers_and_forbidden_nulls_at_any_depth(
+    spark: "SparkSession", kind: StructType, around: str
+) -> None:
+    values = ["1e400", "-1e400", "1.5", "null"]
+    rows = spark.createDataFrame(
+        [(around.replace("?", value),) for value in values], "data string"
+    )
+
+    found = rows.coalesce(1).select(decode_json("data", kind, native=True).alias("row")).collect()
+
+    assert [row[0]._rescued is None for row in found] == [False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("ddl", "payload", "value"),
+    [
+        ("v string", '{"v":[1, 2.50]}', "[1,2.5]"),
+        ("v string", '{"v":true}', "true"),
+        ("v string", '{"v":"\\ud800"}', "?"),
+        ("v decimal(5,2)", '{"v":1.239}', Decimal("1.24")),
+        ("v date", '{"v":"2026"}', dt.date(2026, 1, 1)),
+        ("v timestamp", '{"v":"2026"}', dt.datetime(2026, 1, 1, tzinfo=dt.UTC)),
+        ("v timestamp", '{"v":5}', dt.datetime(1970, 1, 1, 0, 0, 5, tzinfo=dt.UTC)),
+        ("v long", '{"v":1}{"v":2}', 1),
+    ],
+)
+def test_what_spark_s_own_parser_takes_beyond_ours_is_what_the_guide_says(
+    spark: "SparkSession", ddl: str, payload: str, value: object
+) -> None:
+    rows = spark.createDataFrame([(payload,)], "data string")
+
+    found = rows.select(decode_json("data", ddl), decode_json("data", ddl, native=True)).head()
+
+    assert found is not None
+    assert (found[0].v, found[0]._rescued is None) == (None, False)
+    theirs = found[1].v
+    # Spark gives times without a zone, in that of this process.
+    assert (theirs.astimezone(dt.UTC) if isinstance(theirs, dt.datetime) else theirs) == value
+    assert found[1]._rescued is None
+
+
+@pytest.mark.parametrize(
+    ("payload", "value"),
+    [(b'{"v":1.0}', 1), (b'{"v":1e2}', 100), (b'{"v":"x","v":2}', 2), (b'{"v":3,"w":"\xff"}', 3)],
+)
+def test_what_spark_s_own_parser_rescues_beyond_ours_is_what_the_guide_says(
+    spark: "SparkSession", payload: bytes, value: int
+) -> None:
+    rows = spark.createDataFrame([(payload,)], "data binary")
+
+    found = rows.select(
+        decode_json("data", "v long"), decode_json("data", "v long", native=True)
+    ).head()
+
+    assert found is not None
+    assert (found[0].v, found[0]._rescued) == (value, None)
+    assert bytes(found[1]._rescued.data) == payload
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_spark_s_own_parser_cannot_do_is_refused_on_the_driver() -> None:
+    with pytest.raises(ValueError, match="rescue=None with native=True: expected the name of a"):
+        decode_json("data", "id long", native=True, rescue=None)
+    with pytest.raises(ValueError, match="extra='rescue' with native=True: Spark's parser does"):
+        decode_json("data", "id long", native=True, extra="rescue")
+    with pytest.raises(ValueError, match="epoch='ms' with native=True: Spark's parser takes"):
+        decode_json("data", "at timestamp", native=True, epoch="ms")
+    refused = (
+        r"schema with native=True: a is tinyint: declare smallint, .*; b.c\[\] is varchar\(3\): "
+        "declare string, .*; m has keys of type int: declare string"
+    )
+    with pytest.raises(InvalidSchema, match=refused):
+        decode_json("data", "a byte, b struct<c: array<varchar(3)>>, m map<int,int>", native=True)

@@ -20,12 +20,12 @@ from jetspark import sync
 from jetspark.api.stream import StreamConfig
 from jetspark.client.jetstream.kv.config import KeyValueConfig
 from jetspark.errors import Error
-from jetspark.spark import range_reader
 from jetspark.spark.connections import CONNECTIONS
 from jetspark.spark.kv_source import KvDataSource
 from jetspark.spark.sink_plan import WriteRefused
 from jetspark.spark.sink_rows import RowRefused
 from jetspark.spark.source import JetStreamDataSource
+from jetspark.sync import retry
 from jetspark.units import format_rfc3339, seconds
 
 if TYPE_CHECKING:
@@ -181,8 +181,8 @@ def test_one_message_in_flight_is_slow_and_right(
 @pytest.mark.usefixtures("task")
 def test_a_write_is_tried_as_often_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("jetspark.spark.sending.time.sleep", pauses.append)
-    monkeypatch.setattr(range_reader, "RETRY_DELAY_S", 0.0)
+    monkeypatch.setattr("jetspark.sync.retry.time.sleep", pauses.append)
+    monkeypatch.setattr(retry, "RETRY_DELAY_S", 0.0)
     with sync.Server() as server, sync.connect(server.client_url) as client:
         _stream(client.jetstream(), "TRIES")
         writer = _writer(server.client_url, "TRIES", retries="2", ackTimeoutMs="300")

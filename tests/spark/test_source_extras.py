@@ -21,6 +21,7 @@ from jetspark.spark.option_reader import InvalidOptions
 from jetspark.spark.options import parse_source_options
 from jetspark.spark.source import JetStreamDataSource
 from jetspark.spark.stream_view import PlanningFailed
+from jetspark.sync import retry
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Streams
@@ -75,7 +76,7 @@ def test_a_read_of_several_filters_goes_on_where_each_was(
     reader = source.reader(source.schema())
     parts = reader.partitions()
     monkeypatch.setattr(range_reader.RangeReader, "scan", dies)
-    monkeypatch.setattr(range_reader, "RETRY_DELAY_S", 0.0)
+    monkeypatch.setattr(retry, "RETRY_DELAY_S", 0.0)
 
     assert sorted(_read(reader, parts)) == [seq for seq in range(1, 91) if seq % 3 != 2]
 

@@ -98,7 +98,7 @@ def check(folder: Path, *, wants_json: bool) -> None:
 def repair(folder: Path, *, wants_json: bool) -> None:
     """Copy damaged bytes aside and make anew what can be made anew.
 
-    Manifests and condensed files are written again. Damaged bytes are kept in the folder
+    Manifests and index files are written again. Damaged bytes are kept in the folder
     `quarantine` of their stream, with a line of JSON that says where they were. No record that
     checks is ever left out. A second `check` is healthy, and still shows what was lost.
 
@@ -257,7 +257,7 @@ def _try_to_serve(survey: Survey, findings: list[StreamFinding]) -> None:
     by_folder = {found.folder: found for found in findings}
     now = SystemClock().now_ns()
     for log in survey.logs:
-        found = by_folder[str(log.folder)]
+        found = by_folder[str(log.segments.folder)]
         problems = adoption_problems(survey.store, log, now)
         if problems and not found.error:
             found.error = "; ".join(problems)

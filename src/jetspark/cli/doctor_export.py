@@ -12,8 +12,8 @@ from jetspark.engine.consumer.consumers import name_in
 from jetspark.errors.storage import CorruptRecord, ReadFailed, StorageFault
 from jetspark.headers.block import decode_headers
 from jetspark.store.doubles import second_folders
-from jetspark.store.log import StreamLog
-from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.units import format_rfc3339
 
 
@@ -27,7 +27,7 @@ def find_stream(logs: list[StreamLog], name: str, account: str, folder: str = ""
         log
         for log in logs
         if log.identity.name == name
-        and (log.folder.name == folder if folder else log.folder not in second)
+        and (log.segments.folder.name == folder if folder else log.segments.folder not in second)
     ]
     if account:
         found = [log for log in found if log.identity.account == account]
@@ -37,7 +37,7 @@ def find_stream(logs: list[StreamLog], name: str, account: str, folder: str = ""
         accounts = ", ".join(sorted(log.identity.account for log in found))
         raise StorageFault(f"several accounts have a stream {name}: say --account, of {accounts}")
     if folder:
-        folders = ", ".join(log.folder.name for log in logs if log.identity.name == name)
+        folders = ", ".join(log.segments.folder.name for log in logs if log.identity.name == name)
         raise StorageFault(f"no folder {folder} has a stream {name}; folders: {folders or 'none'}")
     names = ", ".join(sorted(log.identity.name for log in logs)) or "none"
     where = f" of account {account}" if account else ""
@@ -48,7 +48,7 @@ def find_consumer(log: StreamLog, name: str, number: int | None) -> int:
     """The number of a consumer; StorageFault says which there are when it is none of them."""
     names = {
         each: name_in(records.document) or f"number {each}"
-        for each, records in log.consumers.items()
+        for each, records in log.ledger.consumers.items()
     }
     found = [each for each in names if each == number or (name and names[each] == name)]
     if len(found) == 1:
@@ -77,7 +77,7 @@ def _write(log: StreamLog, file: BinaryIO) -> tuple[int, int]:
     seq = int(log.index.next_seq(1, b""))
     while seq:
         try:
-            data, at = log.locate(seq)
+            data, at = log.reader.locate(seq)
         except (CorruptRecord, ReadFailed) as error:
             unreadable.append({"first_seq": seq, "last_seq": seq, "reason": str(error)})
         else:

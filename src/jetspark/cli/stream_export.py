@@ -26,19 +26,12 @@ from jetspark.cli.stream_files import (
 from jetspark.cli.stream_ndjson import NdjsonWriter
 from jetspark.cli.stream_rows import Rows
 from jetspark.client.jetstream.scan import ScanChunk
-from jetspark.errors import (
-    AuthorizationFailed,
-    ConnectFailed,
-    ConnectionClosed,
-    MessageNotFound,
-    RequestTimeout,
-    StreamNotFound,
-)
+from jetspark.errors import Error, MessageNotFound, StreamNotFound
+from jetspark.sync.retry import Retries
 from jetspark.units import format_rfc3339
 
 # A scan that loses its server goes on from where it was: tries without a message in between.
 RETRIES_MAX: Final = 5
-RETRY_DELAY_S: Final = 0.5
 _MERGED_ROWS: Final = 1_000
 _NAMES_SHOWN: Final = 20
 
@@ -290,20 +283,15 @@ def _single(chunks: Iterator[ScanChunk]) -> Iterator[tuple[int, int, str, bytes,
 def _scan(
     stream: sync.Stream, first: int, last: int, filters: tuple[str, ...], batch: int
 ) -> Iterator[ScanChunk]:
-    failures = 0
+    retries = Retries(RETRIES_MAX)
     while first <= last:
         try:
             for chunk in stream.scan(first, last, filters=filters, batch=batch):
                 first = chunk.sequences[-1] + 1
-                failures = 0
+                retries.restart()
                 yield chunk
-        except AuthorizationFailed:
-            raise
-        except (ConnectionClosed, ConnectFailed, RequestTimeout):
-            failures += 1
-            if failures > RETRIES_MAX:
-                raise
-            time.sleep(RETRY_DELAY_S * failures)
+        except Error as error:
+            retries.pause(error)
         else:
             return
 

@@ -24,10 +24,7 @@ from jetspark.cli.stream_files import (
     saved_config,
 )
 from jetspark.cli.stream_rows import Rows
-from jetspark.errors import (
-    AuthorizationFailed,
-    StreamNotFound,
-)
+from jetspark.errors import Error, StreamNotFound
 from jetspark.headers import names
 from jetspark.headers.block import (
     append_lines,
@@ -37,10 +34,10 @@ from jetspark.headers.block import (
     remove_headers_starting,
 )
 from jetspark.subjects.match import matches
-from jetspark.sync.bulk import TRANSIENT, publish_columns
+from jetspark.sync.bulk import publish_columns
+from jetspark.sync.retry import Retries
 
 RETRIES_MAX: Final = 5
-RETRY_DELAY_S: Final = 0.5
 _IN_FLIGHT: Final = 4_000
 _ID_PREFIX: Final = b"import:"
 # Orders to the stream that took the message first; given again they would refuse or remove.
@@ -152,7 +149,7 @@ class Import:
 
     def _send(self, subjects: list[str], payloads: list[bytes], headers: list[bytes]) -> None:
         """Store rows; what is transient is tried again with the same ids."""
-        at, failures = 0, 0
+        at, retries = 0, Retries(RETRIES_MAX)
         while at < len(subjects):
             publisher: sync.FastPublisher | None = None
             try:
@@ -169,15 +166,12 @@ class Import:
                 publisher = self._jetstream.fast_publisher(ack_timeout=self._request.timeout)
                 with publisher:
                     publisher.extend(subjects[at:], payloads[at:], headers[at:])
-            except AuthorizationFailed:
-                raise
-            except TRANSIENT:
+            except Error as error:
                 acked = publisher.acked if publisher is not None else 0
                 at += acked
-                failures = 1 if acked else failures + 1
-                if failures > RETRIES_MAX:
-                    raise
-                time.sleep(RETRY_DELAY_S * failures)
+                if acked:
+                    retries.restart()
+                retries.pause(error)
             else:
                 return
 

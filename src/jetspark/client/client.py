@@ -199,13 +199,14 @@ class Client:
         counted in ``Subscription.dropped`` and reported to the error callback as SlowConsumer.
         """
         check_pattern(subject, queue)
-        return self._core.add_subscription(
+        core = self._core.add_subscription(
             subject,
             queue,
             pending_msgs=pending_msgs,
             pending_bytes=pending_bytes,
             callback=callback,
         )
+        return Subscription(core)
 
     async def flush(self, *, timeout: float | None = None) -> None:
         """Wait until the server has seen everything published so far (a PING and its PONG).

@@ -31,7 +31,7 @@ from jetspark.client.subscription import (
     PENDING_BYTES_MAX,
     PENDING_MSGS_MAX,
     Callback,
-    Subscription,
+    SubscriptionCore,
 )
 from jetspark.client.timeouts import call_seconds
 from jetspark.errors import ConnectionClosed, NotSupported, PayloadTooLarge, RequestTimeout
@@ -60,7 +60,7 @@ class ClientCore:
         self.max_payload = self._info.max_payload
         self._closed: Exception | None = None
         self._subjects: dict[str, bytes] = {}
-        self._subscriptions: dict[int, Subscription] = {}
+        self._subscriptions: dict[int, SubscriptionCore] = {}
         self._sid = 0
         self._mux = Mux(b"%b." % new_inbox(self._nuid, options.inbox_prefix).encode())
         self._mux_sid = 0
@@ -222,13 +222,13 @@ class ClientCore:
         pending_msgs: int = PENDING_MSGS_MAX,
         pending_bytes: int = PENDING_BYTES_MAX,
         callback: Callback | None = None,
-    ) -> Subscription:
+    ) -> SubscriptionCore:
         """Register a subscription and tell the server."""
         self._link.check_loop()
         if self._closed is not None:
             raise self._closed_error()
         sid = self._next_sid()
-        subscription = Subscription(
+        subscription = SubscriptionCore(
             self,
             self._receiver,
             sid,

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from jetspark.client.callback_tasks import CallbackTasks
 from jetspark.client.options import ClientOptions
-from jetspark.client.subscription import Subscription
+from jetspark.client.subscription import SubscriptionCore
 from jetspark.errors import ConnectionClosed, RequestTimeout
 
 
@@ -30,7 +30,7 @@ class Drained(Protocol):
 
 async def drain_all(
     core: Drained,
-    subscriptions: Sequence[Subscription],
+    subscriptions: Sequence[SubscriptionCore],
     callbacks: CallbackTasks,
     seconds: float,
 ) -> None:
@@ -55,7 +55,7 @@ async def drain_all(
         ) from None
 
 
-def _what(core: Drained, subscription: Subscription) -> str:
+def _what(core: Drained, subscription: SubscriptionCore) -> str:
     """What the user calls a subscription."""
     if subscription.subject.startswith(f"{core.options.inbox_prefix}."):
         return "a watch or consumer that nobody reads any more (stop it first)"

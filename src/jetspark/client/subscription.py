@@ -51,8 +51,11 @@ class SubscriptionOwner(Protocol):
         """Wait until nothing that was sent before is on its way to us any more."""
 
 
-class Subscription:
-    """Messages of one subject, in order. Made by ``Client.subscribe``."""
+class SubscriptionCore:
+    """The inside of a subscription: its queue, its readers or its callback, and its end.
+
+    ``Subscription`` is what users see; consumers and other parts of the client read it in chunks.
+    """
 
     def __init__(
         self,
@@ -75,182 +78,103 @@ class Subscription:
             )
         self._owner = owner
         self._sid = sid
-        self._subject = subject
-        self._queue = queue
+        self.subject: Final = subject
+        self.queue: Final = queue
         self._timeout = timeout
-        self._pending = MessageQueue(receiver, owner, pending_msgs, pending_bytes, self._on_wake)
+        # Where the receive path puts the messages.
+        self.sink: Final = MessageQueue(
+            receiver, owner, pending_msgs, pending_bytes, self._on_wake
+        )
         self._reported = 0
-        self._closed = False
-        self._draining = False
+        self.is_closed = False
+        self.is_draining = False  # it was told to stop and takes what is still on its way
         self._error: Exception | None = None
         self._waiters: list[asyncio.Future[None]] = []
         # Drains that wait until everything was taken.
-        self._idle: list[asyncio.Future[None]] = []
+        self.drains: list[asyncio.Future[None]] = []
         if isinstance(callback, ThreadCallback):
             callback = callback.for_one_reader()
-        self._callback = callback
-        self._task: asyncio.Task[None] | None = None
+        self.callback: Final = callback
+        # What runs the callback; None for a subscription that is read.
+        self.callback_task: asyncio.Task[None] | None = None
         # What JetStream has to do once the subscription is drained and removed (ADR-15).
         self.on_drained: Callable[[], Awaitable[None]] | None = None
         if callback is not None:
-            self._task = asyncio.get_running_loop().create_task(
+            self.callback_task = asyncio.get_running_loop().create_task(
                 self._run(callback), name=f"jetspark callback {subject}"
             )
 
     @property
-    def sink(self) -> MessageQueue:
-        """Where the receive path puts the messages."""
-        return self._pending
-
-    @property
-    def callback_task(self) -> asyncio.Task[None] | None:
-        """What runs the callback; None for a subscription that is read."""
-        return self._task
-
-    @property
-    def callback(self) -> Callback | None:
-        """What gets the messages; None for a subscription that is read."""
-        return self._callback
-
-    @property
-    def subject(self) -> str:
-        """The subject asked for, wildcards included."""
-        return self._subject
-
-    @property
-    def queue(self) -> str:
-        """The queue group; empty for an ordinary subscription."""
-        return self._queue
-
-    @property
     def pending_msgs(self) -> int:
         """Messages received and not yet taken."""
-        return len(self._pending.messages)
-
-    @property
-    def pending_bytes(self) -> int:
-        """Their size."""
-        return self._pending.bytes
+        return len(self.sink.messages)
 
     @property
     def delivered(self) -> int:
         """Messages that arrived, dropped ones included."""
-        return self._pending.delivered
+        return self.sink.delivered
 
     @property
     def dropped(self) -> int:
         """Messages lost because a pending limit was reached."""
-        return self._pending.dropped
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether no further message will arrive; pending ones can still be read."""
-        return self._closed
-
-    @property
-    def is_draining(self) -> bool:
-        """Whether it was told to stop and takes what is still on its way."""
-        return self._draining
+        return self.sink.dropped
 
     @property
     def deliveries_left(self) -> int:
         """Messages until it ends by itself; 0 when it does not."""
-        pending = self._pending
+        pending = self.sink
         return pending.delivered_max - pending.delivered if pending.delivered_max else 0
 
-    def __aiter__(self) -> Self:
-        self._check_mine()
-        return self
-
-    async def __anext__(self) -> Message:
-        pending = self._pending
-        if not pending.messages and not await self._wait():
-            raise StopAsyncIteration
-        message = pending.take()
-        if self._idle and not pending.messages:
-            self._set_idle()
-        return message
-
-    async def next_msg(self, *, timeout: float | None = None) -> Message:
-        """The next message.
-
-        Raises RequestTimeout when none comes within ``timeout`` seconds (default: the client's),
-        and ConnectionClosed or ValueError when none can come any more.
-        """
-        self._check_mine()
-        pending = self._pending
-        if not pending.messages:
-            seconds = call_seconds(timeout, self._timeout)
-            try:
-                async with asyncio.timeout(seconds):
-                    more = await self._wait()
-            except TimeoutError:
-                raise RequestTimeout(
-                    f"no message on {self._subject!r} within {seconds} s"
-                ) from None
-            if not more:
-                raise ValueError(
-                    f"the subscription to {self._subject!r} has ended: no message will come"
-                )
-        message = pending.take()
-        if self._idle and not pending.messages:
-            self._set_idle()
-        return message
+    def seconds(self, timeout: float | None) -> float:
+        """The timeout of a call: its own, or the default of the client."""
+        return call_seconds(timeout, self._timeout)
 
     async def next_chunk(self, count: int) -> list[Message]:
         """Wait for a message, then return all pending ones up to ``count``; empty at the end."""
-        self._check_mine()
-        if not self._pending.messages and not await self._wait():
+        self.check_unclaimed()
+        if not self.sink.messages and not await self.wait():
             return []
-        taken = self._pending.take_many(count)
-        if self._idle and not self._pending.messages:
-            self._set_idle()
+        taken = self.sink.take_many(count)
+        if self.drains and not self.sink.messages:
+            self.end_drains()
         return taken
 
     async def unsubscribe(self, max_msgs: int = 0) -> None:
-        """Stop: at once, or when ``max_msgs`` messages have arrived since the start.
-
-        Messages already pending can still be read; a callback is not called with them any more
-        (``drain`` gives them to it). Harmless on an ended subscription.
-        """
+        """As ``Subscription.unsubscribe``."""
         if max_msgs != 0:
             _check_limit("max_msgs", max_msgs)
-        if max_msgs > self._pending.delivered:
-            if not self._closed:
-                self._pending.delivered_max = max_msgs
+        if max_msgs > self.sink.delivered:
+            if not self.is_closed:
+                self.sink.delivered_max = max_msgs
                 self._owner.send_unsubscribe(self._sid, max_msgs)
             return
-        if not self._closed:
+        if not self.is_closed:
             self._owner.send_unsubscribe(self._sid, 0)
-        if self._callback is not None:
+        if self.callback is not None:
             # On one that ended or is being drained too: its callback may still be busy.
-            self._pending.take_many(self.pending_msgs)
-            if isinstance(self._callback, ThreadCallback):
-                self._callback.stop()
+            self.sink.take_many(self.pending_msgs)
+            if isinstance(self.callback, ThreadCallback):
+                self.callback.stop()
         self.end(None)
 
     async def drain(self, *, timeout: float | None = None) -> None:
-        """Stop the flow, wait for what is on its way, and until all of it was taken.
-
-        Raises RequestTimeout when the reader has not taken everything within ``timeout``. The
-        callback may call it too: it then returns before the callback had the rest.
-        """
-        seconds = call_seconds(timeout, self._timeout)
+        """As ``Subscription.drain``."""
+        seconds = self.seconds(timeout)
         deadline = asyncio.get_running_loop().time() + seconds
         try:
-            if not self._closed:
-                self._draining = True
+            if not self.is_closed:
+                self.is_draining = True
                 self._owner.send_unsubscribe(self._sid, 0)
                 await self._owner.settle(timeout=seconds)
                 self.end(None)
-            if not is_calling(self._task, self._callback):
+            if not is_calling(self.callback_task, self.callback):
                 async with asyncio.timeout_at(deadline):
                     await self._wait_idle()
         except RequestTimeout:
             raise
         except TimeoutError:
             raise RequestTimeout(
-                f"drain of {self._subject!r}: {self.pending_msgs} messages were not taken within "
+                f"drain of {self.subject!r}: {self.pending_msgs} messages were not taken within "
                 f"{seconds} s; read them, or call unsubscribe() to give them up"
             ) from None
         finally:
@@ -260,36 +184,23 @@ class Subscription:
             if on_drained is not None:
                 await on_drained()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.unsubscribe()
-
     def end(self, error: Exception | None) -> None:
         """No further message will come; readers get ``error`` once the pending ones are taken.
 
-        Called by the client when the connection is lost; users call ``unsubscribe`` or ``drain``.
+        Called by the client when the connection is lost.
         """
-        if self._closed:
+        if self.is_closed:
             return
-        self._closed = True
+        self.is_closed = True
         self._error = error
         self._owner.forget_subscription(self._sid)
         self._wake_readers()
 
-    # Private parts.
-
-    async def _wait(self) -> bool:
+    async def wait(self) -> bool:
         """Wait for a pending message; False at the end, or the error that ended it."""
-        pending = self._pending
+        pending = self.sink
         while not pending.messages:
-            if self._closed:
+            if self.is_closed:
                 if self._error is not None:
                     raise self._error
                 return False
@@ -304,33 +215,35 @@ class Subscription:
         return True
 
     async def _wait_idle(self) -> None:
-        if self._task is not None:
-            await asyncio.shield(self._task)
+        if self.callback_task is not None:
+            await asyncio.shield(self.callback_task)
             return
-        if self._pending.messages:
+        if self.sink.messages:
             idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._idle.append(idle)
+            self.drains.append(idle)
             await idle
 
-    def _set_idle(self) -> None:
-        waiting, self._idle = self._idle, []
+    def end_drains(self) -> None:
+        """Everything was taken: drains that wait for it are done."""
+        waiting, self.drains = self.drains, []
         for idle in waiting:
             if not idle.done():
                 idle.set_result(None)
 
-    def _check_mine(self) -> None:
-        if self._callback is not None:
+    def check_unclaimed(self) -> None:
+        """Refuse a reader when a callback takes the messages."""
+        if self.callback is not None:
             raise ValueError(
-                f"the callback of the subscription to {self._subject!r} takes its messages: "
+                f"the callback of the subscription to {self.subject!r} takes its messages: "
                 "subscribe without one to read them"
             )
 
     def _on_wake(self) -> None:
         """After a chunk that brought something we asked to be told about."""
-        pending = self._pending
+        pending = self.sink
         if pending.dropped > self._reported:
             self._reported = pending.dropped
-            self._owner.report(SlowConsumer(self._subject, pending.dropped))
+            self._owner.report(SlowConsumer(self.subject, pending.dropped))
         if 0 < pending.delivered_max <= pending.delivered:
             self.end(None)
         self._wake_readers()
@@ -350,15 +263,15 @@ class Subscription:
 
     async def _run_in_thread(self, callback: ThreadCallback[Message]) -> None:
         try:
-            while await self._wait():
-                taken = self._pending.take_many(CALLBACK_RUN)
+            while await self.wait():
+                taken = self.sink.take_many(CALLBACK_RUN)
                 await callback.run(taken, self._owner.report)
         finally:
             callback.close()
 
     async def _run_here(self, callback: Callback) -> None:
-        pending = self._pending
-        while await self._wait():
+        pending = self.sink
+        while await self.wait():
             for _ in range(CALLBACK_RUN):
                 if not pending.messages:
                     break
@@ -370,13 +283,126 @@ class Subscription:
                     if is_cancelled_here():
                         raise
                     self._owner.report(
-                        callback_cancelled(f"subscription to {self._subject!r}", error)
+                        callback_cancelled(f"subscription to {self.subject!r}", error)
                     )
                 except Exception as error:  # noqa: BLE001 - whatever a user's callback raises
                     self._owner.report(error)
             else:
                 # A callback that never awaits must not keep the loop from reading.
                 await asyncio.sleep(0)
+
+
+class Subscription:
+    """Messages of one subject, in order. Made by ``Client.subscribe``."""
+
+    def __init__(self, core: SubscriptionCore) -> None:
+        self._core = core
+        self._sink = core.sink
+
+    @property
+    def subject(self) -> str:
+        """The subject asked for, wildcards included."""
+        return self._core.subject
+
+    @property
+    def queue(self) -> str:
+        """The queue group; empty for an ordinary subscription."""
+        return self._core.queue
+
+    @property
+    def pending_msgs(self) -> int:
+        """Messages received and not yet taken."""
+        return self._core.pending_msgs
+
+    @property
+    def pending_bytes(self) -> int:
+        """Their size."""
+        return self._sink.bytes
+
+    @property
+    def delivered(self) -> int:
+        """Messages that arrived, dropped ones included."""
+        return self._core.delivered
+
+    @property
+    def dropped(self) -> int:
+        """Messages lost because a pending limit was reached."""
+        return self._core.dropped
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no further message will arrive; pending ones can still be read."""
+        return self._core.is_closed
+
+    def __aiter__(self) -> Self:
+        self._core.check_unclaimed()
+        return self
+
+    async def __anext__(self) -> Message:
+        sink, core = self._sink, self._core
+        if not sink.messages and not await core.wait():
+            raise StopAsyncIteration
+        message = sink.take()
+        if core.drains and not sink.messages:
+            core.end_drains()
+        return message
+
+    async def next_msg(self, *, timeout: float | None = None) -> Message:
+        """The next message.
+
+        Raises RequestTimeout when none comes within ``timeout`` seconds (default: the client's),
+        and ConnectionClosed or ValueError when none can come any more.
+        """
+        sink, core = self._sink, self._core
+        core.check_unclaimed()
+        if not sink.messages:
+            seconds = core.seconds(timeout)
+            try:
+                async with asyncio.timeout(seconds):
+                    more = await core.wait()
+            except TimeoutError:
+                raise RequestTimeout(
+                    f"no message on {core.subject!r} within {seconds} s"
+                ) from None
+            if not more:
+                raise ValueError(
+                    f"the subscription to {core.subject!r} has ended: no message will come"
+                )
+        message = sink.take()
+        if core.drains and not sink.messages:
+            core.end_drains()
+        return message
+
+    async def unsubscribe(self, max_msgs: int = 0) -> None:
+        """Stop: at once, or when ``max_msgs`` messages have arrived since the start.
+
+        Messages already pending can still be read; a callback is not called with them any more
+        (``drain`` gives them to it). Harmless on an ended subscription.
+        """
+        await self._core.unsubscribe(max_msgs)
+
+    async def drain(self, *, timeout: float | None = None) -> None:
+        """Stop the flow, wait for what is on its way, and until all of it was taken.
+
+        Raises RequestTimeout when the reader has not taken everything within ``timeout``. The
+        callback may call it too: it then returns before the callback had the rest.
+        """
+        await self._core.drain(timeout=timeout)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.unsubscribe()
+
+    async def _next_chunk(self, count: int) -> list[Message]:
+        """What is there after waiting for one; the blocking twin iterates with it."""
+        return await self._core.next_chunk(count)
 
 
 def _check_limit(name: str, value: object) -> None:

@@ -45,8 +45,9 @@ from jetspark.engine.wanted_subjects import WantedSubjects
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.ids import Nuid
-from jetspark.store.log import Group, StreamLog
-from jetspark.store.manifest import Identity
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import Group, StreamLog
+from jetspark.store.log.subject_table import SubjectEntry
 from jetspark.store.store import FileStore
 from jetspark.turn import Turn
 from jetspark.units import bounded
@@ -55,6 +56,8 @@ API_PREFIX = b"$JS.API."
 TRANSFER_PREFIX = b"$JS.SNAPSHOT."
 DIRECT_PREFIX = b"$JS.API.DIRECT.GET."
 NEXT_PREFIX = b"$JS.API.CONSUMER.MSG.NEXT."
+# So many subjects of a stream that was removed are given back in a turn.
+GIVEN_BACK = 16_384
 
 
 class NewStream:
@@ -171,7 +174,7 @@ class Engine:
             log.expire_before(oldest + 1)
         try:
             self._add(stream)
-            if log.full:
+            if log.access.full:
                 stream.tending.soon()
                 self._deadlines.note(stream)
             self.consumers.adopt_all(stream, now)
@@ -278,7 +281,7 @@ class Engine:
 
         What cannot be removed now carries its mark, and is discarded by the next start.
         """
-        log.read_only = True
+        log.access.stop()
         log.close()
         self.operations.run_beside(partial(self._store.sweep, log), finish, now, outbox)
 
@@ -290,15 +293,15 @@ class Engine:
     def update_stream(self, stream: Stream, config: StreamConfig) -> None:
         """Decide that a stream has another configuration; raises StoreReadOnly."""
         stream.log.set_limits(*evicting(config))
-        stream.log.stage_configuration(encode(config))
+        stream.log.staged.configure(encode(config))
         self._configure(stream, config)
         self.mark_dirty(stream)
 
     def _configure(self, stream: Stream, config: StreamConfig) -> None:
         self._subjects.remove(stream, stream.config.subjects)
         stream.configure(config)
-        stream.log.packing = config.compression == "s2"
-        stream.log.fit_segments(config.max_bytes)
+        stream.log.upkeep.pack(config.compression == "s2")
+        stream.log.segments.fit(config.max_bytes)
         if stream.copies or config.sources:
             self._store.choose_level(stream.log, level_of(config))
         self._deadlines.note(stream)
@@ -337,7 +340,7 @@ class Engine:
             stream.log.release()
             if error is None:
                 self._drop(stream, now, outbox)
-            elif stream.log.failed:
+            elif stream.log.access.failed:
                 stream.tending.failed(self._store.reserve, no_space=False)
                 self._deadlines.note(stream)
             finish(error, now, outbox)
@@ -350,12 +353,12 @@ class Engine:
     def may_remove(self, stream: Stream, now: int, outbox: Outbox) -> None:
         """Begin the removal that waits, if nothing that needs the folder is on its way."""
         log = stream.log
-        if stream not in self._removals or log.in_flight is not None or log.is_reopening:
+        if stream not in self._removals or log.staged.in_flight is not None or log.is_reopening:
             return
         operation = self._removals.pop(stream)
         log.hold()
         condemn = partial(self._store.condemn, log)
-        self.operations.do(operation, condemn, now, outbox, at_once=log.in_memory)
+        self.operations.do(operation, condemn, now, outbox, at_once=log.segments.in_memory)
 
     def _drop(self, stream: Stream, now: int, outbox: Outbox) -> None:
         """A stream was removed: forget it; what waits for it hears that."""
@@ -373,11 +376,17 @@ class Engine:
         self.copies.dropped(stream)
         self.generation += 1
         # Nothing of it has to be put on the disk any more.
-        stream.log.read_only = True
+        stream.log.access.stop()
         stream.log.close()
         # What a stop leaves of it, the next start removes.
         bury = partial(self.operations.unless_closed, partial(self._store.bury, stream.log))
-        self.operations.run_beside(bury, lambda _error, _now, _outbox: None, now, outbox)
+        remains = stream.log.index.entries.copy()
+
+        def buried(_error: OSError | None, _now: int, _outbox: Outbox) -> None:
+            # A million objects are not given back in one turn.
+            self.operations.aside(partial(_give_back, remains))
+
+        self.operations.run_beside(bury, buried, now, outbox)
         stream.refuse_held(error_body(ErrCode.STREAM_NOT_FOUND), outbox)
         self.purges.end(stream)
         self.direct.refuse_dropped(stream, outbox)
@@ -396,8 +405,8 @@ class Engine:
         self.ledger.add(stream)
         self._targets[stream.config.name] = Target(PUBLISH, stream, b"")
         stream.log.index.turn = self.turn
-        stream.log.packing = stream.config.compression == "s2"
-        stream.log.fit_segments(stream.config.max_bytes)
+        stream.log.upkeep.pack(stream.config.compression == "s2")
+        stream.log.segments.fit(stream.config.max_bytes)
         self._subjects.add(stream, stream.config.subjects)
         self.generation += 1
         self._deadlines.note(stream)
@@ -442,7 +451,7 @@ class Engine:
         groups: list[tuple[Stream, Group | OSError]] = []
         waiting = []
         for stream in self.dirty:
-            if stream.log.in_flight is not None:
+            if stream.log.staged.in_flight is not None:
                 waiting.append(stream)
                 continue
             stream.dirty = False
@@ -471,7 +480,7 @@ class Engine:
         if stream.dropped or not stream.tending.find_room(self._store.reserve, error):
             return None
         self._deadlines.note(stream)
-        return stream.log.in_flight
+        return stream.log.staged.in_flight
 
     def committed(self, stream: Stream, outbox: Outbox, now: int = 0) -> None:
         """The group of a stream is durable: its replies go out, readers learn of it.
@@ -492,6 +501,9 @@ class Engine:
             self.publish_own(stream.take_published(), now, outbox)
         self.direct.answer_held(stream, outbox)
         self.purges.go_on(stream)
+        if stream.log.index.order_wanted:
+            stream.log.index.order_wanted = False
+            self.operations.aside(stream.log.index.order_step)
         if stream.followers or stream.copies:
             self.copies.committed(stream)
         if stream.consumers:
@@ -629,3 +641,9 @@ class Engine:
         self.transfers.close()
         for stream in self.streams.values():
             stream.log.close(note=in_time is None or in_time())
+
+
+def _give_back(remains: list[SubjectEntry]) -> bool:
+    """Let go of some of what a stream had; True when nothing is left."""
+    del remains[-GIVEN_BACK:]
+    return not remains

@@ -16,7 +16,7 @@ from jetspark.engine.refusal import Refusal
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
-from jetspark.store.record import OVERHEAD
+from jetspark.store.format.record import OVERHEAD
 
 NO_LIMIT = -1
 
@@ -153,7 +153,7 @@ class AccountLedger:
 
     def note(self, stream: Stream) -> None:
         """Count what a stream has now, with what is on its way to the disk."""
-        self._count(stream, int(stream.log.staged_bytes) - self._counted[stream])
+        self._count(stream, int(stream.log.staged.size) - self._counted[stream])
 
     def remove(self, stream: Stream) -> None:
         """A stream is gone."""

@@ -1,7 +1,8 @@
-"""Making and removing streams: work that waits for the disk and belongs to no log.
+"""Making and removing streams, and requests that take more than one turn of the loop.
 
-The loop must not wait for it. An operation is checked on the loop, done beside it, and finished
-on the loop again; its answer goes out when it is finished, so it is on disk by then. There is one
+The loop must not wait for the disk. An operation is checked on the loop, done beside it, and
+finished on the loop again; its answer goes out when it is finished, so it is on disk by then. A
+search through very many subjects goes in steps on the loop, some of it in each turn. There is one
 operation for a name at a time: requests about a stream that is being made or removed wait for the
 end and are then handled in the order in which they came, and so does the creation of a stream that
 wants the same subjects. What names no stream, and what reads or publishes, is handled meanwhile:
@@ -25,13 +26,15 @@ from jetspark.subjects.pattern_set import PatternSet
 WAITING_MAX: Final = 10_000
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 # So many of those that waited are handled in one turn of the loop, and so many bytes of them.
-PER_TURN: Final = 40
+PER_TURN: Final = 10
 BYTES_PER_TURN: Final = 256 * 1024
 
 STOPPING: Final = "the server is stopping; ask again when it is back"
 
 Again = Callable[[int, Outbox], None]
 Finish = Callable[[OSError | None, int, Outbox], None]
+# Does as much as one turn allows; True when all is done.
+Step = Callable[[], bool]
 
 
 class Beside(Protocol):
@@ -81,9 +84,12 @@ class Operations:
         self._waiting_bytes = 0
         # Names of streams whose requests need not wait any more.
         self._ready: deque[str] = deque()
+        # What goes in steps; one of them has its step in each turn.
+        self._stepping: deque[tuple[Operation | None, Step]] = deque()
         # The one whose request is being handled.
         self._current: str | None = None
-        self._closed = False
+        # The server stops: nothing begins any more.
+        self.closed = False
 
     def announce(self, operation: Operation) -> None:
         """Let requests wait for an operation; ``do`` follows."""
@@ -107,7 +113,7 @@ class Operations:
             self._end(operation, error, now, outbox)
 
         work = partial(self.unless_closed, work)
-        if at_once or self._closed:
+        if at_once or self.closed:
             finish(attempt(work), now, outbox)
         else:
             self.run_beside(work, finish, now, outbox)
@@ -123,9 +129,33 @@ class Operations:
 
         It is asked when the work begins: a stop does not wait for what waits for the disk.
         """
-        if self._closed:
+        if self.closed:
             raise OSError(errno.ESHUTDOWN, STOPPING)
         work()
+
+    def in_steps(self, name: str, step: Step, finish: Finish) -> Operation:
+        """Do something about a stream in the turns that follow; ``finish`` comes after it."""
+        operation = Operation(name, None, finish)
+        self.announce(operation)
+        self._stepping.append((operation, step))
+        return operation
+
+    def aside(self, step: Step) -> None:
+        """Do something in the turns that follow for which no request waits."""
+        self._stepping.append((None, step))
+
+    def _step(self, now: int, outbox: Outbox) -> None:
+        operation, step = self._stepping.popleft()
+        error: OSError | None = None
+        try:
+            if not step():
+                self._stepping.append((operation, step))
+                return
+        except Exception as failure:  # noqa: BLE001 - one operation, not those who wait for it
+            self._failures.note("a search through very many subjects", failure)
+            error = OSError(str(failure))
+        if operation is not None:
+            self._finish(operation, error, now, outbox)
 
     def check(self, name: str) -> None:
         """Raise Postponed while something is done to the stream of this name, or is to be."""
@@ -149,7 +179,7 @@ class Operations:
 
         ``name`` is the stream that it is about, ``size`` that of its body.
         """
-        if self._closed:
+        if self.closed:
             return False
         if self._waiting >= WAITING_MAX or self._waiting_bytes + size > WAITING_BYTES_MAX:
             return False
@@ -168,13 +198,16 @@ class Operations:
 
     def may_go_on(self) -> bool:
         """Say whether ``go_on`` has something to do."""
-        return bool(self._ready)
+        return bool(self._ready or self._stepping)
 
     def go_on(self, now: int, outbox: Outbox) -> bool:
         """Handle requests that need not wait any more, for one turn; True while there are more."""
         if self._current is not None:
             return True  # an operation that ended at once: the loop below goes on with the rest
         left, left_bytes = PER_TURN, BYTES_PER_TURN
+        if self._stepping:
+            self._step(now, outbox)
+            left = 1  # the step was as much as a turn allows
         while self._ready and left > 0 and left_bytes > 0:
             name = self._ready[0]
             queue = self._queues.get(name)
@@ -193,18 +226,25 @@ class Operations:
                 self._current = None
                 if not queue:
                     del self._queues[name]
-        return bool(self._ready)
+        return self.may_go_on()
 
     def close(self) -> None:
         """Forget the requests that wait: what has begun is finished, and nothing else begins.
 
         Operations that have not begun are refused, and so are those that are asked for later.
         """
-        self._closed = True
+        self.closed = True
         self._queues.clear()
         self._ready.clear()
+        self._stepping.clear()
 
     def _end(self, operation: Operation, error: OSError | None, now: int, outbox: Outbox) -> None:
+        self._finish(operation, error, now, outbox)
+        self.go_on(now, outbox)
+
+    def _finish(
+        self, operation: Operation, error: OSError | None, now: int, outbox: Outbox
+    ) -> None:
         del self._by_name[operation.name]
         for subject in operation.subjects:
             self._subjects.remove(subject, operation)
@@ -218,4 +258,3 @@ class Operations:
             if self._behind.get(name) is operation:
                 del self._behind[name]
                 self._ready.append(name)
-        self.go_on(now, outbox)

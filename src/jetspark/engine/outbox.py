@@ -78,6 +78,10 @@ class Budget:
         self.records -= 1
         self.size -= size
 
+    def exhaust(self) -> None:
+        """Something else took as long as a whole turn of reads."""
+        self.records = 0
+
     def left(self) -> bool:
         """Say whether another record may be read in this turn."""
         return self.records > 0 and self.size > 0

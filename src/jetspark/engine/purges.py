@@ -1,18 +1,15 @@
 """Purges of very many messages: some at a time, so that nobody else has to wait for them.
 
-A purge that leaves something behind looks at every message it takes out, and with a filter at all
-others too. It is cut into steps by sequence; each is a purge of its own in the log, and the next
-one follows when it is durable. Up to where it goes is settled when it is asked for. The answer
-comes with the last. With a filter a step passes again over what stays: there are few steps then.
+A purge that leaves something looks at every message it takes out, and with a filter at all others
+too, unless few subjects match. It is cut into steps by sequence; each is a purge of its own in the
+log, and the next one follows when it is durable. Up to where it goes is settled when it is asked
+for. The answer comes with the last.
 """
 
 from collections.abc import Callable
-from typing import Final
 
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import StoreReadOnly
-
-FILTERED_STEPS: Final = 32
 
 
 class LongPurge:
@@ -31,7 +28,7 @@ class LongPurge:
         self._end = end
         self._pattern = pattern
         self._at = int(stream.log.index.first_seq)
-        self._step = max(step, (end - self._at) // FILTERED_STEPS) if pattern else step
+        self._step = step
         self._done = done
         self._failed = failed
         self._purged = 0
@@ -45,7 +42,7 @@ class LongPurge:
         log = self.stream.log
         bound = self._at = min(max(self._at, int(log.index.first_seq)) + self._step, self._end)
         try:
-            self._purged += int(log.stage_purge(bound, self._pattern, 0))
+            self._purged += int(log.staged.purge(bound, self._pattern, 0))
             self.stream.replies.hold_purge(self._pattern)  # consumers hear of it
         except StoreReadOnly:
             self._failed()

@@ -22,7 +22,6 @@ from jetspark.engine.wall import Wall
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
-from jetspark.store.gaps import stage_gap
 
 PREFIX: Final = b"$JS.SNAPSHOT.RESTORE."
 INACTIVE_NS: Final = 5_000_000_000
@@ -106,12 +105,12 @@ class Restore:
         log = self.stream.log
         try:
             for seq, time, subject, headers, body in self._reader.feed(data):
-                stage_gap(log, seq - 1)
+                log.staged.skip_to(seq - 1)
                 stored = log.timeline.copied(time, self.now)
-                log.stage_message(subject, len(headers), headers + body + b"\r\n", stored)
+                log.staged.add_message(subject, len(headers), headers + body + b"\r\n", stored)
         except (ArchiveBroken, ValueError, StoreReadOnly) as problem:
             self.fail(str(problem))
-        if log.filling_bytes + log.flying_bytes > AHEAD_MAX:
+        if log.staged.filling_bytes + log.staged.flying_bytes > AHEAD_MAX:
             self.fail("chunks arrive faster than the disk takes them; wait for each answer")
         if self._reader.buffered > AHEAD_MAX + ENTRY_MAX:
             self.fail("chunks arrive faster than they can be looked at; wait for each answer")
@@ -136,14 +135,14 @@ class Restore:
         try:
             self._reader.check_whole()
             assert self._reader.end is not None
-            stage_gap(log, self._reader.end.last_seq)
+            log.staged.skip_to(self._reader.end.last_seq)
             for consumer in self._reader.consumers:
                 check_consumer(self.stream, consumer, check, now)
-                log.stage_consumer(consumer.number, consumer.document)
-                log.stage_consumer_state(consumer.number, True, consumer.state)
+                log.staged.set_consumer(consumer.number, consumer.document)
+                log.staged.set_consumer_state(consumer.number, True, consumer.state)
                 for change in consumer.changes:
-                    log.stage_consumer_state(consumer.number, False, change)
-            log.stage_configuration(encode(self.config))
+                    log.staged.set_consumer_state(consumer.number, False, change)
+            log.staged.configure(encode(self.config))
         except (ArchiveBroken, ValueError, StoreReadOnly) as problem:
             self.fail(str(problem))
             return False

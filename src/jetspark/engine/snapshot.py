@@ -21,7 +21,7 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.engine.wall import Wall
 from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.headers.status import status_block
-from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
 
 ACK_PREFIX: Final = b"$JS.SNAPSHOT.ACK."
 CHUNK: Final = 128 * 1024  # these six are nats-server's
@@ -155,7 +155,7 @@ class Snapshot:
     def _read(self, budget: Budget) -> None:
         """Put the next message into the archive."""
         log = self.stream.log
-        data, at = log.locate(self._next)
+        data, at = log.reader.locate(self._next)
         if data:
             subject, headers = subject_end(data, at), headers_end(data, at)
             end = body_end(data, at)
@@ -204,7 +204,7 @@ def consumer_lines(stream: Stream) -> list[ConsumerLine]:
     """The consumers of a stream as they are durable now."""
     return [
         ConsumerLine(number, records.document, records.state, list(records.changes))
-        for number, records in sorted(stream.log.consumers.items())
+        for number, records in sorted(stream.log.ledger.consumers.items())
     ]
 
 

@@ -101,7 +101,7 @@ class Transfers:
             if config.name in engine.streams:
                 raise Refusal(ErrCode.RESTORE_NAME_IN_USE)
             engine.ledger.admit(config)
-            engine.ledger.check_room(config.storage, int(restore.stream.log.staged_bytes))
+            engine.ledger.check_room(config.storage, int(restore.stream.log.staged.size))
             if engine.overlaps(config):
                 raise Refusal(ErrCode.SUBJECTS_OVERLAP)
         except Refusal as refusal:
@@ -119,7 +119,7 @@ class Transfers:
         log = stream.log
         if restore.problem:
             self._give_up(restore, restore.now, outbox)
-        elif restore.finishing is not None and log.durable_position == log.staged_position:
+        elif restore.finishing is not None and log.index.position == log.staged.position:
             self._reveal(restore, outbox)
         return True
 

@@ -126,9 +126,13 @@ class InsufficientResources(ApiError, err_codes=(10002, 10023, 10028, 10047)):
 class TooManyRequests(ApiError, err_codes=(10167,)):
     """The server is behind; try again later."""
 
+    transient = True
+
 
 class TemporarilyUnavailable(ApiError, err_codes=(10008, 10118, 10119, 10158, 10163)):
     """Not now: no leader yet, an asset is offline, or the same message id is being stored."""
+
+    transient = True
 
 
 class TooManyResults(ApiError):
@@ -146,6 +150,8 @@ class BatchNotEnabled(BatchRejected, err_codes=(10174, 10205)):
 class BatchIncomplete(BatchRejected, err_codes=(10176, 10208)):
     """Messages of the batch were lost, or it was abandoned: send the whole batch again."""
 
+    transient = True
+
 
 class BatchTooLarge(BatchRejected, err_codes=(10199,)):
     """The batch has more messages than the server takes: make it smaller."""
@@ -157,3 +163,5 @@ class BatchDuplicate(BatchRejected, err_codes=(10201,)):
 
 class TooManyBatches(BatchRejected, err_codes=(10210, 10211)):
     """Too many batches are open on the stream or the server: try again later."""
+
+    transient = True

@@ -13,7 +13,13 @@ __all__ = ["ApiError", "Error", "api_error"]
 
 
 class Error(Exception):
-    """Root of everything jetspark raises on purpose."""
+    """Root of everything jetspark raises on purpose.
+
+    ``transient`` says whether the same call may work in a moment, with nothing changed: a server
+    restarts, a cluster elects a leader, too much is going on at once.
+    """
+
+    transient: ClassVar[bool] = False
 
 
 class ApiError(Error):

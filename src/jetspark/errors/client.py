@@ -46,17 +46,25 @@ __all__ = [
 class ConnectionClosed(Error):
     """The connection is closed, or was closed while the call was waiting."""
 
+    transient = True
+
 
 class ConnectFailed(Error):
     """No server could be reached; the message lists what each one said."""
+
+    transient = True
 
 
 class AuthorizationFailed(ConnectFailed):
     """A server was reached and refused the credentials."""
 
+    transient = False
+
 
 class BadCredentials(ConnectFailed, ValueError):
     """A seed, key or credentials file that cannot be used; nothing was sent."""
+
+    transient = False
 
 
 class ServerRefused(Error):
@@ -118,9 +126,13 @@ class BadName(Error, ValueError):
 class RequestTimeout(Error, TimeoutError):
     """No answer came in time. Whether the request had an effect is unknown."""
 
+    transient = True
+
 
 class NoResponders(Error):
     """Nobody listens on the subject of the request (status 503)."""
+
+    transient = True  # a stream without leader for the moment, or a responder that restarts
 
     def __init__(self, subject: str = "") -> None:
         super().__init__(subject)

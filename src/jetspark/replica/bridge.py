@@ -12,6 +12,7 @@ import contextlib
 import logging
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final
@@ -22,7 +23,7 @@ from jetspark.client.inbox import ReplySink
 from jetspark.client.options import ClientOptions
 from jetspark.client.receive import Sink
 from jetspark.client.server_errors import denied_subject
-from jetspark.errors import BufferFull, Error
+from jetspark.errors import BufferFull, Error, PayloadTooLarge
 from jetspark.headers.status import NO_RESPONDERS, status_block
 from jetspark.protocol.encoder import (
     encode_err,
@@ -32,10 +33,12 @@ from jetspark.protocol.encoder import (
     encode_unsub,
 )
 from jetspark.protocol.handshake import ServerInfo
+from jetspark.protocol.parser import CONTROL_LINE_VIOLATION
 from jetspark.replica.fair_queue import FairQueue, Way
 from jetspark.replica.own_traffic import OwnTraffic
 from jetspark.server.auth.permissions import Permissions
 from jetspark.server.client import ClientHandler
+from jetspark.server.close_reason import CloseReason
 from jetspark.server.receiver import Subscription
 from jetspark.server.router import Router
 from jetspark.subjects.tokens import is_literal
@@ -48,6 +51,9 @@ PONG_SECONDS: Final = 1.0
 TURN_NS: Final = 4_000_000
 # Read at once: what is in it is handed out in some milliseconds.
 READ_BYTES: Final = 64 * 1024
+# So many deliveries to clients go in one turn of the loop; more of them are put off.
+DELIVERIES_PER_TURN: Final = 4096
+DELIVERIES_AT_ONCE: Final = 512
 # How acknowledgements of publishes begin, and what STREAM.INFO says: ours, and nats-server's.
 _INFO_STARTS: Final = tuple(
     b'{"type":"io.nats.jetstream.api.v1.stream_%b_response"' % verb
@@ -80,8 +86,10 @@ class Bridge(ClientCore):
         on_change: Callable[[], None],
         on_shown: Callable[[str, int], None],
         own: OwnTraffic,
+        max_control_line: int,
         shared: "Bridge | None" = None,
     ) -> None:
+        self._max_control_line = max_control_line
         self.on_shown = on_shown
         self.own: Final = own
         self._shared_bridge = shared
@@ -100,6 +108,11 @@ class Bridge(ClientCore):
         # Messages that were lost, without anybody hearing of it, for lack of a leader.
         self.lost = 0
         self._turn_began_ns = 0
+        self._deliveries_left = DELIVERIES_PER_TURN
+        # What came from the leader and is handed out in later turns, in order.
+        self._put_off: deque[Delivery | asyncio.Future[None]] = deque()
+        # Connections that are not read meanwhile; an earlier one may be lost.
+        self._resting: list[Connection | None] = []
         super().__init__(options)
         self.link.pool.forgives = True
         self.queue: Final = FairQueue(self, self.loop)
@@ -120,7 +133,7 @@ class Bridge(ClientCore):
 
     def add(self, client: ClientHandler, subscription: Subscription) -> None:
         """A client subscribed."""
-        self.queue.in_order(client, partial(self._add, subscription))
+        self.queue.in_order(client, partial(self._add, client, subscription))
 
     def limit(self, client: ClientHandler, subscription: Subscription) -> None:
         """A client wants no more than ``max_msgs`` of a subscription."""
@@ -128,20 +141,27 @@ class Bridge(ClientCore):
 
     def remove(self, client: ClientHandler, subscription: Subscription) -> None:
         """A subscription is over."""
-        self.queue.in_order(client, partial(self._remove, client, subscription))
+        # A client that says CONNECT before its turn comes is somebody else then.
+        permissions = subscription.receiver.permissions
+        self.queue.in_order(client, partial(self._remove, client, subscription, permissions))
 
-    def _add(self, subscription: Subscription) -> None:
+    def _add(self, client: ClientHandler, subscription: Subscription) -> None:
         """Subscribe, unless the same is subscribed already."""
         sink = None if subscription.queue else self._shared.get(subscription.subject)
         if sink is None:
             sink = UpstreamSink(self, self._router, subscription, self._next_sid())
+            if not self.takes(sink.frame()):
+                # Our number for it is longer than the client's.
+                client.close(CONTROL_LINE_VIOLATION, CloseReason.MAXIMUM_CONTROL_LINE)
+                self._flush()
+                return
             self._sinks[sink.sid] = sink
             self._receiver.sinks[sink.sid] = sink
             if not subscription.queue:
                 self._shared[subscription.subject] = sink
             if not self.is_closed:
                 self.send_frame(sink.frame())
-        sink.members[subscription] = None
+        sink.join(subscription)
         self._subscribed[subscription] = sink
 
     def _limit(self, subscription: Subscription) -> None:
@@ -151,7 +171,9 @@ class Bridge(ClientCore):
             left = int(subscription.max_msgs - subscription.delivered)
             self.send_frame(encode_unsub(sink.sid, sink.delivered + left))
 
-    def _remove(self, client: ClientHandler, subscription: Subscription) -> None:
+    def _remove(
+        self, client: ClientHandler, subscription: Subscription, permissions: Permissions | None
+    ) -> None:
         """End a subscription.
 
         What the leader sent before it heard of that still belongs to it (a client that drains
@@ -160,7 +182,7 @@ class Bridge(ClientCore):
         sink = self._subscribed.pop(subscription, None)
         if sink is None:
             return
-        del sink.members[subscription]
+        sink.part(subscription)
         full = 0 < subscription.max_msgs <= subscription.delivered
         lingers = self.up and not full and not client.closing
         if not sink.members:
@@ -172,7 +194,7 @@ class Bridge(ClientCore):
             if not lingers and not sink.leaving:
                 self._receiver.sinks.pop(sink.sid, None)
         if lingers:
-            sink.leaving[subscription] = subscription.receiver.permissions
+            sink.leaving[subscription] = permissions
             self._leaving.append((sink, subscription))
             if len(self._leaving) == 1 and not self._ending:
                 self._start(self._end_leaving())
@@ -206,14 +228,23 @@ class Bridge(ClientCore):
 
     def ping_leader(self) -> asyncio.Future[None]:
         """Send PING to the leader, which is connected."""
+        seen: asyncio.Future[None] = self.loop.create_future()
         try:
             assert self.link.connection is not None
-            return self.link.connection.send_ping()
+            self.link.connection.send_ping().add_done_callback(partial(self._on_pong, seen))
         except Error:
             # It is being lost, which the queue hears of in a moment.
-            pong: asyncio.Future[None] = self.loop.create_future()
-            pong.cancel()
-            return pong
+            seen.cancel()
+        return seen
+
+    def _on_pong(self, seen: asyncio.Future[None], pong: asyncio.Future[None]) -> None:
+        """PONG came, after messages of which some may be put off."""
+        if pong.cancelled() or pong.exception() is not None:
+            seen.cancel()
+        elif self._put_off:
+            self._put_off.append(seen)
+        else:
+            seen.set_result(None)
 
     def refuse(self, client: ClientHandler, frame: bytes) -> None:
         """The leader cannot be reached: who asked for an answer hears that there is none."""
@@ -236,9 +267,24 @@ class Bridge(ClientCore):
         payload: bytes,
         seconds: float,
     ) -> None:
-        """Ask the leader for a client, in its turn."""
+        """Ask the leader for a client, in its turn; raises what is wrong with the request."""
         reply = self.expect_replies(sink, subject, seconds)
-        self.queue.put(client, message_frame(subject, reply, headers, payload))
+        frame = message_frame(subject, reply, headers, payload)
+        if not self.takes(frame):
+            self.drop_request(sink)
+            raise PayloadTooLarge(len(frame), self.max_payload)
+        self.queue.put(client, frame)
+
+    def takes(self, frame: bytes) -> bool:
+        """Say whether the leader takes a frame that is not as a client sent it.
+
+        One that is too long for it costs the connection, and so all clients.
+        """
+        end = frame.index(b"\r\n")
+        return (
+            end - frame.index(b" ") - 1 <= self._max_control_line
+            and len(frame) - end - 4 <= self.max_payload
+        )
 
     def pass_message(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> bool:
         """Send a message of our own; False when the leader cannot be reached."""
@@ -274,17 +320,49 @@ class Bridge(ClientCore):
         if not self._turn_began_ns:
             self._turn_began_ns = now
             self.loop.call_soon(self._end_turn)
-        elif now - self._turn_began_ns > TURN_NS:
+        if self._put_off or now - self._turn_began_ns > TURN_NS:
+            if not self._resting:
+                self.loop.call_soon(self._read_on)
             connection = self.link.connection
+            self._resting.append(connection)
             if connection is not None:
                 connection.pause_reading()
-                self.loop.call_soon(self._read_on, connection)
 
     def _end_turn(self) -> None:
         self._turn_began_ns = 0
+        self._deliveries_left = DELIVERIES_PER_TURN
 
-    def _read_on(self, connection: Connection) -> None:
-        connection.resume_reading()
+    def _read_on(self) -> None:
+        """Hand out what was put off, as much as goes in one turn; then read on."""
+        until = time.thread_time_ns() + TURN_NS
+        while self._put_off and time.thread_time_ns() < until:
+            first = self._put_off[0]
+            try:
+                if isinstance(first, Delivery):
+                    if not first.step():
+                        continue
+                elif not first.done():
+                    first.set_result(None)
+            except Exception:  # one message, not all
+                log.exception("A message of the leader could not be handed out")
+            self._put_off.popleft()
+        self._flush()
+        if self._put_off:
+            self.loop.call_soon(self._read_on)
+            return
+        resting, self._resting = self._resting, []
+        for connection in resting:
+            if connection is not None:
+                connection.resume_reading()
+
+    def may_deliver(self, count: int) -> bool:
+        """Say whether a message may go to so many clients now; else it must be put off."""
+        self._deliveries_left -= count
+        return self._deliveries_left >= 0 and not self._put_off
+
+    def put_off(self, delivery: "Delivery") -> None:
+        """Hand a message out in a later turn, behind others."""
+        self._put_off.append(delivery)
 
     # What the link reports ---------------------------------------------------------------------
 
@@ -358,8 +436,20 @@ class UpstreamSink(Sink):
         self._literal = is_literal(self.subject)
         self.delivered = 0
         self.members: dict[Subscription, None] = {}
+        # The same to be gone through: the last message that a member wanted ends it.
+        self.listed: list[Subscription] | None = None
         # Ended by their clients, and the permissions these had then; the leader may not know yet.
         self.leaving: dict[Subscription, Permissions | None] = {}
+
+    def join(self, subscription: Subscription) -> None:
+        """One more client wants it."""
+        self.members[subscription] = None
+        self.listed = None
+
+    def part(self, subscription: Subscription) -> None:
+        """One client wants it no more."""
+        del self.members[subscription]
+        self.listed = None
 
     def frame(self) -> bytes:
         """The SUB for it."""
@@ -370,7 +460,6 @@ class UpstreamSink(Sink):
     ) -> None:
         """Hand a message of the leader to the clients."""
         self.delivered += 1
-        give = self._router.give
         subject, reply, headers, payload = data[ss:se], data[rs:re], data[hs:ps], data[ps:pe]
         if not self._literal and self._bridge.own.has(subject, reply):
             return
@@ -379,27 +468,54 @@ class UpstreamSink(Sink):
         if ps == pe and headers.startswith(_NO_RESPONDERS_START):
             self._tell_requester(subject, headers)
         else:
-            given = False
-            sent_elsewhere = not self._literal and reply.startswith(_ACK_SUBJECT)
-            # A copy: the last message that a member wanted ends it.
-            for member in list(self.members):
-                if not sent_elsewhere or may_see_deliveries(member):
-                    given = give(member, None, subject, reply, headers, payload) or given
-            for member, permissions in self.leaving.items():
-                # A client that says CONNECT again is somebody else.
-                same = member.receiver.permissions is permissions
-                connection = member.receiver.connection
-                if (
-                    same
-                    and connection is not None
-                    and not connection.client.closing
-                    and (not sent_elsewhere or may_see_deliveries(member))
-                ):
-                    router = self._router
-                    given = router.give_to(member, subject, reply, headers, payload) or given
-            if self.queue and not given:
-                self._give_to_another(subject, reply, headers, payload)
+            members = self.listed
+            if members is None:
+                members = self.listed = list(self.members)
+            if self._bridge.may_deliver(len(members) + 1):
+                given = self.give(members, subject, reply, headers, payload)
+                if self.leaving or (self.queue and not given):
+                    self.give_rest(subject, reply, headers, payload, given=given)
+            else:
+                delivery = Delivery(self, members, subject, reply, headers, payload)
+                self._bridge.put_off(delivery)
         self._bridge.wake_at_chunk_end()
+
+    def give(
+        self,
+        members: list[Subscription],
+        subject: bytes,
+        reply: bytes,
+        headers: bytes,
+        payload: bytes,
+    ) -> bool:
+        """Give a message to some members; True if one of them got it."""
+        give = self._router.give
+        given = False
+        sent_elsewhere = not self._literal and reply.startswith(_ACK_SUBJECT)
+        for member in members:
+            if not sent_elsewhere or may_see_deliveries(member):
+                given = give(member, None, subject, reply, headers, payload) or given
+        return given
+
+    def give_rest(
+        self, subject: bytes, reply: bytes, headers: bytes, payload: bytes, *, given: bool
+    ) -> None:
+        """Give a message to those that ended their subscription, or to another of a queue."""
+        sent_elsewhere = not self._literal and reply.startswith(_ACK_SUBJECT)
+        for member, permissions in self.leaving.items():
+            # A client that says CONNECT again is somebody else.
+            same = member.receiver.permissions is permissions
+            connection = member.receiver.connection
+            if (
+                same
+                and connection is not None
+                and not connection.client.closing
+                and (not sent_elsewhere or may_see_deliveries(member))
+            ):
+                router = self._router
+                given = router.give_to(member, subject, reply, headers, payload) or given
+        if self.queue and not given:
+            self._give_to_another(subject, reply, headers, payload)
 
     def _give_to_another(
         self, subject: bytes, reply: bytes, headers: bytes, payload: bytes
@@ -429,6 +545,35 @@ class UpstreamSink(Sink):
         asked = max(found, key=lambda member: len(member.subject), default=None)
         if asked is not None and asked.receiver.connection.client.no_responders:
             self._router.give(asked, None, subject, b"", headers, b"")
+
+
+class Delivery:
+    """A message for more clients than one turn of the loop allows."""
+
+    def __init__(
+        self,
+        sink: UpstreamSink,
+        members: list[Subscription],
+        subject: bytes,
+        reply: bytes,
+        headers: bytes,
+        payload: bytes,
+    ) -> None:
+        self._sink = sink
+        self._members = members
+        self._message = (subject, reply, headers, payload)
+        self._next = 0
+        self._given = False
+
+    def step(self) -> bool:
+        """Give it to some of them; True when all have it."""
+        part = self._members[self._next : self._next + DELIVERIES_AT_ONCE]
+        self._next += len(part)
+        self._given = self._sink.give(part, *self._message) or self._given
+        if self._next < len(self._members):
+            return False
+        self._sink.give_rest(*self._message, given=self._given)
+        return True
 
 
 def may_see_deliveries(member: Subscription) -> bool:

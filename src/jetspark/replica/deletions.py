@@ -49,13 +49,13 @@ class Deletions:
         wanted gone when the copy has come that far, though the stream may never be at rest.
         """
         stream = self._local.find(followed.name)
-        if stream is None or stream.log.read_only:
+        if stream is None or stream.log.access.read_only:
             return Outcome.LATER
         index, state = stream.log.index, info.state
         if index.messages and index.first_seq < state.first_seq <= index.last_seq + 1:
             self._local.purge_before(followed.name, state.first_seq)
             return Outcome.LATER
-        if index.last_seq != state.last_seq or stream.log.staged_seq != state.last_seq:
+        if index.last_seq != state.last_seq or stream.log.staged.seq != state.last_seq:
             followed.surplus = followed.lacking = 0
             if not 0 < reached <= index.last_seq or state.num_deleted > NAMED_MAX:
                 return Outcome.LATER

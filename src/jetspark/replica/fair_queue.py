@@ -231,7 +231,8 @@ class Lane:
         self._held = False
         # Its client does not read: it sends a little, then waits again.
         self.trickles = False
-        self.left = False
+        # Its client is gone, and its subscriptions may still go.
+        self.left = client.closing
 
     def put(self, frame: bytes) -> None:
         """Queue a message."""
@@ -295,14 +296,16 @@ class Lane:
         return int(self.client.receiver.out_max) // 2
 
     def _hold(self) -> None:
-        self._held = True
-        self._connection.hold_back()
+        if not self.client.closing:
+            self._held = True
+            self._connection.hold_back()
 
     def release(self) -> None:
         """Read the client on, when there is room again."""
         if self._held and self._bytes < LANE_BYTES // 2:
             self._held = False
-            self._connection.go_on()
+            if not self.client.closing:
+                self._connection.go_on()
 
 
 class FairQueue:
@@ -350,20 +353,19 @@ class FairQueue:
 
     def put_ping(self, client: ClientHandler) -> None:
         """Answer a PING when the leader has seen everything before it."""
+        self._put_control(client, None)
+
+    def in_order(self, client: ClientHandler, control: Callable[[], None]) -> None:
+        """Do something in the client's turn, after what it sent before."""
+        self._put_control(client, control)
+
+    def _put_control(self, client: ClientHandler, control: Callable[[], None] | None) -> None:
         lane = self._lanes.get(client)
         if lane is None:
             lane = self._lanes[client] = Lane(client)
         if not lane.entries:
             self._activate(lane)
-        lane.put_control(None)
-
-    def in_order(self, client: ClientHandler, control: Callable[[], None]) -> None:
-        """Do something after what the client sent before: at once, if that was sent."""
-        lane = self._lanes.get(client)
-        if lane is None or not lane.entries:
-            control()
-        else:
-            lane.put_control(control)
+        lane.put_control(control)
 
     def forget(self, client: ClientHandler) -> None:
         """A client left; what it sent before goes its way."""

@@ -67,9 +67,9 @@ class LocalStreams:
     def delete(self, name: str, sequences: Sequence[int]) -> int:
         """Remove messages that the leader no longer has; how many of them were there."""
         stream = self.find(name)
-        if stream is None or stream.log.read_only:
+        if stream is None or stream.log.access.read_only:
             return 0
-        removed = sum(bool(stream.log.stage_delete(seq)) for seq in sequences)
+        removed = sum(bool(stream.log.staged.delete(seq)) for seq in sequences)
         if removed:
             self.engine.mark_dirty(stream)
             self._driver.follow_streams()

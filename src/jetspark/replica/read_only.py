@@ -11,6 +11,7 @@ that a stream stores would write it there.
 """
 
 import asyncio
+from collections import deque
 from typing import Final
 
 import msgspec
@@ -23,7 +24,7 @@ from jetspark.api.strict import InvalidRequest, decode
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
 from jetspark.client.jetstream.consumer.create import consumer_info
 from jetspark.engine.requests.dispatch import error_answer
-from jetspark.errors import ApiError, ConsumerNotFound, Error
+from jetspark.errors import ApiError, BadName, ConsumerNotFound, Error
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.status import CONFLICT, status_block
@@ -45,7 +46,10 @@ KEEPS: Final = (
     "this server is a read-only replica, and consumers of this stream take messages out of it, or "
     "the stream is not known here: connect to the leader"
 )
-BUSY: Final = "this server is a read-only replica and deletes many consumers already: try again"
+BUSY: Final = (
+    "this server is a read-only replica and has many consumers of this connection to delete "
+    "already: wait for answers, then try again"
+)
 
 _JS: Final = b"$JS."
 _INBOX: Final = b"_INBOX."
@@ -72,7 +76,10 @@ _ANSWERS: Final = (b"FC.", b"SNAPSHOT.ACK.")
 _ACK_TOKENS: Final = 9
 _ACK_TOKENS_LONG: Final = 11
 _NO_DOMAIN: Final = b"_"
+# So many consumers one client may wait to have deleted; they go one after the other.
 _DELETIONS_MAX: Final = 1000
+# Servers give no consumer a longer name.
+_NAME_MAX: Final = 255
 
 
 class WriteGuard:
@@ -83,11 +90,13 @@ class WriteGuard:
         self._bridge = bridge
         self._stored = stored
         self._api = ApiClient(bridge, DEFAULT_PREFIX, bridge.options.timeout)
-        self._deletions: set[asyncio.Task[None]] = set()
+        # What each client wants deleted: stream, consumer and reply subject.
+        self._deletions: dict[ClientHandler, deque[tuple[str, str, bytes]]] = {}
+        self._deleting: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
         """Ask no more."""
-        for task in self._deletions:
+        for task in self._deleting:
             task.cancel()
 
     def checked(
@@ -237,33 +246,48 @@ class WriteGuard:
         stream, _, consumer = named.decode(errors="replace").partition(".")
         if not self._keeps(named):
             self._refuse_request(client, subject, reply, verb, KEEPS)
-        elif len(self._deletions) >= _DELETIONS_MAX:
-            self._refuse_request(client, subject, reply, verb, BUSY)
         elif not self._bridge.up:
             if reply and client.no_responders:
                 client.say_no_responders(subject, reply)
+        elif len(waiting := self._deletions.setdefault(client, deque())) >= _DELETIONS_MAX:
+            self._refuse_request(client, subject, reply, verb, BUSY)
         else:
-            task = asyncio.get_running_loop().create_task(self._delete(stream, consumer, reply))
-            self._deletions.add(task)
-            task.add_done_callback(self._deletions.discard)
+            waiting.append((stream, consumer, reply))
+            if len(waiting) == 1:
+                task = asyncio.get_running_loop().create_task(self._delete_all(client, waiting))
+                self._deleting.add(task)
+                task.add_done_callback(self._deleting.discard)
+
+    async def _delete_all(
+        self, client: ClientHandler, waiting: deque[tuple[str, str, bytes]]
+    ) -> None:
+        """Delete what a client wants deleted, one after the other."""
+        try:
+            while waiting:
+                await self._delete(*waiting[0])
+                waiting.popleft()
+        finally:
+            del self._deletions[client]
 
     async def _delete(self, stream: str, consumer: str, reply: bytes) -> None:
         """Delete a consumer unless it is durable: that is somebody's place in the stream."""
         try:
+            if len(consumer) > _NAME_MAX:
+                raise BadName("consumer", consumer, "too long")
             info = await consumer_info(self._api, stream, consumer)
             if info.config.durable_name:
                 answer = CONSUMER_DELETE.error(_error(DURABLE))
             else:
                 verb = f"CONSUMER.DELETE.{stream}.{consumer}"
                 answer = CONSUMER_DELETE.ok(await self._api.call(verb, None, CONSUMER_DELETE))
-        except ConsumerNotFound:
+        except (ConsumerNotFound, ValueError):  # or no consumer can have that name
             answer = CONSUMER_DELETE.error(error_body(ErrCode.CONSUMER_NOT_FOUND))
         except ApiError as refused:
             answer = CONSUMER_DELETE.error(
                 b'{"code":%d,"err_code":%d,"description":%b}'
                 % (refused.code, refused.err_code, encode(refused.description))
             )
-        except (Error, ValueError):
+        except Error:
             return  # the client hears nothing, as of any request that the leader did not answer
         if reply:
             self._router.send(reply, reply, b"", b"", answer)

@@ -20,8 +20,8 @@ from jetspark.client.jetstream.consumer.create import (
     forget_consumer,
 )
 from jetspark.client.jetstream.consumer.endless import EndlessPull
-from jetspark.client.jetstream.consumer.handle import Consumer
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
+from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.engine.replicate.upstream import Chunk, OriginState
 from jetspark.errors import (
     ConnectionClosed,
@@ -91,7 +91,7 @@ class Reading:
         largest = api.core.server_info.max_payload
         self._source = EndlessPull(
             api,
-            Consumer(api, info),
+            ConsumerTarget(api, info),
             AckLink(api.core, ignored=True, timeout=api.timeout),
             prefetch=BATCH,
             max_bytes=max(BATCH_BYTES, 2 * largest + 64 * 1024),

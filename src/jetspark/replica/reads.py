@@ -27,7 +27,7 @@ from jetspark.replica.bridge import Bridge
 from jetspark.replica.followed import Followed
 from jetspark.replica.following import Following
 from jetspark.replica.passing import PassedReads, Read
-from jetspark.server.client import ClientHandler
+from jetspark.server.client import REQUEST_UNITS, ClientHandler
 from jetspark.server.router import Router
 
 DIRECT_PREFIX: Final = b"$JS.API.DIRECT.GET."
@@ -156,6 +156,7 @@ class Reads:
     ) -> None:
         """Have the engine answer, now or when the copy is new enough."""
         self.answered += 1
+        self._router.turn.spend(REQUEST_UNITS)
         self._router.engine.request(target, reply, headers, body, client.session)
 
     def _refuse(self, client: ClientHandler, subject: bytes, reply: bytes) -> None:

@@ -6,6 +6,7 @@ reached, requests hear at once that nobody answers, and other messages are lost,
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from jetspark.replica.bridge import Bridge, message_frame
@@ -80,8 +81,6 @@ class ReplicaRelay:
             if checked is None:
                 return
             passed = checked
-        if subject.startswith(STREAM_PREFIX):
-            self._note_change(subject)
         if passed == payload and is_compact(data, se, rs, re, hs, ps):
             frame = b"%b%b%b" % (
                 b"HPUB " if ps > hs else b"PUB ",
@@ -90,13 +89,26 @@ class ReplicaRelay:
             )
         else:
             frame = message_frame(subject, reply, data[hs:ps], passed)
-        self.bridge_of(client).queue.put(client, frame)
+            if not self._bridge.takes(frame):
+                # It grew when it was written again.
+                if reply and client.no_responders:
+                    client.say_no_responders(subject, reply)
+                return
+        bridge = self.bridge_of(client)
+        bridge.queue.put(client, frame)
+        if subject.startswith(STREAM_PREFIX):
+            self._note_change(client, bridge, subject)
 
-    def _note_change(self, subject: bytes) -> None:
-        """A request may change a stream: its copy is looked at before it answers again."""
+    def _note_change(self, client: ClientHandler, bridge: Bridge, subject: bytes) -> None:
+        """A request may change a stream: its copy is looked at before it answers again.
+
+        Again when the leader gets the request: a look before that would see no change.
+        """
         verb, _, name = subject[len(STREAM_PREFIX) :].rpartition(b".")
         if verb in CHANGES:
-            self._suspect(name.decode(errors="replace"))
+            stream = name.decode(errors="replace")
+            self._suspect(stream)
+            bridge.queue.in_order(client, partial(self._suspect, stream))
 
     def on_sub(self, subscription: Subscription) -> None:
         """A client subscribed."""

@@ -10,10 +10,9 @@ replica's own credentials. Clients authenticate here, as the replica's configura
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import Any, Final, Unpack
 
 import msgspec
 
@@ -37,7 +36,7 @@ from jetspark.replica.stored_subjects import StoredSubjects
 from jetspark.replica.times import DEFAULT_TIMES, ReplicaTimes
 from jetspark.replica.upstream import RemoteUpstream, remote_options
 from jetspark.server.accounts import Account
-from jetspark.server.arguments import OurSettings, combined
+from jetspark.server.arguments import ServerArguments, combined
 from jetspark.server.client import ClientHandler
 from jetspark.server.config.jetspark import Remote
 from jetspark.server.config.settings import Settings
@@ -46,9 +45,6 @@ from jetspark.server.monitor.copies_view import ReplicaState
 from jetspark.server.router import Router
 from jetspark.server.server import Server
 from jetspark.version import VERSION
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
 
 log = logging.getLogger("jetspark.replica")
 
@@ -81,26 +77,14 @@ class ReplicaServer(Server):
         streams: Sequence[str] | None = None,
         no_reads: Sequence[str] | None = None,
         read_only: bool | None = None,
-        host: str | None = None,
-        port: int | None = None,
-        store_dir: str | Path | None = None,
-        server_name: str | None = None,
-        http_port: int | None = None,
-        config: str | Path | Settings | None = None,
-        mounts: "Mapping[str, ASGIApp] | None" = None,
         times: ReplicaTimes = DEFAULT_TIMES,
-        **ours: Unpack[OurSettings],
+        **arguments: Unpack[ServerArguments],
     ) -> None:
-        settings = combined(
-            config,
-            http_port=http_port,
-            host=host,
-            port=port,
-            store_dir=store_dir,
-            jetstream=True,
-            name=server_name,
-            ours=ours,
-        )
+        for name in ("jetstream", "upstreams"):
+            if name in arguments:
+                raise TypeError(f"ReplicaServer() has no {name!r}: a replica decides that itself")
+        arguments["jetstream"] = True
+        settings = combined(arguments)
         settings = with_replica(
             settings,
             of=(of,) if isinstance(of, str) else tuple(of),
@@ -119,7 +103,7 @@ class ReplicaServer(Server):
             connected.on_doubt = self._on_doubt
             return connected
 
-        super().__init__(config=settings, mounts=mounts, upstreams=upstream)
+        super().__init__(config=settings, mounts=arguments.get("mounts"), upstreams=upstream)
         assert self.settings.jetspark.replica is not None
         self.replica: Final = self.settings.jetspark.replica
         self._leader_info: ServerInfo | None = None
@@ -238,6 +222,7 @@ class ReplicaServer(Server):
             on_change,
             self._on_shown,
             self._own,
+            self.settings.max_control_line,
             shared,
         )
 

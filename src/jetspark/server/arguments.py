@@ -4,7 +4,7 @@ import os
 import resource
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import msgspec
 
@@ -12,35 +12,60 @@ from jetspark.server.config import load_file
 from jetspark.server.config.jetspark import Jetspark, Remote, commit_delay_problem
 from jetspark.server.config.jetstream import Durability
 from jetspark.server.config.settings import Settings
-from jetspark.server.remotes import remotes_of
+from jetspark.server.remotes import UpstreamFactory, remotes_of
 from jetspark.units import parse_duration
 
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
-class OurSettings(TypedDict, total=False):
-    """What only this server has (the ``jetspark`` block), as arguments; durations like "5ms"."""
 
+# The settings of the ``jetspark`` block that can be arguments.
+_OURS: Final = ("durability", "commit_delay", "min_last_seq_wait", "held_reads_max", "remotes")
+
+
+class ServerArguments(TypedDict, total=False):
+    """What `jetspark.Server` and its blocking twin take; all of it may be left out.
+
+    The server listens on ``host`` (without a configuration: 127.0.0.1) and ``port`` (-1, the
+    default: any free one). ``store_dir`` None keeps the store in a private folder that is removed
+    when the server closes; ``jetstream`` False leaves JetStream out. ``http_port`` opens the
+    monitoring port (-1: any free one), on which ``mounts`` are served too, ASGI applications by
+    path. ``config`` is a configuration file in nats-server's language, or `Settings`; what is
+    given as an argument wins over it. ``durability``, ``commit_delay``, ``min_last_seq_wait``,
+    ``held_reads_max`` and ``remotes`` are the settings of the ``jetspark`` block, such as
+    ``commit_delay="2ms"`` or ``remotes={"hub": {"url": "nats://hub:4222"}}``; ``upstreams``
+    connects to remotes in another way than `jetspark.replica.connect_remote` does.
+    """
+
+    host: str | None
+    port: int | None
+    store_dir: str | Path | None
+    jetstream: bool | None
+    server_name: str | None
+    http_port: int | None
+    config: str | Path | Settings | None
+    mounts: "Mapping[str, ASGIApp] | None"
     durability: str
     commit_delay: str
     min_last_seq_wait: str
     held_reads_max: int
     remotes: Mapping[str, Remote | Mapping[str, object]]
+    upstreams: UpstreamFactory | None
 
 
-def combined(
-    config: str | Path | Settings | None,
-    *,
-    host: str | None,
-    port: int | None,
-    store_dir: str | Path | None,
-    jetstream: bool | None,
-    name: str | None,
-    http_port: int | None,
-    ours: OurSettings,
-) -> Settings:
+def combined(arguments: ServerArguments) -> Settings:
     """The settings of an embedded server: its arguments over its configuration.
 
     Without a configuration it listens on a free loopback port and has JetStream (decisions.md).
     """
+    unknown = arguments.keys() - ServerArguments.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"Server() got an unexpected keyword argument {min(unknown)!r}")
+    config = arguments.get("config")
+    host, port = arguments.get("host"), arguments.get("port")
+    http_port, name = arguments.get("http_port"), arguments.get("server_name")
+    store_dir, jetstream = arguments.get("store_dir"), arguments.get("jetstream")
+    ours: dict[str, Any] = {key: value for key, value in arguments.items() if key in _OURS}
     if config is None:
         settings = Settings(host="127.0.0.1", port=-1)
         stream = msgspec.structs.replace(settings.jetstream, enabled=True, store_dir="")
@@ -71,11 +96,8 @@ def combined(
     return msgspec.structs.replace(settings, **changes)
 
 
-def _with_ours(block: Jetspark, ours: OurSettings) -> Jetspark:
+def _with_ours(block: Jetspark, ours: Mapping[str, Any]) -> Jetspark:
     """The block with the arguments over it; raises ValueError for what no file may say."""
-    unknown = ours.keys() - OurSettings.__annotations__.keys()
-    if unknown:
-        raise TypeError(f"Server() got an unexpected keyword argument {min(unknown)!r}")
     values: dict[str, object] = dict(ours)
     for name in ("commit_delay", "min_last_seq_wait"):
         if name in values:

@@ -61,6 +61,8 @@ class Connection(asyncio.BufferedProtocol):
         self._held_back = 0
         self._turn_began_ns = 0
         self._given = 0
+        # The most that waited for it while its transport was full.
+        self.most_waiting = 0
         self._tls: TlsChannel | None = None
         self._handshake_timer: asyncio.TimerHandle | None = None
         self._fallback_timer: asyncio.TimerHandle | None = None
@@ -115,7 +117,9 @@ class Connection(asyncio.BufferedProtocol):
         assert self._transport is not None
         loop = asyncio.get_running_loop()
         self._tls = TlsChannel(tls.context, self._transport.write)
-        self._handshake_timer = loop.call_later(tls.timeout_s, self._hurry_handshake)
+        # A client that waits for INFO can begin when it comes, and has the whole time from there.
+        wait_s = tls.fallback_s if tls.handshake_first else 0.0
+        self._handshake_timer = loop.call_later(wait_s + tls.timeout_s, self._hurry_handshake)
         self.handshake_first = tls.handshake_first
         if tls.handshake_first:
             if tls.fallback_s:
@@ -441,6 +445,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close(self.close_reason)
         elif client.receiver.paused:
             waiting = transport.get_write_buffer_size()
+            self.most_waiting = max(waiting, self.most_waiting)
             if waiting > self._server.settings.max_pending:
                 self.cut_off(
                     f"pending {waiting} bytes exceeds max_pending",

@@ -237,7 +237,7 @@ class EngineDriver:
         """Say whether a group could go to the committer: deliveries stage records, too."""
         if self._delayed is not None or not self.engine.dirty:
             return False
-        return any(stream.log.in_flight is None for stream in self.engine.dirty)
+        return any(stream.log.staged.in_flight is None for stream in self.engine.dirty)
 
     def _waits(self) -> bool:
         """Say whether the groups that fill wait for more to come."""
@@ -267,8 +267,8 @@ class EngineDriver:
                 continue
             self._in_flight += 1
             self.counts.submitted(len(group.entries))
-            if stream.log.in_memory:
-                self.report(stream, write(stream.log.files, group))
+            if stream.log.segments.in_memory:
+                self.report(stream, write(stream.log.segments.files, group))
                 continue
             try:
                 self._committer.submit((self, stream), group)
@@ -278,7 +278,7 @@ class EngineDriver:
 
     def report(self, stream: Stream, error: OSError | None) -> None:
         """The committer is done with the group of a stream."""
-        error = error or stream.log.sync_error
+        error = error or stream.log.durability.sync_error
         again = self.engine.again(stream, error) if error is not None else None
         if again is not None:
             self._committer.submit((self, stream), again)
@@ -318,7 +318,7 @@ class EngineDriver:
         """
         for stream in streams[:HOUSE_STREAMS]:
             if not stream.dropped:
-                stream.log.note_due = True
+                stream.log.upkeep.want_note(True)
                 self._keep_house(stream)
         left = streams[HOUSE_STREAMS:]
         if left:
@@ -329,20 +329,20 @@ class EngineDriver:
             )
 
     def _keep_house(self, stream: Stream) -> None:
-        """Have segments condensed or removed, beside the loop."""
+        """Have segments indexed or removed, beside the loop."""
         if stream.log.quarantine.news:
             self._tell_damage(stream)
-        if stream.log.refused_reads:
-            stream.log.read_refused_again()
-        staged = stream.log.staged_position
-        chore = stream.log.take_chore(self._clock.now_ns())
-        if stream.log.staged_position > staged:
+        if stream.log.reader.refused_reads:
+            stream.log.reader.read_refused_again()
+        staged = stream.log.staged.position
+        task = stream.log.take_task(self._clock.now_ns())
+        if stream.log.staged.position > staged:
             # A segment can go when what it says of consumers is durable elsewhere.
             self.mark_dirty(stream)
-        if chore is not None:
+        if task is not None:
             self._housekeeper.start(
-                chore,
-                lambda failed: self._chore_done(stream, failed),
+                task,
+                lambda failed: self._task_done(stream, failed),
                 lambda: not stream.dropped and not stream.log.held,
             )
 
@@ -379,15 +379,15 @@ class EngineDriver:
             )
             self.engine.advisories.send(told, now, self._outbox)
 
-    def _chore_done(self, stream: Stream, failed: bool) -> None:
-        was_failed = stream.log.failed
-        stream.log.end_chore(failed)
-        error = stream.log.sync_error
-        if error is not None and stream.log.in_flight is None:
+    def _task_done(self, stream: Stream, failed: bool) -> None:
+        was_failed = stream.log.access.failed
+        stream.log.end_task(failed)
+        error = stream.log.durability.sync_error
+        if error is not None and stream.log.staged.in_flight is None:
             # Otherwise whoever reports the group on its way says it.
             self._in_flight += 1
             self.report(stream, error)
-        elif was_failed and not stream.log.failed:
+        elif was_failed and not stream.log.access.failed:
             log.info("Stream %r was verified and is written to again", stream.config.name)
             self.engine.reopened(stream)
         self.engine.may_remove(stream, self._clock.now_ns(), self._outbox)

@@ -38,12 +38,12 @@ from jetspark.store.commit_counts import CommitCounts
 from jetspark.store.committer import Housekeeper, ThreadCommitter
 from jetspark.store.doubles import is_original, key_of
 from jetspark.store.files import OsFiles
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
-from jetspark.store.recovery import Recovery
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.log.timeline import AHEAD_MAX_NS
+from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.store.threads import DiskThreads
-from jetspark.store.timeline import AHEAD_MAX_NS
 from jetspark.units import Nanoseconds, bounded, format_bytes, format_duration, seconds
 
 log = logging.getLogger("jetspark.server")
@@ -186,10 +186,10 @@ class JetStreamRuntime:
                 "There are two folders of stream %r: %s is not served (%s); move it away, or "
                 "export it with jetspark doctor",
                 identity.name,
-                stream_log.folder,
+                stream_log.segments.folder,
                 problem,
             )
-            self.unopened.add(stream_log.folder, f"{problem}; move it away")
+            self.unopened.add(stream_log.segments.folder, f"{problem}; move it away")
             stream_log.close()
         else:
             self._adopt(owner.engine, stream_log)
@@ -206,7 +206,7 @@ class JetStreamRuntime:
         obstacle = owner.engine.obstacle_to(stream_log) if owner is not None else ""
         if obstacle:
             log.error("Stream %r can be opened and not served: %s", identity.name, obstacle)
-            self.unopened.add(stream_log.folder, obstacle, again=True)
+            self.unopened.add(stream_log.segments.folder, obstacle, again=True)
             stream_log.close()
             return
         self._serve_recovered(stream_log, set())
@@ -227,12 +227,12 @@ class JetStreamRuntime:
             log.error(  # noqa: TRY400 - one line, not a traceback
                 "Stream %r cannot be served, the others are; it stays in %s: %s",
                 name,
-                stream_log.folder,
+                stream_log.segments.folder,
                 where(error),
             )
             passing = isinstance(error, OSError | ReadFailed)
             self.unopened.add(
-                stream_log.folder, f"cannot be served: {where(error)}", again=passing
+                stream_log.segments.folder, f"cannot be served: {where(error)}", again=passing
             )
             engine.unserved.add(name)
             stream_log.close()

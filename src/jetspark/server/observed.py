@@ -30,8 +30,7 @@ from jetspark.server.monitor.settings_echo import JetStreamEcho, ServerEcho
 from jetspark.server.monitor.store_view import CommitStats, StreamStore
 from jetspark.server.monitor.view import Counters, Identity, Readiness
 from jetspark.server.receiver import Subscription, Traffic
-from jetspark.store.log import StreamLog
-from jetspark.store.segment_files import segment_files
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.version import COMPILED, NATS_VERSION, VERSION
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ class ObservedStream:
         self.config: StreamConfig = stream.config
         self.created_ns = stream.created_ns
         self.write_error = write_problem(stream.log)
-        self.read_error = read_problem(stream.log.refused_reads)
+        self.read_error = read_problem(stream.log.reader.refused_reads)
 
     def state(self) -> StreamState:
         """What it holds, as STREAM.INFO says it."""
@@ -120,20 +119,20 @@ class ObservedStream:
     def store(self) -> StreamStore:
         """What it is on disk."""
         log = self._stream.log
-        counts = log.upkeep_counts
+        counts = log.upkeep.counts
         window = self._stream.checks.window
         return StreamStore(
             kind=str(self.config.storage.value),
             durability=durability(self._stream),
-            segments=len(segment_files(log)),
-            file_bytes=log.disk_bytes,
+            segments=len(log.segments.list_files()),
+            file_bytes=log.segments.disk_bytes,
             duplicates=len(window.sequences),
             duplicates_limit=DUPLICATE_IDS_MAX,
-            staged_position=log.staged_position,
-            durable_position=log.durable_position,
+            staged_position=log.staged.position,
+            durable_position=log.index.position,
             ahead_ns=self._stream.ahead(),
-            cache_bytes=log.cache.size,
-            cache_limit=log.cache.budget,
+            cache_bytes=log.reader.cache.size,
+            cache_limit=log.reader.cache.budget,
             lost_messages=log.quarantine.lost_messages,
             lost_bytes=log.quarantine.lost_bytes,
             doubtful_bytes=log.quarantine.doubtful_bytes,
@@ -142,7 +141,7 @@ class ObservedStream:
                 for damage in log.quarantine.known.values()
                 if damage not in log.quarantine.waiting
             ),
-            scrubbed_ns=min(log.scrubbed.values(), default=None),
+            scrubbed_ns=min(log.upkeep.scrubbed.values(), default=None),
             compactions=counts.compactions,
             compaction_read_bytes=counts.compaction_read,
             compaction_written_bytes=counts.compaction_written,
@@ -153,15 +152,15 @@ class ObservedStream:
             scrub_read_bytes=counts.scrub_read,
             scrub_damage=counts.scrub_damage,
             scrubs_failed=counts.scrubs_failed,
-            read_only=log.read_only,
+            read_only=log.access.read_only,
         )
 
 
 def write_problem(log: StreamLog) -> str:
     """Why a stream takes no messages now, in words; empty while it does."""
-    if log.read_only:
+    if log.access.read_only:
         return "read-only after a disk error"
-    return "the disk is full; messages are refused until there is space" if log.full else ""
+    return "the disk is full; messages are refused until there is space" if log.access.full else ""
 
 
 def read_problem(refused: dict[int, str]) -> str:

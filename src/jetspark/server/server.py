@@ -9,8 +9,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine, Mapping
-from pathlib import Path
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
@@ -19,7 +18,12 @@ from jetspark.engine.failures import Failures
 from jetspark.ids import Nuid
 from jetspark.protocol.handshake import ServerInfo
 from jetspark.server.accounts import Account
-from jetspark.server.arguments import OurSettings, combined, raise_open_files_limit, users_by_name
+from jetspark.server.arguments import (
+    ServerArguments,
+    combined,
+    raise_open_files_limit,
+    users_by_name,
+)
 from jetspark.server.auth.authenticator import Authenticator
 from jetspark.server.auth.password_checks import PasswordChecks
 from jetspark.server.auth.users import Directory, build_directory
@@ -30,13 +34,14 @@ from jetspark.server.config import ConfigProblem, ConfigRefused, plan_reload
 from jetspark.server.config.accounts import AccountJetStream
 from jetspark.server.config.settings import Settings
 from jetspark.server.connection import Connection
+from jetspark.server.freed_memory import FreedMemory
 from jetspark.server.greeting import greeting
 from jetspark.server.jetstream import JetStreamRuntime
 from jetspark.server.keepalive import Keepalive
 from jetspark.server.linger import Linger
 from jetspark.server.listening import open_listener, shown_address
 from jetspark.server.receiver import Pending, Receiver
-from jetspark.server.remotes import Remotes, UpstreamFactory
+from jetspark.server.remotes import Remotes
 from jetspark.server.router import Router
 from jetspark.server.start_errors import cannot_listen
 from jetspark.server.tls import TlsRuntime, tls_runtime
@@ -45,8 +50,6 @@ from jetspark.turn import Turn
 from jetspark.units import Nanoseconds, seconds
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
     from jetspark.server.monitor.copies_view import ReplicaState
     from jetspark.server.monitoring import Monitor
 
@@ -61,39 +64,18 @@ TOO_MANY_CONNECTIONS: Final = b"maximum connections exceeded"
 
 
 class Server:
-    """A NATS server with JetStream in this process; `jetspark.Server` has its arguments.
+    """A NATS server with JetStream in this process; ``ServerArguments`` lists its arguments.
 
     This one knows neither the client nor remote servers: ``upstreams`` connects to those.
     """
 
     def __init__(
-        self,
-        *,
-        host: str | None = None,
-        port: int | None = None,
-        store_dir: str | Path | None = None,
-        jetstream: bool | None = None,
-        server_name: str | None = None,
-        http_port: int | None = None,
-        config: str | Path | Settings | None = None,
-        mounts: "Mapping[str, ASGIApp] | None" = None,
-        upstreams: UpstreamFactory | None = None,
-        clock: Clock | None = None,
-        **ours: Unpack[OurSettings],
+        self, *, clock: Clock | None = None, **arguments: Unpack[ServerArguments]
     ) -> None:
-        self.mounts = dict(mounts or {})
-        self.settings = combined(
-            config,
-            http_port=http_port,
-            host=host,
-            port=port,
-            store_dir=store_dir,
-            jetstream=jetstream,
-            name=server_name,
-            ours=ours,
-        )
+        self.settings = combined(arguments)
+        self.mounts = dict(arguments.get("mounts") or {})
         self.clock: Clock = clock or SystemClock()
-        self.remotes = Remotes(self.settings, upstreams, self.clock)
+        self.remotes = Remotes(self.settings, arguments.get("upstreams"), self.clock)
         self.pending = Pending()
         self.turn = Turn()
         self.turns = TurnQueue(self._call_soon, self.clock.monotonic_ns)
@@ -132,6 +114,7 @@ class Server:
         self._last_client_id = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.password_checks = PasswordChecks()
+        self._freed_memory = FreedMemory()
         self._no_connections = asyncio.Event()
         self._no_connections.set()
 
@@ -245,6 +228,9 @@ class Server:
     async def close(self) -> None:
         """Stop listening, put everything staged on disk, say goodbye, close the store."""
         self.stop_listening()
+        for connection in self.connections:
+            # What clients send from now on would keep it from the end for as long as they send.
+            connection.hold_back()
         await self.remotes.close()
         if self.runtime is not None:
             self.runtime.end_requests()
@@ -262,6 +248,7 @@ class Server:
         if self.runtime is not None:
             await self.runtime.close()
         self.password_checks.close()
+        self._freed_memory.close()
         self._listener = self.runtime = None
 
     async def _all_gone(self) -> None:
@@ -332,6 +319,7 @@ class Server:
 
     def left(self, connection: Connection) -> None:
         """The socket of a client is gone."""
+        self._freed_memory.note(connection.most_waiting)
         self.keepalive.forget(connection)
         self._closing.discard(connection)
         if not self.connections and not self._closing:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from jetspark.errors.storage import StorageFault, UnknownRecordKind, WrongStoreFormat
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
-from jetspark.store.recovery import Recovery
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.store.threads import DiskThreads
 

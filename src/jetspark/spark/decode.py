@@ -1,7 +1,7 @@
 """Payload columns to typed columns, with a rescue column for what does not fit.
 
 Column functions over Arrow: they work in batch and streaming queries, in declarative pipelines
-and over Spark Connect, where the workers have jetspark installed.
+and over Spark Connect. The workers need jetspark, except for ``decode_json(..., native=True)``.
 """
 
 import json
@@ -26,6 +26,7 @@ def decode_json(
     extra: str = "ignore",
     epoch: str | None = None,
     zone: str = "UTC",
+    native: bool = False,
 ) -> "Column":
     """Return a struct column with the fields of JSON objects, one in each payload.
 
@@ -38,12 +39,20 @@ def decode_json(
     rescue (``"rescue"``). ``epoch`` (``"s"``, ``"ms"``, ``"us"``, ``"ns"``) takes numbers as
     timestamps as well; ``zone`` is the one of timestamps that name none.
 
+    ``native=True`` leaves the work to Spark's ``from_json``, in the JVM and at its cost, with its
+    looser rules: it turns numbers into text and rounds decimals, for example.
+
     Raises ``InvalidSchema`` for a schema that cannot be decoded into.
     """
     from jetspark.spark.decode_plan import PayloadFormat
 
     plan = _plan(PayloadFormat.JSON, schema, rescue, extra, epoch, zone)
-    return _decoded(payload, plan)
+    if not native:
+        return _decoded(payload, plan)
+    from jetspark.spark.decode_native import check_native, native_column
+
+    check_native(plan)
+    return native_column(_column(payload), plan)
 
 
 def decode_msgpack(
@@ -147,7 +156,6 @@ def _plan(
 
 def _decoded(payload: "Column | str", plan: "DecodePlan") -> "Column":
     import pyarrow as pa
-    from pyspark.sql import functions as f
     from pyspark.sql.pandas.functions import arrow_udf
 
     from jetspark.spark.same_version import Carried
@@ -162,7 +170,11 @@ def _decoded(payload: "Column | str", plan: "DecodePlan") -> "Column":
 
     # Its stub asks for the kind of function, about which Spark then warns.
     make: Any = arrow_udf
-    column: Column = make(decode, returnType=plan.result())(
-        f.col(payload) if isinstance(payload, str) else payload
-    )
+    column: Column = make(decode, returnType=plan.result())(_column(payload))
     return column
+
+
+def _column(payload: "Column | str") -> "Column":
+    from pyspark.sql import functions as f
+
+    return f.col(payload) if isinstance(payload, str) else payload

@@ -15,7 +15,7 @@ import msgspec
 
 from jetspark import sync
 from jetspark.api.stream import StreamInfo
-from jetspark.errors import MessageNotFound, WrongLastSequence
+from jetspark.errors import Error, MessageNotFound, WrongLastSequence
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.spark.epoch_ledger import HOW_TO_GO_ON, EpochLedger, ReplayRefused, Totals
 from jetspark.spark.ledger import Found, LedgerEntry, SubjectEntries
@@ -24,7 +24,6 @@ from jetspark.spark.row_counts import DIGEST_SIZE, RowCounts
 from jetspark.spark.sending import ATOMIC_ROWS_MAX, Sender
 from jetspark.spark.sink_plan import SinkPlan
 from jetspark.spark.sink_rows import RowRefused, Rows, own_headers
-from jetspark.sync.bulk import TRANSIENT
 
 ROWS_PER_BATCH: Final = ATOMIC_ROWS_MAX - 1  # the marker is one of its messages
 RUN_PART: Final = "run"
@@ -212,24 +211,25 @@ class MarkedWriter:
     ) -> int:
         """Return when all rows are stored, with a sequence at or above theirs."""
         left, seq = self._left(found, digests)
-        failures = 0
+        retries = self._sender.retries(also=(WrongLastSequence,))
         while left:
             places = left[:ROWS_PER_BATCH]
             # Outside of the try: what has its own retries is not tried again as a whole.
             blocks = self._blocks(found, [headers[place] for place in places])
             try:
                 seq = self._store(rows, blocks, digests, places, seq)
-            except (WrongLastSequence, *TRANSIENT) as error:
+            except Error as error:
                 # Stored and the answer lost, or by another attempt at this task, or a later run
                 # has taken over: the stream tells.
-                failures += 1
-                self._sender.pause(error, failures)
+                retries.pause(error)
                 self._sender.with_retries(self._ledger.epochs.check_now)
                 before = len(left)
                 left, seq = self._left(found, digests)
-                failures = failures if len(left) == before else 0
+                if len(left) != before:
+                    retries.restart()
             else:
-                left, failures = left[ROWS_PER_BATCH:], 0
+                left = left[ROWS_PER_BATCH:]
+                retries.restart()
         return seq
 
     def _left(self, found: Found, digests: Sequence[bytes]) -> tuple[list[int], int]:
@@ -285,7 +285,7 @@ class EpochWriter:
     ) -> None:
         """Return when the epoch is committed; doing it again is no error."""
         epochs = self._ledger.epochs
-        failures = 0
+        retries = self._sender.retries(also=(WrongLastSequence,))
         while True:
             found = self._sender.with_retries(epochs.begin)
             if epochs.is_committed(found):
@@ -295,9 +295,8 @@ class EpochWriter:
             entry = self._committed_entry(found, totals)
             try:
                 self._store(found, rows, headers, places, entry)
-            except (WrongLastSequence, *TRANSIENT) as error:
-                failures += 1
-                self._sender.pause(error, failures)
+            except Error as error:
+                retries.pause(error)
             else:
                 return
 

@@ -3,8 +3,6 @@
 Nothing is created on the server and nothing acknowledged: a range can be read again at any time.
 """
 
-import random
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol, TypeVar
 
@@ -15,21 +13,21 @@ from pyspark.sql.types import StructType
 from jetspark import sync
 from jetspark.api.enums import Retention
 from jetspark.client.jetstream.scan import Column, ScanChunk
-from jetspark.errors import AuthorizationFailed
+from jetspark.errors import Error
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
 from jetspark.spark.consumer_scan import consumer_scan
 from jetspark.spark.options import ReadMode, SourceOptions
 from jetspark.spark.planner import DataLoss, SequenceRange, StreamRecreated, first_missing
 from jetspark.spark.schema import BatchEncoder, columns_to_read
-from jetspark.spark.stream_view import TRANSIENT, PlanningFailed, view_of
+from jetspark.spark.stream_view import PlanningFailed, view_of
 from jetspark.spark.task import local_property
 from jetspark.spark.times import ZONE_SETTING, check_zone
+from jetspark.sync.retry import Retries
 
 # A scan that loses its server continues where it was: this many tries without a message in
 # between, then the task fails and Spark decides.
 RETRIES_MAX: Final = 4
-RETRY_DELAY_S: Final = 0.2
 
 _Result = TypeVar("_Result")
 
@@ -133,7 +131,7 @@ class RangeReader:
         options = self._options
         position = partition.first
         missing: int | None = None
-        failures = 0
+        retries = Retries(RETRIES_MAX)
         while True:
             try:
                 with CONNECTIONS.borrow(options.connection) as client:
@@ -147,7 +145,7 @@ class RangeReader:
                         elif missing is None:
                             missing = first_missing(chunk.sequences, position)
                         position = chunk.sequences[-1] + 1
-                        failures = 0
+                        retries.restart()
                         yield chunk
                     if missing is None and position < partition.end:
                         missing = position
@@ -155,13 +153,8 @@ class RangeReader:
                     stream.info()
                     self._check_unchanged(stream, partition)
                     self.check_still_kept(stream, missing)
-            except AuthorizationFailed:
-                raise
-            except TRANSIENT:
-                failures += 1
-                if failures > RETRIES_MAX:
-                    raise
-                time.sleep(retry_delay(failures))
+            except Error as error:
+                retries.pause(error)
             else:
                 return
 
@@ -221,23 +214,12 @@ class RangeReader:
             )
 
 
-def retry_delay(failures: int) -> float:
-    """Return the seconds to wait after so many failures: doubling, with jitter."""
-    jitter = 0.5 + random.random()  # noqa: S311  # spreads tasks out; nothing secret about it
-    return RETRY_DELAY_S * 2.0 ** (failures - 1) * jitter
-
-
 def with_retries(connection: Connection, attempt: Callable[[sync.Client], _Result]) -> _Result:
     """Return what ``attempt`` returns, tried again after what is transient."""
-    failures = 0
+    retries = Retries(RETRIES_MAX)
     while True:
         try:
             with CONNECTIONS.borrow(connection) as client:
                 return attempt(client)
-        except AuthorizationFailed:
-            raise
-        except TRANSIENT:
-            failures += 1
-            if failures > RETRIES_MAX:
-                raise
-            time.sleep(retry_delay(failures))
+        except Error as error:
+            retries.pause(error)

@@ -11,7 +11,6 @@ from typing import Final, TypeVar
 from jetspark import sync
 from jetspark.client.jetstream.publish_fast import FLOW
 from jetspark.errors import (
-    AuthorizationFailed,
     BatchDuplicate,
     Error,
     MessageNotFound,
@@ -19,14 +18,17 @@ from jetspark.errors import (
 )
 from jetspark.headers.block import find_value
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
-from jetspark.spark.range_reader import retry_delay
 from jetspark.spark.sink_options import PublishMode
 from jetspark.spark.sink_plan import SinkPlan, takes
 from jetspark.spark.sink_rows import RowRefused
-from jetspark.sync.bulk import TRANSIENT, publish_columns, publish_together
+from jetspark.sync.bulk import publish_columns, publish_together
+from jetspark.sync.retry import Retries
 
 ATOMIC_ROWS_MAX: Final = 1_000  # more are refused with 10199
 
+_ADVICE: Final[dict[type[Error], str]] = {
+    TooManyBatches: "fewer tasks at once help: df.coalesce(n) before the write",
+}
 _Result = TypeVar("_Result")
 
 
@@ -93,19 +95,18 @@ class Sender:
 
     def with_retries(self, attempt: Callable[[sync.JetStream], _Result]) -> _Result:
         """Return what ``attempt`` returns, tried again after what is transient."""
-        failures = 0
+        retries = self.retries()
         while True:
             try:
                 with CONNECTIONS.borrow(self._options.connection) as client:
                     return attempt(jetstream_of(client, self._options.connection))
-            except TRANSIENT as error:
-                failures += 1
-                self.pause(error, failures)
+            except Error as error:
+                retries.pause(error)
 
     def _send_fast(
         self, subjects: Sequence[str], payloads: Sequence[bytes], headers: Sequence[bytes]
     ) -> int:
-        at, failures = 0, 0
+        at, retries = 0, self.retries()
         flow = min(FLOW, self._options.max_in_flight)
         while True:
             publisher: sync.FastPublisher | None = None
@@ -122,14 +123,15 @@ class Sender:
                     with publisher:
                         publisher.extend(subjects[at:], payloads[at:], headers[at:])
                     return publisher.ack.seq
-            except TRANSIENT as error:
+            except Error as error:
                 stored = publisher.acked if publisher is not None else 0
                 # The batch is over; what was not acknowledged is sent again.
                 at += stored
-                failures = 1 if stored else failures + 1
-                if at == len(subjects):
+                if stored:
+                    retries.restart()
+                if error.transient and at == len(subjects):
                     return 0
-                self.pause(error, failures)
+                retries.pause(error)
 
     def _send_atomic(
         self, subjects: Sequence[str], payloads: Sequence[bytes], headers: Sequence[bytes]
@@ -137,15 +139,14 @@ class Sender:
         last = 0
         for at in range(0, len(subjects), ATOMIC_ROWS_MAX):
             rows = slice(at, at + ATOMIC_ROWS_MAX)
-            failures = 0
+            retries = self.retries()
             while True:
                 try:
                     last = self.send_together(subjects[rows], payloads[rows], headers[rows])
                 except BatchDuplicate as error:
                     self._check_all_known(headers[rows], error)
-                except TRANSIENT as error:
-                    failures += 1
-                    self.pause(error, failures)
+                except Error as error:
+                    retries.pause(error)
                     continue
                 break
         return last
@@ -174,15 +175,9 @@ class Sender:
                 )
         self._known_subjects |= new
 
-    def pause(self, error: Error, failures: int) -> None:
-        """Wait before the next try; raise ``error`` when there is none left."""
-        if isinstance(error, AuthorizationFailed):
-            raise error
-        if failures > self._options.retries:
-            if isinstance(error, TooManyBatches):
-                error.add_note("fewer tasks at once help: df.coalesce(n) before the write")
-            raise error
-        time.sleep(retry_delay(failures))
+    def retries(self, *, also: tuple[type[Error], ...] = ()) -> Retries:
+        """What counts the failures of one thing to be written."""
+        return Retries(self._options.retries, also=also, advice=_ADVICE)
 
 
 def stored_ids(stream: sync.Stream, since_ns: int) -> set[bytes]:

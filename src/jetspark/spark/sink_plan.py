@@ -5,7 +5,6 @@ A promise that the options, the columns or the stream cannot keep is refused her
 
 import logging
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Final, TypeVar
@@ -25,7 +24,6 @@ from jetspark.errors import (
 )
 from jetspark.spark.connections import jetstream_of
 from jetspark.spark.options import FORMAT_NAME
-from jetspark.spark.range_reader import retry_delay
 from jetspark.spark.sink_options import (
     LEDGER_BUCKET,
     Delivery,
@@ -35,6 +33,7 @@ from jetspark.spark.sink_options import (
 )
 from jetspark.spark.stream_view import PlanningFailed, ServerUnreachable, lend_for_planning
 from jetspark.subjects.match import matches
+from jetspark.sync.retry import Retries
 from jetspark.units import format_duration
 
 # What a repetition may take: Spark starts a task again within seconds, a driver within a minute.
@@ -89,15 +88,12 @@ def through_outages(options: SinkOptions, attempt: Callable[[], _Result]) -> _Re
 
     Spark plans each epoch anew: a server that restarts meanwhile must not end the query.
     """
-    failures = 0
+    retries = Retries(options.retries if options.streaming else 0)
     while True:
         try:
             return attempt()
-        except ServerUnreachable:
-            failures += 1
-            if not options.streaming or failures > options.retries:
-                raise
-            time.sleep(retry_delay(failures))
+        except ServerUnreachable as error:
+            retries.pause(error)
 
 
 def _plan(

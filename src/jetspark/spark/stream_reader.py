@@ -38,7 +38,7 @@ from jetspark.spark.planner import (
     plan_batch,
     planned_ranges,
 )
-from jetspark.spark.range_reader import RangeReader, SequencePartition, retry_delay
+from jetspark.spark.range_reader import RangeReader, SequencePartition
 from jetspark.spark.same_version import Sealed, reduced
 from jetspark.spark.stream_view import (
     PlanningFailed,
@@ -51,6 +51,7 @@ from jetspark.spark.stream_view import (
     planning,
     view_of,
 )
+from jetspark.sync.retry import retry_delay
 
 # A query that has been running waits so long for a server that does not answer: it restarts, or a
 # cluster elects a leader. Then the query fails, and Spark's checkpoint knows where it was.

@@ -8,32 +8,17 @@ from typing import Final, NamedTuple
 from jetspark import sync
 from jetspark.api.stream import StreamInfo
 from jetspark.errors import (
-    AuthorizationFailed,
     BucketNotFound,
-    ConnectFailed,
-    ConnectionClosed,
     Error,
     MessageNotFound,
     MinLastSequence,
-    NoResponders,
-    RequestTimeout,
     StreamNotFound,
-    TemporarilyUnavailable,
 )
 from jetspark.spark.connection_settings import Connection
 from jetspark.spark.connections import CONNECTIONS, jetstream_of
 from jetspark.spark.options import FORMAT_NAME, SourceOptions
 from jetspark.spark.planner import DataLoss, SequenceRange, StreamBounds
 from jetspark.units import format_rfc3339
-
-# What may pass by itself: a server that restarts, a cluster that elects a leader.
-TRANSIENT: Final = (
-    ConnectionClosed,
-    ConnectFailed,
-    RequestTimeout,
-    NoResponders,
-    TemporarilyUnavailable,
-)
 
 # How long minLastSeq is waited for, and how often the stream is asked meanwhile.
 MIN_LAST_SEQ_WAIT_S: Final = 10.0
@@ -46,6 +31,8 @@ class PlanningFailed(Error):
 
 class ServerUnreachable(PlanningFailed):
     """No server answers for the moment; a query that has been running waits for it."""
+
+    transient = True
 
 
 class StreamView(NamedTuple):
@@ -76,12 +63,10 @@ def lend_for_planning(
         raise
     except (StreamNotFound, BucketNotFound):
         raise PlanningFailed(f"{missing} {where}: create it, or correct the options") from None
-    except AuthorizationFailed as error:
-        raise PlanningFailed(f"{doing} {where}: {error}") from None
-    except TRANSIENT as error:
-        raise ServerUnreachable(f"{doing} {where}: {error}") from None
     except (Error, ValueError) as error:
-        raise PlanningFailed(f"{doing} {where}: {error}") from None
+        passing = isinstance(error, Error) and error.transient
+        kind = ServerUnreachable if passing else PlanningFailed
+        raise kind(f"{doing} {where}: {error}") from None
 
 
 def planning(options: SourceOptions) -> AbstractContextManager[sync.Client]:

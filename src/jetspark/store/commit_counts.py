@@ -6,7 +6,7 @@ from bisect import bisect_left
 from typing import Final
 
 # Upper bounds of the buckets of commit durations. The figures that matter are those of
-# speed.md 7: 0.1 ms is a quick disk, 300 us the limit for inline commits, 10 ms a slow disk.
+# 0.1 ms is a quick disk, 300 us the limit for inline commits, 10 ms a slow disk.
 BOUNDS_NS: Final = (
     50_000,
     100_000,

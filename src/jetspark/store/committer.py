@@ -1,4 +1,4 @@
-"""The committer: one synced write per group, beside the event loop (speed.md 7).
+"""The committer: one synced write per group, beside the event loop.
 
 A plain queue to a thread does not overlap with compiled code, which never gives up the
 interpreter lock: the thread would start only when the loop goes idle. So work is handed over with
@@ -49,7 +49,7 @@ _of_manifest_locks: Final = threading.Lock()
 def manifest_change(folder: Path) -> AbstractContextManager[bool]:
     """Held while the manifests of a folder are read, changed and written.
 
-    The loop does that, and so do chores in the housekeeper's thread. One lock per folder: the loop
+    The loop does that, and so do tasks in the housekeeper's thread. One lock per folder: the loop
     must not wait for the disk because another stream's manifest is being synced. Reentrant: a
     simulated disk starts another store in the middle of a write.
     """
@@ -312,7 +312,7 @@ class _Worker:
 
 
 class Steps(Protocol):
-    """Work that can be done in steps (``store.condensed.Chore`` is such)."""
+    """Work that can be done in steps (``Task`` is such)."""
 
     def step(self) -> bool:
         """Do a bounded piece of it; True when it is done."""
@@ -324,9 +324,9 @@ class Steps(Protocol):
 
 
 class Housekeeper:
-    """Does the chores of logs in one thread, one after the other; nothing waits for them.
+    """Does the tasks of logs in one thread, one after the other; nothing waits for them.
 
-    A chore that compiled code does holds the interpreter lock for one step at most, and gives it
+    A task that compiled code does holds the interpreter lock for one step at most, and gives it
     away whenever it reads or writes. One that must go slowly lets others pass; without a clock
     nothing waits. ``start`` and ``close`` belong to the thread that ``hand_back`` leads to.
     """
@@ -338,34 +338,34 @@ class Housekeeper:
     ) -> None:
         self._hand_back = hand_back
         self._monotonic_ns = monotonic_ns
-        self._queue: SimpleQueue[_Task | None] = SimpleQueue()
-        self._open: list[_Task] = []
-        # Chores that wait; only the thread looks at them.
-        self._slow: list[_Task] = []
-        # When the next step of a kind of chore is due.
+        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._open: list[_Job] = []
+        # Tasks that wait; only the thread looks at them.
+        self._slow: list[_Job] = []
+        # When the next step of a kind of task is due.
         self._resume: dict[type, int] = {}
         self._closing = False
         self._thread: threading.Thread | None = start_thread("jetspark-housekeeper", self._run)
 
     def start(
         self,
-        chore: Steps,
+        task: Steps,
         done: Callable[[bool], None],
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Do a chore; ``done(failed)`` is called once when it has ended.
+        """Do a task; ``done(failed)`` is called once when it has ended.
 
-        What went wrong is logged if the chore ``is_wanted`` by then.
+        What went wrong is logged if the task ``is_wanted`` by then.
         """
         if self._closing:
             done(True)
             return
-        task = _Task(chore, done, is_wanted)
-        self._open.append(task)
-        self._queue.put(task)
+        job = _Job(task, done, is_wanted)
+        self._open.append(job)
+        self._queue.put(job)
 
     def close(self) -> None:
-        """Stop after the step under way; chores that are not done count as failed."""
+        """Stop after the step under way; tasks that are not done count as failed."""
         self._closing = True
         if self._thread is not None:
             self._queue.put(None)
@@ -375,65 +375,65 @@ class Housekeeper:
             self._finish(self._open[0])
 
     def _run(self) -> None:
-        while (task := self._next()) is not None:
-            if not self._do(task):
-                self._slow.append(task)
+        while (job := self._next()) is not None:
+            if not self._do(job):
+                self._slow.append(job)
                 continue
-            self._hand_back(partial(self._finish, task))
+            self._hand_back(partial(self._finish, job))
 
-    def _next(self) -> "_Task | None":
-        """The next task: one that came, or else the one that has waited long enough."""
+    def _next(self) -> "_Job | None":
+        """The next job: one that came, or else the one that has waited long enough."""
         clock = self._monotonic_ns
         while clock is not None:
-            first = min(self._slow, key=lambda task: task.resume_ns, default=None)
+            first = min(self._slow, key=lambda job: job.resume_ns, default=None)
             wait = max(0, first.resume_ns - clock()) / 1e9 if first else None
             try:
-                task = self._queue.get(timeout=wait)
+                job = self._queue.get(timeout=wait)
             except Empty:
                 assert first is not None, "without one there is no end to waiting"
                 self._slow.remove(first)
                 return first
-            # Chores of one kind share one pace, whoever they are for.
-            if task is None or self._resume.get(type(task.chore), 0) <= clock():
-                return task
-            task.resume_ns = self._resume[type(task.chore)]
-            self._slow.append(task)
+            # Tasks of one kind share one pace, whichever log they are for.
+            if job is None or self._resume.get(type(job.task), 0) <= clock():
+                return job
+            job.resume_ns = self._resume[type(job.task)]
+            self._slow.append(job)
         return self._queue.get()
 
-    def _do(self, task: "_Task") -> bool:
-        """Do steps of a chore; True when it has ended, False when it has to wait."""
+    def _do(self, job: "_Job") -> bool:
+        """Do steps of a task; True when it has ended, False when it has to wait."""
         try:
             while not self._closing:
-                if task.chore.step():
-                    task.failed = False
+                if job.task.step():
+                    job.failed = False
                     return True
-                pause = task.chore.pause_ns()
+                pause = job.task.pause_ns()
                 if pause > 0 and self._monotonic_ns is not None:
-                    kind = type(task.chore)
+                    kind = type(job.task)
                     begin = max(self._monotonic_ns(), self._resume.get(kind, 0))
-                    task.resume_ns = self._resume[kind] = begin + pause
+                    job.resume_ns = self._resume[kind] = begin + pause
                     return False
         except Exception as error:  # noqa: BLE001 - reported when it is finished
-            # Nothing depends on a chore, so nothing stops because of it.
-            task.error = error
+            # Nothing depends on a task, so nothing stops because of it.
+            job.error = error
         return True
 
-    def _finish(self, task: "_Task") -> None:
-        if task in self._open:
-            self._open.remove(task)
-            # A stream that is removed takes its folder away under a chore of its own.
-            if task.error is not None and task.is_wanted():
-                log.error("housekeeping of a stream failed", exc_info=task.error)
-            task.done(task.failed)
+    def _finish(self, job: "_Job") -> None:
+        if job in self._open:
+            self._open.remove(job)
+            # A stream that is removed takes its folder away under a task of its own.
+            if job.error is not None and job.is_wanted():
+                log.error("housekeeping of a stream failed", exc_info=job.error)
+            job.done(job.failed)
 
 
-class _Task:
-    """A chore that was started."""
+class _Job:
+    """A task that was started."""
 
     def __init__(
-        self, chore: Steps, done: Callable[[bool], None], is_wanted: Callable[[], bool]
+        self, task: Steps, done: Callable[[bool], None], is_wanted: Callable[[], bool]
     ) -> None:
-        self.chore = chore
+        self.task = task
         self.done = done
         self.is_wanted = is_wanted
         self.failed = True

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 
 
 def key_of(log: StreamLog) -> tuple[str, str]:
@@ -12,12 +12,16 @@ def key_of(log: StreamLog) -> tuple[str, str]:
 
 def is_original(log: StreamLog) -> bool:
     """Say whether the folder has the name that the store gave it."""
-    return log.folder.name == f"stream-{log.identity.stream_id:016x}"
+    return log.segments.folder.name == f"stream-{log.identity.stream_id:016x}"
 
 
 def second_folders(logs: list[StreamLog]) -> dict[Path, Path]:
     """The folders that a server does not serve, each with the one that it serves instead."""
     served: dict[tuple[str, str], Path] = {}
     for log in [*filter(is_original, logs), *logs]:
-        served.setdefault(key_of(log), log.folder)
-    return {log.folder: served[key_of(log)] for log in logs if served[key_of(log)] != log.folder}
+        served.setdefault(key_of(log), log.segments.folder)
+    return {
+        log.segments.folder: served[key_of(log)]
+        for log in logs
+        if served[key_of(log)] != log.segments.folder
+    }

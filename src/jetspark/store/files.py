@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-# The errors that mean "no space": writing may be tried again (reliability.md 2, disk full).
+# The errors that mean "no space": writing may be tried again.
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 # Kernels without RWF_DSYNC are found out by trying once, not by asking; macOS lacks the name.
@@ -158,7 +158,7 @@ class OsFiles:
         """Write all blobs at ``offset`` and return when they are on the disk.
 
         One system call where the platform has RWF_DSYNC: write followed by fdatasync needs the
-        interpreter lock in between and would wait for it twice (speed.md 7).
+        interpreter lock in between and would wait for it twice.
         """
         self._write_all(handle, blobs, offset, self._write_once)
         if not self._dsync:

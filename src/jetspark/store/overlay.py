@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jetspark.store.files import Files
 from jetspark.store.memory import MemoryFiles
-from jetspark.store.pages import read_pages
+from jetspark.store.recovery.pages import read_pages
 
 
 class OverlayFiles:

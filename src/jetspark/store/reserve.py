@@ -2,7 +2,7 @@
 
 A reserve file lies in the store's folder. When a write meets a full disk it is removed, so that
 deletes, consumer state and manifests find some space; messages are refused until there is clearly
-more than a little, and the reserve is made again (reliability.md 2, disk full).
+more than a little, and the reserve is made again.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from jetspark.store.files import Files
-from jetspark.store.segment import FILLER, FILLER_SIZE
+from jetspark.store.format.segment import FILLER, FILLER_SIZE
 
 NAME: Final = "reserve"
 RESERVE_SIZE: Final = 1024 * 1024

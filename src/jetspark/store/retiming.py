@@ -17,11 +17,11 @@ import msgspec
 from librt.strings import BytesWriter, write_i64_le
 from xxhash import xxh3_64_digest
 
-from jetspark.store.condensed import SUFFIX as CONDENSED
 from jetspark.store.files import Files
-from jetspark.store.manifest import frame
-from jetspark.store.record import Codec, record_sequence, record_time
-from jetspark.store.segment import (
+from jetspark.store.format.index_file import SUFFIX as CONDENSED
+from jetspark.store.format.manifest import frame
+from jetspark.store.format.record import Codec, record_sequence, record_time
+from jetspark.store.format.segment import (
     SEGMENT_MAGIC,
     SUFFIX,
     SegmentHead,

@@ -1,4 +1,4 @@
-"""The folder of a store: which streams are there, made, opened and dropped (reliability.md 4.2).
+"""The folder of a store: which streams are there, made, opened and dropped.
 
 ::
 
@@ -6,7 +6,7 @@
     reserve                        space for what must go on when the disk is full
     acct-<hex>/stream-<hex>/       ids, never names: no name becomes a path
         manifest.a manifest.b
-        <first-seq>-<position>.seg and, made beside, .seg.idx (condensed.py)
+        <first-seq>-<position>.seg and, made beside, .seg.idx (index_file.py)
 
 A stream is made in a folder called ``new-...`` and renamed when it is whole, and dropped by
 renaming it to ``dropped-...`` first: a crash in between leaves nothing but litter, which the
@@ -24,18 +24,18 @@ from xxhash import xxh3_64_hexdigest
 
 from jetspark.errors.storage import StorageFault, StoreLocked, WrongStoreFormat
 from jetspark.store.files import Files
-from jetspark.store.log import CACHE_BUDGET, StreamLog
-from jetspark.store.manifest import Identity
+from jetspark.store.format.manifest import Identity
+from jetspark.store.format.segment import SEGMENT_SIZE
+from jetspark.store.log.durability import SEQUENCES_AHEAD, SYNC_PERIOD_NS
+from jetspark.store.log.stream_log import CACHE_BUDGET, StreamLog
 from jetspark.store.memory import MemoryFiles
-from jetspark.store.own_files import FOLDER, identity_in
-from jetspark.store.recovery import Recovery
-from jetspark.store.reopening import condemned_folder
+from jetspark.store.recovery.own_files import FOLDER, identity_in
+from jetspark.store.recovery.replay import Recovery
+from jetspark.store.recovery.stream_folder import PLAIN, NobodyKnows, StreamFolder
 from jetspark.store.reserve import NAME as RESERVE
 from jetspark.store.reserve import RESERVE_SIZE, Reserve
-from jetspark.store.segment import SEGMENT_SIZE
-from jetspark.store.stream_folder import PLAIN, NobodyKnows, StreamFolder
-from jetspark.store.syncing import SEQUENCES_AHEAD, SYNC_PERIOD_NS
-from jetspark.store.upkeep import Upkeep
+from jetspark.store.upkeep.counts import UpkeepRates
+from jetspark.store.upkeep.reopen import condemned_folder
 
 MARK: Final = b"jetspark-store 1\n"
 # Behind the mark: with it, a flipped bit in the version is not taken for another version.
@@ -63,14 +63,14 @@ class FileStore:
         sync_period_ns: int = SYNC_PERIOD_NS,
         sequences_ahead: int = SEQUENCES_AHEAD,
         reserve_size: int = RESERVE_SIZE,
-        upkeep: Upkeep = PLAIN,
+        rates: UpkeepRates = PLAIN,
         aside: Callable[[Callable[[], None]], None] = at_once,
     ) -> None:
         self._files = files
         self._folder = folder
         self._segment_size = segment_size
         self._cache_budget = cache_budget
-        self._upkeep = upkeep
+        self._rates = rates
         self._lock = -1
         # The level of streams that do not ask for another one, and its period.
         self.durability = durability
@@ -181,11 +181,11 @@ class FileStore:
             cannot_open(folder, error)
             return
         self.choose_level(log)
-        if self.reserve.refused and not log.read_only:
+        if self.reserve.refused and not log.access.read_only:
             # Messages are refused until there is clearly space, as before this start.
-            log.full = True
-            log.filler_max = 0
-        log.missing = recovery.lost + recovery.unwritten
+            log.access.set_full(True)
+            log.segments.stop_filling()
+        log.note_missing(recovery.lost + recovery.unwritten)
         yield log, recovery
 
     def _is_file(self, path: Path) -> bool:
@@ -220,26 +220,24 @@ class FileStore:
             self._discard(folder)
             self._discard(final)
             raise
-        log.folder = final
+        log.segments.move(final)
         self.choose_level(log)
         return log
 
     def choose_level(self, log: StreamLog, level: str = "") -> None:
         """Give a stream the level it asks for, or the store's own."""
-        if log.in_memory:
+        if log.segments.in_memory:
             return
-        log.durability = level or self.durability
-        log.sequences_ahead = self._sequences_ahead
-        log.sync_period = self._sync_period_ns if log.durability == "interval" else SYNC_PERIOD_NS
+        level = level or self.durability
+        period = self._sync_period_ns if level == "interval" else SYNC_PERIOD_NS
+        log.durability.choose(level, period, self._sequences_ahead)
 
     def create_in_memory(self, identity: Identity) -> StreamLog:
         """Make a new, empty stream that is gone with the process."""
-        folder = StreamFolder(MemoryFiles(), Path("/stream"), self._segment_size, 0)
-        log = folder.create(identity)
-        log.in_memory = True
-        log.filler_max = 0
-        log.codec.count_as_memory()
-        return log
+        path = Path("/stream")
+        return StreamFolder(MemoryFiles(), path, self._segment_size, 0, in_memory=True).create(
+            identity
+        )
 
     def drop(self, log: StreamLog) -> None:
         """Remove a stream and everything it held.
@@ -248,36 +246,35 @@ class FileStore:
         """
         self.condemn(log)
         # Nothing of it has to be put on the disk any more.
-        log.read_only = True
+        log.access.stop()
         log.close()
         self.bury(log)
 
     def condemn(self, log: StreamLog) -> None:
         """Decide, durably, that a stream is no more: no start will open it. ``bury`` follows.
 
-        Raises OSError when the disk refuses; then the stream is what it was, or ``log.failed``.
+        Raises OSError when the disk refuses; then the stream is what it was, or has failed.
         """
-        if log.in_memory:
+        if log.segments.in_memory:
             return
-        condemned = condemned_folder(log.folder)
+        condemned = condemned_folder(log.segments.folder)
         try:
-            self._files.rename(log.folder, condemned)
+            self._files.rename(log.segments.folder, condemned)
         except OSError:
             self._pardon(log, condemned)
             raise
-        log.folder = condemned
+        log.segments.move(condemned)
 
     def _pardon(self, log: StreamLog, condemned: Path) -> None:
         """Undo a new name that may not be durable."""
         try:
-            self._files.rename(condemned, log.folder)
+            self._files.rename(condemned, log.segments.folder)
         except FileNotFoundError:
             pass  # it never had that name
         except OSError:
             # The next start may take the stream for removed: nothing is taken any more until it
-            # was opened again (``reopening.py``).
-            log.read_only = True
-            log.failed = True
+            # was opened again (``reopen.py``).
+            log.access.fail()
 
     def discard(self, log: StreamLog) -> None:
         """Remove a stream that nobody has seen.
@@ -295,9 +292,9 @@ class FileStore:
 
     def bury(self, log: StreamLog) -> None:
         """Remove the folder of a condemned log that was closed; what stays is litter."""
-        if not log.in_memory:
+        if not log.segments.in_memory:
             with suppress(OSError):
-                self._files.remove_folder(log.folder)
+                self._files.remove_folder(log.segments.folder)
 
     def close(self) -> None:
         """Let another process use the store; twice is as good as once. Logs close themselves."""
@@ -360,7 +357,7 @@ class FileStore:
 
     def _stream(self, folder: Path) -> StreamFolder:
         return StreamFolder(
-            self._files, folder, self._segment_size, self._cache_budget, self._upkeep
+            self._files, folder, self._segment_size, self._cache_budget, self._rates
         )
 
     def _discard(self, folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 ``examine`` opens every stream, reads every record and says what it found. Over ``OverlayFiles``
 nothing on disk changes. With ``mend`` what can be mended is: opening renews manifests and marks
-torn tails, damaged bytes are copied aside, condensed files are made anew. A good record is never
+torn tails, damaged bytes are copied aside, index files are made anew. A good record is never
 left out: the only things that go are copies that can be made again.
 """
 
@@ -15,16 +15,15 @@ from jetspark.errors.storage import StorageFault, WrongStoreFormat
 from jetspark.store.committer import write
 from jetspark.store.doubles import second_folders
 from jetspark.store.files import Files
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
-from jetspark.store.quarantine import FOLDER as QUARANTINE
-from jetspark.store.quarantine import Damage
-from jetspark.store.recovery import Recovery
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.log.timeline import AHEAD_MAX_NS
+from jetspark.store.recovery.replay import Recovery
 from jetspark.store.retiming import Retiming
-from jetspark.store.scrubber import Scrub, scrubbed
-from jetspark.store.segment_files import segment_files
 from jetspark.store.store import FileStore
-from jetspark.store.timeline import AHEAD_MAX_NS
+from jetspark.store.upkeep.quarantine import FOLDER as QUARANTINE
+from jetspark.store.upkeep.quarantine import Damage
+from jetspark.store.upkeep.scrub import Scrub
 
 
 class StreamFinding(msgspec.Struct, kw_only=True):
@@ -117,7 +116,7 @@ class Survey:
             )
         self.logs = self._store.open(self._hear, self._cannot_open)
         self._second = second_folders(self.logs)
-        return sum(log.disk_bytes for log in self.logs)
+        return sum(log.segments.disk_bytes for log in self.logs)
 
     @property
     def foreign(self) -> list[Path]:
@@ -139,11 +138,11 @@ class Survey:
     def _examine(
         self, log: StreamLog, recovery: Recovery, advance: Callable[[int], None]
     ) -> StreamFinding:
-        found = StreamFinding(folder=str(log.folder), torn_bytes=int(recovery.torn_bytes))
+        found = StreamFinding(folder=str(log.segments.folder), torn_bytes=int(recovery.torn_bytes))
         found.account, found.name = log.identity.account, log.identity.name
         found.notes = list(recovery.notes)
-        found.second_to = str(self._second.get(log.folder, ""))
-        log.now = self._now
+        found.second_to = str(self._second.get(log.segments.folder, ""))
+        log.upkeep.tick(self._now)
         try:
             self._read_all(log, found, advance)
             found.new_damage = len(log.quarantine.waiting)
@@ -153,8 +152,8 @@ class Survey:
             found.error = f"cannot be read: {error}"
         found.messages, found.bytes = int(log.index.messages), int(log.index.bytes)
         found.first_seq, found.last_seq = int(log.index.first_seq), int(log.index.last_seq)
-        found.disk_bytes = log.disk_bytes
-        found.consumers = len(log.consumers)
+        found.disk_bytes = log.segments.disk_bytes
+        found.consumers = len(log.ledger.consumers)
         found.damage = list(log.quarantine.known.values())
         found.lost_messages = log.quarantine.lost_messages
         return found
@@ -163,27 +162,27 @@ class Survey:
         self, log: StreamLog, found: StreamFinding, advance: Callable[[int], None]
     ) -> None:
         """Check every record of every segment, and what lies beside it."""
-        for file in segment_files(log):
-            chore = Scrub(log, file)
+        for file in log.segments.list_files():
+            task = Scrub(log, file)
             before = 0
             try:
-                while not chore.finished:
-                    chore.step()
-                    advance(int(chore.moved) - before)
-                    before = int(chore.moved)
+                while not task.finished:
+                    task.step()
+                    advance(int(task.moved) - before)
+                    before = int(task.moved)
             except OSError as error:
                 # The other files are worth looking at.
-                at = max(chore.at, 0)
+                at = max(task.at, 0)
                 found.notes.append(f"{file.name} cannot be read from {at} on: {error}")
-            scrubbed(log, chore, failed=not chore.finished)
-            if chore.condensed_bad:
+            task.finish(failed=not task.finished)
+            if task.index_bad:
                 found.notes.append(f"{file.name}.idx did not check; it can be made anew")
-            if chore.manifest_bad:
+            if task.manifest_bad:
                 found.notes.append("a manifest did not check; it was written from the other copy")
 
     def _keep_house(self, log: StreamLog, found: StreamFinding) -> None:
         """Do what housekeeping of a server would do, all of it."""
-        if log.read_only:
+        if log.access.read_only:
             found.error = "could not be mended: the disk refused a write"
             return
         found.mended = [f"copied aside {len(log.quarantine.waiting)} damaged ranges"]
@@ -200,7 +199,7 @@ class Survey:
 
         The log takes it as it takes a deletion by a client.
         """
-        records = log.consumers[number]
+        records = log.ledger.consumers[number]
         kept = ConsumerAside(
             stream=log.identity.name,
             number=number,
@@ -208,10 +207,10 @@ class Survey:
             state=records.state,
             changes=records.changes,
         )
-        aside = log.folder / QUARANTINE / f"consumer-{number}.json"
+        aside = log.segments.folder / QUARANTINE / f"consumer-{number}.json"
         self._files.make_folder(aside.parent)
         self._files.replace(aside, msgspec.json.format(msgspec.json.encode(kept)))
-        log.stage_consumer(number, b"")
+        log.staged.set_consumer(number, b"")
         group = log.take_group()
         assert group is not None, "something was staged"
         error = write(self._files, group)
@@ -229,18 +228,18 @@ class Survey:
 
     def _clock_of(self, log: StreamLog, now: int) -> StreamClock:
         identity = log.identity
-        newest = int(log.staged_time)
+        newest = int(log.staged.time)
         found = StreamClock(
             account=identity.account,
             name=identity.name,
-            folder=str(log.folder),
+            folder=str(log.segments.folder),
             newest_ns=newest,
             ahead_ns=max(newest - now, 0),
         )
         if self._mend and found.ahead:
             log.close()
             try:
-                retiming = Retiming(self._files, log.folder, identity.stream_id)
+                retiming = Retiming(self._files, log.segments.folder, identity.stream_id)
                 found.mended = retiming.set_back(now)
             except OSError as error:
                 found.error = f"could not be mended: {error}"

@@ -3,12 +3,8 @@
 Beside the generated twins, because the functions behind it are none of the client's classes.
 """
 
-# These functions belong to the same package as the handles whose inside they use.
-# ruff: noqa: SLF001
-
 import asyncio
 from collections.abc import Sequence
-from typing import Final
 
 from jetspark.api.message import PubAck
 from jetspark.client.jetstream import counting
@@ -17,20 +13,9 @@ from jetspark.client.jetstream.counting import Counted
 from jetspark.client.jetstream.last_many import LastMany, parts_of
 from jetspark.client.jetstream.publish_columns import ColumnsAck
 from jetspark.client.jetstream.scan import ScanChunk
-from jetspark.errors import (
-    BatchIncomplete,
-    ConnectFailed,
-    ConnectionClosed,
-    NoResponders,
-    RequestTimeout,
-    TemporarilyUnavailable,
-    TooManyBatches,
-    TooManyRequests,
-)
 from jetspark.sync.jetstream import JetStream, Stream
 
 __all__ = [
-    "TRANSIENT",
     "ColumnsAck",
     "Counted",
     "count_from",
@@ -38,19 +23,6 @@ __all__ = [
     "publish_columns",
     "publish_together",
 ]
-
-# After these a chunk is worth sending again, with the same message ids.
-TRANSIENT: Final = (
-    ConnectionClosed,
-    ConnectFailed,
-    RequestTimeout,
-    BatchIncomplete,
-    TooManyBatches,
-    TooManyRequests,
-    TemporarilyUnavailable,
-    # A cluster without a leader for the moment; callers have checked the subjects.
-    NoResponders,
-)
 
 
 def publish_columns(
@@ -109,14 +81,14 @@ def last_columns(
 
     async def read() -> ScanChunk:
         reader = LastMany(
-            inner.reader,
+            inner._reader,
             up_to_seq=up_to_seq,
             up_to_time=None,
             batch=0,
             max_bytes=0,
             min_last_seq=min_last_seq,
             copies="stream",
-            timeout=inner.reader.api.timeout,
+            timeout=inner._reader.api.timeout,
         )
 
         async def part(some: Sequence[str]) -> list[ScanChunk]:
@@ -143,7 +115,7 @@ def count_from(
     stream: Stream, sequences: Sequence[int], *, subject: str = "", min_last_seq: int = 0
 ) -> list[Counted]:
     """Count the messages of ``subject`` (empty: all) from each of ``sequences`` on."""
-    reader = stream._inner.reader
+    reader = stream._inner._reader
     return stream._portal.call(
         counting.count_from(
             reader,

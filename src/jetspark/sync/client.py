@@ -35,7 +35,7 @@ class Subscription:
     def __init__(self, portal: Portal, inner: _Subscription) -> None:
         self._portal = portal
         self._inner = inner
-        self._items = portal.items(inner)
+        self._items = portal.items(inner._next_chunk)
 
     @property
     def subject(self) -> str:
@@ -246,7 +246,7 @@ class Client:
                 stall=stall,
                 sentinel=sentinel,
                 timeout=timeout,
-            )
+            ).next_chunk
         )
 
     def subscribe(

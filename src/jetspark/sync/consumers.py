@@ -128,7 +128,7 @@ class MessageIterator:
     def __init__(self, portal: Portal, inner: _MessageIterator) -> None:
         self._portal = portal
         self._inner = inner
-        self._items = portal.items(inner)
+        self._items = portal.items(inner._next_chunk)
 
     def __iter__(self) -> Self:
         return self
@@ -378,7 +378,7 @@ class PushSubscription:
     def __init__(self, portal: Portal, inner: _PushSubscription) -> None:
         self._portal = portal
         self._inner = inner
-        self._items = portal.items(inner)
+        self._items = portal.items(inner._next_chunk)
 
     @property
     def stream(self) -> str:

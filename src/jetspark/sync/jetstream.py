@@ -51,7 +51,10 @@ from jetspark.sync.portal import Portal
 
 
 class AckFuture:
-    """The ack of one ``publish_async``: ``await`` it, or look at it when it is ``done``."""
+    """The ack of one publish: ``await`` it, or look at it when it is ``done``.
+
+    Made by ``JetStream.publish_async``.
+    """
 
     def __init__(self, portal: Portal, inner: _AckFuture) -> None:
         self._portal = portal
@@ -371,7 +374,7 @@ class Stream:
                 min_last_seq=min_last_seq,
                 copies=copies,
                 timeout=timeout,
-            )
+            ).next_chunk
         )
 
     def get_last_many(
@@ -405,7 +408,7 @@ class Stream:
                 min_last_seq=min_last_seq,
                 copies=copies,
                 timeout=timeout,
-            )
+            ).next_chunk
         )
 
     def scan(
@@ -521,11 +524,15 @@ class Stream:
 
     def consumers(self, *, timeout: float | None = None) -> Iterator[ConsumerInfo]:
         """Iterate over the consumers of the stream."""
-        return self._portal.items(self._portal.run(self._inner.consumers, timeout=timeout))
+        return self._portal.items(
+            self._portal.run(self._inner.consumers, timeout=timeout).next_chunk
+        )
 
     def consumer_names(self, *, timeout: float | None = None) -> Iterator[str]:
         """Iterate over the names of the consumers of the stream."""
-        return self._portal.items(self._portal.run(self._inner.consumer_names, timeout=timeout))
+        return self._portal.items(
+            self._portal.run(self._inner.consumer_names, timeout=timeout).next_chunk
+        )
 
     def ordered_consumer(
         self, config: ConsumerConfig | None = None, *, push: bool = False
@@ -650,13 +657,13 @@ class JetStream:
     def streams(self, *, subject: str = "", timeout: float | None = None) -> Iterator[StreamInfo]:
         """Iterate over all streams, or those whose subjects collide with ``subject``."""
         return self._portal.items(
-            self._portal.run(self._inner.streams, subject=subject, timeout=timeout)
+            self._portal.run(self._inner.streams, subject=subject, timeout=timeout).next_chunk
         )
 
     def stream_names(self, *, subject: str = "", timeout: float | None = None) -> Iterator[str]:
         """Iterate over the names of all streams, or of those that collide with ``subject``."""
         return self._portal.items(
-            self._portal.run(self._inner.stream_names, subject=subject, timeout=timeout)
+            self._portal.run(self._inner.stream_names, subject=subject, timeout=timeout).next_chunk
         )
 
     def stream_name_by_subject(self, subject: str, *, timeout: float | None = None) -> str:
@@ -993,7 +1000,9 @@ class JetStream:
 
     def key_value_names(self, *, timeout: float | None = None) -> Iterator[str]:
         """Iterate over the names of all buckets."""
-        return self._portal.items(self._portal.run(self._inner.key_value_names, timeout=timeout))
+        return self._portal.items(
+            self._portal.run(self._inner.key_value_names, timeout=timeout).next_chunk
+        )
 
     def create_object_store(
         self, config: ObjectStoreConfig | str, *, timeout: float | None = None

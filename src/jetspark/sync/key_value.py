@@ -50,7 +50,7 @@ class KeyWatcher:
     def __init__(self, portal: Portal, inner: _KeyWatcher) -> None:
         self._portal = portal
         self._inner = inner
-        self._items = portal.items(inner)
+        self._items = portal.items(inner._next_chunk)
 
     @property
     def initial_done(self) -> bool:
@@ -391,7 +391,7 @@ class TypedWatcher(Generic[T]):
     def __init__(self, portal: Portal, inner: _TypedWatcher[T]) -> None:
         self._portal = portal
         self._inner = inner
-        self._items = portal.items(inner)
+        self._items = portal.items(inner._next_chunk)
 
     def __iter__(self) -> Self:
         return self
@@ -513,7 +513,7 @@ class TypedKeyValue(Generic[T]):
         return self._portal.items(
             self._portal.run(
                 self._inner.keys, *filters, min_last_revision=min_last_revision, timeout=timeout
-            )
+            ).next_chunk
         )
 
     def snapshot(
@@ -533,7 +533,7 @@ class TypedKeyValue(Generic[T]):
                 at_time=at_time,
                 min_last_revision=min_last_revision,
                 timeout=timeout,
-            )
+            ).next_chunk
         )
 
     def watch(
@@ -649,7 +649,7 @@ class KeyValue:
                 at_time=at_time,
                 min_last_revision=min_last_revision,
                 timeout=timeout,
-            )
+            ).next_chunk
         )
 
     def history(
@@ -673,7 +673,7 @@ class KeyValue:
         return self._portal.items(
             self._portal.run(
                 self._inner.keys, *filters, min_last_revision=min_last_revision, timeout=timeout
-            )
+            ).next_chunk
         )
 
     def watch(

@@ -31,7 +31,7 @@ class ObjectReader:
     def __init__(self, portal: Portal, inner: _ObjectReader) -> None:
         self._portal = portal
         self._inner = inner
-        self._items = portal.items(inner)
+        self._items = portal.items(inner._next_chunk)
 
     @property
     def info(self) -> ObjectInfo:
@@ -75,7 +75,7 @@ class ObjectWatcher:
     def __init__(self, portal: Portal, inner: _ObjectWatcher) -> None:
         self._portal = portal
         self._inner = inner
-        self._items = portal.items(inner)
+        self._items = portal.items(inner._next_chunk)
 
     def __iter__(self) -> Self:
         return self
@@ -237,7 +237,9 @@ class ObjectStore:
     def list(self, *, min_last_seq: int = 0, timeout: float | None = None) -> Iterator[ObjectInfo]:
         """Iterate over all objects."""
         return self._portal.items(
-            self._portal.run(self._inner.list, min_last_seq=min_last_seq, timeout=timeout)
+            self._portal.run(
+                self._inner.list, min_last_seq=min_last_seq, timeout=timeout
+            ).next_chunk
         )
 
     def watch(

@@ -11,7 +11,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
+from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from jetspark.client.options import NO_PICKLE
 from jetspark.errors import ConnectionClosed
@@ -22,6 +22,8 @@ STOP_TIMEOUT: Final = 2.0  # seconds that the loop may take to end when the proc
 
 T = TypeVar("T")
 D = TypeVar("D")
+# Waits for an item, then gives all that are there, up to a number; none at the end.
+NextChunk = Callable[[int], Coroutine[Any, Any, list[T]]]
 
 
 class _Missing:
@@ -29,13 +31,6 @@ class _Missing:
 
 
 _MISSING: Final = _Missing()
-
-
-class Chunked(Protocol[T]):
-    """An async iterator that can also hand out what is there at once."""
-
-    async def next_chunk(self, count: int) -> list[T]:
-        """Wait for an item, then return up to ``count``; empty at the end."""
 
 
 class Portal:
@@ -94,9 +89,9 @@ class Portal:
 
         return self.call(on_loop())
 
-    def items(self, source: Chunked[T]) -> "Items[T]":
+    def items(self, next_chunk: NextChunk[T]) -> "Items[T]":
         """A blocking iterator that crosses threads once per chunk."""
-        return Items(self, source)
+        return Items(self, next_chunk)
 
     def chunks(self, source: AsyncGenerator[T, None]) -> Iterator[T]:
         """A blocking iterator over a source whose items are chunks already."""
@@ -220,9 +215,9 @@ class Items(Iterator[T]):
     Several threads may take from it; each item goes to one of them.
     """
 
-    def __init__(self, portal: Portal, source: Chunked[T]) -> None:
+    def __init__(self, portal: Portal, next_chunk: NextChunk[T]) -> None:
         self._portal = portal
-        self._source = source
+        self._next_chunk = next_chunk
         self._ready: deque[T] = deque()
 
     def take_ready(self, default: D) -> T | D:
@@ -236,7 +231,7 @@ class Items(Iterator[T]):
         ready = self.take_ready(_MISSING)
         if not isinstance(ready, _Missing):
             return ready
-        chunk = self._portal.call_keeping(self._source.next_chunk(CHUNK_SIZE), self._ready.extend)
+        chunk = self._portal.call_keeping(self._next_chunk(CHUNK_SIZE), self._ready.extend)
         if not chunk:
             raise StopIteration
         self._ready.extend(chunk[1:])

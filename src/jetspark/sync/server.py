@@ -4,14 +4,11 @@ Each server runs on a loop and a thread of its own, so that it and the blocking 
 same process never wait for each other; both end when it closes.
 """
 
-from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
 from jetspark.client.connect_arguments import ConnectArguments
-from jetspark.server.arguments import OurSettings
-from jetspark.server.config import Settings
-from jetspark.server.remotes import UpstreamFactory
+from jetspark.server.arguments import ServerArguments
 from jetspark.server.server import Server as _Server
 from jetspark.sync.client import Client, connect
 from jetspark.sync.portal import Portal
@@ -19,32 +16,11 @@ from jetspark.upstreams import connect_upstream
 
 
 class Server:
-    """A NATS server with JetStream, in a thread of this process. Arguments: `jetspark.Server`."""
+    """A NATS server with JetStream, in a thread of this process; it takes what `Server` takes."""
 
-    def __init__(
-        self,
-        *,
-        host: str | None = None,
-        port: int | None = None,
-        store_dir: str | Path | None = None,
-        jetstream: bool | None = None,
-        server_name: str | None = None,
-        http_port: int | None = None,
-        config: str | Path | Settings | None = None,
-        upstreams: UpstreamFactory | None = None,
-        **ours: Unpack[OurSettings],
-    ) -> None:
-        self._inner = _Server(
-            host=host,
-            port=port,
-            store_dir=store_dir,
-            jetstream=jetstream,
-            server_name=server_name,
-            http_port=http_port,
-            config=config,
-            upstreams=upstreams or connect_upstream,
-            **ours,
-        )
+    def __init__(self, **arguments: Unpack[ServerArguments]) -> None:
+        arguments["upstreams"] = arguments.get("upstreams") or connect_upstream
+        self._inner = _Server(**arguments)
         self._portal: Portal | None = None
 
     @property

@@ -18,8 +18,8 @@ from jetspark.engine.engine import Engine
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.config import prepared
 from jetspark.engine.stream.stream import Stream
-from jetspark.store.log import Group
-from jetspark.store.record import body_end, headers_end
+from jetspark.store.format.record import body_end, headers_end
+from jetspark.store.log.stream_log import Group
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
 from jetspark.testing.store_model import Violation, sequences
@@ -204,16 +204,16 @@ class BatchLife:
     def _publish(self, subject: bytes, body: bytes, reply: bytes, block: bytes = b"") -> None:
         body += bytes(self._random.choice(SIZES))
         log = self.stream.log
-        before = int(log.staged_seq)
+        before = int(log.staged.seq)
         if self.stream.publish_checked(
             subject, reply, block, body + b"\r\n", self._now, self._outbox
         ):
             self.started.engine.mark_dirty(self.stream)
-        if log.staged_seq == before + 1 and not block:
+        if log.staged.seq == before + 1 and not block:
             self._give(before + 1, body)
-        elif log.staged_seq > before:
+        elif log.staged.seq > before:
             # A whole batch: what each of its sequences holds stands in the staged records.
-            for seq in range(before + 1, int(log.staged_seq) + 1):
+            for seq in range(before + 1, int(log.staged.seq) + 1):
                 self._give(seq, b"")
 
     def _give(self, seq: int, body: bytes) -> None:
@@ -282,7 +282,7 @@ class BatchLife:
         atomic: dict[str, list[tuple[int, int]]] = {}
         fast: dict[str, set[int]] = {}
         for seq in sequences(stream.log):
-            data, at = stream.log.locate(seq)
+            data, at = stream.log.reader.locate(seq)
             body = data[headers_end(data, at) : body_end(data, at)]
             expected = self.sent.given.get(seq)
             if expected is None or (expected and body != expected):

@@ -3,7 +3,7 @@
 from random import Random
 from typing import Final
 
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.testing.store_model import StreamModel
 from jetspark.testing.store_state import (
     Batched,
@@ -56,69 +56,69 @@ class Changes:
         )
         self._now += self._random.randrange(3)
         tail = message.headers + message.body + b"\r\n"
-        seq = log.stage_message(message.subject, len(message.headers), tail, self._now)
+        seq = log.staged.add_message(message.subject, len(message.headers), tail, self._now)
         return Published(int(seq), message)
 
     def _stage_batch(self, log: StreamLog, stream: StreamModel) -> None:
-        log.begin_batch()
+        log.staged.begin_batch()
         changes: list[Published | Deleted] = []
         for _ in range(self._random.randint(1, 4)):
-            seq = self._random.randint(1, max(1, int(log.staged_seq)))
-            if self._random.random() < 0.2 and log.stage_delete(seq):
+            seq = self._random.randint(1, max(1, int(log.staged.seq)))
+            if self._random.random() < 0.2 and log.staged.delete(seq):
                 changes.append(Deleted(seq))
             else:
                 changes.append(self._stage_message(log))
         if self._random.random() < 0.2:
-            log.abort_batch()
+            log.staged.abort_batch()
             return
-        log.end_batch()
+        log.staged.end_batch()
         self.batches += 1
         stream.staged(Batched(tuple(changes)))
 
     def _stage_delete(self, log: StreamLog, stream: StreamModel) -> None:
-        first = self._random.randint(1, max(1, int(log.staged_seq)))
+        first = self._random.randint(1, max(1, int(log.staged.seq)))
         if self._random.random() < 0.6:
-            if log.stage_delete(first):
+            if log.staged.delete(first):
                 stream.staged(Deleted(first))
             return
         last = first + self._random.randrange(6)
-        if log.stage_delete_range(first, last):
+        if log.staged.delete_range(first, last):
             # What is given out later is not meant.
-            stream.staged(DeletedRange(first, min(last, int(log.staged_seq))))
+            stream.staged(DeletedRange(first, min(last, int(log.staged.seq))))
 
     def _stage_entry(self, log: StreamLog, stream: StreamModel) -> None:
         """Stage a consumer, the state of one, or a fast batch."""
         chance = self._random.random()
-        known = list(log.staged_ledger.consumers)
+        known = list(log.staged.ledger.consumers)
         body = b"%d" % self._random.randrange(10**6) * self._random.choice((1, 7, 50))
         if chance < 0.2:
             batch_id = b"b%d" % self._random.randrange(3)
             body = body if self._random.random() < 0.7 else b""
-            log.stage_fast_batch(batch_id, body)
+            log.staged.set_fast_batch(batch_id, body)
             stream.staged(FastBatchSet(batch_id, body))
         elif not known or chance < 0.4:
-            number = log.consumer_number + 1
-            log.stage_consumer(number, body)
+            number = log.staged.consumer_number + 1
+            log.staged.set_consumer(number, body)
             stream.staged(ConsumerSet(number, body))
         elif chance < 0.5:
             number = self._random.choice(known)
             body = body if self._random.random() < 0.5 else b""
-            log.stage_consumer(number, body)
+            log.staged.set_consumer(number, body)
             stream.staged(ConsumerSet(number, body))
         else:
             number = self._random.choice(known)
             whole = self._random.random() < 0.3
-            log.stage_consumer_state(number, whole, body)
+            log.staged.set_consumer_state(number, whole, body)
             stream.staged(ConsumerChanged(number, whole, body))
 
     def _stage_purge(self, log: StreamLog, stream: StreamModel) -> None:
         pattern = self._random.choice((b"", b"s.1", b"s.*", b"s.>", b"nobody"))
         before = keep = 0
         if self._random.random() < 0.5:
-            before = self._random.randint(1, int(log.staged_seq) + 3)
+            before = self._random.randint(1, int(log.staged.seq) + 3)
         else:
             keep = self._random.randrange(4)
-        log.stage_purge(before, pattern, keep)
+        log.staged.purge(before, pattern, keep)
         stream.staged(Purged(before, pattern, keep))
 
     def _stage_limits(self, log: StreamLog, stream: StreamModel) -> None:
@@ -134,4 +134,4 @@ class Changes:
         stream.staged(limits)
         log.set_limits(*limits)
         stream.staged(limits)
-        log.stage_configuration(document)
+        log.staged.configure(document)

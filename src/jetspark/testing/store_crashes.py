@@ -13,8 +13,8 @@ from random import Random
 from typing import Final
 
 from jetspark.store.files import NO_SPACE
-from jetspark.store.log import Group, StreamLog
-from jetspark.store.manifest import Identity
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import Group, StreamLog
 from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
 from jetspark.testing.store_changes import Changes
 from jetspark.testing.store_model import (
@@ -127,10 +127,10 @@ class _Life:
             self._create()
         elif chance < 0.11:
             self._drop(self._random.choice(logs))
-        elif chance < 0.16 or any(log.read_only and not log.failed for log in logs):
+        elif chance < 0.16 or any(log.access.read_only and not log.access.failed for log in logs):
             self._end()
-        elif any(log.failed for log in logs):
-            self._reopen(next(log for log in logs if log.failed))
+        elif any(log.access.failed for log in logs):
+            self._reopen(next(log for log in logs if log.access.failed))
         else:
             self._change(self._random.choice(logs))
 
@@ -146,7 +146,7 @@ class _Life:
             self._model.sync_failed |= error.errno not in NO_SPACE
             return
         stream.created = True
-        log.durability = stream.level
+        log.durability.choose(stream.level)
         self._opened.logs.append(log)
 
     def _drop(self, log: StreamLog) -> None:
@@ -157,7 +157,7 @@ class _Life:
             self._opened.store.drop(log)
         except OSError as error:
             self._model.sync_failed |= error.errno not in NO_SPACE
-            if log.read_only:
+            if log.access.read_only:
                 # Its name could not be undone, or it took no writes before: nobody can say.
                 log.close()
             else:
@@ -184,23 +184,23 @@ class _Life:
         self._committed(log, stream, staged)
         if behind:
             self._write_rest(log, stream, behind)
-        if not log.failed:
+        if not log.access.failed:
             self._keep_house(log, stream)
 
     def _keep_house(self, log: StreamLog, stream: StreamModel) -> None:
         before = len(log.index.segments)
         # Too much that may be there or not has too many outcomes to try them all.
         due = stream.written > WRITTEN_MAX or self._random.random() < 0.2
-        log.sync_due = log.unsynced and due
-        while (log.sync_due or self._random.random() < 0.8) and log.maintain():
+        log.durability.want_sync(log.durability.unsynced and due)
+        while (log.durability.sync_due or self._random.random() < 0.8) and log.maintain():
             pass
         self._done.segments_dropped += before - len(log.index.segments)
-        if log.sync_error is not None:
-            self._failed(log, stream, log.sync_error)
+        if log.durability.sync_error is not None:
+            self._failed(log, stream, log.durability.sync_error)
             return
-        if not log.unsynced:
+        if not log.durability.unsynced:
             stream.synced()
-        if log.staged_position > log.durable_position:
+        if log.staged.position > log.index.position:
             stream.staged(Restated())
             self._done.restated += 1
             self._write_rest(log, stream, 1)
@@ -233,7 +233,7 @@ class _Life:
 
     def _committed(self, log: StreamLog, stream: StreamModel, staged: int) -> None:
         log.commit()
-        stream.acknowledge(staged, durable=not log.unsynced)
+        stream.acknowledge(staged, durable=not log.durability.unsynced)
         stream.document = bytes(log.identity.config)
         self._done.acked += staged
         self._check_open(log, stream)
@@ -243,17 +243,19 @@ class _Life:
         seen = stream.visible()
         if sequences(log) != list(seen.messages):
             raise Violation(f"{sequences(log)} instead of {sorted(seen.messages)}")
-        if consumers(log) != seen.consumers or log.fast_batches != seen.fast_batches:
-            raise Violation(f"{consumers(log)}, {log.fast_batches} instead of {seen.consumers}")
+        if consumers(log) != seen.consumers or log.ledger.fast_batches != seen.fast_batches:
+            raise Violation(
+                f"{consumers(log)}, {log.ledger.fast_batches} instead of {seen.consumers}"
+            )
 
     def _failed(self, log: StreamLog, stream: StreamModel, error: OSError) -> None:
         failed_before = self._model.sync_failed
         # The system may show these bytes to the next process and lose them later all the same.
         self._model.sync_failed = True
         log.fail(error.errno in NO_SPACE)
-        if not log.read_only:
+        if not log.access.read_only:
             self._model.sync_failed = failed_before
-        stream.failed(cut=not log.read_only)
+        stream.failed(cut=not log.access.read_only)
 
     def _end(self) -> None:
         chance = self._random.random()
@@ -281,7 +283,7 @@ class _Life:
                 break
         self._model.adopt(self._model.check(self._opened))
         for log in self._opened.logs:
-            log.durability = self._model.streams[log.identity.stream_id].level
+            log.durability.choose(self._model.streams[log.identity.stream_id].level)
 
     # What is looked at -------------------------------------------------------------------------
 

@@ -6,20 +6,21 @@ other damaged range the same way.
 
 What is judged, and why it is no stricter in two places:
 
-- Right after a start, damage in a condensed segment need not be known: a start is bounded by what
-  was written since the last index, so it does not read those. No
-  wrong bytes are served; whoever reads the message finds out. When housekeeping went through the
+- Right after a start, damage in a segment with an index file need not be known: a start is
+  bounded by what was written since the last index, so it does not read those. No wrong bytes are
+  served; whoever reads the message finds out. When housekeeping went through the
   segments once, everything must be known and nothing may be unreadable without being so.
 - A record that removes messages can be hit like any other. It is one record lost, and reported;
   without it the messages that it removed are back, whole. That is only accepted where no index
-  has a copy of the record: a start believes the index, so in a condensed segment nothing is back.
+  has a copy of the record: a start believes the index, so in a segment with an index file
+  nothing is back.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.testing.disk import SimulatedDisk
 from jetspark.testing.store_model import Opened, Violation, messages
 from jetspark.testing.store_reading import consumers
@@ -143,8 +144,8 @@ class _Judge:
             raise Violation(f"{log.identity} has changed")
         unreadable: set[int] = set()
         missing = self._check_messages(unreadable)
-        if log.staged_seq < max(self.before):
-            raise Violation(f"sequence {log.staged_seq + 1} would be used again")
+        if log.staged.seq < max(self.before):
+            raise Violation(f"sequence {log.staged.seq + 1} would be used again")
         unknown = missing - self._reported() - unreadable
         if unknown:
             raise Violation(f"{unknown} are lost and not reported")
@@ -214,13 +215,13 @@ def _keep_house(disk: SimulatedDisk, log: StreamLog) -> None:
     while True:
         while log.maintain(TIME * 2):
             pass
-        if log.staged_position == log.durable_position:
+        if log.staged.position == log.index.position:
             return
         _commit(disk, log)
 
 
 def _publish_one(disk: SimulatedDisk, log: StreamLog) -> None:
-    log.stage_message(b"new", 0, b"\r\n", 2)
+    log.staged.add_message(b"new", 0, b"\r\n", 2)
     _commit(disk, log)
 
 

@@ -4,7 +4,7 @@ import errno
 from contextlib import suppress
 
 from jetspark.store.files import NO_SPACE
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.testing.disk import SimulatedDisk
 from jetspark.testing.store_model import Message, Opened, Violation, messages
 from jetspark.testing.store_sample import CACHE_BUDGET, SEGMENT_SIZE, stream_identity
@@ -86,10 +86,10 @@ def _publish_checked(
     acked: dict[int, Message],
     staged: dict[int, Message],
 ) -> None:
-    if log.read_only:
+    if log.access.read_only:
         return
     body = bytes([turn]) * (turn * 40)
-    seq = int(log.stage_message(b"s.%d" % (turn % 3), 0, body + b"\r\n", turn))
+    seq = int(log.staged.add_message(b"s.%d" % (turn % 3), 0, body + b"\r\n", turn))
     if seq in acked:
         raise Violation(f"sequence {seq} is used again")
     staged[seq] = Message(b"s.%d" % (turn % 3), b"", body)
@@ -99,7 +99,7 @@ def _publish_checked(
         disk.write_synced(int(group.handle), [group.blob], int(group.offset))
     except OSError as error:
         log.fail(error.errno in NO_SPACE)
-        if not log.read_only:
+        if not log.access.read_only:
             del staged[seq]
     else:
         log.commit()

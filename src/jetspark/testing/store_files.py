@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
 from jetspark.testing.store_model import Message, Violation
@@ -77,7 +77,7 @@ class Life:
             if random.random() < 0.2:
                 self._keep_house(log)
         for log in logs:
-            log.note_due = True
+            log.upkeep.want_note(True)
             self._keep_house(log)
         if random.random() < 0.5:
             self.disk = self.disk.survivor()
@@ -96,12 +96,12 @@ class Life:
         for _ in range(self.random.randrange(1, 4)):
             subject = b"s.%d" % self.random.randrange(5)
             body = bytes([65 + turn % 26]) * self.random.choice((3, 200, 1500, 5000))
-            seq = int(log.stage_message(subject, 0, body + b"\r\n", 1_000 + turn))
+            seq = int(log.staged.add_message(subject, 0, body + b"\r\n", 1_000 + turn))
             staged[seq] = Message(subject, b"", body)
         gone = 0
         if self.random.random() < 0.2 and self.acked[number]:
             gone = self.random.choice(list(self.acked[number]))
-            log.stage_delete(gone)
+            log.staged.delete(gone)
         group = log.take_group()
         assert group is not None
         self.disk.write_synced(int(group.handle), [group.blob], int(group.offset))
@@ -212,9 +212,9 @@ class Life:
 
     def _go_on(self, log: StreamLog, number: int) -> None:
         """Publish once more: no sequence is used twice."""
-        if log.read_only:
+        if log.access.read_only:
             return
-        seq = int(log.stage_message(b"s.new", 0, b"new\r\n", 10_000))
+        seq = int(log.staged.add_message(b"s.new", 0, b"new\r\n", 10_000))
         group = log.take_group()
         assert group is not None
         self.disk.write_synced(int(group.handle), [group.blob], int(group.offset))

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
-from jetspark.store.recovery import Recovery
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
 from jetspark.testing.store_reading import (
@@ -110,7 +110,7 @@ class StreamModel:
     def acknowledge(self, count: int, *, durable: bool) -> None:
         """The oldest ``count`` changes that were staged are acknowledged.
 
-        ``durable`` says whether they are on disk, or only written (``store/syncing.py``).
+        ``durable`` says whether they are on disk, or only written (``store/upkeep/sync.py``).
         """
         for n, (fate, change) in enumerate(self.changes):
             if fate is Fate.STAGED and count:
@@ -268,7 +268,7 @@ class StoreModel:
         document = bytes(found.config)
         if document not in stream.documents:
             raise Violation(f"{document!r} was never its configuration")
-        if not stream.changes and not log.read_only and document != stream.document:
+        if not stream.changes and not log.access.read_only and document != stream.document:
             raise Violation(f"configuration {document!r} instead of {stream.document!r}")
 
     def _check_stream(self, stream: StreamModel, log: StreamLog) -> Found:
@@ -287,9 +287,14 @@ class StoreModel:
         )
         document = bytes(log.identity.config)
         found = Found(
-            visible, limits, document, consumers(log), dict(log.fast_batches), log.read_only
+            visible,
+            limits,
+            document,
+            consumers(log),
+            dict(log.ledger.fast_batches),
+            log.access.read_only,
         )
-        if log.read_only:
+        if log.access.read_only:
             return found
         states = stream.states()
         if states and not any(found.is_in(state) for state in states):
@@ -300,13 +305,15 @@ class StoreModel:
             )
         check_counts(log, visible)
         highest = max((stream.seen_seq, *stream.certain(), *visible))
-        if log.staged_seq < highest or log.index.last_seq > log.staged_seq:
+        if log.staged.seq < highest or log.index.last_seq > log.staged.seq:
             raise Violation(
-                f"the next sequence would be {log.staged_seq + 1}, {highest} is used and "
+                f"the next sequence would be {log.staged.seq + 1}, {highest} is used and "
                 f"{log.index.last_seq} is shown"
             )
-        if log.consumer_number < max(found.consumers, default=0):
-            raise Violation(f"consumer number {log.consumer_number + 1} would be given again")
+        if log.staged.consumer_number < max(found.consumers, default=0):
+            raise Violation(
+                f"consumer number {log.staged.consumer_number + 1} would be given again"
+            )
         return found
 
     def _check_report(self, recovery: Recovery, disturbed: bool) -> None:

@@ -10,7 +10,7 @@ from random import Random
 from typing import Final
 
 from jetspark.errors.storage import StorageFault
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
 from jetspark.testing.store_model import ROOT, Violation, close_all, messages

@@ -1,8 +1,8 @@
 """Reading a whole log, and comparing what it counts with what is there."""
 
 from jetspark.errors.storage import CorruptRecord, ReadFailed
-from jetspark.store.log import StreamLog
-from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.testing.store_state import Consumer, Message
 
 
@@ -24,7 +24,7 @@ def consumers(log: StreamLog) -> dict[int, Consumer]:
     """What a log says of every consumer."""
     return {
         number: (records.document, records.state, tuple(records.changes))
-        for number, records in log.consumers.items()
+        for number, records in log.ledger.consumers.items()
     }
 
 
@@ -37,7 +37,7 @@ def messages(log: StreamLog, unreadable: set[int] | None = None) -> dict[int, Me
     time = 0
     for seq in sequences(log):
         try:
-            data, at = log.locate(seq)
+            data, at = log.reader.locate(seq)
         except (CorruptRecord, ReadFailed):
             if unreadable is None:
                 raise

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from jetspark.store.compaction import Compactor
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
-from jetspark.store.segment_files import segment_files
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.upkeep.compaction import Compactor
 from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
 from jetspark.testing.store_model import Opened, Violation, check_counts, messages
 from jetspark.testing.store_state import Deleted, Message, Published, Purged, State
@@ -90,12 +89,12 @@ class _Life:
         if chance < self._deletes and self._log.index.messages:
             first = int(self._log.index.first_seq)
             seq = self._random.randint(first, int(self._log.index.last_seq))
-            if self._log.stage_delete(seq):
+            if self._log.staged.delete(seq):
                 self._state.do(Deleted(seq))
         elif chance < self._deletes + 0.03:
             keep = self._random.randrange(3)
             pattern = self._random.choice((b"s.1", b"s.*", b"s.2", b""))
-            self._log.stage_purge(0, pattern, keep)
+            self._log.staged.purge(0, pattern, keep)
             self._state.do(Purged(0, pattern, keep))
         elif chance < self._deletes + 0.06 and self._limits:
             limits = (
@@ -104,7 +103,7 @@ class _Life:
                 self._random.choice((0, 1, 1, 2, 3)),
             )
             self._log.set_limits(*limits)
-            self._log.stage_configuration(b'{"n":%d}' % limits[2])
+            self._log.staged.configure(b'{"n":%d}' % limits[2])
             self._state.do(limits)
         elif chance < self._deletes + 0.08:
             self._expire()
@@ -118,15 +117,15 @@ class _Life:
         body = self._random.randbytes(self._random.choice((0, 5, 40, 90, 200, 500)))
         message = Message(b"s.%d" % number, b"", body)
         self._now += 1
-        seq = self._log.stage_message(message.subject, 0, body + b"\r\n", self._now)
+        seq = self._log.staged.add_message(message.subject, 0, body + b"\r\n", self._now)
         self._state.do(Published(int(seq), message))
 
     def _expire(self) -> None:
-        if self._log.index.messages and self._log.staged_position == self._log.durable_position:
+        if self._log.index.messages and self._log.staged.position == self._log.index.position:
             self._expired = max(self._expired, self._now - self._random.randint(5, 60))
             before = set(self._state.messages)
             self._log.expire_before(self._expired)
-            left = {seq for seq in before if self._log.time_of(seq) >= 0}
+            left = {seq for seq in before if self._log.reader.time_of(seq) >= 0}
             for seq in before - left:
                 del self._state.messages[seq]
 
@@ -144,12 +143,12 @@ class _Life:
         steps = self._random.choice((1, 3, 10, 1000))
         while steps and self._log.maintain():
             steps -= 1
-            chore = self._log.chore
-            if isinstance(chore, Compactor) and self._disk.before_step is None:
+            task = self._log.upkeep.task
+            if isinstance(task, Compactor) and self._disk.before_step is None:
                 self._done.rewritten += 1
-                self._done.merged += len(chore.sources) > 1
+                self._done.merged += len(task.sources) > 1
                 self._disk.before_step = self._cut_power
-            elif not isinstance(chore, Compactor):
+            elif not isinstance(task, Compactor):
                 self._disk.before_step = None
                 self._check(messages(self._log), None)
         self._disk.before_step = None
@@ -187,4 +186,4 @@ class _Life:
             raise Violation(f"back {back}, lost {lost}")
         if log is not None:
             check_counts(log, found)
-            segment_files(log)
+            log.segments.list_files()

@@ -14,11 +14,10 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from jetspark.store.condensed import SUFFIX as CONDENSED
-from jetspark.store.condensed_file import condensed_head
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
-from jetspark.store.record import (
+from jetspark.store.format.index_file import SUFFIX as CONDENSED
+from jetspark.store.format.index_file import index_head
+from jetspark.store.format.manifest import Identity
+from jetspark.store.format.record import (
     DELETE_RANGE,
     GROUP_FIRST,
     MESSAGE,
@@ -29,8 +28,9 @@ from jetspark.store.record import (
     record_length,
     record_sequence,
 )
-from jetspark.store.scrubber import DAY_NS
-from jetspark.store.segment import SUFFIX, read_head
+from jetspark.store.format.segment import SUFFIX, read_head
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.upkeep.upkeep import DAY_NS
 from jetspark.testing.disk import SimulatedDisk
 from jetspark.testing.store_model import ROOT, Message, Opened, messages
 from jetspark.testing.store_reading import consumers
@@ -76,7 +76,7 @@ class Sample:
         for number in STREAMS:
             log = opened.store.create(stream_identity(number))
             opened.logs.append(log)
-            log.packing = kind == "packed"
+            log.upkeep.pack(kind == "packed")
             self._fill(log, Random(number))
             if kind in {"rewritten", "packed"}:
                 self._thin(log, Random(number))
@@ -90,7 +90,7 @@ class Sample:
             log.identity.stream_id: consumers(log) for log in opened.logs
         }
         self.lost = {log.identity.stream_id: log.quarantine.lost for log in opened.logs}
-        self.folders = {log.identity.stream_id: log.folder for log in opened.logs}
+        self.folders = {log.identity.stream_id: log.segments.folder for log in opened.logs}
         opened.close()
         # Only a store of its own size makes one; what is in it means nothing.
         self.disk.put(ROOT / "reserve", bytes(100))
@@ -100,7 +100,7 @@ class Sample:
         """Find out what is where."""
         self.files = self.disk.paths()
         self.places = {path: self._places(path) for path in self.files if path.suffix == SUFFIX}
-        # Up to where a start reads the condensed form instead.
+        # Up to where a start reads the index file instead.
         self.covered = {path: self._covered(path) for path in self.places}
         # The newest segment of each stream, where damage cannot always be told from a torn write.
         self.newest = {
@@ -109,20 +109,20 @@ class Sample:
         }
 
     def _fill(self, log: StreamLog, random: Random) -> None:
-        log.stage_consumer(1, b"consumer one")
-        log.stage_consumer(2, b"consumer two")
+        log.staged.set_consumer(1, b"consumer one")
+        log.staged.set_consumer(2, b"consumer two")
         for turn, size in enumerate(GROUPS):
             if turn == 3:
                 # Some sequences are skipped: their group met a full disk.
                 self.disk.fail(1, errno.ENOSPC)
                 self._publish(log, random, 2)
             if turn == 4:
-                log.stage_delete(2)
-                log.stage_purge(0, b"s.1", 1)
-                log.stage_consumer(2, b"")
-                log.stage_consumer_state(1, True, b"state")
+                log.staged.delete(2)
+                log.staged.purge(0, b"s.1", 1)
+                log.staged.set_consumer(2, b"")
+                log.staged.set_consumer_state(1, True, b"state")
                 log.set_limits(40, 0, 6)
-                log.stage_configuration(b'{"n":2}')
+                log.staged.configure(b'{"n":2}')
             self._publish(log, random, size)
 
     def _thin(self, log: StreamLog, random: Random) -> None:
@@ -132,7 +132,7 @@ class Sample:
             seqs = list(messages(log))
             for seq in seqs[: -(turn + 4)]:
                 if random.random() < 0.7:
-                    log.stage_delete(seq)
+                    log.staged.delete(seq)
             self._publish(log, random, 1)
             while log.maintain():
                 pass
@@ -145,7 +145,7 @@ class Sample:
             if self.kind == "packed" and random.random() < 0.7:
                 body = bytes([random.randrange(256)]) * random.randrange(250)
             subject = b"s.%d" % random.randrange(4)
-            seq = log.stage_message(subject, len(headers), headers + body + b"\r\n", 1)
+            seq = log.staged.add_message(subject, len(headers), headers + body + b"\r\n", 1)
             published[int(seq)] = Message(subject, headers, body)
         try:
             group = log.take_group()
@@ -164,7 +164,7 @@ class Sample:
             columns = log.index.segment_of(seq)
             assert columns is not None
             offset = int(columns.offset_at(seq - columns.base))
-            places[log.folder / columns.name] = (offset + 44) * 8
+            places[log.segments.folder / columns.name] = (offset + 44) * 8
         opened.close()
         for path, bit in places.items():
             self.disk.flip(path, bit)
@@ -191,11 +191,11 @@ class Sample:
         return found
 
     def _covered(self, path: Path) -> int:
-        condensed = path.with_name(path.name + CONDENSED)
-        if condensed not in self.files:
+        index_file = path.with_name(path.name + CONDENSED)
+        if index_file not in self.files:
             return 0
         number = next(n for n, folder in self.folders.items() if folder == path.parent)
-        head = condensed_head(self.disk.read_file(condensed), number)
+        head = index_head(self.disk.read_file(index_file), number)
         return head.covered if head else 0
 
 

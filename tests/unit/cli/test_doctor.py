@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 from jetspark.cli.doctor import doctor
 from jetspark.store.files import OsFiles
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.store import FileStore
 
 BODY = bytes(range(200))
@@ -40,7 +40,7 @@ class Store:
             for n in range(40):
                 headers = HEADERS if n == 3 else b""
                 tail = headers + BODY + b"\r\n"
-                log.stage_message(b"orders.%d" % n, len(headers), tail, 10**18 + n)
+                log.staged.add_message(b"orders.%d" % n, len(headers), tail, 10**18 + n)
                 self.commit(log)
             while log.maintain():
                 pass
@@ -407,7 +407,7 @@ def test_what_lies_between_the_streams_is_named_and_left_alone(store: Store) -> 
 def consumer_numbers(folder: Path) -> list[int]:
     store = FileStore(OsFiles(), folder)
     logs = store.open(lambda *_: None)
-    numbers = [number for log in logs for number in log.consumers]
+    numbers = [number for log in logs for number in log.ledger.consumers]
     for log in logs:
         log.close()
     store.close()
@@ -419,8 +419,8 @@ def test_a_consumer_that_cannot_be_served_can_be_dropped(store: Store) -> None:
     opened = FileStore(store.files, store.folder)
     logs = opened.open(lambda *_: None)
     for number, document in ((3, b"not JSON"), (4, b'{"name":"bad","config":7,"created_ns":1}')):
-        logs[0].stage_consumer(number, document)
-        logs[0].stage_consumer_state(number, True, b"state")
+        logs[0].staged.set_consumer(number, document)
+        logs[0].staged.set_consumer_state(number, True, b"state")
     store.commit(logs[0])
     for log in logs:
         log.close()

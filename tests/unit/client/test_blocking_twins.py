@@ -13,37 +13,6 @@ import jetspark.sync
 # callbacks that block, which all callbacks of the twin may do.
 ASYNC_ONLY = {"Backend", "Pager", "Stored", "ThreadCallback", "WatchPlan", "WatchSource"}
 BLOCKING_ONLY = {"Server"}  # its async original is jetspark.Server
-# Public for other parts of the client, and not for users of either (tools/gen_sync.py, SKIP).
-INSIDE = {
-    # The last three belong to its base, and are seen only when that is compiled.
-    "AckFuture": {
-        "fail",
-        "failed_unseen",
-        "on_reply",
-        "renew",
-        "deadline",
-        "subject",
-        "token",
-    },
-    "AtomicBatch": {"add_block"},
-    "Consumption": {"finish", "is_calling_here"},
-    "Consumer": {"check_exists", "label", "next_subject"},
-    "KeyValue": {"check_writable", "seconds"},
-    "KeyWatcher": {"call"},
-    "ObjectStore": {"buckets", "reader_of"},
-    "ObjectWatcher": {"call"},
-    "Stream": {"reader"},
-    "Subscription": {
-        "callback",
-        "callback_task",
-        "deliveries_left",
-        "end",
-        "is_draining",
-        "sink",
-    },
-}
-# What reads chunks; the twin's iterator does.
-CHUNKS = {"next_chunk"}
 TWINS = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
@@ -87,9 +56,8 @@ def test_both_have_the_same_names() -> None:
 def test_a_twin_has_every_public_member(name: str) -> None:
     original = members(getattr(jetspark.client, name))
     twin = members(getattr(jetspark.sync, name))
-    hidden = INSIDE.get(name, set()) | CHUNKS
 
-    expected = {TWINS.get(each, each) for each in original if each not in hidden}
+    expected = {TWINS.get(each, each) for each in original}
     twin_names = {each for each in twin if each in set(TWINS.values()) | {"__len__", "__repr__"}}
     twin_names |= {each for each in twin if not each.startswith("_")}
     iteration = {each for each in TWINS.values() if each in vars(getattr(jetspark.sync, name))}

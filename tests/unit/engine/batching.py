@@ -9,7 +9,7 @@ from tests.unit.engine.test_publish_headers import block
 
 from jetspark.api.stream import StreamConfig
 from jetspark.engine.stream.config import prepared
-from jetspark.store.record import headers_end, subject_end
+from jetspark.store.format.record import headers_end, subject_end
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Bench
@@ -120,7 +120,7 @@ def codes(bench: Bench) -> list[Any]:
 
 def block_of(stream: Stream, seq: int) -> bytes:
     """The headers of a durable message."""
-    data, at = stream.log.locate(seq)
+    data, at = stream.log.reader.locate(seq)
     return data[subject_end(data, at) : headers_end(data, at)]
 
 

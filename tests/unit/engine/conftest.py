@@ -21,7 +21,7 @@ from jetspark.engine.stream.config import prepared
 from jetspark.engine.stream.stream import Stream
 from jetspark.store.committer import write
 from jetspark.store.files import Files, OsFiles
-from jetspark.store.log import Group
+from jetspark.store.log.stream_log import Group
 from jetspark.store.store import FileStore
 
 START = 1_763_190_000_000_000_000
@@ -146,7 +146,7 @@ class Bench:
     def land(self) -> None:
         """The disk answers for the oldest group."""
         stream, group = self.on_the_way.pop(0)
-        assert write(stream.log.files, group) is None
+        assert write(stream.log.segments.files, group) is None
         self.engine.committed(stream, self.outbox, self.now)
 
     def wait(self, seconds: float) -> None:
@@ -161,15 +161,15 @@ class Bench:
         self.now = end
 
     def _keep_house(self, stream: Stream) -> None:
-        was_failed = stream.log.failed
+        was_failed = stream.log.access.failed
         if was_failed:
-            if stream.log.reopen_due and stream.log.reopen():
+            if stream.log.upkeep.reopen_due and stream.log.reopen():
                 self.engine.reopened(stream)
             return
         while stream.log.maintain():
             pass
-        if stream.log.sync_error is not None:
-            self.engine.failed(stream, stream.log.sync_error, self.outbox)
+        if stream.log.durability.sync_error is not None:
+            self.engine.failed(stream, stream.log.durability.sync_error, self.outbox)
 
     def fail(self, error: OSError) -> None:
         """The disk refuses the oldest group."""

@@ -416,8 +416,8 @@ def test_consumers_travel_with_the_stream_unless_left_out(filled: Bench) -> None
 
 def test_made_up_consumers_leave_nothing_behind(filled: Bench) -> None:
     log = filled.engine.streams["S"].log
-    log.stage_consumer(7, b"document")
-    log.stage_consumer_state(7, True, b"whole")
+    log.staged.set_consumer(7, b"document")
+    log.staged.set_consumer_state(7, True, b"whole")
     filled.engine.mark_dirty(filled.engine.streams["S"])
     drain(filled)
     answer, archive = backup(filled)

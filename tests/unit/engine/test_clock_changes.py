@@ -41,7 +41,7 @@ def set_clock(bench: Bench, lead: int) -> None:
 
 
 def times(stream: Stream) -> list[int]:
-    return [int(stream.log.time_of(seq)) for seq in there(stream)]
+    return [int(stream.log.reader.time_of(seq)) for seq in there(stream)]
 
 
 # Over a restart --------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ class Life:
     def check(self) -> None:
         expected = [seq for seq, end in self.ends.items() if end > self.passed]
         assert there(self.stream) == expected
-        times = [int(self.stream.log.time_of(seq)) for seq in expected]
+        times = [int(self.stream.log.reader.time_of(seq)) for seq in expected]
         assert times == sorted(set(times))
 
 

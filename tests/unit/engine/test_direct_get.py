@@ -233,7 +233,7 @@ def test_a_damaged_record_costs_only_itself(bench: Bench, stream: Stream) -> Non
     """Neighbours are served, and the damage is said."""
     bench.restart()
     stream = bench.engine.streams["KV_b"]
-    (segment,) = stream.log.folder.glob("*.seg")
+    (segment,) = stream.log.segments.folder.glob("*.seg")
     data = segment.read_bytes()
     segment.write_bytes(data.replace(b"v2\r\n", b"vX\r\n"))
 

@@ -9,7 +9,7 @@ from tests.unit.engine.conftest import Bench
 
 from jetspark.engine.requests.dispatch import handle
 from jetspark.engine.settings import EngineSettings
-from jetspark.store.subject_purge import rare_entry
+from jetspark.store.log.subject_purge import rare_entries
 
 STEP = 300
 COUNT = 3 * STEP + 10
@@ -25,7 +25,7 @@ def long(bench: Bench) -> Bench:
     """A stream that is too long for one turn."""
     stream = bench.create()
     for _ in range(COUNT):
-        stream.log.stage_message(b"s.a", 0, b"x\r\n", bench.now)
+        stream.log.staged.add_message(b"s.a", 0, b"x\r\n", bench.now)
     bench.engine.mark_dirty(stream)
     bench.submit()
     bench.land()
@@ -74,7 +74,7 @@ def test_what_is_published_meanwhile_stays(long: Bench) -> None:
 def test_a_long_purge_with_a_filter_leaves_the_others(bench: Bench) -> None:
     stream = bench.create()
     for number in range(COUNT):
-        stream.log.stage_message(b"s.%d.x" % (number % 3), 0, b"x\r\n", bench.now)
+        stream.log.staged.add_message(b"s.%d.x" % (number % 3), 0, b"x\r\n", bench.now)
     bench.engine.mark_dirty(stream)
     bench.submit()
     bench.land()
@@ -92,7 +92,7 @@ def test_a_long_purge_with_a_filter_leaves_the_others(bench: Bench) -> None:
 def test_a_long_purge_of_some_subjects_leaves_the_others(bench: Bench) -> None:
     stream = bench.create()
     for number in range(COUNT):
-        stream.log.stage_message(b"s.%d.x" % (number % 3), 0, b"x\r\n", bench.now)
+        stream.log.staged.add_message(b"s.%d.x" % (number % 3), 0, b"x\r\n", bench.now)
     bench.engine.mark_dirty(stream)
     bench.submit()
     bench.land()
@@ -136,11 +136,11 @@ def test_one_subject_of_many_is_purged_by_its_chain(
     stream = bench.create()
     for number in range(1, 1003):
         subject = b"s.key" if number % 100 == 2 and number > 2 else b"s.other"
-        stream.log.stage_message(subject, 0, b"x\r\n", bench.now)
+        stream.log.staged.add_message(subject, 0, b"x\r\n", bench.now)
     bench.engine.mark_dirty(stream)
     bench.submit()
     bench.land()
-    assert rare_entry(stream.log.index, b"s.key") is not None
+    assert rare_entries(stream.log.index, b"s.key") is not None
 
     answer = json.loads(bench.request(b"STREAM.PURGE.S", body))
 
@@ -171,7 +171,7 @@ def test_messages_on_their_way_are_purged_with_their_subject(bench: Bench) -> No
 
     assert json.loads(bench.sent()[-1][4])["purged"] == 3
     assert stream.log.index.messages == 200
-    assert stream.log.staged_messages == 200
+    assert stream.log.staged.messages == 200
 
 
 def test_consumers_are_past_what_a_long_purge_took(long: Bench) -> None:

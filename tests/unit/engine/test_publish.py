@@ -163,4 +163,4 @@ def test_a_subject_that_no_record_can_hold_is_refused(bench: Bench) -> None:
     (reply,) = bench.sent()
 
     assert b"subject exceeds maximum of 65535 bytes" in reply[4]
-    assert stream.log.staged_seq == 0
+    assert stream.log.staged.seq == 0

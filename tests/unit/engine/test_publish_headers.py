@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jetspark.api.stream import StreamConfig
-from jetspark.store.record import body_end, subject_end
+from jetspark.store.format.record import body_end, subject_end
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Bench
@@ -138,7 +138,7 @@ def test_what_only_looks_like_an_id_is_none(bench: Bench, other: bytes) -> None:
     flush(bench)
 
     assert answers(bench) == [1, 2, 3, ("duplicate", 2)]
-    data, at = stream.log.locate(3)
+    data, at = stream.log.reader.locate(3)
     assert data[subject_end(data, at) : body_end(data, at)] == other + b"x"
 
 
@@ -420,7 +420,7 @@ def test_what_is_refused_and_in_which_order(
     stream = made(bench)
 
     assert code(ask(bench, stream, **headers)) == expected
-    assert stream.log.staged_seq == 0
+    assert stream.log.staged.seq == 0
 
 
 def test_a_duplicate_is_found_before_a_wrong_last_id(bench: Bench) -> None:
@@ -449,7 +449,7 @@ def test_a_fast_batch_is_refused_by_its_reply_subject(bench: Bench) -> None:
     bench.publish(stream, b"s.1", b"x", reply=b"_I.id.1.fail.0.1.$FI")
 
     assert code(answers(bench)[0]) == 10205
-    assert stream.log.staged_seq == 0
+    assert stream.log.staged.seq == 0
 
 
 def test_a_stream_without_acks_answers_nothing(bench: Bench) -> None:

@@ -31,7 +31,7 @@ class Refusing(Bench):
 
     def reopen(self, *, refuse: bool = True) -> None:
         self.restart()
-        self.stream.log.page = b""  # opening reads the last message
+        self.stream.log.reader.forget_page()  # opening reads the last message
         if refuse:
             self.disk.refuse_reads(".seg")
 
@@ -121,7 +121,7 @@ def test_a_time_is_not_guessed_when_records_cannot_be_read(body: bytes) -> None:
     for _ in range(9):
         bench.now += 1_000_000
         bench.answer(b"s.a", b"x" * 5000)
-    when = format_rfc3339(int(bench.stream.log.time_of(5))).encode()
+    when = format_rfc3339(int(bench.stream.log.reader.time_of(5))).encode()
     bench.reopen()
 
     (status,) = bench.get(bench.stream, body % when)
@@ -153,7 +153,7 @@ def test_a_marker_is_left_when_the_message_can_be_read_again() -> None:
     )
     bench.answer(b"s.a", b"x", b"Nats-TTL: 10s")
     bench.disk.refuse_reads(".seg")
-    bench.stream.log.page = b""
+    bench.stream.log.reader.forget_page()
 
     bench.wait(20)
     bench.disk.allow_reads()
@@ -186,8 +186,8 @@ def test_one_bad_read_is_no_damage() -> None:
     bench.create("S")
     bench.answer(b"s.a", b"x" * 100)
     bench.restart()
-    bench.stream.log.page = b""
+    bench.stream.log.reader.forget_page()
     disk.wrong = 1
 
     assert bench.get(bench.stream, b'{"seq":1}')[0][4] == b"x" * 100
-    assert not bench.stream.log.unreadable
+    assert not bench.stream.log.reader.unreadable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.engine.conftest import Bench
 
-from jetspark.store.record import OVERHEAD
+from jetspark.store.format.record import OVERHEAD
 from jetspark.testing.disk import SimulatedDisk
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from jetspark.api.stream import StreamConfig
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.stream.config import checked
 from jetspark.engine.stream.update import updated
-from jetspark.store.manifest import COPIES
+from jetspark.store.format.manifest import COPIES
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Bench
@@ -43,7 +43,7 @@ def test_a_change_outlives_a_restart_and_a_damaged_manifest(
     for text in (b"1", b"2", b"3"):
         update(bench, b'{"name":"S","subjects":["s.>"],"description":"%s"}' % text)
     if damaged is not None:
-        (stream.log.folder / damaged).write_bytes(b"rubbish")
+        (stream.log.segments.folder / damaged).write_bytes(b"rubbish")
     bench.restart()
 
     assert bench.engine.streams["S"].config.description == "3"

@@ -60,7 +60,7 @@ def test_a_level_with_a_period_syncs_once_per_period(disk: SimulatedDisk) -> Non
     bench.wait(2)
 
     assert syncs(disk) == before + 1
-    assert not stream.log.unsynced
+    assert not stream.log.durability.unsynced
     bench.wait(10)
     assert syncs(disk) == before + 1
     assert bench.engine.next_deadline() is None
@@ -73,12 +73,12 @@ def test_a_stream_asks_for_async(disk: SimulatedDisk) -> None:
     before = syncs(disk)
     publish(bench, stream, b"x")
     bench.wait(100)
-    assert (stream.log.durability, syncs(disk)) == ("async", before)
+    assert (stream.log.durability.level, syncs(disk)) == ("async", before)
     bench.wait(30)
 
     assert syncs(disk) == before + 1
     bench.restart()
-    assert bench.engine.streams["S"].log.durability == "async"
+    assert bench.engine.streams["S"].log.durability.level == "async"
 
 
 def test_a_sync_that_fails_stops_the_stream_and_it_is_reopened(disk: SimulatedDisk) -> None:
@@ -88,7 +88,7 @@ def test_a_sync_that_fails_stops_the_stream_and_it_is_reopened(disk: SimulatedDi
     bench.wait(0.5)
     disk.fail(1, errno.EIO)
     bench.wait(1)
-    assert stream.log.read_only
+    assert stream.log.access.read_only
     assert b"10077" in publish(bench, stream, b"refused")
     bench.wait(6)
 
@@ -108,7 +108,7 @@ def test_a_stream_whose_write_failed_is_reopened_after_a_while(disk: SimulatedDi
     assert b"10077" in publish(bench, stream, b"refused")
     disk.fail(1, errno.EIO)
     bench.wait(2)
-    assert stream.log.read_only
+    assert stream.log.access.read_only
     bench.wait(5)
 
     assert b'"seq":3' in publish(bench, stream, b"next")
@@ -160,10 +160,10 @@ def test_the_reserve_lets_deletes_and_consumers_go_on(disk: SimulatedDisk) -> No
     publish(bench, stream, BIG)
 
     assert "reserve" not in disk.list_folder(ROOT)
-    stream.log.stage_consumer(1, b"c" * 200)
+    stream.log.staged.set_consumer(1, b"c" * 200)
     assert b'"success":true' in bench.request(b"STREAM.MSG.DELETE.S", b'{"seq":1}')
     assert stream.log.index.messages == 0
-    assert list(stream.log.consumers) == [1]
+    assert list(stream.log.ledger.consumers) == [1]
 
 
 def test_messages_are_taken_again_when_there_is_clearly_space(disk: SimulatedDisk) -> None:
@@ -211,7 +211,7 @@ def test_a_stream_in_memory_is_gone_after_a_start_and_touches_no_disk(disk: Simu
     stream = bench.engine.create_stream(prepared(config), bench.now)
     bench.store(stream, b"m.1", b"x")
 
-    assert isinstance(stream.log.files, MemoryFiles)
+    assert isinstance(stream.log.segments.files, MemoryFiles)
     assert bench.get(stream, b'{"seq":1}')[0][4] == b"x"
     assert stream.log.index.bytes == 3 + 1 + 16
     assert disk.steps == before

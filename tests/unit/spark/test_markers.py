@@ -26,6 +26,7 @@ from jetspark.spark.markers import (
 from jetspark.spark.message_ids import WriteTask
 from jetspark.spark.row_counts import RowCounts
 from jetspark.spark.sink_rows import Rows
+from jetspark.sync import retry
 
 FENCE = b"Nats-Expected-Last-Subject-Sequence: 7\r\n"
 
@@ -105,7 +106,7 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(sending, "CONNECTIONS", SimpleNamespace(borrow=borrow))
     monkeypatch.setattr(sending, "jetstream_of", lambda *_: None)
-    monkeypatch.setattr(sending, "retry_delay", lambda _failures: 0.0)
+    monkeypatch.setattr(retry, "retry_delay", lambda _failures: 0.0)
     options = SimpleNamespace(retries=RETRIES, connection=None, ack_timeout_s=1.0)
     return SimpleNamespace(options=options, stream="S")
 

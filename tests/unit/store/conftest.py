@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
-from jetspark.store.recovery import Recovery
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
 
@@ -42,7 +42,9 @@ class Bench:
         self.recovery = recovery
 
     def stage(self, *bodies: bytes, subject: bytes = b"a.b", now: int = 1) -> list[int]:
-        return [int(self.log.stage_message(subject, 0, body + b"\r\n", now)) for body in bodies]
+        return [
+            int(self.log.staged.add_message(subject, 0, body + b"\r\n", now)) for body in bodies
+        ]
 
     def write(self) -> None:
         group = self.log.take_group()

@@ -17,9 +17,9 @@ class _Stop(BaseException):
 
 
 def stage_batch(bench: "Bench", *bodies: bytes) -> list[int]:
-    bench.log.begin_batch()
+    bench.log.staged.begin_batch()
     staged = bench.stage(*bodies)
-    bench.log.end_batch()
+    bench.log.staged.end_batch()
     return staged
 
 
@@ -47,11 +47,11 @@ def test_a_batch_is_there_after_a_start(bench: "Bench") -> None:
 
 
 def test_no_group_is_cut_inside_a_batch(bench: "Bench") -> None:
-    bench.log.begin_batch()
+    bench.log.staged.begin_batch()
     bench.stage(b"a")
 
     assert bench.log.take_group() is None
-    bench.log.end_batch()
+    bench.log.staged.end_batch()
     assert bench.log.take_group() is not None
 
 
@@ -61,30 +61,30 @@ def test_an_aborted_batch_leaves_decisions_as_they_were(bench: "Bench") -> None:
     bench.stage(b"staged")
     log = bench.log
     before = (
-        int(log.staged_seq),
-        int(log.staged_position),
-        int(log.staged_messages),
-        int(log.staged_bytes),
+        int(log.staged.seq),
+        int(log.staged.position),
+        int(log.staged.messages),
+        int(log.staged.size),
         int(log.index.entry(b"a.b").staged_last),
         int(log.index.entry(b"x.y").staged_last),
-        len(log.writer),
+        len(log.staged.writer),
     )
-    log.begin_batch()
+    log.staged.begin_batch()
     bench.stage(b"a", b"b")
     bench.stage(b"c", subject=b"new.one")
-    assert log.stage_delete(2)
-    log.stage_purge(0, b"a.b", 0)
-    log.stage_delete_range(1, 4)
-    log.abort_batch()
+    assert log.staged.delete(2)
+    log.staged.purge(0, b"a.b", 0)
+    log.staged.delete_range(1, 4)
+    log.staged.abort_batch()
 
     after = (
-        int(log.staged_seq),
-        int(log.staged_position),
-        int(log.staged_messages),
-        int(log.staged_bytes),
+        int(log.staged.seq),
+        int(log.staged.position),
+        int(log.staged.messages),
+        int(log.staged.size),
         int(log.index.entry(b"a.b").staged_last),
         int(log.index.entry(b"x.y").staged_last),
-        len(log.writer),
+        len(log.staged.writer),
     )
     assert after == before
     assert bench.stage(b"next") == [4]
@@ -102,18 +102,18 @@ def test_a_batch_may_be_empty(bench: "Bench") -> None:
 
 def test_begin_and_end_come_in_pairs(bench: "Bench") -> None:
     with pytest.raises(ValueError, match="no batch is being staged"):
-        bench.log.end_batch()
+        bench.log.staged.end_batch()
     with pytest.raises(ValueError, match="no batch is being staged"):
-        bench.log.abort_batch()
-    bench.log.begin_batch()
+        bench.log.staged.abort_batch()
+    bench.log.staged.begin_batch()
     with pytest.raises(ValueError, match="being staged already"):
-        bench.log.begin_batch()
+        bench.log.staged.begin_batch()
 
 
 def test_a_failed_write_forgets_a_batch_that_was_being_staged(bench: "Bench") -> None:
     bench.stage(b"a")
     bench.log.take_group()
-    bench.log.begin_batch()
+    bench.log.staged.begin_batch()
     bench.stage(b"b")
     bench.log.fail(no_space=True)
     bench.publish(b"c")
@@ -123,10 +123,10 @@ def test_a_failed_write_forgets_a_batch_that_was_being_staged(bench: "Bench") ->
 
 def test_removals_are_part_of_a_batch(bench: "Bench") -> None:
     bench.publish(b"old")
-    bench.log.begin_batch()
+    bench.log.staged.begin_batch()
     bench.stage(b"new")
-    bench.log.stage_delete(1)
-    bench.log.end_batch()
+    bench.log.staged.delete(1)
+    bench.log.staged.end_batch()
     commit(bench)
 
     assert bodies(bench) == {2: b"new"}
@@ -234,7 +234,7 @@ def test_a_batch_that_is_condensed_is_there_after_a_start(bench: "Bench") -> Non
         commit(bench)
     while bench.log.maintain():
         pass
-    assert bench.log.condensed
+    assert bench.log.upkeep.indexed
     before = bodies(bench)
     bench.reopen()
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetspark.store.cache import BlobCache
+from jetspark.store.log.cache import BlobCache
 
 
 @given(

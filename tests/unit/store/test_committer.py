@@ -20,7 +20,7 @@ from jetspark.store.committer import (
     ThreadCommitter,
     write,
 )
-from jetspark.store.log import Group
+from jetspark.store.log.stream_log import Group
 from jetspark.testing.disk import Operation, SimulatedDisk
 
 WAIT = 20  # seconds that a test waits before it says that something hangs

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jetspark.store.compaction import Compactor
-from jetspark.store.manifest import Identity
-from jetspark.store.record import BATCH_MEMBER, record_flags
-from jetspark.store.segment_files import segment_files
-from jetspark.store.upkeep import Upkeep
+from jetspark.store.format.manifest import Identity
+from jetspark.store.format.record import BATCH_MEMBER, record_flags
+from jetspark.store.upkeep.compaction import Compactor
+from jetspark.store.upkeep.counts import UpkeepRates
 from jetspark.testing.store_model import check_counts, messages, sequences
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def fill(bench: "Bench", count: int = 60, *, subjects: int = 1000) -> list[int]:
 
 def delete(bench: "Bench", seqs: list[int]) -> None:
     for seq in seqs:
-        assert bench.log.stage_delete(seq)
+        assert bench.log.staged.delete(seq)
     bench.write()
     bench.log.commit()
 
@@ -72,13 +71,13 @@ def test_what_was_rewritten_is_counted(small: "Bench") -> None:
 
     keep_house(small)
 
-    counts = small.log.upkeep_counts
+    counts = small.log.upkeep.counts
     assert counts.compactions > 0
     assert 0 < counts.compaction_written < counts.compaction_read
     assert counts.compactions_failed == 0
     assert counts.segments_removed == files - len(small.segments()) > 0
     assert counts.segments_condensed > 0
-    assert small.log.disk_bytes == on_disk(small)
+    assert small.log.segments.disk_bytes == on_disk(small)
 
 
 def test_what_is_left_is_there_after_the_next_start(small: "Bench") -> None:
@@ -123,7 +122,7 @@ def test_few_files_are_left_of_many(small: "Bench") -> None:
         small.publish(BODY, subject=b"k.%d" % (n if n % 40 == 0 else n % 3))
         keep_house(small)
 
-    files = segment_files(small.log)
+    files = small.log.segments.list_files()
 
     live = sum(file.live_bytes for file in files)
     assert len(files) <= 4 * live // small.segment_size + 8
@@ -146,12 +145,12 @@ def test_rows_of_what_is_gone_go_with_it(small: "Bench") -> None:
 
 def test_the_newest_full_segment_rests(small: "Bench") -> None:
     """Much of what is in it goes soon by itself."""
-    while len(segment_files(small.log)) < 2:
+    while len(small.log.segments.list_files()) < 2:
         fill(small, 1)
     delete(small, sequences(small.log)[1:])
     keep_house(small)
 
-    assert [int(file.rows[0].generation) for file in segment_files(small.log)] == [0, 0]
+    assert [int(file.rows[0].generation) for file in small.log.segments.list_files()] == [0, 0]
 
 
 def test_bytes_that_do_not_check_are_copied_aside_before_the_rest_is_rewritten(
@@ -160,19 +159,19 @@ def test_bytes_that_do_not_check_are_copied_aside_before_the_rest_is_rewritten(
     """What is damaged stays for whoever wants to look, and its neighbours are served."""
     seqs = fill(small)
     delete(small, [seq for seq in seqs if seq % 5])
-    first = segment_files(small.log)[0]
-    path = small.log.folder / first.name
+    first = small.log.segments.list_files()[0]
+    path = small.log.segments.folder / first.name
     offset = int(first.rows[0].offset_at(4))
     small.disk.flip(path, (offset + 100) * 8)
     record = small.disk.read_file(path)[offset : offset + len(BODY) + 53]
 
     keep_house(small)
 
-    kept = small.log.folder / "quarantine" / f"{first.name}-{offset}.bin"
+    kept = small.log.segments.folder / "quarantine" / f"{first.name}-{offset}.bin"
     assert small.disk.read_file(kept) == record
     assert small.log.quarantine.lost == [(5, 5)]
     assert sequences(small.log) == list(range(10, 61, 5))
-    assert all(file.rows[0].generation for file in segment_files(small.log)[:-2])
+    assert all(file.rows[0].generation for file in small.log.segments.list_files()[:-2])
 
     small.reopen()
 
@@ -205,26 +204,26 @@ def test_a_disk_that_refuses_costs_nothing(small: "Bench", step: int) -> None:
 def test_a_refused_rewriting_is_not_tried_at_every_commit(small: "Bench") -> None:
     seqs = fill(small)
     delete(small, [seq for seq in seqs if seq % 6])
-    chore = small.log.take_chore()
+    chore = small.log.take_task()
     assert isinstance(chore, Compactor)
-    small.log.end_chore(True)
+    small.log.end_task(True)
 
-    while (other := small.log.take_chore()) is not None:
+    while (other := small.log.take_task()) is not None:
         assert not isinstance(other, Compactor)
-        small.log.end_chore(False)
+        small.log.end_task(False)
 
 
 def test_messages_that_go_during_the_rewriting_stay_gone(small: "Bench") -> None:
     seqs = fill(small)
     delete(small, [seq for seq in seqs if seq % 4])
-    chore = small.log.take_chore()
+    chore = small.log.take_task()
     assert isinstance(chore, Compactor)
     assert not chore.step()
     late = int(chore.sources[0].seqs[0])
     delete(small, [late])
     while not chore.step():
         pass
-    small.log.end_chore(False)
+    small.log.end_task(False)
     left = sequences(small.log)
 
     assert late not in left
@@ -239,14 +238,14 @@ def test_messages_that_go_during_the_rewriting_stay_gone(small: "Bench") -> None
 def test_everything_may_be_purged_during_the_rewriting(small: "Bench") -> None:
     seqs = fill(small)
     delete(small, [seq for seq in seqs if seq % 4])
-    chore = small.log.take_chore()
+    chore = small.log.take_task()
     assert isinstance(chore, Compactor)
-    small.log.stage_purge(0, b"", 0)
+    small.log.staged.purge(0, b"", 0)
     small.write()
     small.log.commit()
     while not chore.step():
         pass
-    small.log.end_chore(False)
+    small.log.end_task(False)
     small.publish(b"after")
     keep_house(small)
     small.reopen()
@@ -258,14 +257,14 @@ def test_a_log_that_closes_during_the_rewriting_gives_everything_back(small: "Be
     seqs = fill(small)
     kept = seqs[::4]
     delete(small, [seq for seq in seqs if seq not in kept])
-    chore = small.log.take_chore()
+    chore = small.log.take_task()
     assert chore is not None
     assert not chore.step()
     small.log.close()
     small.store.close()
     while not chore.step():
         pass
-    small.log.end_chore(False)
+    small.log.end_task(False)
 
     assert small.disk.open_handles == 0
 
@@ -276,17 +275,17 @@ def test_a_log_that_closes_during_the_rewriting_gives_everything_back(small: "Be
 
 def test_consumers_and_batches_outlive_their_segments(small: "Bench") -> None:
     log = small.log
-    log.stage_consumer(1, b"one")
-    log.stage_consumer(2, b"two")
-    log.stage_consumer_state(1, True, b"state")
-    log.stage_consumer_state(1, False, b"+1")
-    log.stage_fast_batch(b"fast", b"at 3")
-    log.stage_fast_batch(b"over", b"at 1")
+    log.staged.set_consumer(1, b"one")
+    log.staged.set_consumer(2, b"two")
+    log.staged.set_consumer_state(1, True, b"state")
+    log.staged.set_consumer_state(1, False, b"+1")
+    log.staged.set_fast_batch(b"fast", b"at 3")
+    log.staged.set_fast_batch(b"over", b"at 1")
     small.write()
     log.commit()
     first = fill(small, 40)
-    log.stage_consumer(2, b"")
-    log.stage_fast_batch(b"over", b"")
+    log.staged.set_consumer(2, b"")
+    log.staged.set_fast_batch(b"over", b"")
     small.write()
     log.commit()
     rest = fill(small, 40)
@@ -294,22 +293,22 @@ def test_consumers_and_batches_outlive_their_segments(small: "Bench") -> None:
     keep_house(small)
     small.reopen()
 
-    found = small.log.consumers
+    found = small.log.ledger.consumers
 
-    assert any(file.rows[0].generation for file in segment_files(small.log))
+    assert any(file.rows[0].generation for file in small.log.segments.list_files())
     assert {n: (r.document, r.state, r.changes) for n, r in found.items()} == {
         1: (b"one", b"state", [b"+1"])
     }
-    assert small.log.fast_batches == {b"fast": b"at 3"}
-    assert small.log.consumer_number == 2
+    assert small.log.ledger.fast_batches == {b"fast": b"at 3"}
+    assert small.log.staged.consumer_number == 2
 
 
 def test_states_that_newer_ones_replace_leave_the_disk(small: "Bench") -> None:
     log = small.log
-    log.stage_consumer(1, b"one")
+    log.staged.set_consumer(1, b"one")
     seqs = []
     for n in range(200):
-        log.stage_consumer_state(1, True, b"state %d." % n)
+        log.staged.set_consumer_state(1, True, b"state %d." % n)
         seqs += small.publish(BODY)
     delete(small, [seq for seq in seqs if seq % 20])
     keep_house(small)
@@ -321,20 +320,20 @@ def test_states_that_newer_ones_replace_leave_the_disk(small: "Bench") -> None:
 
     small.reopen()
 
-    assert small.log.consumers[1].state == b"state 199."
+    assert small.log.ledger.consumers[1].state == b"state 199."
 
 
 def test_members_of_a_batch_become_plain_messages(small: "Bench") -> None:
     """A full segment was acknowledged as a whole; what is left of a batch is no batch."""
-    small.log.begin_batch()
+    small.log.staged.begin_batch()
     batch = small.stage(*[BODY] * 6)
-    small.log.end_batch()
+    small.log.staged.end_batch()
     small.write()
     small.log.commit()
-    small.log.begin_batch()
-    small.log.stage_consumer(1, b"one")
-    small.log.stage_consumer_state(1, True, b"state")
-    small.log.end_batch()
+    small.log.staged.begin_batch()
+    small.log.staged.set_consumer(1, b"one")
+    small.log.staged.set_consumer_state(1, True, b"state")
+    small.log.staged.end_batch()
     small.write()
     small.log.commit()
     rest = fill(small)
@@ -342,7 +341,7 @@ def test_members_of_a_batch_become_plain_messages(small: "Bench") -> None:
     keep_house(small)
     small.reopen()
 
-    data, at = small.log.locate(5)
+    data, at = small.log.reader.locate(5)
 
     assert record_flags(data, at) & BATCH_MEMBER == 0
     names = {path.name for path in small.disk.paths()}
@@ -356,14 +355,14 @@ def test_configurations_of_rewritten_segments_are_in_the_head_of_the_new_one(
 ) -> None:
     seqs = fill(small, 20)
     small.log.set_limits(0, 0, 30)
-    small.log.stage_configuration(b'{"n":1}')
+    small.log.staged.configure(b'{"n":1}')
     small.write()
     small.log.commit()
     seqs += fill(small, 60)
     delete(small, [seq for seq in seqs if seq % 5])
     keep_house(small)
     for name in ("manifest.a", "manifest.b"):
-        small.disk.flip(small.log.folder / name, 100)
+        small.disk.flip(small.log.segments.folder / name, 100)
     left = sequences(small.log)
     small.reopen()
 
@@ -374,16 +373,16 @@ def test_configurations_of_rewritten_segments_are_in_the_head_of_the_new_one(
 
 def test_the_speed_of_rewriting_is_an_argument(small: "Bench") -> None:
     """Rate-limited by bytes per second; ``Housekeeper`` waits as long as a chore says."""
-    small.log.upkeep = Upkeep(compaction_rate=1000)
+    small.log.upkeep.rates = UpkeepRates(compaction_rate=1000)
     seqs = fill(small)
     delete(small, [seq for seq in seqs if seq % 5])
-    chore = small.log.take_chore()
+    chore = small.log.take_task()
     assert isinstance(chore, Compactor)
     moved = waited = 0
     while not chore.step():
         waited += chore.pause_ns()
         moved = int(chore.moved)
-    small.log.end_chore(False)
+    small.log.end_task(False)
 
     assert moved > 2000
     assert waited == moved * 10**9 // 1000
@@ -397,7 +396,7 @@ def test_two_streams_do_not_mind_each_other(small: "Bench") -> None:
     other.close()
     small.log.close()
 
-    assert any(file.endswith(".seg") for file in small.disk.list_folder(other.folder))
+    assert any(file.endswith(".seg") for file in small.disk.list_folder(other.segments.folder))
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
@@ -406,7 +405,7 @@ def test_a_head_that_cannot_be_read_for_a_moment_is_no_damage(small: "Bench", ti
     kept = seqs[::5]
     keep_house(small)
     delete(small, [seq for seq in seqs if seq not in kept])
-    small.disk.refuse_reads(segment_files(small.log)[0].name, 0, 8, times=times)
+    small.disk.refuse_reads(small.log.segments.list_files()[0].name, 0, 8, times=times)
 
     keep_house(small)
 
@@ -426,7 +425,7 @@ def test_messages_that_were_deleted_are_not_lost_with_the_head_of_their_segment(
     seqs = fill(small)
     kept = seqs[::5]
     delete(small, [seq for seq in seqs if seq not in kept])
-    small.disk.flip(small.log.folder / segment_files(small.log)[0].name, 80)
+    small.disk.flip(small.log.segments.folder / small.log.segments.list_files()[0].name, 80)
 
     keep_house(small)
 

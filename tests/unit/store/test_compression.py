@@ -6,9 +6,8 @@ import pytest
 from librt.strings import BytesWriter
 
 from jetspark.errors.storage import CorruptRecord
-from jetspark.store.compression import pack, unpacked
-from jetspark.store.record import COMPRESSED, MESSAGE, Codec, record_flags
-from jetspark.store.segment_files import segment_files
+from jetspark.store.format.compression import pack, unpacked
+from jetspark.store.format.record import COMPRESSED, MESSAGE, Codec, record_flags
 from jetspark.testing.store_model import Message, check_counts, messages, sequences
 
 if TYPE_CHECKING:
@@ -25,14 +24,16 @@ def keep_house(bench: "Bench") -> None:
 
 def packed_bench(bench: "Bench", count: int = 120) -> dict[int, Message]:
     """Fill a stream that wants compression; what must be read."""
-    bench.log.packing = True
-    bench.log.segment_size = 6000
+    bench.log.upkeep.pack(True)
+    bench.log.segments.size = 6000
     written = {}
     for n in range(count):
         body = BODY + b"%d" % n if n % 3 else b"%d" % n
         headers = HEADERS if n % 2 else b""
         seq = int(
-            bench.log.stage_message(b"k.%d" % (n % 5), len(headers), headers + body + b"\r\n", n)
+            bench.log.staged.add_message(
+                b"k.%d" % (n % 5), len(headers), headers + body + b"\r\n", n
+            )
         )
         bench.write()
         bench.log.commit()
@@ -42,12 +43,12 @@ def packed_bench(bench: "Bench", count: int = 120) -> dict[int, Message]:
 
 def test_full_segments_are_compressed_and_read_as_they_were(bench: "Bench") -> None:
     written = packed_bench(bench)
-    before = bench.log.disk_bytes
+    before = bench.log.segments.disk_bytes
     keep_house(bench)
 
-    assert bench.log.disk_bytes < before // 2
+    assert bench.log.segments.disk_bytes < before // 2
     assert messages(bench.log) == written
-    assert all(file.rows[0].packed for file in segment_files(bench.log)[:-1])
+    assert all(file.rows[0].packed for file in bench.log.segments.list_files()[:-1])
 
 
 def test_state_counts_messages_and_not_what_the_disk_holds(bench: "Bench") -> None:
@@ -81,7 +82,7 @@ def test_a_start_without_condensed_files_counts_the_same(bench: "Bench") -> None
 
 def test_nothing_is_compressed_before_its_segment_is_full(bench: "Bench") -> None:
     """Never in the ack path."""
-    bench.log.packing = True
+    bench.log.upkeep.pack(True)
     bench.publish(*[BODY] * 5)
     keep_house(bench)
     (path,) = bench.segments()
@@ -92,9 +93,9 @@ def test_nothing_is_compressed_before_its_segment_is_full(bench: "Bench") -> Non
 def test_a_stream_that_no_longer_wants_it_keeps_what_is_compressed(bench: "Bench") -> None:
     written = packed_bench(bench)
     keep_house(bench)
-    bench.log.packing = False
+    bench.log.upkeep.pack(False)
     for seq in [seq for seq in written if seq % 4]:
-        assert bench.log.stage_delete(seq)
+        assert bench.log.staged.delete(seq)
         del written[seq]
     bench.write()
     bench.log.commit()
@@ -116,7 +117,7 @@ def test_a_flipped_bit_of_a_compressed_message_costs_that_message(bench: "Bench"
     bench.disk.flip(bench.segments()[0], (offset + 70) * 8)
 
     with pytest.raises(CorruptRecord):
-        bench.log.locate(2)
+        bench.log.reader.locate(2)
     unreadable: set[int] = set()
     found = messages(bench.log, unreadable)
     assert unreadable == {2}
@@ -125,8 +126,8 @@ def test_a_flipped_bit_of_a_compressed_message_costs_that_message(bench: "Bench"
 
 
 def test_long_runs_are_read_across_pages(bench: "Bench") -> None:
-    bench.log.packing = True
-    bench.log.segment_size = 200_000
+    bench.log.upkeep.pack(True)
+    bench.log.segments.size = 200_000
     bodies = [b"%05d" % n * 400 for n in range(400)]
     for n in range(0, 400, 50):
         bench.publish(*bodies[n : n + 50])

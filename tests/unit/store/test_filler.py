@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jetspark.store.committer import write
-from jetspark.store.manifest import Identity
-from jetspark.store.segment import (
+from jetspark.store.format.manifest import Identity
+from jetspark.store.format.segment import (
     FILLER,
     FILLER_SIZE,
     SEGMENT_SIZE,
@@ -197,11 +197,12 @@ def test_a_stream_of_one_message_is_a_small_file(bench: "Bench") -> None:
 def test_streams_share_their_filler(bench: "Bench") -> None:
     """A quarter of a megabyte in each of a thousand streams was most of their memory."""
     other = bench.store.create(Identity(stream_id=2, account="A", name="T", created_ns=1))
-    bench.log.segment_size = other.segment_size = SEGMENT_SIZE
-    bench.log.filler_max = other.filler_max = FILLER_SIZE
-    first = bench.log.filler_behind(100, 1_000_000, 0)
+    for log in (bench.log, other):
+        log.segments.size = SEGMENT_SIZE
+        log.segments.filler_max = FILLER_SIZE
+    first = bench.log.segments.filler_after(100, 1_000_000, 0)
     assert len(first) == FILLER_SIZE
-    assert first is other.filler_behind(100, 2_000_000, 0)
+    assert first is other.segments.filler_after(100, 2_000_000, 0)
 
 
 @pytest.mark.parametrize(

@@ -171,9 +171,9 @@ def test_a_log_closes_when_its_chore_comes_back(bench: "Bench") -> None:
     """A file that a chore reads must not be somebody else's meanwhile."""
     for _ in range(30):
         bench.publish(b"x" * 1_000)
-    chore = bench.log.take_chore()
+    chore = bench.log.take_task()
     assert chore is not None
-    assert bench.log.take_chore() is None
+    assert bench.log.take_task() is None
     assert not bench.log.maintain()
     chore.step()
     chore.step()
@@ -182,7 +182,7 @@ def test_a_log_closes_when_its_chore_comes_back(bench: "Bench") -> None:
     assert bench.disk.open_handles > 0
     while not chore.step():
         pass
-    bench.log.end_chore(failed=False)
+    bench.log.end_task(failed=False)
 
     assert bench.disk.open_handles == 0
 
@@ -191,16 +191,16 @@ def test_a_log_closes_when_its_chore_comes_back(bench: "Bench") -> None:
 def test_a_removal_comes_back_too(bench: "Bench", failed: bool) -> None:
     for _ in range(30):
         bench.publish(b"x" * 1_000)
-    bench.log.stage_purge(30, b"", 0)
+    bench.log.staged.purge(30, b"", 0)
     bench.write()
     bench.log.commit()
-    chore = bench.log.take_chore()
+    chore = bench.log.take_task()
     assert chore is not None
     bench.log.close()
     bench.store.close()
     if not failed:
         chore.step()
-    bench.log.end_chore(failed=failed)
+    bench.log.end_task(failed=failed)
 
     assert bench.disk.open_handles == 0
     bench.reopen(bench.disk)
@@ -216,13 +216,13 @@ def test_chores_are_done_while_the_log_is_written(bench: "Bench") -> None:
     def done(failed: bool) -> None:
         nonlocal ended
         ended += not failed
-        bench.log.end_chore(failed)
+        bench.log.end_task(failed)
 
     bench.log.set_limits(20, 0, 0)
     waiting = 0
     for _ in range(100):
         bench.publish(b"x" * 1_000)
-        chore = bench.log.take_chore()
+        chore = bench.log.take_task()
         if chore is not None:
             keeper.start(chore, done)
             waiting += 1

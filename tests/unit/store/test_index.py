@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetspark.store.index import StreamIndex
+from jetspark.store.log.index import StreamIndex
 from jetspark.subjects.match import matches
 
 SUBJECTS = [b"a", b"a.b", b"a.b.c", b"a.c", b"b.b", b"b.c.c"]
@@ -68,7 +68,7 @@ def test_totals_are_those_of_the_messages(plan: list[bytes | int | None]) -> Non
     assert index.bytes == 30 * len(model)
     # Without messages the first sequence is the next one, 0 before any was used.
     assert index.first_seq == min(model, default=index.last_seq + 1 if index.last_seq else 0)
-    assert index.first_time == 10 * min(model, default=0)
+    assert not model or index.first_time_known == 10 * min(model)
     assert index.last_time == 10 * max(model, default=0)
     assert index.subject_count == len(set(model.values()))
 

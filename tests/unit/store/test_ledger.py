@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jetspark.errors.storage import StoreReadOnly
-from jetspark.store.ledger import stage_source
-from jetspark.store.record import CONSUMER, record_kind, record_length
-from jetspark.store.segment import read_head
+from jetspark.store.format.record import CONSUMER, record_kind, record_length
+from jetspark.store.format.segment import read_head
 from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def keep_house(bench: "Bench") -> None:
     while True:
         while bench.log.maintain():
             pass
-        if len(bench.log.writer) == 0:
+        if len(bench.log.staged.writer) == 0:
             return
         commit(bench)
 
@@ -33,31 +32,31 @@ def keep_house(bench: "Bench") -> None:
 def told(bench: "Bench") -> dict[int, tuple[bytes, bytes, list[bytes]]]:
     return {
         number: (records.document, records.state, records.changes)
-        for number, records in bench.log.consumers.items()
+        for number, records in bench.log.ledger.consumers.items()
     }
 
 
 def test_a_consumer_shows_when_it_is_durable_and_is_there_after_a_start(bench: "Bench") -> None:
-    bench.log.stage_consumer(1, b"one")
+    bench.log.staged.set_consumer(1, b"one")
     assert told(bench) == {}
-    assert bench.log.consumer_number == 1
+    assert bench.log.staged.consumer_number == 1
     commit(bench)
 
     assert told(bench) == {1: (b"one", b"", [])}
     bench.reopen()
     assert told(bench) == {1: (b"one", b"", [])}
-    assert bench.log.consumer_number == 1
+    assert bench.log.staged.consumer_number == 1
 
 
 def test_a_whole_state_replaces_what_changes_are_added_to(bench: "Bench") -> None:
-    bench.log.stage_consumer(1, b"one")
-    bench.log.stage_consumer(2, b"two")
-    bench.log.stage_consumer_state(1, False, b"a")
-    bench.log.stage_consumer_state(1, True, b"whole")
-    bench.log.stage_consumer_state(1, False, b"b")
-    bench.log.stage_consumer_state(1, False, b"c")
-    bench.log.stage_consumer_state(2, False, b"d")
-    bench.log.stage_consumer(1, b"one, changed")
+    bench.log.staged.set_consumer(1, b"one")
+    bench.log.staged.set_consumer(2, b"two")
+    bench.log.staged.set_consumer_state(1, False, b"a")
+    bench.log.staged.set_consumer_state(1, True, b"whole")
+    bench.log.staged.set_consumer_state(1, False, b"b")
+    bench.log.staged.set_consumer_state(1, False, b"c")
+    bench.log.staged.set_consumer_state(2, False, b"d")
+    bench.log.staged.set_consumer(1, b"one, changed")
     commit(bench)
 
     expected = {1: (b"one, changed", b"whole", [b"b", b"c"]), 2: (b"two", b"", [b"d"])}
@@ -73,43 +72,43 @@ def told_after_start(bench: "Bench") -> dict[int, tuple[bytes, bytes, list[bytes
 def test_a_number_is_not_given_again_when_its_consumer_and_its_segment_are_gone(
     bench: "Bench",
 ) -> None:
-    bench.log.stage_consumer(7, b"seven")
-    bench.log.stage_consumer(7, b"")
+    bench.log.staged.set_consumer(7, b"seven")
+    bench.log.staged.set_consumer(7, b"")
     commit(bench)
     for _ in range(30):
         bench.publish(b"x" * 1_000)
-    bench.log.stage_purge(0, b"", 0)
+    bench.log.staged.purge(0, b"", 0)
     commit(bench)
     keep_house(bench)
 
     assert len(bench.segments()) == 1
     bench.reopen()
     assert told(bench) == {}
-    assert bench.log.consumer_number == 7
+    assert bench.log.staged.consumer_number == 7
 
 
 def test_what_is_staged_and_fails_is_forgotten_but_for_its_number(bench: "Bench") -> None:
-    bench.log.stage_consumer(1, b"one")
+    bench.log.staged.set_consumer(1, b"one")
     commit(bench)
-    bench.log.stage_consumer(1, b"changed")
-    bench.log.stage_consumer(2, b"two")
+    bench.log.staged.set_consumer(1, b"changed")
+    bench.log.staged.set_consumer(2, b"two")
     bench.log.take_group()
     bench.log.fail(no_space=True)
 
     assert told(bench) == {1: (b"one", b"", [])}
-    assert bench.log.consumer_number == 2
-    bench.log.stage_consumer_state(1, False, b"a")
+    assert bench.log.staged.consumer_number == 2
+    bench.log.staged.set_consumer_state(1, False, b"a")
     commit(bench)
     assert told(bench) == {1: (b"one", b"", [b"a"])}
 
 
 def test_a_read_only_log_takes_no_consumer(bench: "Bench") -> None:
-    bench.log.stage_consumer(1, b"one")
+    bench.log.staged.set_consumer(1, b"one")
     bench.log.take_group()
     bench.log.fail(no_space=False)
 
     with pytest.raises(StoreReadOnly):
-        bench.log.stage_consumer_state(1, True, b"")
+        bench.log.staged.set_consumer_state(1, True, b"")
 
 
 def fill_and_empty(bench: "Bench") -> None:
@@ -120,12 +119,12 @@ def fill_and_empty(bench: "Bench") -> None:
 
 def test_a_stream_whose_messages_all_expire_keeps_its_consumers(bench: "Bench") -> None:
     """The segments that hold them go only when they stand in a newer one."""
-    bench.log.stage_consumer(1, b"one")
-    bench.log.stage_consumer_state(1, True, b"whole")
-    bench.log.stage_consumer_state(1, False, b"a")
-    bench.log.stage_consumer(2, b"two")
-    bench.log.stage_fast_batch(b"id", b"42")
-    stage_source(bench.log, b"key", b"7 X")
+    bench.log.staged.set_consumer(1, b"one")
+    bench.log.staged.set_consumer_state(1, True, b"whole")
+    bench.log.staged.set_consumer_state(1, False, b"a")
+    bench.log.staged.set_consumer(2, b"two")
+    bench.log.staged.set_fast_batch(b"id", b"42")
+    bench.log.staged.set_source(b"key", b"7 X")
     commit(bench)
     for _ in range(3):
         fill_and_empty(bench)
@@ -134,7 +133,7 @@ def test_a_stream_whose_messages_all_expire_keeps_its_consumers(bench: "Bench") 
         bench.reopen()
 
         assert told(bench) == {1: (b"one", b"whole", [b"a"]), 2: (b"two", b"", [])}
-        assert bench.log.fast_batches == {b"id": b"42"}
+        assert bench.log.ledger.fast_batches == {b"id": b"42"}
         assert bench.log.ledger.sources == {b"key": b"7 X"}
 
 
@@ -142,15 +141,15 @@ def test_how_far_a_source_is_stands_in_the_records_that_earlier_versions_wrote(
     bench: "Bench",
 ) -> None:
     """A fast batch record under an id that no client can send."""
-    bench.log.stage_fast_batch(b"\r\nkey", b"1 X")
+    bench.log.staged.set_fast_batch(b"\r\nkey", b"1 X")
     commit(bench)
     bench.reopen()
-    assert (bench.log.ledger.sources, bench.log.fast_batches) == ({b"key": b"1 X"}, {})
-    assert bench.log.staged_ledger.sources == {b"key": b"1 X"}
+    assert (bench.log.ledger.sources, bench.log.ledger.fast_batches) == ({b"key": b"1 X"}, {})
+    assert bench.log.staged.ledger.sources == {b"key": b"1 X"}
 
-    stage_source(bench.log, b"key", b"2 X")
-    stage_source(bench.log, b"other", b"1 Y")
-    stage_source(bench.log, b"other", b"")
+    bench.log.staged.set_source(b"key", b"2 X")
+    bench.log.staged.set_source(b"other", b"1 Y")
+    bench.log.staged.set_source(b"other", b"")
     commit(bench)
     bench.reopen()
 
@@ -159,11 +158,11 @@ def test_how_far_a_source_is_stands_in_the_records_that_earlier_versions_wrote(
 
 def test_a_restated_consumer_counts_no_change_twice(bench: "Bench") -> None:
     """Changes in segments that stay were said before the consumer was restated."""
-    bench.log.stage_consumer(1, b"one")
+    bench.log.staged.set_consumer(1, b"one")
     commit(bench)
     fill_and_empty(bench)
     bench.publish(b"stays")
-    bench.log.stage_consumer_state(1, False, b"a")
+    bench.log.staged.set_consumer_state(1, False, b"a")
     commit(bench)
     keep_house(bench)
 
@@ -171,25 +170,25 @@ def test_a_restated_consumer_counts_no_change_twice(bench: "Bench") -> None:
 
 
 def test_what_is_decided_meanwhile_is_not_taken_back_by_restating(bench: "Bench") -> None:
-    bench.log.stage_consumer(1, b"one")
-    bench.log.stage_consumer_state(1, True, b"old")
-    bench.log.stage_consumer(2, b"two")
-    bench.log.stage_fast_batch(b"id", b"1")
-    bench.log.stage_fast_batch(b"over", b"1")
+    bench.log.staged.set_consumer(1, b"one")
+    bench.log.staged.set_consumer_state(1, True, b"old")
+    bench.log.staged.set_consumer(2, b"two")
+    bench.log.staged.set_fast_batch(b"id", b"1")
+    bench.log.staged.set_fast_batch(b"over", b"1")
     commit(bench)
     fill_and_empty(bench)
-    bench.log.stage_consumer_state(1, True, b"new")
-    bench.log.stage_consumer(2, b"")
-    bench.log.stage_fast_batch(b"id", b"2")
-    bench.log.stage_fast_batch(b"over", b"")
+    bench.log.staged.set_consumer_state(1, True, b"new")
+    bench.log.staged.set_consumer(2, b"")
+    bench.log.staged.set_fast_batch(b"id", b"2")
+    bench.log.staged.set_fast_batch(b"over", b"")
     keep_house(bench)
 
     assert told_after_start(bench) == {1: (b"one", b"new", [])}
-    assert bench.log.fast_batches == {b"id": b"2"}
+    assert bench.log.ledger.fast_batches == {b"id": b"2"}
 
 
 def test_restating_that_meets_a_full_disk_is_tried_again(bench: "Bench") -> None:
-    bench.log.stage_consumer(1, b"one")
+    bench.log.staged.set_consumer(1, b"one")
     commit(bench)
     fill_and_empty(bench)
     while bench.log.maintain():
@@ -209,49 +208,49 @@ def test_restating_that_meets_a_full_disk_is_tried_again(bench: "Bench") -> None
 
 
 def test_nothing_is_restated_twice_while_it_is_on_its_way(bench: "Bench") -> None:
-    bench.log.stage_consumer(1, b"one")
+    bench.log.staged.set_consumer(1, b"one")
     commit(bench)
     fill_and_empty(bench)
     bench.log.maintain()
-    staged = bench.log.staged_position
+    staged = bench.log.staged.position
     bench.log.maintain()
-    bench.log.take_chore()
+    bench.log.take_task()
 
-    assert bench.log.staged_position == staged
+    assert bench.log.staged.position == staged
 
 
 def test_opening_stages_nothing(bench: "Bench") -> None:
-    bench.log.stage_consumer(1, b"one")
+    bench.log.staged.set_consumer(1, b"one")
     commit(bench)
     fill_and_empty(bench)
-    bench.log.stage_purge(0, b"", 0)
+    bench.log.staged.purge(0, b"", 0)
     commit(bench)
     bench.reopen()
 
-    assert bench.log.staged_position == bench.log.durable_position
+    assert bench.log.staged.position == bench.log.index.position
     assert told(bench) == {1: (b"one", b"", [])}
 
 
 def test_condensed_segments_say_the_same(bench: "Bench") -> None:
-    bench.log.stage_consumer(3, b"three")
-    bench.log.stage_consumer_state(3, False, b"a")
-    bench.log.stage_fast_batch(b"id", b"9")
+    bench.log.staged.set_consumer(3, b"three")
+    bench.log.staged.set_consumer_state(3, False, b"a")
+    bench.log.staged.set_fast_batch(b"id", b"9")
     commit(bench)
     for _ in range(30):
         bench.publish(b"x" * 1_000)
     while bench.log.maintain():
         pass
-    assert bench.log.condensed
+    assert bench.log.upkeep.indexed
 
     assert told_after_start(bench) == {3: (b"three", b"", [b"a"])}
-    assert bench.log.fast_batches == {b"id": b"9"}
+    assert bench.log.ledger.fast_batches == {b"id": b"9"}
 
 
 def test_a_consumer_whose_document_is_damaged_is_reported_by_its_number(bench: "Bench") -> None:
     bench.publish(b"one")
-    bench.log.stage_consumer(12, b"twelve")
+    bench.log.staged.set_consumer(12, b"twelve")
     commit(bench)
-    bench.log.stage_consumer_state(12, True, b"state")
+    bench.log.staged.set_consumer_state(12, True, b"state")
     commit(bench)
     bench.publish(b"two")
     bench.log.close()
@@ -270,4 +269,4 @@ def test_a_consumer_whose_document_is_damaged_is_reported_by_its_number(bench: "
     assert list(messages(bench.log)) == [1, 2]
     assert len(bench.recovery.damaged) == 1
     assert any("consumer number 12" in note for note in bench.recovery.notes)
-    assert bench.log.consumer_number == 12
+    assert bench.log.staged.consumer_number == 12

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jetspark.store.manifest import read_manifests
-from jetspark.store.segment import identity_of, read_head
+from jetspark.store.format.manifest import read_manifests
+from jetspark.store.format.segment import identity_of, read_head
 from jetspark.testing.disk import Operation, SimulatedDisk
 from jetspark.testing.store_model import check_counts, messages, sequences
 
@@ -94,7 +94,7 @@ def test_limits_that_are_staged_hold_from_their_place_on(bench: "Bench") -> None
 def test_what_was_evicted_stays_gone_when_room_is_made(bench: "Bench") -> None:
     bench.log.set_limits(3, 0, 0)
     bench.publish(*[b"x"] * 6)
-    bench.log.stage_delete(5)
+    bench.log.staged.delete(5)
     commit(bench)
 
     assert settled(bench) == [4, 6]
@@ -104,15 +104,15 @@ def test_limits_are_said_once(bench: "Bench") -> None:
     bench.log.set_limits(3, 0, 0)
     bench.log.set_limits(3, 0, 0)
     bench.publish(b"x")
-    assert bench.log.durable_position == 2, "a configuration and a message"
+    assert bench.log.index.position == 2, "a configuration and a message"
     bench.reopen()
     bench.log.set_limits(3, 0, 0)
     bench.publish(b"x")
-    assert bench.log.durable_position == 3
+    assert bench.log.index.position == 3
     bench.log.set_limits(4, 0, 0)
     bench.log.set_limits(3, -1, -5)
     bench.publish(b"x")
-    assert bench.log.durable_position == 4, "nothing was changed in the end"
+    assert bench.log.index.position == 4, "nothing was changed in the end"
 
 
 def test_limits_that_fail_are_forgotten_if_they_were_staged(bench: "Bench") -> None:
@@ -136,7 +136,7 @@ def test_limits_in_force_are_said_after_a_failure(bench: "Bench") -> None:
         bench.write()
     bench.log.fail(no_space=True)
     bench.publish(b"2", b"3", b"4")
-    bench.log.stage_delete(4)
+    bench.log.staged.delete(4)
     commit(bench)
 
     assert settled(bench) == [3]
@@ -149,13 +149,13 @@ def test_counts_for_decisions_have_what_is_staged(bench: "Bench") -> None:
     bench.stage(b"123456789")
 
     assert group is not None
-    assert (bench.log.staged_messages, bench.log.staged_bytes) == (3, 3 * 33 + 21)
+    assert (bench.log.staged.messages, bench.log.staged.size) == (3, 3 * 33 + 21)
     assert (bench.log.index.messages, bench.log.index.bytes) == (1, 38)
     bench.disk.write_synced(int(group.handle), [group.blob], int(group.offset))
     bench.log.commit()
-    assert (bench.log.staged_messages, bench.log.staged_bytes) == (3, 3 * 33 + 21)
+    assert (bench.log.staged.messages, bench.log.staged.size) == (3, 3 * 33 + 21)
     bench.log.fail(no_space=True)
-    assert (bench.log.staged_messages, bench.log.staged_bytes) == (2, 2 * 33 + 12)
+    assert (bench.log.staged.messages, bench.log.staged.size) == (2, 2 * 33 + 12)
 
 
 # Configuration ----------------------------------------------------------------------------------
@@ -163,14 +163,14 @@ def test_counts_for_decisions_have_what_is_staged(bench: "Bench") -> None:
 
 def test_a_configuration_is_in_force_when_it_is_durable(bench: "Bench") -> None:
     bench.publish(*[b"x"] * 5)
-    bench.log.stage_configuration(b'{"a":1}')
+    bench.log.staged.configure(b'{"a":1}')
     assert bytes(bench.log.identity.config) == b"{}"
     commit(bench)
     assert bytes(bench.log.identity.config) == b'{"a":1}'
     # The manifests are written beside the loop, soon after.
-    while bench.log.manifest_due and bench.log.maintain():
+    while bench.log.upkeep.manifest_due and bench.log.maintain():
         pass
-    manifest, damaged = read_manifests(bench.disk, bench.log.folder)
+    manifest, damaged = read_manifests(bench.disk, bench.log.segments.folder)
     assert manifest is not None
     assert (bytes(manifest.identity.config), damaged) == (b'{"a":1}', [])
     bench.log.roll()
@@ -184,13 +184,13 @@ def test_a_configuration_is_in_force_when_it_is_durable(bench: "Bench") -> None:
 def test_a_configuration_survives_without_its_manifests(bench: "Bench") -> None:
     """Never drop a stream because metadata is damaged."""
     bench.log.set_limits(3, 0, 0)
-    bench.log.stage_configuration(b'{"a":1}')
+    bench.log.staged.configure(b'{"a":1}')
     commit(bench)
     bench.publish(*[b"x"] * 5)
     bench.log.close()
     bench.store.close()
     for name in ("manifest.a", "manifest.b"):
-        bench.disk.flip(bench.log.folder / name, 300)
+        bench.disk.flip(bench.log.segments.folder / name, 300)
     bench.reopen(bench.disk)
 
     assert bytes(bench.log.identity.config) == b'{"a":1}'
@@ -199,16 +199,16 @@ def test_a_configuration_survives_without_its_manifests(bench: "Bench") -> None:
 
 
 def test_a_manifest_that_cannot_be_written_is_renewed_by_the_next_start(bench: "Bench") -> None:
-    bench.log.stage_configuration(b'{"a":1}')
+    bench.log.staged.configure(b'{"a":1}')
     bench.write()
     bench.disk.fail(1, errno.EIO, times=20)
     bench.log.commit()
     bench.disk.forget_failures()
-    manifest, _ = read_manifests(bench.disk, bench.log.folder)
+    manifest, _ = read_manifests(bench.disk, bench.log.segments.folder)
     assert manifest is not None
     assert bytes(manifest.identity.config) == b"{}"
     bench.reopen()
-    manifest, _ = read_manifests(bench.disk, bench.log.folder)
+    manifest, _ = read_manifests(bench.disk, bench.log.segments.folder)
     assert manifest is not None
     assert bytes(manifest.identity.config) == b'{"a":1}'
 
@@ -245,9 +245,9 @@ def test_old_messages_go_by_their_time(bench: "Bench") -> None:
     assert bench.log.expire_before(10) == 0
     assert bench.log.expire_before(30) == 2
     assert sequences(bench.log) == [3, 4]
-    assert bench.log.index.first_time == 30
+    assert bench.log.reader.first_time == 30
     assert bench.log.expire_before(10**18) == 2
-    assert (bench.log.index.first_seq, bench.log.index.first_time) == (5, 0)
+    assert (bench.log.index.first_seq, bench.log.reader.first_time) == (5, 0)
     assert bench.log.expire_before(10**18) == 0
 
 
@@ -256,7 +256,7 @@ def test_a_configuration_remembers_what_had_expired(bench: "Bench") -> None:
     for now in (10, 20, 30, 40):
         bench.publish(b"x", now=now)
     bench.log.expire_before(30)
-    bench.log.stage_configuration(b'{"max_age":0}')
+    bench.log.staged.configure(b'{"max_age":0}')
     commit(bench)
 
     assert settled(bench) == [3, 4]
@@ -286,7 +286,7 @@ def test_a_segment_without_messages_is_removed(bench: "Bench") -> None:
 
 def test_the_newest_segment_stays(bench: "Bench") -> None:
     bench.publish(b"x")
-    bench.log.stage_purge(0, b"", 0)
+    bench.log.staged.purge(0, b"", 0)
     commit(bench)
 
     assert not bench.log.drop_segment()
@@ -297,7 +297,7 @@ def test_the_newest_segment_stays(bench: "Bench") -> None:
 def test_a_purged_stream_remembers_its_end_and_its_time(bench: "Bench") -> None:
     for now in range(1, 30):
         bench.publish(b"x" * 1_000, now=now * 10)
-    bench.log.stage_purge(0, b"", 0)
+    bench.log.staged.purge(0, b"", 0)
     commit(bench)
     bench.log.roll()
     while bench.log.drop_segment():
@@ -315,7 +315,7 @@ def test_a_purged_stream_remembers_its_end_and_its_time(bench: "Bench") -> None:
 def test_a_segment_that_cannot_be_removed_is_tried_again(bench: "Bench") -> None:
     for _ in range(30):
         bench.publish(b"x" * 1_000)
-    bench.log.stage_purge(30, b"", 0)
+    bench.log.staged.purge(30, b"", 0)
     commit(bench)
     for step in (1, 2):
         segments = bench.segments()
@@ -371,7 +371,7 @@ def test_a_segment_with_damage_is_kept(bench: "Bench") -> None:
     for _ in range(30):
         bench.publish(b"x" * 1_000)
     first = bench.segments()[0]
-    bench.log.stage_purge(30, b"", 0)
+    bench.log.staged.purge(30, b"", 0)
     commit(bench)
     bench.log.close()
     bench.store.close()

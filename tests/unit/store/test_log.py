@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jetspark.errors.storage import CorruptRecord, ReadFailed, StoreReadOnly
-from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
 from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ def test_nothing_staged_is_readable_before_the_commit(bench: "Bench") -> None:
     bench.stage(b"two", subject=b"new")
 
     assert group is not None
-    assert (log.staged_seq, log.staged_position) == (2, 2)
-    assert (index.last_seq, index.messages, log.durable_position) == (0, 0, 0)
-    assert log.locate(1) == (b"", 0)
+    assert (log.staged.seq, log.staged.position) == (2, 2)
+    assert (index.last_seq, index.messages, log.index.position) == (0, 0, 0)
+    assert log.reader.locate(1) == (b"", 0)
     assert index.next_seq(1, b"") == 0
     assert index.last_match(b">") == 0
     assert index.subject_count == 0
@@ -77,18 +77,24 @@ def test_stored_times_always_increase(bench: "Bench") -> None:
     bench.publish(b"three", b"four", now=51)
     bench.publish(b"five", now=60)
 
-    assert [record_time(*bench.log.locate(seq)) for seq in range(1, 6)] == [50, 51, 52, 53, 60]
+    assert [record_time(*bench.log.reader.locate(seq)) for seq in range(1, 6)] == [
+        50,
+        51,
+        52,
+        53,
+        60,
+    ]
     bench.reopen()
     bench.publish(b"six", now=7)
-    assert record_time(*bench.log.locate(6)) == 61
+    assert record_time(*bench.log.reader.locate(6)) == 61
 
 
 def test_headers_and_subject_come_back(bench: "Bench") -> None:
     block = b"NATS/1.0\r\nA: b\r\n\r\n"
-    bench.log.stage_message(b"x.y", len(block), block + b"body\r\n", 3)
+    bench.log.staged.add_message(b"x.y", len(block), block + b"body\r\n", 3)
     bench.write()
     bench.log.commit()
-    data, at = bench.log.locate(1)
+    data, at = bench.log.reader.locate(1)
 
     assert data[at + FIXED : subject_end(data, at)] == b"x.y"
     assert data[subject_end(data, at) : headers_end(data, at)] == block
@@ -101,7 +107,7 @@ def test_a_message_that_no_record_can_hold_leaves_nothing_behind(bench: "Bench")
     with pytest.raises(ValueError, match="a record holds a subject of up to"):
         bench.stage(b"body", subject=b"s" * 70_000)
 
-    assert bench.log.staged_seq == 0
+    assert bench.log.staged.seq == 0
     assert bench.log.index.entries == []
     assert bench.publish(b"next") == [1]
 
@@ -122,12 +128,12 @@ def test_a_full_disk_forgets_what_was_staged(bench: "Bench") -> None:
 
     log = bench.log
     assert bodies(bench) == {1: b"one"}
-    assert (log.staged_position, log.durable_position) == (1, 1)
+    assert (log.staged.position, log.index.position) == (1, 1)
     assert log.index.entry(b"a.b").staged_last == 1
     assert [entry.subject for entry in log.index.entries] == [b"a.b"]
     assert log.index.subjects.get(b"new") is None
     assert log.take_group() is None
-    assert not log.read_only
+    assert not log.access.read_only
 
 
 def test_sequences_of_a_failed_group_are_not_used_again(bench: "Bench") -> None:
@@ -141,9 +147,9 @@ def test_sequences_of_a_failed_group_are_not_used_again(bench: "Bench") -> None:
 
     assert bench.publish(b"four") == [4]
     assert bodies(bench) == {1: b"one", 4: b"four"}
-    assert bench.log.locate(2) == (b"", 0)
+    assert bench.log.reader.locate(2) == (b"", 0)
     # Message, skip, message: each has a position.
-    assert bench.log.durable_position == 3
+    assert bench.log.index.position == 3
 
     bench.reopen()
 
@@ -193,7 +199,7 @@ def test_any_other_error_makes_the_log_read_only(bench: "Bench") -> None:
     steps = bench.disk.steps
     bench.log.fail(no_space=False)
 
-    assert bench.log.read_only
+    assert bench.log.access.read_only
     assert bench.disk.steps == steps, "a file whose sync failed is left alone"
     assert bodies(bench) == {1: b"one"}
     with pytest.raises(StoreReadOnly, match="takes no writes until it was opened again"):
@@ -208,7 +214,7 @@ def test_a_file_that_cannot_be_cut_back_makes_the_log_read_only(bench: "Bench") 
         bench.write()
     bench.log.fail(no_space=True)
 
-    assert bench.log.read_only
+    assert bench.log.access.read_only
 
 
 # Segments ---------------------------------------------------------------------------------------
@@ -258,8 +264,8 @@ def test_a_new_segment_that_cannot_be_made_loses_nothing(
         assert bench.disk.open_handles <= handles + 1
     else:
         pytest.fail("the roll has more steps than these")
-    assert bench.log.read_only == (error != errno.ENOSPC)
-    if not bench.log.read_only:
+    assert bench.log.access.read_only == (error != errno.ENOSPC)
+    if not bench.log.access.read_only:
         # Small enough for the old segment, and yet it must not go there.
         old = bench.segments()[0]
         size = bench.disk.paths()[old]
@@ -302,8 +308,8 @@ def test_a_run_of_reads_reads_ahead(cold: "Bench") -> None:
 
 def test_a_single_read_takes_one_page(cold: "Bench") -> None:
     calls, size = cold.disk.read_calls, cold.disk.read_bytes
-    cold.log.locate(3)
-    cold.log.locate(4)
+    cold.log.reader.locate(3)
+    cold.log.reader.locate(4)
 
     assert cold.disk.read_calls - calls == 1
     assert cold.disk.read_bytes - size <= 4096
@@ -318,7 +324,7 @@ def test_records_larger_than_a_page_are_read_whole(bench: "Bench") -> None:
         bench.publish(bytes([size % 251]) * size)
     bench.reopen()
     for seq in (3, 1, 6, 2, 5, 4, 3):
-        data, at = bench.log.locate(seq)
+        data, at = bench.log.reader.locate(seq)
         body = data[headers_end(data, at) : body_end(data, at)]
         assert body == bytes([sizes[seq - 1] % 251]) * sizes[seq - 1]
 
@@ -333,13 +339,13 @@ def test_the_newest_messages_are_read_without_the_disk(bench: "Bench") -> None:
 
 def test_sequences_that_are_not_there_are_not_found(cold: "Bench") -> None:
     for seq in (0, 61, 10_000, 2**62):
-        assert cold.log.locate(seq) == (b"", 0)
+        assert cold.log.reader.locate(seq) == (b"", 0)
 
 
 def forget_cache(bench: "Bench") -> None:
-    bench.log.cache.blob = b""
-    bench.log.cache.blobs.clear()
-    bench.log.cache.starts.clear()
+    bench.log.reader.cache.blob = b""
+    bench.log.reader.cache.blobs.clear()
+    bench.log.reader.cache.starts.clear()
 
 
 def test_a_page_does_not_remember_a_group_that_failed(bench: "Bench") -> None:
@@ -351,11 +357,11 @@ def test_a_page_does_not_remember_a_group_that_failed(bench: "Bench") -> None:
     bench.disk.fail(2, errno.ENOSPC)
     with pytest.raises(OSError, match="No space"):
         bench.write()
-    bench.log.locate(1)
+    bench.log.reader.locate(1)
     bench.log.fail(no_space=True)
     bench.publish(b"later")
     forget_cache(bench)
-    data, at = bench.log.locate(4)
+    data, at = bench.log.reader.locate(4)
 
     assert data[headers_end(data, at) : body_end(data, at)] == b"later"
 
@@ -369,13 +375,13 @@ def test_damage_is_an_error_and_costs_no_neighbour(cold: "Bench") -> None:
 
     for _ in range(2):
         with pytest.raises(CorruptRecord, match=r"the record of sequence 30 .* does not check"):
-            cold.log.locate(30)
+            cold.log.reader.locate(30)
     # Read again, it may be good: nothing remembers the bad bytes.
     cold.disk.flip(path, (offset + 60) * 8)
-    assert cold.log.locate(30)[0]
+    assert cold.log.reader.locate(30)[0]
     cold.disk.flip(path, (offset + 60) * 8)
     for seq in (29, 31):
-        assert cold.log.locate(seq)[0]
+        assert cold.log.reader.locate(seq)[0]
 
 
 def test_a_record_that_moved_is_not_served_for_another(cold: "Bench") -> None:
@@ -384,15 +390,15 @@ def test_a_record_that_moved_is_not_served_for_another(cold: "Bench") -> None:
     columns.offsets[4] = columns.offsets[5]
 
     with pytest.raises(CorruptRecord, match=r"sequence 5 .* record of another sequence"):
-        cold.log.locate(5)
+        cold.log.reader.locate(5)
 
 
 def test_a_read_error_names_the_record(cold: "Bench") -> None:
     cold.disk.fail(1, errno.EIO, times=4)
 
     with pytest.raises(ReadFailed, match=r"message 7 cannot be read now: Input/output error"):
-        cold.log.locate(7)
-    assert cold.log.locate(7)[0]
+        cold.log.reader.locate(7)
+    assert cold.log.reader.locate(7)[0]
 
 
 # Time -------------------------------------------------------------------------------------------
@@ -402,11 +408,11 @@ def test_a_read_error_names_the_record(cold: "Bench") -> None:
 def test_first_at_is_the_first_message_not_older(cold: "Bench", time: int) -> None:
     expected = next((n + 1 for n in range(60) if (n * 10 or 1) >= time), 61)
 
-    assert cold.log.first_at(time) == expected
+    assert cold.log.reader.first_at(time) == expected
 
 
 def test_first_at_of_an_empty_stream_is_the_next_sequence(bench: "Bench") -> None:
-    assert bench.log.first_at(0) == 1
+    assert bench.log.reader.first_at(0) == 1
 
 
 def test_first_at_passes_over_holes(bench: "Bench") -> None:
@@ -417,10 +423,10 @@ def test_first_at_passes_over_holes(bench: "Bench") -> None:
         with pytest.raises(OSError, match="No space"):
             bench.write()
         bench.log.fail(no_space=True)
-    times = {int(seq): record_time(*bench.log.locate(seq)) for seq in messages(bench.log)}
+    times = {int(seq): record_time(*bench.log.reader.locate(seq)) for seq in messages(bench.log)}
     for time in range(0, 50, 5):
         expected = min((seq for seq, at in times.items() if at >= time), default=20)
-        assert bench.log.first_at(time) == expected
+        assert bench.log.reader.first_at(time) == expected
 
 
 def test_first_at_passes_over_what_cannot_be_read(cold: "Bench") -> None:
@@ -430,8 +436,8 @@ def test_first_at_passes_over_what_cannot_be_read(cold: "Bench") -> None:
         path = next(p for p in cold.segments() if p.name.startswith(f"{columns.base:020d}"))
         cold.disk.flip(path, int(columns.offset_at(seq - columns.base) + 60) * 8)
 
-    assert cold.log.first_at(100) == 11
-    assert cold.log.first_at(400) == 41
+    assert cold.log.reader.first_at(100) == 11
+    assert cold.log.reader.first_at(400) == 41
 
 
 # The end ----------------------------------------------------------------------------------------
@@ -470,6 +476,6 @@ def test_a_closed_log_takes_and_gives_nothing(bench: "Bench") -> None:
     bench.publish(b"one")
     bench.log.close()
 
-    assert bench.log.locate(1) == (b"", 0)
+    assert bench.log.reader.locate(1) == (b"", 0)
     with pytest.raises(StoreReadOnly):
         bench.stage(b"two")

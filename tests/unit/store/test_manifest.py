@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jetspark.errors.storage import WrongStoreFormat
-from jetspark.store.manifest import (
+from jetspark.store.format.manifest import (
     COPIES,
     MANIFEST_MAGIC,
     Identity,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jetspark.store.manifest import (
+from jetspark.store.format.manifest import (
     Identity,
     note_stored,
     raise_floor,

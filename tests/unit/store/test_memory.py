@@ -8,8 +8,8 @@ import pytest
 
 from jetspark.store.committer import write
 from jetspark.store.files import Files, OsFiles
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
+from jetspark.store.format.manifest import Identity
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.memory import MemoryFiles
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
@@ -28,7 +28,7 @@ IDENTITY = Identity(stream_id=77, account="A", name="S", created_ns=1)
 def commit(log: StreamLog) -> None:
     group = log.take_group()
     assert group is not None
-    assert write(log.files, group) is None
+    assert write(log.segments.files, group) is None
     log.commit()
 
 
@@ -53,7 +53,7 @@ def test_a_log_over_any_files_holds_what_the_model_says(
             model.acknowledge(staged, durable=True)
         while log.maintain():
             pass
-        if len(log.writer) > 0:
+        if len(log.staged.writer) > 0:
             commit(log)
         if random.random() < 0.2:
             log.close()
@@ -74,17 +74,17 @@ def test_a_stream_in_memory_counts_as_nats_server_does_and_leaves_nothing(tmp_pa
     store.open(lambda *_: None)
     before = sorted(tmp_path.rglob("*"))
     log = store.create_in_memory(IDENTITY)
-    log.stage_message(b"abc", 0, b"12345\r\n", 1)
+    log.staged.add_message(b"abc", 0, b"12345\r\n", 1)
     headers = b"NATS/1.0\r\nA: b\r\n\r\n"
-    log.stage_message(b"abc", len(headers), headers + b"1\r\n", 1)
+    log.staged.add_message(b"abc", len(headers), headers + b"1\r\n", 1)
     expected = (3 + 5 + 16) + (3 + len(headers) + 1 + 16)
 
-    assert log.staged_bytes == expected
+    assert log.staged.size == expected
     commit(log)
     assert log.index.bytes == expected
     assert [message.body for message in messages(log).values()] == [b"12345", b"1"]
     assert sorted(tmp_path.rglob("*")) == before
-    files = log.files
+    files = log.segments.files
     assert isinstance(files, MemoryFiles)
     store.drop(log)
     assert files.open_handles == 0
@@ -97,14 +97,14 @@ def test_a_stream_in_memory_gives_memory_back() -> None:
     log = store.create_in_memory(IDENTITY)
     log.set_limits(10, 0, 0)
     for _ in range(200):
-        log.stage_message(b"a", 0, b"x" * 1_000 + b"\r\n", 1)
+        log.staged.add_message(b"a", 0, b"x" * 1_000 + b"\r\n", 1)
         commit(log)
         while log.maintain():
             pass
 
     assert len(log.index.segments) <= 3
-    assert log.condensed == {}
-    assert log.cache.size <= 1_100
+    assert log.upkeep.indexed == {}
+    assert log.reader.cache.size <= 1_100
     log.close()
     store.close()
 

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jetspark.store.condensed import SUFFIX
-from jetspark.store.manifest import COPIES, Identity, Manifest, read_manifests, write_manifest
+from jetspark.store.format.index_file import SUFFIX
+from jetspark.store.format.manifest import (
+    COPIES,
+    Identity,
+    Manifest,
+    read_manifests,
+    write_manifest,
+)
 from jetspark.testing.store_reading import messages
 
 if TYPE_CHECKING:
@@ -29,7 +35,7 @@ def stop(bench: Bench) -> None:
 
 def kill(bench: Bench) -> None:
     """The process ends without a word, some time after housekeeping had its turn."""
-    bench.log.note_due = True
+    bench.log.upkeep.want_note(True)
     while bench.log.maintain():
         pass
     bench.disk = bench.disk.survivor()
@@ -100,7 +106,7 @@ def test_a_missing_segment_is_noticed_although_one_manifest_is_damaged(
     ended(bench)
     path = bench.segments()[which]
     bench.disk.lose(path)
-    bench.disk.flip(bench.log.folder / copy, 100)
+    bench.disk.flip(bench.log.segments.folder / copy, 100)
 
     bench.reopen(bench.disk)
 
@@ -110,11 +116,11 @@ def test_a_missing_segment_is_noticed_although_one_manifest_is_damaged(
 
 
 def test_a_full_disk_does_not_keep_segments_from_being_removed(bench: Bench) -> None:
-    """The manifests that stop listing them get the space of their condensed forms."""
+    """The manifests that stop listing them get the space of their index files."""
     fill(bench)
     kill(bench)
     bench.reopen(bench.disk)
-    bench.log.stage_purge(14, b"", 0)
+    bench.log.staged.purge(14, b"", 0)
     bench.write()
     bench.log.commit()
     before = bench.segments()
@@ -148,7 +154,7 @@ def test_segments_that_were_removed_on_purpose_are_not_missed(bench: Bench) -> N
     fill(bench)
     kill(bench)
     bench.reopen(bench.disk)
-    bench.log.stage_purge(14, b"", 0)
+    bench.log.staged.purge(14, b"", 0)
     bench.write()
     bench.log.commit()
     images = []
@@ -172,11 +178,11 @@ def test_an_older_manifest_does_not_miss_what_was_removed_on_purpose(
     fill(bench)
     kill(bench)
     bench.reopen(bench.disk)
-    bench.log.stage_purge(14, b"", 0)
+    bench.log.staged.purge(14, b"", 0)
     bench.write()
     bench.log.commit()
     kill(bench)
-    bench.disk.flip(bench.log.folder / name, 200)
+    bench.disk.flip(bench.log.segments.folder / name, 200)
 
     bench.reopen(bench.disk)
 
@@ -186,17 +192,17 @@ def test_an_older_manifest_does_not_miss_what_was_removed_on_purpose(
 def test_a_store_of_an_older_version_opens_and_gets_its_list(bench: Bench) -> None:
     fill(bench)
     stop(bench)
-    found, _ = read_manifests(bench.disk, bench.log.folder)
+    found, _ = read_manifests(bench.disk, bench.log.segments.folder)
     assert found is not None
     for epoch in (found.epoch + 1, found.epoch + 2):
         old = Manifest(epoch=epoch, identity=found.identity)
-        write_manifest(bench.disk, bench.log.folder, old)
+        write_manifest(bench.disk, bench.log.segments.folder, old)
 
     bench.reopen(bench.disk)
     assert bench.recovery.notes == []
     stop(bench)
 
-    again, _ = read_manifests(bench.disk, bench.log.folder)
+    again, _ = read_manifests(bench.disk, bench.log.segments.folder)
     assert again is not None
     assert again.segments == tuple(path.name for path in bench.segments())
     assert again.last_seq == 15
@@ -205,12 +211,12 @@ def test_a_store_of_an_older_version_opens_and_gets_its_list(bench: Bench) -> No
 def foreign_segment(bench: Bench) -> bytes:
     """A segment of another stream of the same store."""
     other = bench.store.create(OTHER)
-    other.stage_message(b"o", 0, b"foreign\r\n", 1)
+    other.staged.add_message(b"o", 0, b"foreign\r\n", 1)
     group = other.take_group()
     assert group is not None
     bench.disk.write_synced(int(group.handle), [group.blob], int(group.offset))
     other.commit()
-    path = other.folder / other.index.segments[0].name
+    path = other.segments.folder / other.index.segments[0].name
     content = bench.disk.read_file(path)
     bench.store.drop(other)
     return content
@@ -232,11 +238,11 @@ def test_a_segment_of_another_stream_is_left_out_and_reported(
     fill(bench)
     before = messages(bench.log)
     stop(bench)
-    path = bench.log.folder / name
+    path = bench.log.segments.folder / name
     bench.disk.put(path, content)
     if not manifests:
         for copy in COPIES:
-            bench.disk.lose(bench.log.folder / copy)
+            bench.disk.lose(bench.log.segments.folder / copy)
 
     bench.reopen(bench.disk)
 
@@ -245,8 +251,10 @@ def test_a_segment_of_another_stream_is_left_out_and_reported(
     assert [note for note in bench.recovery.notes if "'OTHER'" in note]
     assert bench.log.quarantine.lost_bytes == len(content)
     assert bench.disk.read_file(Path(str(path) + ".foreign")) == content
-    assert bench.publish(b"new") == [16]
-    found, damaged = read_manifests(bench.disk, bench.log.folder)
+    (new,) = bench.publish(b"new")
+    # Without manifests nobody knows whether the newest segment was the last one.
+    assert new == 16 if manifests else new > 16
+    found, damaged = read_manifests(bench.disk, bench.log.segments.folder)
     assert found is not None
     assert (found.identity.name, damaged) == ("S", [])
 
@@ -260,7 +268,7 @@ def test_a_manifest_of_another_stream_is_not_believed(
     stop(bench)
     for number, name in enumerate(copies):
         other = Manifest(epoch=1000 + COPIES.index(name) + number, identity=OTHER)
-        write_manifest(bench.disk, bench.log.folder, other)
+        write_manifest(bench.disk, bench.log.segments.folder, other)
 
     bench.reopen(bench.disk)
 
@@ -313,7 +321,7 @@ def test_what_was_gone_is_not_lost_with_a_file_that_a_manifest_still_lists(bench
     manifest, _ = read_manifests(bench.disk, oldest.parent)
     assert manifest is not None
     bench.reopen(bench.disk)
-    bench.log.stage_purge(gone, b"", 0)
+    bench.log.staged.purge(gone, b"", 0)
     bench.write()
     bench.log.commit()
     fill(bench)

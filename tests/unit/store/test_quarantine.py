@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jetspark.errors.storage import CorruptRecord, ReadFailed
-from jetspark.store.quarantine import Damage, format_line, parse_line
+from jetspark.store.upkeep.quarantine import Damage, format_line, parse_line
 from jetspark.testing.store_model import messages, sequences
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def keep_house(bench: "Bench", now: int = 7) -> None:
 def place_of(bench: "Bench", seq: int) -> "tuple[Path, int]":
     columns = bench.log.index.segment_of(seq)
     assert columns is not None
-    return bench.log.folder / columns.name, int(columns.offset_at(seq - columns.base))
+    return bench.log.segments.folder / columns.name, int(columns.offset_at(seq - columns.base))
 
 
 def flip(bench: "Bench", seq: int, at: int = 100) -> bytes:
@@ -59,7 +59,7 @@ def test_damage_met_by_a_reader_is_copied_aside(full: "Bench") -> None:
     path, offset = place_of(full, 3)
     damaged = flip(full, 3)
     with pytest.raises(CorruptRecord):
-        full.log.locate(3)
+        full.log.reader.locate(3)
     keep_house(full)
 
     (damage,) = full.log.quarantine.known.values()
@@ -80,13 +80,13 @@ def test_damage_met_by_a_reader_is_copied_aside(full: "Bench") -> None:
 def test_what_is_lost_is_counted_apart_and_its_neighbours_are_served(full: "Bench") -> None:
     flip(full, 3)
     with pytest.raises(CorruptRecord):
-        full.log.locate(3)
+        full.log.reader.locate(3)
     keep_house(full)
 
     assert full.log.quarantine.lost == [(3, 3)]
     assert full.log.quarantine.lost_messages == 1
     assert full.log.quarantine.lost_bytes == len(BODY) + 53
-    assert full.log.locate(3) == (b"", 0)
+    assert full.log.reader.locate(3) == (b"", 0)
     assert list(messages(full.log)) == [1, 2, *range(4, 51)]
 
 
@@ -95,7 +95,7 @@ def test_what_is_lost_is_known_after_the_next_start(full: "Bench") -> None:
     flip(full, 4)
     for seq in (3, 4):
         with pytest.raises(CorruptRecord):
-            full.log.locate(seq)
+            full.log.reader.locate(seq)
     keep_house(full)
     full.reopen()
 
@@ -109,7 +109,7 @@ def test_each_find_is_news_once(full: "Bench") -> None:
     flip(full, 3)
     for _ in range(3):
         with pytest.raises(CorruptRecord):
-            full.log.locate(3)
+            full.log.reader.locate(3)
     keep_house(full)
 
     assert [damage.first_seq for damage in full.log.quarantine.take_news()] == [3]
@@ -137,7 +137,7 @@ def test_a_record_that_checks_the_second_time_is_not_damaged(full: "Bench") -> N
     """A disk, or memory, may give wrong bytes once."""
     flip(full, 3)
     with pytest.raises(CorruptRecord):
-        full.log.locate(3)
+        full.log.reader.locate(3)
     flip(full, 3)
     keep_house(full)
 
@@ -148,7 +148,7 @@ def test_a_record_that_checks_the_second_time_is_not_damaged(full: "Bench") -> N
 def test_a_disk_that_cannot_be_read_is_not_damage(full: "Bench") -> None:
     full.disk.fail(1, errno.EIO, times=4)
     with pytest.raises(ReadFailed, match="cannot be read"):
-        full.log.locate(3)
+        full.log.reader.locate(3)
     full.disk.fail(1, errno.EIO)
     keep_house(full)
 
@@ -160,10 +160,10 @@ def test_a_full_disk_keeps_the_segment_until_there_is_space(full: "Bench") -> No
     path, _ = place_of(full, 3)
     flip(full, 3)
     with pytest.raises(CorruptRecord):
-        full.log.locate(3)
+        full.log.reader.locate(3)
     full.disk.capacity = 0
     keep_house(full)
-    full.log.stage_purge(0, b"", 0)
+    full.log.staged.purge(0, b"", 0)
     full.disk.capacity = None
     full.write()
     full.log.commit()
@@ -185,9 +185,9 @@ def test_a_segment_with_damage_goes_when_nothing_else_is_left(full: "Bench") -> 
     path, _ = place_of(full, 3)
     flip(full, 3)
     with pytest.raises(CorruptRecord):
-        full.log.locate(3)
+        full.log.reader.locate(3)
     keep_house(full)
-    full.log.stage_purge(0, b"", 0)
+    full.log.staged.purge(0, b"", 0)
     full.write()
     full.log.commit()
     keep_house(full)
@@ -218,14 +218,14 @@ def test_a_missing_segment_is_reported_with_its_sequences(full: "Bench") -> None
 def test_a_damaged_line_costs_what_it_said_and_is_noted(full: "Bench") -> None:
     flip(full, 3)
     with pytest.raises(CorruptRecord):
-        full.log.locate(3)
+        full.log.reader.locate(3)
     keep_house(full)
-    full.disk.flip(full.log.folder / "quarantine" / "found.jsonl", 200)
+    full.disk.flip(full.log.segments.folder / "quarantine" / "found.jsonl", 200)
     full.reopen()
 
     assert "1 lines of quarantine/found.jsonl do not check" in full.recovery.notes[0]
     with pytest.raises(CorruptRecord):
-        full.log.locate(3)
+        full.log.reader.locate(3)
     keep_house(full)
     assert full.log.quarantine.lost == [(3, 3)]
 
@@ -238,7 +238,7 @@ def test_in_a_rewritten_segment_only_what_was_there_counts_as_lost(bench: "Bench
         bench.publish(BODY)
     for seq in range(1, 61):
         if seq % 7:
-            assert bench.log.stage_delete(seq)
+            assert bench.log.staged.delete(seq)
     bench.write()
     bench.log.commit()
     keep_house(bench)

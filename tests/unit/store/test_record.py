@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from librt.strings import BytesWriter
 from xxhash import xxh3_64_intdigest
 
-from jetspark.store.record import (
+from jetspark.store.format.record import (
     BAD_CHECK,
     BAD_FRAME,
     CUT_OFF,

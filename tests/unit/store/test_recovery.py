@@ -1,6 +1,6 @@
 """Opening a stream after any kind of end: what is kept, what is cut, what is reported.
 
-The rules are in the docstring of ``store/recovery.py``; the promises in guarantees.md.
+The rules are in the docstring of ``store/recovery/replay.py``; the promises in guarantees.md.
 """
 
 import errno
@@ -13,7 +13,7 @@ from librt.strings import BytesWriter
 from xxhash import xxh3_64_digest
 
 from jetspark.errors.storage import CorruptRecord, UnknownRecordKind
-from jetspark.store.record import GROUP_FIRST, MESSAGE, OVERHEAD, SKIP, Codec
+from jetspark.store.format.record import GROUP_FIRST, MESSAGE, OVERHEAD, SKIP, Codec
 from jetspark.testing.disk import Operation, SimulatedDisk
 from jetspark.testing.store_model import messages
 
@@ -440,13 +440,13 @@ def test_positions_are_not_used_twice_after_damage(bench: "Bench") -> None:
     """A segment is named after its position: the same name twice would be a clash."""
     for number in range(6):
         bench.publish(b"%d" % number)
-    position = bench.log.durable_position
+    position = bench.log.index.position
     stop(bench)
     path = bench.segments()[0]
     bench.disk.flip(path, bench.disk.read_file(path).find(b"JSR1") * 8)
     bench.reopen(bench.disk)
 
-    assert bench.log.durable_position >= position
+    assert bench.log.index.position >= position
 
 
 def test_the_position_of_a_segment_is_believed(bench: "Bench") -> None:
@@ -457,7 +457,7 @@ def test_the_position_of_a_segment_is_believed(bench: "Bench") -> None:
     bench.disk.remove(first)
     bench.reopen(bench.disk)
 
-    assert bench.log.durable_position == 10
+    assert bench.log.index.position == 10
     assert bench.log.index.first_seq == int(bench.segments()[0].name[:20])
 
 
@@ -510,7 +510,7 @@ def test_a_head_that_cannot_be_renewed_makes_the_stream_read_only(bench: "Bench"
     disk.before_step = look
     bench.reopen(disk)
 
-    assert bench.log.read_only
+    assert bench.log.access.read_only
     assert "read-only" in bench.recovery.notes[1]
 
 
@@ -533,7 +533,7 @@ def test_a_stream_whose_segments_are_gone_begins_anew(bench: "Bench") -> None:
 @pytest.mark.parametrize("how", ["damaged", "missing"])
 def test_a_lost_manifest_is_written_anew(bench: "Bench", name: str, how: str) -> None:
     bench.publish(b"one")
-    path = bench.log.folder / name
+    path = bench.log.segments.folder / name
     stop(bench)
     if how == "damaged":
         bench.disk.flip(path, 70)
@@ -552,19 +552,21 @@ def test_without_manifests_a_segment_says_which_stream_this_is(bench: "Bench") -
     bench.publish(b"one")
     identity = bench.log.identity
     stop(bench)
-    bench.disk.flip(bench.log.folder / "manifest.a", 3)
-    bench.disk.put(bench.log.folder / "manifest.b", b"")
+    bench.disk.flip(bench.log.segments.folder / "manifest.a", 3)
+    bench.disk.put(bench.log.segments.folder / "manifest.b", b"")
     bench.reopen(bench.disk)
 
     assert bench.log.identity == identity
     assert bodies(bench) == {1: b"one"}
-    assert len(bench.recovery.notes) == 2
+    lost, *written = bench.recovery.notes
+    assert "nobody can say whether messages after 1 are" in lost
+    assert len(written) == 2
     bench.reopen()
     assert bench.recovery.notes == []
 
 
 def test_a_folder_that_nobody_knows_is_named(bench: "Bench") -> None:
-    folder = bench.log.folder
+    folder = bench.log.segments.folder
     stop(bench)
     for name in bench.disk.list_folder(folder):
         bench.disk.put(folder / name, b"garbage")
@@ -577,7 +579,7 @@ def test_a_folder_that_nobody_knows_is_named(bench: "Bench") -> None:
 
 def test_litter_and_foreign_files_are_no_matter(bench: "Bench") -> None:
     bench.publish(b"one")
-    folder = bench.log.folder
+    folder = bench.log.segments.folder
     stop(bench)
     bench.disk.put(folder / "manifest.a.tmp", b"half")
     bench.disk.put(folder / "00000000000000000002-00000000000000000002.seg.tmp", b"half")
@@ -652,7 +654,7 @@ def test_a_mark_that_cannot_be_written_does_not_stop_the_start(
 
     assert bodies(bench) == {1: b"one"}
     assert "could not be noted" in bench.recovery.notes[0]
-    assert bench.log.read_only == (error != errno.ENOSPC)
+    assert bench.log.access.read_only == (error != errno.ENOSPC)
     if error == errno.ENOSPC:
         seq = bench.publish(b"new")[0]
         assert seq > 2
@@ -679,7 +681,7 @@ def test_a_newest_segment_that_cannot_be_made_durable_is_read_only(
     disk.before_step = look
     bench.reopen(disk)
 
-    assert bench.log.read_only
+    assert bench.log.access.read_only
     assert "the stream is read-only" in bench.recovery.notes[0]
     assert list(bodies(bench)) == served
     bench.reopen()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jetspark.errors.storage import StoreReadOnly
-from jetspark.store.index import StreamIndex
+from jetspark.store.log.index import StreamIndex
 from jetspark.testing.disk import Operation, SimulatedDisk
 from jetspark.testing.store_model import check_counts, messages, sequences
 
@@ -31,12 +31,12 @@ def settled(bench: "Bench") -> list[int]:
     check_counts(bench.log, messages(bench.log))
     before = messages(bench.log)
     first, last = bench.log.index.first_seq, bench.log.index.last_seq
-    size, time = bench.log.index.bytes, bench.log.index.first_time
+    size, time = bench.log.index.bytes, bench.log.reader.first_time
     bench.reopen()
     assert messages(bench.log) == before
     check_counts(bench.log, before)
     assert (bench.log.index.first_seq, bench.log.index.last_seq) == (first, last)
-    assert (bench.log.index.bytes, bench.log.index.first_time) == (size, time)
+    assert (bench.log.index.bytes, bench.log.reader.first_time) == (size, time)
     assert bench.recovery.damaged == []
     return list(before)
 
@@ -136,33 +136,33 @@ def test_a_number_on_its_way_is_kept() -> None:
 def test_a_delete_shows_when_it_is_durable(bench: "Bench") -> None:
     bench.publish(b"one", b"two", b"three")
 
-    assert bench.log.stage_delete(2)
+    assert bench.log.staged.delete(2)
     assert sequences(bench.log) == [1, 2, 3]
     commit(bench)
 
     assert settled(bench) == [1, 3]
-    assert bench.log.locate(2) == (b"", 0)
+    assert bench.log.reader.locate(2) == (b"", 0)
     assert bench.publish(b"four") == [4]
 
 
 def test_what_is_not_there_cannot_be_deleted(bench: "Bench") -> None:
     bench.publish(b"one", b"two")
 
-    assert not bench.log.stage_delete(3)
-    assert not bench.log.stage_delete(0)
-    assert bench.log.stage_delete(1)
-    assert not bench.log.stage_delete(1), "it is about to go"
+    assert not bench.log.staged.delete(3)
+    assert not bench.log.staged.delete(0)
+    assert bench.log.staged.delete(1)
+    assert not bench.log.staged.delete(1), "it is about to go"
     commit(bench)
-    assert not bench.log.stage_delete(1), "it is gone"
+    assert not bench.log.staged.delete(1), "it is gone"
     assert bench.log.take_group() is None
 
 
 def test_a_message_that_is_only_staged_can_be_deleted(bench: "Bench") -> None:
     bench.publish(b"one")
     bench.stage(b"two", b"three")
-    assert bench.log.stage_delete(2)
+    assert bench.log.staged.delete(2)
     assert bench.log.index.entry(b"a.b").staged_last == 3
-    assert bench.log.stage_delete(3)
+    assert bench.log.staged.delete(3)
     assert bench.log.index.entry(b"a.b").staged_last == 1
     commit(bench)
 
@@ -172,32 +172,32 @@ def test_a_message_that_is_only_staged_can_be_deleted(bench: "Bench") -> None:
 def test_decisions_see_the_last_message_that_stays(bench: "Bench") -> None:
     bench.publish(b"one", b"two", b"three")
     entry = bench.log.index.entry(b"a.b")
-    bench.log.stage_delete(3)
+    bench.log.staged.delete(3)
     assert (entry.staged_last, entry.last) == (2, 3)
-    bench.log.stage_delete(1)
-    bench.log.stage_delete(2)
+    bench.log.staged.delete(1)
+    bench.log.staged.delete(2)
     assert (entry.staged_last, entry.last) == (0, 3)
-    assert (bench.log.staged_messages, bench.log.staged_bytes) == (0, 0)
+    assert (bench.log.staged.messages, bench.log.staged.size) == (0, 0)
     commit(bench)
 
     assert (entry.staged_last, entry.last, entry.count) == (0, 0, 0)
-    assert (bench.log.index.first_seq, bench.log.index.first_time) == (4, 0)
+    assert (bench.log.index.first_seq, bench.log.reader.first_time) == (4, 0)
     assert settled(bench) == []
     assert bench.log.index.last_time > 0
 
 
 def test_a_delete_that_fails_was_never_decided(bench: "Bench") -> None:
     bench.publish(b"one", b"two")
-    bench.log.stage_delete(2)
-    bench.log.stage_purge(0, b"", 0)
+    bench.log.staged.delete(2)
+    bench.log.staged.purge(0, b"", 0)
     bench.disk.fail(1, errno.ENOSPC)
     with pytest.raises(OSError, match="No space"):
         bench.write()
     bench.log.fail(no_space=True)
 
     assert bench.log.index.entry(b"a.b").staged_last == 2
-    assert bench.log.staged_messages == 2
-    assert bench.log.stage_delete(2)
+    assert bench.log.staged.messages == 2
+    assert bench.log.staged.delete(2)
     commit(bench)
     assert settled(bench) == [1]
 
@@ -207,9 +207,9 @@ def test_a_read_only_log_deletes_nothing(bench: "Bench") -> None:
     bench.log.fail(no_space=False)
 
     for change in (
-        lambda: bench.log.stage_delete(1),
-        lambda: bench.log.stage_purge(0, b"", 0),
-        lambda: bench.log.stage_configuration(b"{}"),
+        lambda: bench.log.staged.delete(1),
+        lambda: bench.log.staged.purge(0, b"", 0),
+        lambda: bench.log.staged.configure(b"{}"),
     ):
         with pytest.raises(StoreReadOnly):
             change()
@@ -249,12 +249,12 @@ def test_a_purge_takes_what_it_says(
     mixed: "Bench", before: int, pattern: bytes, keep: int, left: list[int], count: int
 ) -> None:
     """Seq = everything below, keep = newest n of the filter."""
-    assert mixed.log.stage_purge(before, pattern, keep) == count
-    assert mixed.log.staged_messages == len(left)
+    assert mixed.log.staged.purge(before, pattern, keep) == count
+    assert mixed.log.staged.messages == len(left)
     commit(mixed)
 
-    assert mixed.log.staged_messages == len(left)
-    assert mixed.log.staged_bytes == mixed.log.index.bytes
+    assert mixed.log.staged.messages == len(left)
+    assert mixed.log.staged.size == mixed.log.index.bytes
     assert settled(mixed) == left
     assert mixed.log.index.last_seq == 9
     assert mixed.log.index.first_seq == (left[0] if left else 10)
@@ -264,7 +264,7 @@ def test_a_purge_takes_what_it_says(
 
 def test_a_purge_beyond_the_end_moves_the_end(mixed: "Bench") -> None:
     """First_seq = seq, last_seq = seq - 1."""
-    assert mixed.log.stage_purge(1_000, b"", 0) == 9
+    assert mixed.log.staged.purge(1_000, b"", 0) == 9
     commit(mixed)
 
     assert (mixed.log.index.first_seq, mixed.log.index.last_seq) == (1_000, 999)
@@ -278,11 +278,11 @@ def test_a_purge_counts_what_is_on_its_way(mixed: "Bench") -> None:
     group = mixed.log.take_group()
     assert group is not None
     mixed.stage(b"eleven", subject=b"x.1")
-    mixed.log.stage_delete(2)
+    mixed.log.staged.delete(2)
 
-    assert mixed.log.stage_purge(0, b"x.1", 1) == 3
+    assert mixed.log.staged.purge(0, b"x.1", 1) == 3
     assert mixed.log.index.entry(b"x.1").staged_last == 11
-    assert mixed.log.stage_purge(0, b"x.1", 0) == 1
+    assert mixed.log.staged.purge(0, b"x.1", 0) == 1
     assert mixed.log.index.entry(b"x.1").staged_last == 0
     assert mixed.log.index.entry(b"x.2").staged_last == 9
     mixed.stage(b"twelve", subject=b"x.1")
@@ -295,7 +295,7 @@ def test_a_purge_counts_what_is_on_its_way(mixed: "Bench") -> None:
 
 def test_a_torn_purge_did_not_happen(mixed: "Bench") -> None:
     """Every byte at which its write can be cut short."""
-    mixed.log.stage_purge(0, b"x.*", 3)
+    mixed.log.staged.purge(0, b"x.*", 3)
     images: list[SimulatedDisk] = []
 
     def look(operation: Operation) -> None:
@@ -318,16 +318,16 @@ def test_an_old_removal_that_turns_up_again_is_not_believed(mixed: "Bench", kind
     path = mixed.segments()[-1]
     before = mixed.disk.paths()[path]
     if kind == "delete":
-        mixed.log.stage_delete(1)
+        mixed.log.staged.delete(1)
     elif kind == "purge":
-        mixed.log.stage_purge(0, b"", 0)
+        mixed.log.staged.purge(0, b"", 0)
     else:
         mixed.log.set_limits(1, 0, 0)
-        mixed.log.stage_configuration(b'{"old":1}')
+        mixed.log.staged.configure(b'{"old":1}')
     commit(mixed)
     copy = mixed.disk.read_file(path)[before:]
     mixed.log.set_limits(0, 0, 0)
-    mixed.log.stage_configuration(b'{"new":1}')
+    mixed.log.staged.configure(b'{"new":1}')
     commit(mixed)
     mixed.publish(b"ten", b"eleven")
     left = sequences(mixed.log)
@@ -347,8 +347,8 @@ def test_an_old_removal_that_turns_up_again_is_not_believed(mixed: "Bench", kind
 def test_a_range_goes_as_a_whole(bench: "Bench") -> None:
     bench.publish(b"1", b"2", b"3", b"4", b"5", b"6")
 
-    assert bench.log.stage_delete_range(2, 4) == 3
-    assert bench.log.staged_messages == 3
+    assert bench.log.staged.delete_range(2, 4) == 3
+    assert bench.log.staged.messages == 3
     assert list(messages(bench.log)) == [1, 2, 3, 4, 5, 6]
     commit(bench)
     assert settled(bench) == [1, 5, 6]
@@ -358,35 +358,35 @@ def test_a_range_takes_what_is_staged_and_counts_nothing_twice(bench: "Bench") -
     bench.publish(b"1", b"2")
     bench.stage(b"3", subject=b"x")
     bench.stage(b"4", b"5")
-    assert bench.log.stage_delete(2)
+    assert bench.log.staged.delete(2)
 
-    assert bench.log.stage_delete_range(1, 4) == 3
-    assert bench.log.stage_delete_range(1, 4) == 0
-    assert not bench.log.stage_delete(3)
-    assert bench.log.staged_messages == 1
+    assert bench.log.staged.delete_range(1, 4) == 3
+    assert bench.log.staged.delete_range(1, 4) == 0
+    assert not bench.log.staged.delete(3)
+    assert bench.log.staged.messages == 1
     assert bench.log.index.entry(b"x").staged_last == 0
     assert bench.log.index.entry(b"a.b").staged_last == 5
     commit(bench)
     assert settled(bench) == [5]
-    assert bench.log.staged_bytes == bench.log.index.bytes
+    assert bench.log.staged.size == bench.log.index.bytes
 
 
 def test_a_range_without_messages_stages_nothing(bench: "Bench") -> None:
     bench.publish(b"1")
 
-    assert bench.log.stage_delete_range(2, 100) == 0
+    assert bench.log.staged.delete_range(2, 100) == 0
     assert bench.log.take_group() is None
 
 
 def test_a_range_is_forgotten_when_its_group_fails(bench: "Bench") -> None:
     bench.publish(b"1", b"2", b"3")
-    bench.log.stage_delete_range(2, 3)
+    bench.log.staged.delete_range(2, 3)
     assert bench.log.index.entry(b"a.b").staged_last == 1
     bench.log.take_group()
     bench.log.fail(no_space=True)
 
     assert bench.log.index.entry(b"a.b").staged_last == 3
-    assert bench.log.staged_messages == 3
+    assert bench.log.staged.messages == 3
 
 
 # Who keeps counts of its own --------------------------------------------------------------------
@@ -400,14 +400,14 @@ def removed(index: StreamIndex) -> list[tuple[int, bytes]]:
 def test_an_index_says_what_was_removed_to_who_asks(bench: "Bench") -> None:
     index = bench.log.index
     bench.publish(b"1", b"2")
-    bench.log.stage_delete(1)
+    bench.log.staged.delete(1)
     commit(bench)
     assert removed(index) == []
     index.tracking = True
     bench.log.set_limits(2, 0, 0)
     bench.publish(b"3", b"4", subject=b"x")
     bench.publish(b"5")
-    bench.log.stage_delete(4)
+    bench.log.staged.delete(4)
     commit(bench)
 
     assert removed(index) == [(2, b"a.b"), (3, b"x"), (4, b"x")]
@@ -420,7 +420,7 @@ def test_a_removal_of_everything_asks_for_a_new_count(bench: "Bench") -> None:
     index = bench.log.index
     index.tracking = True
     bench.publish(b"1", b"2")
-    bench.log.stage_purge(0, b"", 0)
+    bench.log.staged.purge(0, b"", 0)
     commit(bench)
 
     assert index.recount
@@ -432,7 +432,7 @@ def test_subjects_that_get_other_numbers_ask_for_a_new_count(bench: "Bench") -> 
     index = bench.log.index
     index.tracking = True
     bench.publish(b"1")
-    bench.log.stage_delete(1)
+    bench.log.staged.delete(1)
     commit(bench)
     index.recycle([])
 

@@ -55,7 +55,7 @@ def test_a_failed_log_is_verified_and_written_to_again(bench: "Bench") -> None:
         bench.stage(b"refused")
 
     assert bench.log.reopen()
-    assert not bench.log.read_only
+    assert not bench.log.access.read_only
     assert bodies(bench) == {1: b"one"}
     (seq,) = bench.publish(b"two")
     assert seq > 2
@@ -83,7 +83,7 @@ def test_a_disk_that_still_fails_leaves_the_log_read_only(bench: "Bench", step: 
     bench.disk.fail(step, errno.EIO)
 
     assert not bench.log.reopen()
-    assert bench.log.read_only
+    assert bench.log.access.read_only
     bench.disk.forget_failures()
     assert bench.log.reopen()
     assert bodies(bench) == {1: b"one"}
@@ -97,7 +97,7 @@ def test_a_log_whose_messages_are_gone_stays_read_only(bench: "Bench") -> None:
     bench.disk.flip(path, bench.disk.read_file(path).index(b"oneone") * 8)
 
     assert not bench.log.reopen()
-    assert bench.log.read_only
+    assert bench.log.access.read_only
 
 
 def test_only_a_failed_log_is_reopened(bench: "Bench") -> None:
@@ -112,14 +112,14 @@ def test_a_log_that_is_closed_while_it_is_verified_gives_its_file_back(bench: "B
     bench.publish(b"one")
     bench.stage(b"never")
     fail_sync(bench)
-    bench.log.reopen_due = True
-    chore = bench.log.take_chore()
+    bench.log.upkeep.want_reopening(True)
+    chore = bench.log.take_task()
     assert chore is not None
     chore.step()
     bench.log.close()
     bench.store.close()
     chore.step()
-    bench.log.end_chore(failed=False)
+    bench.log.end_task(failed=False)
 
     assert bench.disk.open_handles == 0
 

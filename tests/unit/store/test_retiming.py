@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from jetspark.store.files import OsFiles
-from jetspark.store.log import StreamLog
-from jetspark.store.manifest import Identity
-from jetspark.store.record import body_end, headers_end, record_time, subject_end
+from jetspark.store.format.manifest import Identity
+from jetspark.store.format.record import body_end, headers_end, record_time, subject_end
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.retiming import Retiming
 from jetspark.store.store import FileStore
 
@@ -54,7 +54,7 @@ def opened(folder: Path) -> tuple[FileStore, StreamLog]:
 def commit(log: StreamLog) -> None:
     group = log.take_group()
     assert group is not None
-    log.files.write_synced(int(group.handle), [group.blob], int(group.offset))
+    log.segments.files.write_synced(int(group.handle), [group.blob], int(group.offset))
     log.commit()
 
 
@@ -63,21 +63,23 @@ def filled(folder: Path, times: list[int], *, packed: bool = False) -> Path:
     store = FileStore(OsFiles(), folder, segment_size=1500, cache_budget=0, reserve_size=0)
     store.open(lambda *_: None)
     log = store.create(Identity(stream_id=STREAM, account="A", name="S", created_ns=1))
-    log.packing = packed
+    log.upkeep.pack(packed)
     for number, time in enumerate(times):
         headers = b"NATS/1.0\r\nA: b\r\n\r\n" if number % 3 == 0 else b""
         body = b"%d" % number * 60
-        log.stage_message(b"s.%d" % (number % 5), len(headers), headers + body + b"\r\n", time)
+        log.staged.add_message(
+            b"s.%d" % (number % 5), len(headers), headers + body + b"\r\n", time
+        )
         if number == 2:
-            log.stage_consumer(1, b'{"a consumer": 1}')
+            log.staged.set_consumer(1, b'{"a consumer": 1}')
         commit(log)
-    log.stage_delete(2)
+    log.staged.delete(2)
     commit(log)
     while log.maintain():
         pass
     log.close()
     store.close()
-    return Path(log.folder)
+    return Path(log.segments.folder)
 
 
 def content(folder: Path) -> tuple[list[Message], list[int], object]:
@@ -86,7 +88,7 @@ def content(folder: Path) -> tuple[list[Message], list[int], object]:
     messages, times = [], []
     seq = log.index.next_seq(1, b"")
     while seq:
-        data, at = log.locate(seq)
+        data, at = log.reader.locate(seq)
         start = subject_end(data, at)
         messages.append((int(seq), data[at + 40 : start], data[start : body_end(data, at)]))
         assert headers_end(data, at) >= start
@@ -94,8 +96,8 @@ def content(folder: Path) -> tuple[list[Message], list[int], object]:
         seq = log.index.next_seq(seq + 1, b"")
     rest = (
         int(log.index.messages), int(log.index.bytes), int(log.index.last_seq),
-        {number: found.document for number, found in log.consumers.items()},
-        int(log.staged_time), log.quarantine.lost_messages,
+        {number: found.document for number, found in log.ledger.consumers.items()},
+        int(log.staged.time), log.quarantine.lost_messages,
     )  # fmt: skip
     log.close()
     store.close()
@@ -161,7 +163,7 @@ def test_damaged_bytes_stay_as_they_are_and_cost_what_they_cost(tmp_path: Path) 
 
     Retiming(OsFiles(), folder, STREAM).set_back(NOW)
     store, log = opened(tmp_path)
-    now = int(log.staged_time)
+    now = int(log.staged.time)
     log.close()
     store.close()
 

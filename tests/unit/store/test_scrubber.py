@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jetspark.store.manifest import read_manifests
-from jetspark.store.scrubber import DAY_NS, SLICE, Scrub
-from jetspark.store.segment_files import segment_files
-from jetspark.store.upkeep import Upkeep
+from jetspark.store.format.manifest import read_manifests
+from jetspark.store.upkeep.counts import UpkeepRates
+from jetspark.store.upkeep.scrub import SLICE, Scrub
+from jetspark.store.upkeep.upkeep import DAY_NS
 from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:
@@ -35,25 +35,27 @@ def keep_house(bench: "Bench", now: int) -> int:
     """Do all that is to be done; how many segments were gone through."""
     scrubs = set()
     while bench.log.maintain(now):
-        chore = bench.log.chore
+        chore = bench.log.upkeep.task
         if isinstance(chore, Scrub):
             scrubs.add(chore.name)
     return len(scrubs)
 
 
 def test_damage_that_nobody_reads_is_found(full: "Bench") -> None:
-    first = segment_files(full.log)[0]
+    first = full.log.segments.list_files()[0]
     offset = int(first.rows[0].offset_at(2))
-    full.disk.flip(full.log.folder / first.name, (offset + 99) * 8)
+    full.disk.flip(full.log.segments.folder / first.name, (offset + 99) * 8)
     full.reopen()
     assert full.log.quarantine.known == {}
 
     keep_house(full, NOW)
 
     (damage,) = full.log.quarantine.take_news()
-    counts = full.log.upkeep_counts
+    counts = full.log.upkeep.counts
     assert counts.scrubs == len(full.segments()) - 1
-    assert counts.scrub_read >= sum(file.length for file in segment_files(full.log)[:-1]) * 0.9
+    assert (
+        counts.scrub_read >= sum(file.length for file in full.log.segments.list_files()[:-1]) * 0.9
+    )
     assert (counts.scrub_damage, counts.scrubs_failed) == (1, 0)
     assert (damage.segment, damage.offset) == (first.name, offset)
     assert (damage.first_seq, damage.messages, damage.time_ns) == (3, 1, NOW)
@@ -62,7 +64,7 @@ def test_damage_that_nobody_reads_is_found(full: "Bench") -> None:
 
 
 def test_each_full_segment_is_gone_through_once_a_day(full: "Bench") -> None:
-    count = len(segment_files(full.log)) - 1
+    count = len(full.log.segments.list_files()) - 1
 
     assert keep_house(full, NOW) == count
     assert keep_house(full, NOW + DAY_NS - 1) == 0
@@ -80,7 +82,7 @@ def test_a_restart_does_not_begin_anew(full: "Bench") -> None:
 
 def test_a_clock_that_was_set_back_does_not_stop_it(full: "Bench") -> None:
     """On 02f3840 nothing was gone through until the clock had caught up."""
-    count = len(segment_files(full.log)) - 1
+    count = len(full.log.segments.list_files()) - 1
     keep_house(full, NOW)
     full.reopen()
 
@@ -94,13 +96,13 @@ def test_without_a_time_nothing_is_gone_through(full: "Bench") -> None:
 
 
 def test_it_reads_no_faster_than_it_may(full: "Bench") -> None:
-    full.log.upkeep = Upkeep(scrub_rate=1000)
-    chore = full.log.take_chore(NOW)
+    full.log.upkeep.rates = UpkeepRates(scrub_rate=1000)
+    chore = full.log.take_task(NOW)
     assert isinstance(chore, Scrub)
     waited = 0
     while not chore.step():
         waited += chore.pause_ns()
-    full.log.end_chore(False)
+    full.log.end_task(False)
 
     assert chore.length < waited * 1000 // 10**9 + 2000
 
@@ -113,21 +115,21 @@ def test_other_chores_have_their_turn_in_between(bench: "Bench") -> None:
         bench.publish(bytes(SLICE // 4))
     while bench.log.maintain():
         pass
-    chore = bench.log.take_chore(NOW)
+    chore = bench.log.take_task(NOW)
     assert isinstance(chore, Scrub)
     steps = 0
     while not chore.step():
         steps += 1
-    bench.log.end_chore(False)
+    bench.log.end_task(False)
 
     assert not chore.finished
     assert chore.at < chore.length
-    assert bench.log.take_chore(NOW) is chore
+    assert bench.log.take_task(NOW) is chore
 
 
 def test_a_condensed_file_that_does_not_check_is_made_anew(full: "Bench") -> None:
-    first = segment_files(full.log)[0]
-    path = full.log.folder / (first.name + ".idx")
+    first = full.log.segments.list_files()[0]
+    path = full.log.segments.folder / (first.name + ".idx")
     content = full.disk.read_file(path)
     full.disk.flip(path, 300)
 
@@ -137,24 +139,24 @@ def test_a_condensed_file_that_does_not_check_is_made_anew(full: "Bench") -> Non
 
 
 def test_a_damaged_manifest_is_written_from_the_other_copy(full: "Bench") -> None:
-    full.disk.flip(full.log.folder / "manifest.b", 300)
+    full.disk.flip(full.log.segments.folder / "manifest.b", 300)
 
     keep_house(full, NOW)
 
-    manifest, damaged = read_manifests(full.disk, full.log.folder)
+    manifest, damaged = read_manifests(full.disk, full.log.segments.folder)
     assert damaged == []
     assert manifest is not None
     assert manifest.identity == full.log.identity
 
 
 def test_a_disk_that_refuses_is_asked_again_tomorrow(full: "Bench") -> None:
-    chore = full.log.take_chore(NOW)
+    chore = full.log.take_task(NOW)
     assert isinstance(chore, Scrub)
     full.disk.fail(1, errno.EIO, times=50)
     with pytest.raises(OSError, match="Input/output"):
         chore.step()
     full.disk.forget_failures()
-    full.log.end_chore(True)
+    full.log.end_task(True)
 
     assert full.log.quarantine.known == {}
-    assert full.log.scrubbed == {chore.name: NOW}
+    assert full.log.upkeep.scrubbed == {chore.name: NOW}

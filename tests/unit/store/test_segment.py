@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from jetspark.errors.storage import WrongStoreFormat
-from jetspark.store.manifest import Identity, frame
-from jetspark.store.segment import (
+from jetspark.store.format.manifest import Identity, frame
+from jetspark.store.format.segment import (
     SEGMENT_MAGIC,
     create_segment,
     encode_head,

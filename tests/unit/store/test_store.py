@@ -13,8 +13,8 @@ import pytest
 
 from jetspark.errors.storage import StoreLocked, StoreReadOnly, WrongStoreFormat
 from jetspark.store.files import OsFiles
-from jetspark.store.manifest import Identity
-from jetspark.store.recovery import Recovery
+from jetspark.store.format.manifest import Identity
+from jetspark.store.recovery.replay import Recovery
 from jetspark.store.store import CHECK, MARK, FileStore
 from jetspark.testing.disk import CHANGING, Operation, SimulatedDisk
 from jetspark.testing.store_model import ROOT, messages
@@ -36,7 +36,7 @@ def started(disk: SimulatedDisk) -> list[str]:
     store = FileStore(disk, ROOT)
     logs = store.open(ignore)
     for log in logs:
-        assert not log.read_only
+        assert not log.access.read_only
         log.close()
     store.close()
     assert disk.open_handles == 0
@@ -259,13 +259,13 @@ def test_a_drop_that_the_disk_refuses_leaves_the_stream_as_it_was(
 ) -> None:
     """The rename itself fails, or the sync that would make it durable."""
     bench.publish(b"one")
-    folder = bench.log.folder
+    folder = bench.log.segments.folder
     bench.disk.fail(step, errno.EIO)
 
     with pytest.raises(OSError, match="Input/output"):
         bench.store.drop(bench.log)
 
-    assert bench.log.folder == folder
+    assert bench.log.segments.folder == folder
     assert bench.publish(b"two", b"x" * 20_000, b"four") == [2, 3, 4]
     bench.reopen()
     assert list(messages(bench.log)) == [1, 2, 3, 4]
@@ -379,7 +379,7 @@ def test_a_full_disk_refuses_a_stream_and_keeps_the_others(bench: "Bench") -> No
 
 @pytest.mark.parametrize("step", range(4), ids=["list", "file", "folder", "sync"])
 def test_litter_that_cannot_be_removed_does_not_stop_a_start(bench: "Bench", step: int) -> None:
-    account = bench.log.folder.parent
+    account = bench.log.segments.folder.parent
     bench.log.close()
     bench.store.close()
     bench.disk.put(account / "new-1" / "manifest.a", b"half")
@@ -449,14 +449,14 @@ def test_a_store_on_the_real_file_system_survives_a_kill(tmp_path: Path) -> None
     program = (
         "import sys, pathlib\n"
         "from jetspark.store.files import OsFiles\n"
-        "from jetspark.store.manifest import Identity\n"
+        "from jetspark.store.format.manifest import Identity\n"
         "from jetspark.store.store import FileStore\n"
         "files = OsFiles()\n"
         "store = FileStore(files, pathlib.Path(sys.argv[1]), segment_size=20_000)\n"
         "store.open(lambda *_: None)\n"
         "log = store.create(Identity(stream_id=9, account='A', name='S', created_ns=1))\n"
         "while True:\n"
-        "    seq = log.stage_message(b'a.b', 0, b'x' * 500 + b'\\r\\n', 1)\n"
+        "    seq = log.staged.add_message(b'a.b', 0, b'x' * 500 + b'\\r\\n', 1)\n"
         "    group = log.take_group()\n"
         "    files.write_synced(group.handle, [group.blob], group.offset)\n"
         "    log.commit()\n"

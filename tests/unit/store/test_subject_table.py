@@ -2,7 +2,7 @@
 
 import pytest
 
-from jetspark.store.subject_table import SubjectEntry, SubjectTable
+from jetspark.store.log.subject_table import SubjectEntry, SubjectTable
 
 
 def filled(subjects: list[bytes]) -> SubjectTable:

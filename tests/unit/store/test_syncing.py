@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jetspark.store.committer import write
+from jetspark.store.recovery.findings import CHECK_SIZE
 from jetspark.store.store import FileStore
-from jetspark.store.verdicts import CHECK_SIZE
 from jetspark.testing.store_model import messages
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 def lazy(bench: "Bench") -> "Bench":
     """A stream whose groups are acknowledged before they are on disk."""
-    bench.log.durability = "interval"
-    bench.log.sequences_ahead = 100
+    bench.log.durability.choose("interval")
+    bench.log.durability.sequences_ahead = 100
     return bench
 
 
@@ -48,15 +48,15 @@ def test_a_group_is_visible_when_it_is_written(lazy: "Bench") -> None:
 
     assert bodies(lazy) == {1: b"one", 2: b"two"}
     assert syncs(lazy) == before
-    assert lazy.log.unsynced
+    assert lazy.log.durability.unsynced
 
 
 def test_a_kill_loses_nothing_and_a_power_cut_only_what_was_not_synced(lazy: "Bench") -> None:
     publish(lazy, b"one")
-    lazy.log.sync_due = True
+    lazy.log.durability.want_sync(True)
     while lazy.log.maintain():
         pass
-    assert not lazy.log.unsynced
+    assert not lazy.log.durability.unsynced
     publish(lazy, b"two")
     publish(lazy, b"three")
     killed = lazy.disk.survivor()
@@ -99,9 +99,9 @@ def test_closing_syncs_and_gives_sequences_back(lazy: "Bench") -> None:
 def test_a_batch_is_there_as_a_whole_or_not_at_all(lazy: "Bench") -> None:
     """Groups behind it prove nothing: they were not synced either."""
     publish(lazy, b"first")
-    lazy.log.begin_batch()
+    lazy.log.staged.begin_batch()
     lazy.stage(b"a" * 600, b"b" * 600, b"c" * 600)
-    lazy.log.end_batch()
+    lazy.log.staged.end_batch()
     group = lazy.log.take_group()
     assert group is not None
     assert write(lazy.disk, group) is None
@@ -131,10 +131,10 @@ def test_nothing_is_removed_before_what_took_its_place_is_synced(lazy: "Bench") 
 
 def test_a_higher_level_syncs_what_came_before(lazy: "Bench") -> None:
     publish(lazy, b"one")
-    lazy.log.durability = "durable"
+    lazy.log.durability.choose("durable")
     publish(lazy, b"two")
 
-    assert not lazy.log.unsynced
+    assert not lazy.log.durability.unsynced
     for seed in range(20):
         lazy.reopen(lazy.disk.image(Random(seed)))
         assert bodies(lazy) == {1: b"one", 2: b"two"}
@@ -144,16 +144,16 @@ def test_a_higher_level_syncs_what_came_before(lazy: "Bench") -> None:
 def test_a_sync_that_fails_is_an_error_of_the_log(lazy: "Bench", error: int) -> None:
     """Also when there was no space: a later sync is not for what this one lost."""
     publish(lazy, b"one")
-    lazy.log.sync_due = True
+    lazy.log.durability.want_sync(True)
     lazy.disk.fail(1, error)
     lazy.log.maintain()
 
-    assert lazy.log.sync_error is not None
+    assert lazy.log.durability.sync_error is not None
     lazy.log.fail(no_space=error == errno.ENOSPC)
-    assert lazy.log.read_only
+    assert lazy.log.access.read_only
     assert bodies(lazy) == {1: b"one"}
     assert lazy.log.reopen()
-    assert not lazy.log.unsynced
+    assert not lazy.log.durability.unsynced
     for seed in range(20):
         lazy.reopen(lazy.disk.image(Random(seed)))
         assert bodies(lazy) == {1: b"one"}
@@ -173,26 +173,33 @@ def test_a_manifest_that_cannot_be_written_fails_the_group(lazy: "Bench", step: 
 
 def test_an_unknown_level_is_refused(bench: "Bench") -> None:
     with pytest.raises(ValueError, match="expected one of durable, interval, async"):
-        bench.log.durability = "sometimes"
+        bench.log.durability.choose("sometimes")
 
 
 def test_a_store_gives_its_level_to_its_streams(bench: "Bench") -> None:
     bench.log.close()
     bench.store.close()
     store = FileStore(
-        bench.disk, bench.log.folder.parent.parent, durability="interval", sync_period_ns=7
+        bench.disk,
+        bench.log.segments.folder.parent.parent,
+        durability="interval",
+        sync_period_ns=7,
     )
     (log,) = store.open(bench.hear)
 
-    assert (log.durability, log.sync_period, log.durable) == ("interval", 7, False)
+    assert (log.durability.level, log.durability.sync_period, log.durability.durable) == (
+        "interval",
+        7,
+        False,
+    )
     store.choose_level(log, "async")
-    assert (log.durability, log.sync_period) == ("async", 120_000_000_000)
+    assert (log.durability.level, log.durability.sync_period) == ("async", 120_000_000_000)
 
 
 def test_a_start_after_a_full_disk_writes_only_the_last_group_again(lazy: "Bench") -> None:
     """What was on the disk before is not written again: a power cut would tear it."""
     publish(lazy, b"one")
-    lazy.log.sync_due = True
+    lazy.log.durability.want_sync(True)
     while lazy.log.maintain():
         pass
     lazy.stage(b"refused")
@@ -202,9 +209,9 @@ def test_a_start_after_a_full_disk_writes_only_the_last_group_again(lazy: "Bench
     assert write(lazy.disk, group) is not None
     lazy.log.fail(no_space=True)
     lazy.disk.forget_failures()
-    end = int(lazy.log.end)
+    end = int(lazy.log.segments.end)
     publish(lazy, b"two")
-    last_group = int(lazy.log.end) - end
+    last_group = int(lazy.log.segments.end) - end
 
     lazy.reopen(lazy.disk.survivor())
 

@@ -20,7 +20,7 @@ COUNT = 60
 def full(bench: Bench) -> Bench:
     """Six segments of ten messages that take a fifth of a page each, and one of more."""
     bench.segment_size = 40_000
-    bench.log.segment_size = 40_000
+    bench.log.segments.size = 40_000
     for number in range(COUNT):
         bench.publish(b"%03d" % number * 300)
     bench.log.close()
@@ -79,7 +79,7 @@ def test_doctor_reads_the_rest_and_changes_nothing(full: Bench, which: int) -> N
     path = full.segments()[which]
     full.disk.refuse_reads(path.name, 8192, 8192 + 4096)
     before = full.disk.paths()
-    survey = Survey(OverlayFiles(full.disk), full.log.folder.parent.parent)
+    survey = Survey(OverlayFiles(full.disk), full.log.segments.folder.parent.parent)
     survey.open()
 
     (found,) = list(survey.examine(lambda _count: None))

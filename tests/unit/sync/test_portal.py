@@ -76,7 +76,7 @@ def test_an_iterator_crosses_threads_once_per_chunk() -> None:
     """Never per message."""
     source = Numbers(CHUNK_SIZE * 2 + 1)
 
-    assert list(get_portal().items(source)) == list(range(CHUNK_SIZE * 2 + 1))
+    assert list(get_portal().items(source.next_chunk)) == list(range(CHUNK_SIZE * 2 + 1))
     assert source.calls == 4
 
 

@@ -28,7 +28,7 @@ from jetspark.api.stream import (
 )
 from jetspark.client.jetstream.api import ApiClient, read_answer
 from jetspark.client.message import Message
-from jetspark.client.subscription import Subscription
+from jetspark.client.subscription import SubscriptionCore
 from jetspark.errors import BackupFailed, ConnectionClosed, RequestTimeout, status_error
 from jetspark.headers.status import END_OF_BATCH, parse_status
 
@@ -84,7 +84,7 @@ async def take_backup(
     place = Path(folder)
     files = _Files(place)
     inbox = api.new_inbox()
-    subscription: Subscription | None = None
+    subscription: SubscriptionCore | None = None
     try:
         file = await files.do(_begin, place)
         files.begun = file
@@ -165,7 +165,7 @@ class _Archive:
         self.size = 0
         self.digest = hashlib.sha256()
 
-    async def fill(self, subscription: Subscription, seconds: float) -> None:
+    async def fill(self, subscription: SubscriptionCore, seconds: float) -> None:
         """Take chunks until the server says that it was the last; each is acknowledged."""
         ended = False
         while not ended:

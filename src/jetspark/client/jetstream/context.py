@@ -24,13 +24,14 @@ from jetspark.client.jetstream.api import ApiClient, api_prefix
 from jetspark.client.jetstream.backup import BackupProgress, put_back
 from jetspark.client.jetstream.consumer.consume import MessageCallback
 from jetspark.client.jetstream.consumer.monitor import alarm_seconds
+from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.jetstream.fast_answers import GapCallback, RefusalCallback
 from jetspark.client.jetstream.fast_dialect import Gap
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import WatchPlan
 from jetspark.client.jetstream.kv.bucket import KeyValue
 from jetspark.client.jetstream.kv.codec import KeyCodec, ValueCodec
-from jetspark.client.jetstream.kv.config import KeyValueConfig, stream_name
+from jetspark.client.jetstream.kv.config import KeyValueConfig, check_bucket, stream_name
 from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.client.jetstream.kv.jetstream_backend import JetStreamBackend
 from jetspark.client.jetstream.kv.manage import (
@@ -48,6 +49,7 @@ from jetspark.client.jetstream.objects.config import (
     object_stream_name,
     to_stream_config,
 )
+from jetspark.client.jetstream.objects.source import stream_info
 from jetspark.client.jetstream.objects.store import ObjectStore
 from jetspark.client.jetstream.publish import (
     PUBLISH_ASYNC_MAX,
@@ -241,7 +243,8 @@ class JetStream:
         you do not await: ``publish_async_complete`` raises the first failure among them.
         """
         block = publish_headers(headers, msg_id, expect, ttl)
-        return await self._window.publish(subject, block, payload, self._api.seconds(timeout))
+        seconds = self._api.seconds(timeout)
+        return AckFuture(await self._window.publish(subject, block, payload, seconds))
 
     @property
     def publish_async_pending(self) -> int:
@@ -318,7 +321,8 @@ class JetStream:
         """
         found = await self.stream(stream, timeout=timeout)
         plan = WatchPlan(filters=check_filters(subjects) or (">",), plain=True, same_stream=True)
-        follow = Follow(found.reader, "", plan, 0, self._high_water)
+        reader = StreamReader(self._api, found.name)
+        follow = Follow(reader, "", plan, 0, self._high_water)
         ttl_ns = found.config.max_age
         copy = LocalCopy(
             follow,
@@ -329,7 +333,7 @@ class JetStream:
             server_time_ns=found.cached_info.ts,
         )
         await copy.start(self._api.seconds(timeout))
-        return StreamReplica(self._api, found, copy)
+        return StreamReplica(reader, copy)
 
     # Subscribing: the workflow of ADR-15.
 
@@ -491,11 +495,7 @@ class JetStream:
 
         With ``read_after_write`` it sees at least what it wrote and saw before (ADR-53).
         """
-        verb = f"STREAM.INFO.{object_stream_name(bucket)}"
-        try:
-            info = await self._api.call(verb, None, STREAM_INFO, timeout=timeout)
-        except StreamNotFound:
-            raise BucketNotFound(bucket) from None
+        info = await stream_info(self._api, check_bucket(bucket), timeout)
         shared = self._high_water
         high_water = shared if shared.enabled else HighWater(enabled=read_after_write)
         return ObjectStore(self._api, info, high_water)

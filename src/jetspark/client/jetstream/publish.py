@@ -174,8 +174,8 @@ async def publish_acked(
         await asyncio.sleep(PUBLISH_RETRY_WAIT)
 
 
-class AckFuture(ReplySink):
-    """The ack of one ``publish_async``: ``await`` it, or look at it when it is ``done``."""
+class PendingAck(ReplySink):
+    """The ack of one publish, which the receive path brings."""
 
     def __init__(
         self, window: "PublishWindow", subject: str, headers: bytes, payload: bytes, retries: int
@@ -188,17 +188,13 @@ class AckFuture(ReplySink):
         self._headers = b""
         self._payload = b""
         self._error: Exception | None = None
-        self._done = False
+        self.is_done = False
         self._seen = False
         self._waiters: list[asyncio.Future[None]] = []
 
-    def done(self) -> bool:
-        """Whether the ack, or the reason why there is none, has arrived."""
-        return self._done
-
     def result(self) -> PubAck:
         """The ack; raises what went wrong, or InvalidStateError before it is done."""
-        if not self._done:
+        if not self.is_done:
             raise asyncio.InvalidStateError("the ack has not arrived yet: await it")
         self._seen = True
         if self._error is not None:
@@ -215,19 +211,16 @@ class AckFuture(ReplySink):
 
     async def wait(self) -> PubAck:
         """Wait for the ack; how long it may take was settled by the publish."""
-        while not self._done:
+        while not self.is_done:
             waiter: asyncio.Future[None] = self._window.loop.create_future()
             self._waiters.append(waiter)
             await waiter
         return self.result()
 
-    def __await__(self) -> Generator[Any, None, PubAck]:
-        return self.wait().__await__()
-
     @property
     def failed_unseen(self) -> bool:
         """Whether it failed and nobody asked."""
-        return self._done and not self._seen and self._failed
+        return self.is_done and not self._seen and self._failed
 
     @property
     def _failed(self) -> bool:
@@ -272,13 +265,44 @@ class AckFuture(ReplySink):
         self._finish()
 
     def _finish(self) -> None:
-        self._done = True
+        self.is_done = True
         self._message = (b"", b"")
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
         self._waiters.clear()
         self._window.landed(self, failed=self._failed)
+
+
+class AckFuture:
+    """The ack of one publish: ``await`` it, or look at it when it is ``done``.
+
+    Made by ``JetStream.publish_async``.
+    """
+
+    __slots__ = ("_pending",)
+
+    def __init__(self, pending: PendingAck) -> None:
+        self._pending = pending
+
+    def done(self) -> bool:
+        """Whether the ack, or the reason why there is none, has arrived."""
+        return self._pending.is_done
+
+    def result(self) -> PubAck:
+        """The ack; raises what went wrong, or InvalidStateError before it is done."""
+        return self._pending.result()
+
+    def exception(self) -> Exception | None:
+        """What went wrong, or None."""
+        return self._pending.exception()
+
+    async def wait(self) -> PubAck:
+        """Wait for the ack; how long it may take was settled by the publish."""
+        return await self._pending.wait()
+
+    def __await__(self) -> Generator[Any, None, PubAck]:
+        return self._pending.wait().__await__()
 
 
 class PublishWindow:
@@ -293,7 +317,7 @@ class PublishWindow:
         self._retries = api.publish_retries
         self._limit = limit
         self._on_ack = on_ack
-        self._failures: deque[AckFuture] = deque(maxlen=FAILURES_KEPT_MAX)
+        self._failures: deque[PendingAck] = deque(maxlen=FAILURES_KEPT_MAX)
         self._room: deque[asyncio.Future[None]] = deque()
         self._idle: list[asyncio.Future[None]] = []
         self.loop: Final = core.loop
@@ -301,13 +325,13 @@ class PublishWindow:
 
     async def publish(
         self, subject: str, headers: bytes, payload: bytes, wait: float
-    ) -> AckFuture:
+    ) -> PendingAck:
         """Send as soon as the window has room, and the connection's buffer too."""
         target = self._core.literal(subject)
         while True:
             while self.pending >= self._limit:
                 await self._wait_for_room(wait)
-            ack = AckFuture(self, subject, headers, payload, self._retries)
+            ack = PendingAck(self, subject, headers, payload, self._retries)
             try:
                 self._core.send_request(ack, target, headers, payload, wait)
             except BufferFull:
@@ -319,7 +343,7 @@ class PublishWindow:
             self.pending += 1
             return ack
 
-    def repeat_later(self, ack: AckFuture, headers: bytes, payload: bytes) -> bool:
+    def repeat_later(self, ack: PendingAck, headers: bytes, payload: bytes) -> bool:
         """Send it again in a moment; False when its time will be over by then."""
         left = ack.deadline - self.loop.time() - PUBLISH_RETRY_WAIT
         if left <= 0:
@@ -327,7 +351,7 @@ class PublishWindow:
         self.loop.call_later(PUBLISH_RETRY_WAIT, self._repeat, ack, headers, payload, left)
         return True
 
-    def _repeat(self, ack: AckFuture, headers: bytes, payload: bytes, left: float) -> None:
+    def _repeat(self, ack: PendingAck, headers: bytes, payload: bytes, left: float) -> None:
         try:
             self._core.send_request(ack, ack.subject, headers, payload, left)
         except Error as error:
@@ -355,7 +379,7 @@ class PublishWindow:
                 error.add_note(f"{len(failures)} publishes failed; this is the first")
             raise error
 
-    def landed(self, ack: AckFuture, *, failed: bool) -> None:
+    def landed(self, ack: PendingAck, *, failed: bool) -> None:
         """An ack arrived, or will not arrive any more."""
         self.pending -= 1
         if failed:

@@ -101,7 +101,7 @@ class AtomicBatch:
             raise ValueError(f"msg_id {msg_id!r} is in the batch already")
         plain = headers is None and not msg_id and expect is None and ttl is None
         block = b"" if plain else publish_headers(headers, msg_id, expect, ttl)
-        self.add_block(subject, block, payload)
+        self._add_block(subject, block, payload)
         if msg_id:
             self._msg_ids.add(msg_id)
 
@@ -128,8 +128,7 @@ class AtomicBatch:
         )
         self._messages += added
 
-    def add_block(self, subject: str, block: bytes, payload: bytes) -> None:
-        """Add a message whose headers are a finished block."""
+    def _add_block(self, subject: str, block: bytes, payload: bytes) -> None:
         self._check_open(1)
         if type(payload) is not bytes:
             payload = to_bytes(payload)

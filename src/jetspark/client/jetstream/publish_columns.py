@@ -10,7 +10,7 @@ import msgspec
 
 from jetspark.api.message import PubAck
 from jetspark.client.jetstream.context import JetStream
-from jetspark.client.jetstream.publish import AckFuture, PublishWindow
+from jetspark.client.jetstream.publish import PendingAck, PublishWindow
 from jetspark.client.jetstream.publish_atomic import AtomicBatch
 
 
@@ -38,14 +38,14 @@ async def publish_columns(
     stored or not.
     """
     window = PublishWindow(jetstream._api, max_in_flight, None)  # noqa: SLF001
-    acks: list[AckFuture] = []
+    acks: list[PendingAck] = []
     for subject, payload, block in zip(subjects, payloads, headers, strict=True):
         acks.append(await window.publish(subject, block, payload, timeout))
     last, duplicates = 0, 0
     failure: Exception | None = None
-    for row, future in enumerate(acks):
+    for row, pending in enumerate(acks):
         try:
-            ack = await future
+            ack = await pending.wait()
         except Exception as error:  # noqa: BLE001 - it is raised below, when all have answered
             if failure is None:
                 failure = error
@@ -69,6 +69,5 @@ async def publish_together(
 ) -> PubAck:
     """Publish rows as one atomic batch (ADR-50); raises what ``AtomicBatch.commit`` raises."""
     batch: AtomicBatch = jetstream.atomic_batch(max_messages=max_messages, timeout=timeout)
-    for subject, payload, block in zip(subjects, payloads, headers, strict=True):
-        batch.add_block(subject, block, payload)
+    batch.extend(subjects, payloads, headers)
     return await batch.commit()

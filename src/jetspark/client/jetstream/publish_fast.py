@@ -24,7 +24,7 @@ from jetspark.client.jetstream.fast_dialect import (
 )
 from jetspark.client.jetstream.fast_window import FastWindow
 from jetspark.client.jetstream.publish import Expect, publish_headers
-from jetspark.client.subscription import Subscription
+from jetspark.client.subscription import SubscriptionCore
 from jetspark.errors import BufferFull, ConnectionClosed, Error, RequestTimeout
 
 FLOW: Final = 500  # messages per ack that are asked for; released servers grant no more
@@ -84,7 +84,7 @@ class FastPublisher:
             on_refused=on_refused,
             report=api.core.report,
         )
-        self._subscription: Subscription | None = None
+        self._subscription: SubscriptionCore | None = None
         self._subject = b""
         # Of tasks that publish at once, one listens and the others wait for it.
         self._turn = asyncio.Lock()
@@ -280,7 +280,7 @@ class FastPublisher:
                 while not self._begun:
                     await self._hear()
 
-    def _open(self) -> Subscription:
+    def _open(self) -> SubscriptionCore:
         self._subscription = self._core.add_subscription(self._dialect.inbox)
         self._core.up_listeners.add(self._on_up)
         return self._subscription

@@ -5,12 +5,10 @@
 from types import TracebackType
 from typing import Self
 
-from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.direct_get import make_request
+from jetspark.client.jetstream.direct_get import StreamReader, make_request
 from jetspark.client.jetstream.kv.backend import Stored
 from jetspark.client.jetstream.local_copy import LocalCopy
 from jetspark.client.jetstream.stored import StreamMessage
-from jetspark.client.jetstream.streams import Stream
 from jetspark.errors import MessageNotFound
 from jetspark.errors.codes import ErrCode
 
@@ -22,9 +20,9 @@ class StreamReplica:
     ``seq``. Deletions and purges of messages are not noticed.
     """
 
-    def __init__(self, api: ApiClient, stream: Stream, copy: LocalCopy) -> None:
-        self._api = api
-        self._stream = stream
+    def __init__(self, reader: StreamReader, copy: LocalCopy) -> None:
+        self._api = reader.api
+        self._reader = reader
         self._copy = copy
 
     @property
@@ -47,7 +45,7 @@ class StreamReplica:
             raise MessageNotFound(
                 404,
                 ErrCode.MESSAGE_NOT_FOUND,
-                f"the replica of stream {self._stream.name!r} has no message on {subject!r}",
+                f"the replica of stream {self._reader.stream!r} has no message on {subject!r}",
             )
         return self._message(stored)
 
@@ -67,7 +65,7 @@ class StreamReplica:
         if self._copy.covers(subject) and await self._copy.wait_for(min_last_seq, seconds):
             return self.get_last(subject)
         request = make_request(last_by_subject=subject, min_last_seq=min_last_seq)
-        return await self._stream.reader.get(request, seconds)
+        return await self._reader.get(request, seconds)
 
     async def wait_for(self, seq: int, *, timeout: float | None = None) -> bool:
         """Wait until the replica has seen ``seq``; False when it does not in time."""
@@ -90,7 +88,7 @@ class StreamReplica:
 
     def _message(self, stored: Stored) -> StreamMessage:
         return StreamMessage(
-            stream=self._stream.name,
+            stream=self._reader.stream,
             subject=stored.key,
             seq=stored.revision,
             time_ns=stored.time_ns,

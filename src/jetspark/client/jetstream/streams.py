@@ -90,11 +90,6 @@ class Stream:
         return self._name
 
     @property
-    def reader(self) -> StreamReader:
-        """What reads single messages of this stream; for other parts of the client."""
-        return self._reader
-
-    @property
     def config(self) -> StreamConfig:
         """The configuration as of the last ``info`` (or when the handle was made)."""
         return self._info.config

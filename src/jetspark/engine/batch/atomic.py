@@ -29,8 +29,7 @@ from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.block import append_lines, remove_header
 from jetspark.headers.names import BATCH_COMMIT, REQUIRED_API_LEVEL
-from jetspark.store.log import StreamLog
-from jetspark.store.record import BATCH_LAST
+from jetspark.store.log.stream_log import StreamLog
 
 COMMIT: Final = b"1"
 END_OF_BATCH: Final = b"eob"
@@ -224,7 +223,7 @@ class AtomicBatches:
             batch.blocks[-1] = append_lines(batch.blocks[-1], BATCH_COMMIT + b": 1\r\n")
         self.stage(batch, now)
         if reply:
-            seq = int(self.log.staged_seq)
+            seq = int(self.log.staged.seq)
             head = self.replies.ack_head
             ack = pub_ack(head, seq, batch.batch_id, len(batch.subjects), duplicate=False)
             self.replies.acknowledge_with(reply, ack)
@@ -234,7 +233,7 @@ class AtomicBatches:
         """Stage a batch that was judged: one run of records, all or nothing."""
         log = self.log
         subjects = batch.subjects
-        log.begin_batch()
+        log.staged.begin_batch()
         i: i64 = 0
         count: i64 = len(subjects)
         if batch.plain and self.rules.open:
@@ -242,8 +241,8 @@ class AtomicBatches:
                 block = batch.blocks[i]
                 if i == count - 1:
                     # Said beforehand, so that `end_batch` need not write the record again.
-                    log.batch_flags |= BATCH_LAST
-                log.stage_message(subjects[i], len(block), block + batch.bodies[i], now)
+                    log.staged.next_is_last()
+                log.staged.add_message(subjects[i], len(block), block + batch.bodies[i], now)
                 i += 1
             self.checks.stored_without_id()
         else:
@@ -251,7 +250,7 @@ class AtomicBatches:
                 member = self.checks.judge_member(subjects[i], batch.blocks[i], batch.bodies[i])
                 self.ingest.store(member, subjects[i], b"", now)
                 i += 1
-        log.end_batch()
+        log.staged.end_batch()
 
     # Time --------------------------------------------------------------------------------------
 

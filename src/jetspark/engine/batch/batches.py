@@ -14,7 +14,7 @@ from jetspark.engine.stream.checks import Checks, Judgement
 from jetspark.engine.stream.ingest import Ingest
 from jetspark.engine.stream.replies import Replies, Standing
 from jetspark.engine.stream.rules import Rules
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 
 
 class Batches:

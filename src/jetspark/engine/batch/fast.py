@@ -36,8 +36,8 @@ from jetspark.headers.names import (
     EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT,
     REQUIRED_API_LEVEL,
 )
-from jetspark.store.log import StreamLog
-from jetspark.store.record import SUBJECT_MAX
+from jetspark.store.format.record import SUBJECT_MAX
+from jetspark.store.log.stream_log import StreamLog
 
 # How the reply subject of a message in the middle of a fast batch ends, and where its number is.
 APPEND_END: Final = b".1.$FI"
@@ -99,8 +99,8 @@ class FastBatches:
             i <= rs
             or data[i:re] != APPEND_END
             or not self.rules.open
-            or self.log.read_only
-            or self.log.full
+            or self.log.access.read_only
+            or self.log.access.full
             or len(subject) > SUBJECT_MAX
         ):
             return False
@@ -121,11 +121,11 @@ class FastBatches:
         if batch is None or number != batch.last + 1 or batch.resumed:
             return False
         if ps == hs:
-            self.log.stage_message(subject, 0, data[ps : pe + 2], now)
+            self.log.staged.add_message(subject, 0, data[ps : pe + 2], now)
             self.checks.stored_without_id()
         elif not self.append_checked(subject, data[hs:ps], data[ps : pe + 2], now):
             return False
-        batch.appended(number, self.log.staged_seq, now)
+        batch.appended(number, self.log.staged.seq, now)
         self.advance(batch)
         return True
 
@@ -263,15 +263,15 @@ class FastBatches:
     def close(self, batch: FastBatch) -> bool:
         """End a batch, in the log too if it is there; say whether that was staged."""
         self.release(batch)
-        if not batch.recorded or self.log.read_only:
+        if not batch.recorded or self.log.access.read_only:
             return False
-        self.log.stage_fast_batch(batch.batch_id, b"")
+        self.log.staged.set_fast_batch(batch.batch_id, b"")
         batch.recorded = False
         return True
 
     def resume(self) -> None:
         """Take up the batches that were open when the log was last written."""
-        for batch_id, document in self.log.fast_batches.items():
+        for batch_id, document in self.log.ledger.fast_batches.items():
             batch = resumed(batch_id, document, self.log)
             self.watch(batch)
             self.timer.resumed(batch.touched)
@@ -289,7 +289,7 @@ class FastBatches:
     def note_group(self) -> None:
         """The group that fills is about to be taken: say in it how far its batches are."""
         for batch_id in self.ended:
-            self.log.stage_fast_batch(batch_id, b"")
+            self.log.staged.set_fast_batch(batch_id, b"")
         self.ended.clear()
         for batch in self.advanced:
             batch.listed = False
@@ -298,14 +298,14 @@ class FastBatches:
                 (batch, int(batch.last), int(batch.last_bytes), int(batch.stored_seq))
             )
             if not batch.closed:
-                self.log.stage_fast_batch(batch.batch_id, recorded(batch, self.log))
+                self.log.staged.set_fast_batch(batch.batch_id, recorded(batch, self.log))
                 batch.recorded = True
         self.advanced.clear()
 
     def committed(self, standings: list[Standing], latency_ns: i64, outbox: Outbox) -> None:
         """A group is durable: its batches are acknowledged as far as their flow asks for."""
         if latency_ns >= 0:
-            self.flow_control.measured(int(latency_ns), len(self.log.writer))
+            self.flow_control.measured(int(latency_ns), len(self.log.staged.writer))
         for batch, last, size, seq in standings:
             batch.landed(last, size, seq)
             if not batch.closed:
@@ -344,7 +344,7 @@ class FastBatches:
             else:
                 outbox.reply(reply, words.ended(self.replies.json_name, batch, error))
         # Ends that the log does not know: the disk cannot take them now, the next group has them.
-        self.ended = [name for name in self.log.fast_batches if name not in self.open]
+        self.ended = [name for name in self.log.ledger.fast_batches if name not in self.open]
 
     def final_ack(self, batch: FastBatch) -> bytes:
         """The acknowledgement of a whole batch, as far as it is stored."""
@@ -488,7 +488,7 @@ class FastMessage:
                 return self.skip(batch, int(judged.duplicate_of))
             return self.refuse_one(batch, fast_header_body(ErrCode.ATOMIC_DUPLICATE), True)
         batches.ingest.store(judged, self.subject, b"", self.now)
-        batch.stored(part.seq, batches.log.staged_seq, len(self.block) + len(self.body) - 2)
+        batch.stored(part.seq, batches.log.staged.seq, len(self.block) + len(self.body) - 2)
         batches.advance(batch)
         if part.op == COMMIT:
             self.finish(batch)

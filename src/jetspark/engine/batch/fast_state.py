@@ -7,7 +7,7 @@ so that a server that starts again knows what it has of it.
 import msgspec
 
 from jetspark.engine.batch.members import FastBatch
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 
 
 class FastState(msgspec.Struct, array_like=True, frozen=True):

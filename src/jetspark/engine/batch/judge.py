@@ -22,7 +22,7 @@ from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import ReadFailed
 from jetspark.headers.names import EXPECTED_LAST_MSG_ID
-from jetspark.store.record import OVERHEAD
+from jetspark.store.format.record import OVERHEAD
 
 
 @dataclass(slots=True)
@@ -192,11 +192,11 @@ class _BatchJudge:
             return ALLOWED
         room = self._checks.room
         log = self._checks.log
-        messages = int(log.staged_messages - room.filling.replaced - room.flying.replaced)
+        messages = int(log.staged.messages - room.filling.replaced - room.flying.replaced)
         problem = ""
         if 0 < rules.max_msgs < messages + self._count:
             problem = MESSAGES
-        elif 0 < rules.max_bytes < log.staged_bytes + self.size:
+        elif 0 < rules.max_bytes < log.staged.size + self.size:
             problem = BYTES
         elif rules.discard_new_per_subject and not headers.rollup:
             count = int(room.count_of(subject)) + self._subjects[subject]

@@ -10,8 +10,7 @@ from jetspark.engine.stream.expectations import staged_last_of
 from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import find_value
 from jetspark.headers.names import FAST_BATCH_ID
-from jetspark.store.log import StreamLog
-from jetspark.store.record import (
+from jetspark.store.format.record import (
     MESSAGE,
     headers_end,
     record_kind,
@@ -19,6 +18,7 @@ from jetspark.store.record import (
     record_sequence,
     subject_end,
 )
+from jetspark.store.log.stream_log import StreamLog
 
 
 def wrote_last(log: StreamLog, batch: FastBatch, subject: bytes) -> bool:
@@ -32,16 +32,16 @@ def wrote_last(log: StreamLog, batch: FastBatch, subject: bytes) -> bool:
 
 def _durable_block(log: StreamLog, seq: int) -> bytes:
     try:
-        data, at = log.locate(seq)
+        data, at = log.reader.locate(seq)
     except CorruptRecord:
         return b""
     return data[subject_end(data, at) : headers_end(data, at)] if data else b""
 
 
 def _staged_block(log: StreamLog, seq: int) -> bytes:
-    blobs = [log.writer.getvalue()]
-    if log.in_flight is not None:
-        blobs.append(log.in_flight.blob)
+    blobs = [log.staged.writer.getvalue()]
+    if log.staged.in_flight is not None:
+        blobs.append(log.staged.in_flight.blob)
     for blob in blobs:
         at = 0
         while at < len(blob):

@@ -10,7 +10,7 @@ from jetspark.api.consumer import ConsumerConfig, ConsumerInfo, SequenceInfo
 from jetspark.api.enums import AckPolicy, PriorityPolicy, ReplayPolicy
 from jetspark.engine.consumer.ack_words import AckWords
 from jetspark.engine.consumer.acks import Acks
-from jetspark.engine.consumer.cursor import Cursor
+from jetspark.engine.consumer.cursor import Cursor, Listing
 from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.consumer.groups import Groups
 from jetspark.engine.consumer.journal import Journal
@@ -87,10 +87,10 @@ class Consumer:
         """The consumer, for a line in the log."""
         return f"{self.stream.config.name} > {self.name}"
 
-    def begin(self) -> None:
-        """Start where the deliver policy says."""
+    def begin(self, listing: Listing | None = None) -> None:
+        """Start where the deliver policy says; what it lists may have been looked for before."""
         self.state.gated = self.config.min_last_seq > self.stream.log.index.last_seq
-        begin(self.state, self.config)
+        begin(self.state, self.config, listing)
 
     def configure(self, config: ConsumerConfig, now: int) -> None:
         """Go by this configuration from now on."""
@@ -143,7 +143,7 @@ class Consumer:
 
     def start_seq_by_time(self) -> int:
         """The sequence that the start time of the configuration stands for."""
-        return int(self.stream.log.first_at(self.config.opt_start_time or 0))
+        return int(self.stream.log.reader.first_at(self.config.opt_start_time or 0))
 
     def pause_event(self, now: int) -> ConsumerPaused:
         """What is told of a pause that begins or ends."""
@@ -278,7 +278,7 @@ class Consumer:
         seq = int(cursor.next) - 1
         if cursor.listed_at < len(cursor.listed):
             seq = int(delivery.state.seq)
-        elif cursor.catch_up() <= 0:
+        elif cursor.count_some() and cursor.catch_up() <= 0:
             seq = max(seq, int(cursor.index.last_seq))
         return heartbeat_block(int(delivery.state.number), seq, more)
 

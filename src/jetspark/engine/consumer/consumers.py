@@ -13,6 +13,7 @@ from jetspark.api.enums import Action
 from jetspark.engine.advisories import Advisories
 from jetspark.engine.consumer.acks import Acks
 from jetspark.engine.consumer.consumer import Consumer
+from jetspark.engine.consumer.cursor import Listing
 from jetspark.engine.consumer.delivery import Delivery
 from jetspark.engine.consumer.hub import Hub
 from jetspark.engine.consumer.interest import Interest
@@ -22,7 +23,7 @@ from jetspark.engine.failures import Failures, where
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import ReadFailed, StoreReadOnly
-from jetspark.store.ledger import ConsumerRecords
+from jetspark.store.log.ledger import ConsumerRecords
 
 log = logging.getLogger("jetspark.engine")
 
@@ -72,17 +73,23 @@ class Consumers:
     # Life --------------------------------------------------------------------------------------
 
     def add(
-        self, stream: Stream, name: str, config: ConsumerConfig, now: int, outbox: Outbox
+        self,
+        stream: Stream,
+        name: str,
+        config: ConsumerConfig,
+        now: int,
+        outbox: Outbox,
+        listing: Listing | None = None,
     ) -> Consumer:
         """Make a consumer from a prepared configuration; raises StoreReadOnly.
 
         It delivers nothing before it is durable; whoever asked for it is answered then, too.
         """
-        number = stream.log.consumer_number + 1
+        number = stream.log.staged.consumer_number + 1
         # By the clock of the stream: it is compared with the times of messages.
         created = int(stream.log.timeline.stored_time(now))
         consumer = Consumer(stream, name, config, created, number, self._hub)
-        consumer.begin()
+        consumer.begin(listing)
         self._stage_document(consumer)
         self._attach(consumer, now)
         event = ConsumerActed(
@@ -99,7 +106,7 @@ class Consumers:
         key = self._key(consumer)
         self.by_key[key] = consumer
         self.acks[key] = consumer.acks
-        consumer.durable = consumer.in_memory or consumer.number in stream.log.consumers
+        consumer.durable = consumer.in_memory or consumer.number in stream.log.ledger.consumers
         # Clients had no way to show that they exist while the server was not there.
         consumer.idle_since = now
         consumer.configure(consumer.config, now)
@@ -111,7 +118,7 @@ class Consumers:
         document = Document(
             consumer.name, msgspec.Raw(encode(consumer.config)), consumer.created_ns
         )
-        consumer.stream.log.stage_consumer(consumer.number, msgspec.json.encode(document))
+        consumer.stream.log.staged.set_consumer(consumer.number, msgspec.json.encode(document))
         self._save(consumer)
         self._hub.mark_dirty(consumer.stream)
 
@@ -143,14 +150,14 @@ class Consumers:
 
     def settle(self, stream: Stream, consumer: Consumer) -> None:
         """Have what the journal does not know yet of a consumer written with the next group."""
-        if consumer.state.unsaved and not consumer.in_memory and not stream.log.read_only:
+        if consumer.state.unsaved and not consumer.in_memory and not stream.log.access.read_only:
             consumer.state.unsaved = False
             self._save(consumer)
             self._hub.mark_dirty(stream)
 
     def reset(self, stream: Stream, consumer: Consumer, seq: int, now: int) -> int:
         """Deliver again from a sequence, 0: from behind the ack floor; where that is."""
-        if stream.log.read_only and not consumer.in_memory:
+        if stream.log.access.read_only and not consumer.in_memory:
             raise StoreReadOnly(f"stream {stream.config.name!r} takes no writes")
         start = consumer.reset(seq, now)
         self.settle(stream, consumer)
@@ -165,7 +172,7 @@ class Consumers:
     def drop(self, stream: Stream, consumer: Consumer, now: int, outbox: Outbox) -> None:
         """Decide that a consumer is no more; raises StoreReadOnly."""
         if not consumer.in_memory:
-            stream.log.stage_consumer(consumer.number, b"")
+            stream.log.staged.set_consumer(consumer.number, b"")
             self._hub.mark_dirty(stream)
         self._detach(consumer)
         event = ConsumerActed(
@@ -214,7 +221,7 @@ class Consumers:
 
     def adopt_all(self, stream: Stream, now: int) -> None:
         """Take over the consumers that the log of a stream knows."""
-        for number, records in stream.log.consumers.items():
+        for number, records in stream.log.ledger.consumers.items():
             self._adopt(stream, number, records, now)
         if stream.consumers:
             # What was acknowledged before the crash may not have been removed.
@@ -283,7 +290,7 @@ class Consumers:
     def committed(self, stream: Stream, now: int) -> None:
         """The group of a stream is durable: consumers made in it begin, all are told once."""
         for consumer in stream.consumers.values():
-            if not consumer.durable and consumer.number in stream.log.consumers:
+            if not consumer.durable and consumer.number in stream.log.ledger.consumers:
                 consumer.became_durable(now)
                 self.timed.note(consumer.delivery)
         self.note_removals(stream, now)
@@ -315,7 +322,7 @@ class Consumers:
         for consumer in list(stream.consumers.values()):
             if consumer.in_memory:
                 continue
-            records = stream.log.consumers.get(consumer.number)
+            records = stream.log.ledger.consumers.get(consumer.number)
             if records is None:
                 self._detach(consumer)
                 continue
@@ -325,7 +332,7 @@ class Consumers:
             if durable != consumer.config:
                 consumer.configure(durable, self._hub.now)
         known = {consumer.number for consumer in stream.consumers.values()}
-        for number, records in stream.log.consumers.items():
+        for number, records in stream.log.ledger.consumers.items():
             if number not in known:
                 # It was to be deleted, and is not.
                 self._adopt(stream, number, records, self._hub.now)
@@ -349,7 +356,7 @@ class Consumers:
                 if state.released:
                     self._interest.acknowledged(state)
         agenda = self._hub.agenda
-        if not agenda.unsaved or stream.log.read_only:
+        if not agenda.unsaved or stream.log.access.read_only:
             return
         for state in agenda.take_unsaved(stream):
             consumer: Consumer = state.owner
@@ -358,7 +365,7 @@ class Consumers:
 
     def _save(self, consumer: Consumer) -> None:
         whole, body = consumer.journal.next_record(consumer.requests.last_ns)
-        consumer.stream.log.stage_consumer_state(consumer.number, whole, body)
+        consumer.stream.log.staged.set_consumer_state(consumer.number, whole, body)
 
     def end_requests(self) -> None:
         """The server ends: pull requests that wait are told."""
@@ -401,6 +408,6 @@ class Consumers:
                 consumer: Consumer = delivery.state.owner
                 self._failures.note(f"deadlines of consumer {consumer.label()}", error)
         for consumer in self._hub.take_inactive():
-            if consumer.stream.log.read_only and not consumer.in_memory:
+            if consumer.stream.log.access.read_only and not consumer.in_memory:
                 continue
             self.drop(consumer.stream, consumer, now, outbox)

@@ -1,8 +1,9 @@
 """Which message a consumer gets next, and how many are left: exact, and kept as it goes.
 
 Nothing here reads a message: the index knows every subject by its number, and a filter is a byte
-per number, worked out when the number is first seen (speed.md 4.6). New rows are counted when
-somebody looks, removed ones as they are removed, so an idle consumer costs nothing.
+per number, worked out when the number is first seen. New rows are counted when somebody looks,
+removed ones as they are removed, so an idle consumer costs nothing. Very many rows are counted,
+and searched, some in each turn of the loop: until then nothing is delivered.
 """
 
 from typing import Final
@@ -10,17 +11,22 @@ from typing import Final
 from librt.vecs import append, vec
 from mypy_extensions import i64, u8
 
-from jetspark.store.columns import NOWHERE, Columns
-from jetspark.store.index import StreamIndex
-from jetspark.store.subject_table import SubjectEntry
+from jetspark.store.log.columns import NOWHERE, Columns
+from jetspark.store.log.index import StreamIndex
+from jetspark.store.log.subject_table import SubjectEntry
 from jetspark.subjects.match import matches
 from jetspark.subjects.pattern_set import PatternSet
 from jetspark.subjects.tokens import is_literal
 
+SEARCHING: Final[i64] = -1
 _UNKNOWN: Final[u8] = 0
 _NO: Final[u8] = 1
 _YES: Final[u8] = 2
 FILTERS_TRIED_MAX: Final = 4
+# So many rows are looked at in a turn: a few milliseconds if their subjects were not seen before.
+ROWS_PER_TURN: Final[i64] = 32_768
+# What is left is counted by subjects when no more of them than these match.
+SUBJECTS_COUNTED: Final[i64] = 8_192
 
 
 class Cursor:
@@ -40,9 +46,14 @@ class Cursor:
         self.counted_to: i64 = 0
         # The message found last by a literal filter, whose chain leads to the next one.
         self.hint: i64 = 0
-        # Last per subject: the sequences that come first, and how many of them are done.
+        # From the first of these to the second there is nothing for this consumer.
+        self.nothing_from: i64 = 0
+        self.nothing_to: i64 = 0
+        # Last per subject: the sequences that come first, how many of them are done, and those
+        # before which one are part of ``left``.
         self.listed: vec[i64] = vec[i64]()
         self.listed_at: i64 = 0
+        self.listed_to: i64 = 0
         self.set_filters(filters)
 
     def set_filters(self, filters: list[bytes]) -> None:
@@ -57,6 +68,8 @@ class Cursor:
         self.flags = vec[u8]()
         self.generation = self.index.generation
         self.hint = 0
+        self.nothing_from = 0
+        self.nothing_to = 0
 
     # Matching ----------------------------------------------------------------------------------
 
@@ -109,12 +122,18 @@ class Cursor:
             found = self.follow(seq, entry)
             if found > 0:
                 return found
+        return self.search(seq, self.index.last_seq)
+
+    def search(self, seq: i64, last: i64) -> i64:
+        """The first message from ``seq`` to ``last`` for this consumer, row by row; 0: none."""
         index = self.index
         seq = max(seq, index.first_seq)
         n: i64 = max(i64(0), index.segment_at(seq))
         while n < i64(len(index.segments)):
             columns = index.segments[n]
-            i = self.scan(columns, max(i64(0), seq - columns.base))
+            if columns.base > last:
+                return 0
+            i = self.scan(columns, max(i64(0), seq - columns.base), last - columns.base + 1)
             if i >= 0:
                 return columns.base + i
             n += 1
@@ -132,9 +151,9 @@ class Cursor:
             found = self.index.next_in_subject(found)
         return found
 
-    def scan(self, columns: Columns, i: i64) -> i64:
-        """The first row at or after ``i`` that matches; -1 when none does."""
-        end: i64 = len(columns.offsets)
+    def scan(self, columns: Columns, i: i64, end: i64) -> i64:
+        """The first row from ``i`` on and before ``end`` that matches; -1 when none does."""
+        end = min(end, i64(len(columns.offsets)))
         while i < end:
             if columns.offsets[i] != NOWHERE and self.wants(i64(columns.subjects[i])):
                 return i
@@ -166,22 +185,79 @@ class Cursor:
 
     def catch_up(self) -> i64:
         """Count what came since the last time; how many messages are left now."""
+        self.count_listed(i64(len(self.listed)))
         last = self.index.last_seq
         if last > self.counted_to:
             self.left += self.count(max(self.counted_to + 1, self.next), last)
             self.counted_to = last
         return self.left
 
-    def recount(self) -> None:
-        """Count everything again."""
-        last = self.index.last_seq
-        self.counted_to = max(last, self.next - 1)
-        self.left = self.count(self.next, last)
-        i = self.listed_at
-        while i < i64(len(self.listed)):
-            if self.is_there(self.listed[i]):
+    def uncounted(self) -> i64:
+        """How many rows ``catch_up`` would look at."""
+        rows = self.index.last_seq - max(self.counted_to, self.next - 1)
+        if (
+            not self.filters
+            and self.index.messages == self.index.last_seq - self.index.first_seq + 1
+        ):
+            rows = 0
+        return max(i64(0), rows) + i64(len(self.listed)) - self.listed_to
+
+    def count_some(self) -> bool:
+        """Count what one turn allows; True when ``catch_up`` has hardly anything left to do."""
+        if self.uncounted() <= ROWS_PER_TURN:
+            return True
+        if self.listed_to < i64(len(self.listed)):
+            self.count_listed(self.listed_to + ROWS_PER_TURN)
+            return False
+        first = max(self.counted_to + 1, self.next, self.index.first_seq)
+        last = min(first + ROWS_PER_TURN - 1, self.index.last_seq)
+        self.left += self.count(first, last)
+        self.counted_to = last
+        return False
+
+    def count_listed(self, end: i64) -> None:
+        """Count those that come first, up to a place in their list."""
+        end = min(end, i64(len(self.listed)))
+        while self.listed_to < end:
+            if self.is_there(self.listed[self.listed_to]):
                 self.left += 1
-            i += 1
+            self.listed_to += 1
+
+    def recount(self) -> None:
+        """Have everything counted again: at once what few subjects have, the rest by who asks."""
+        self.left = 0
+        self.listed_to = self.listed_at
+        self.counted_to = self.next - 1
+        if self.index.last_seq - self.counted_to > ROWS_PER_TURN:
+            self.count_by_subjects()
+
+    def count_by_subjects(self) -> None:
+        """Count by the subjects that match, if they are few and so are their messages."""
+        if not self.filters:
+            return
+        entries = self.index.few_entries(self.filters, SUBJECTS_COUNTED)
+        if entries is None:
+            return
+        rows = ROWS_PER_TURN
+        count: i64 = 0
+        nearest: i64 = self.index.last_seq + 1
+        for entry in entries:
+            if entry.count == 0 or entry.last < self.next:
+                continue
+            seq = entry.first
+            there = i64(entry.count)
+            while seq < self.next:
+                seq = self.index.next_in_subject(seq)
+                there -= 1
+                rows -= 1
+                if rows < 0 or seq == 0:
+                    return
+            count += there
+            nearest = min(nearest, seq)
+        self.left = count
+        self.counted_to = max(self.index.last_seq, self.next - 1)
+        self.nothing_from = self.next
+        self.nothing_to = nearest
 
     def is_there(self, seq: i64) -> bool:
         """Say whether a message is in the stream."""
@@ -189,7 +265,7 @@ class Cursor:
         return columns is not None and columns.offsets[seq - columns.base] != NOWHERE
 
     def peek(self) -> i64:
-        """The message that comes next; 0 when there is none."""
+        """The message that comes next; 0 when there is none, SEARCHING: ask again next turn."""
         while self.listed_at < i64(len(self.listed)):
             seq = self.listed[self.listed_at]
             if self.is_there(seq):
@@ -197,10 +273,23 @@ class Cursor:
             self.listed_at += 1
         if self.left <= 0:
             return 0
-        seq = self.find(self.next)
-        if seq == 0:
-            self.left = 0  # cannot be: the count is exact
-        return seq
+        seq = self.next
+        if self.nothing_from == seq:
+            seq = max(seq, self.nothing_to)
+        last = self.index.last_seq
+        if self.literal or not self.filters or last - seq <= ROWS_PER_TURN:
+            seq = self.find(seq)
+            if seq == 0:
+                self.left = 0  # cannot be: the count is exact
+            return seq
+        self.check_generation()
+        seq = max(seq, self.index.first_seq)
+        found = self.search(seq, seq + ROWS_PER_TURN)
+        if found == 0:
+            self.nothing_from = self.next
+            self.nothing_to = seq + ROWS_PER_TURN + 1
+            return SEARCHING
+        return found
 
     def advance(self, seq: i64) -> None:
         """The message that was peeked at is delivered."""
@@ -210,6 +299,7 @@ class Cursor:
             if self.listed_at == i64(len(self.listed)):
                 self.listed = vec[i64]()
                 self.listed_at = 0
+                self.listed_to = 0
             return
         self.next = seq + 1
         self.hint = seq
@@ -220,11 +310,25 @@ class Cursor:
             if self.wants(number):
                 self.left -= 1
             return
-        if self.is_listed(seq):
+        place = self.listed_place(seq)
+        if 0 <= place < self.listed_to:
             self.left -= 1
 
     def is_listed(self, seq: i64) -> bool:
         """Say whether a message is one of those that come first and did not come yet."""
+        return self.listed_place(seq) >= 0
+
+    def listed_left(self) -> list[int]:
+        """Those that come first and did not come yet."""
+        left: list[int] = []
+        i = self.listed_at
+        while i < i64(len(self.listed)):
+            left.append(int(self.listed[i]))
+            i += 1
+        return left
+
+    def listed_place(self, seq: i64) -> i64:
+        """The place of a message among those that come first; -1 when it is none of them."""
         low = self.listed_at
         high: i64 = len(self.listed)
         while low < high:
@@ -233,4 +337,43 @@ class Cursor:
                 low = middle + 1
             else:
                 high = middle
-        return low < i64(len(self.listed)) and self.listed[low] == seq
+        if low < i64(len(self.listed)) and self.listed[low] == seq:
+            return low
+        return -1
+
+
+class Listing:
+    """Finds the last message of each subject up to a sequence, some rows in each turn.
+
+    What it finds is what the stream had when it began, but for what was removed meanwhile.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor: Cursor = cursor
+        self.last: i64 = cursor.index.last_seq
+        self.at: i64 = cursor.index.first_seq
+        self.found: vec[i64] = vec[i64]()
+
+    def step(self) -> bool:
+        """Look at some rows; True when all were looked at."""
+        cursor = self.cursor
+        cursor.check_generation()
+        index = cursor.index
+        end = min(self.at + ROWS_PER_TURN, self.last + 1)
+        n: i64 = max(i64(0), index.segment_at(self.at))
+        while n < i64(len(index.segments)):
+            columns = index.segments[n]
+            if columns.base >= end:
+                break
+            i: i64 = max(i64(0), self.at - columns.base)
+            stop = min(i64(len(columns.offsets)), end - columns.base)
+            while i < stop:
+                if columns.offsets[i] != NOWHERE and cursor.wants(i64(columns.subjects[i])):
+                    seq = columns.base + i
+                    following = index.next_in_subject(seq)
+                    if following == 0 or following > self.last:
+                        self.found = append(self.found, seq)
+                i += 1
+            n += 1
+        self.at = end
+        return end > self.last

@@ -10,11 +10,12 @@ from typing import Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from jetspark.engine.consumer.cursor import SEARCHING
 from jetspark.engine.consumer.state import ConsumerState
 from jetspark.engine.outbox import Budget, Outbox, Outlet
 from jetspark.headers.block import append_lines
 from jetspark.headers.numbers import write_number
-from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
 
 # Why a step ended.
 IDLE: Final[i64] = 0  # nothing to send, or nobody to send it to
@@ -167,6 +168,9 @@ class Delivery:
     def step(self, budget: Budget, now: i64) -> i64:
         """Send what may go now; why it ended."""
         state = self.state
+        if not state.cursor.count_some():
+            budget.exhaust()  # as much work as a turn of deliveries
+            return MORE
         state.cursor.catch_up()
         state.limited = False
         before = state.number
@@ -198,11 +202,14 @@ class Delivery:
                 return LIMITED
             else:
                 seq = cursor.peek()
+                if seq == SEARCHING:
+                    budget.exhaust()
+                    return MORE
                 if seq == 0:
                     cursor.next = max(cursor.next, cursor.counted_to + 1)
                     return IDLE
             self.looking_at = seq
-            data, at = log.locate(seq)
+            data, at = log.reader.locate(seq)
             if not data:
                 state.skip(seq, row)
                 continue

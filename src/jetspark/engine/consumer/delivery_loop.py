@@ -10,6 +10,7 @@ from jetspark.engine.direct.request import LEVEL_TOO_LOW, needs_newer
 from jetspark.engine.failures import failure_answer
 from jetspark.engine.outbox import Budget, Outbox
 from jetspark.errors.storage import CorruptRecord, ReadFailed
+from jetspark.headers.status import CONFLICT, CONSUMER_DELETED_TEXT, status_block
 
 if TYPE_CHECKING:
     from jetspark.engine.consumer.consumer import Consumer
@@ -99,6 +100,9 @@ class DeliveryLoop:
     def advance(self, budget: Budget, now: int, outbox: Outbox) -> None:
         """Go on with deliveries, within one turn's budget."""
         for consumer, body, reply, asked in self._hub.take_pulled():
+            if consumer.delivery.dropped:
+                outbox.reply_status(reply, status_block(CONFLICT, CONSUMER_DELETED_TEXT))
+                continue
             try:
                 consumer.pull(body, reply, asked, outbox)
             except Exception as error:  # noqa: BLE001 - one request

@@ -13,7 +13,7 @@ from jetspark.api.consumer import ExplainResponse
 from jetspark.api.enums import AckPolicy, DeliverPolicy, Outcome
 from jetspark.engine.consumer.consumer import Consumer
 from jetspark.engine.consumer.pending import MOVED, QUEUED, STATE
-from jetspark.store.columns import NOWHERE
+from jetspark.store.log.columns import NOWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +240,7 @@ def _is_before_start(consumer: Consumer, seq: int) -> bool:
     log = consumer.stream.log
     if policy == DeliverPolicy.BY_START_SEQUENCE:
         return seq < config.opt_start_seq
-    stored = int(log.time_of(seq))
+    stored = int(log.reader.time_of(seq))
     if policy == DeliverPolicy.BY_START_TIME:
         return stored < (config.opt_start_time or 0)
     if policy not in _OPENED or stored > consumer.created_ns:
@@ -252,7 +252,7 @@ def _is_before_start(consumer: Consumer, seq: int) -> bool:
         later = int(cursor.find(seq + 1))
     else:
         later = int(cursor.index.next_in_subject(seq))
-    return later > 0 and int(log.time_of(later)) <= consumer.created_ns
+    return later > 0 and int(log.reader.time_of(later)) <= consumer.created_ns
 
 
 def _ahead(consumer: Consumer, seq: int) -> int:

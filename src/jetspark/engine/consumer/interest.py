@@ -48,8 +48,8 @@ class Interest:
             return
         if by_interest and not stream.readers.all:
             self._sweeps.pop(stream, None)
-            if stream.log.staged_messages > 0 and not stream.log.read_only:
-                stream.log.stage_purge(0, b"", 0)
+            if stream.log.staged.messages > 0 and not stream.log.access.read_only:
+                stream.log.staged.purge(0, b"", 0)
                 self._mark_dirty(stream)
             return
         self._sweeps[stream] = int(stream.log.index.first_seq)
@@ -89,13 +89,13 @@ class Interest:
 
     def _delete(self, stream: Stream, sequences: list[int]) -> None:
         """Decide that messages go, neighbours together."""
-        if not sequences or stream.log.read_only:
+        if not sequences or stream.log.access.read_only:
             return
         first = last = sequences[0]
         for seq in sequences[1:]:
             if seq > last + 1:
-                stream.log.stage_delete_range(first, last)
+                stream.log.staged.delete_range(first, last)
                 first = seq
             last = seq
-        stream.log.stage_delete_range(first, last)
+        stream.log.staged.delete_range(first, last)
         self._mark_dirty(stream)

@@ -124,9 +124,7 @@ class Journal:
                     record.counts[record.seqs[-1]] = deliveries
         if whole:
             cursor = state.cursor
-            record.listed = [
-                int(cursor.listed[i]) for i in range(int(cursor.listed_at), len(cursor.listed))
-            ]
+            record.listed = cursor.listed_left()
         else:
             floor = state.floor_seq
             record.acked = [int(seq) for seq in pending.acked if seq > floor]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jetspark.api.consumer import PullRequest, decode_pull_request
+from jetspark.engine.consumer.cursor import ROWS_PER_TURN
 from jetspark.engine.consumer.delivery import Waiting
 from jetspark.engine.consumer.groups import group_problem
 from jetspark.engine.consumer.statuses import UNREADABLE_TEXT, rest, rest_lines
@@ -64,6 +65,11 @@ class Requests:
         except msgspec.MsgspecError as error:
             text = str(error).encode()
             outbox.reply_status(reply, status_block(BAD_REQUEST, BAD_REQUEST_PREFIX + text))
+            return
+        if request.no_wait and consumer.state.cursor.uncounted() > ROWS_PER_TURN:
+            # Whether there is something for it is known in some turns.
+            consumer.hub.agenda.add(consumer.state)
+            consumer.hub.pull_later(consumer, body, reply, now)
             return
         problem = self._problem(request, now)
         if problem:

@@ -27,7 +27,7 @@ def on_purge(consumer: Consumer, pattern: bytes, now: int) -> None:
         return
     start = int(index.first_seq)
     if within and pattern:
-        start = int(index.next_seq(1, index.mask_for(pattern)))
+        start = int(index.next_match(max(index.purged_below(pattern), 1), pattern))
     if start == 0:
         start = int(index.last_seq) + 1
     state.pass_by(start, now)

@@ -42,7 +42,7 @@ class ReadErrors:
         delivery = consumer.delivery
         if not delivery.read_error or consumer.state.gated:
             return
-        refused = self._stopped_at in consumer.stream.log.refused_reads
+        refused = self._stopped_at in consumer.stream.log.reader.refused_reads
         if refused and consumer.state.cursor.is_there(self._stopped_at):
             return
         delivery.read_error = ""

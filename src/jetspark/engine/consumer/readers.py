@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
-from jetspark.store.columns import NOWHERE
-from jetspark.store.index import StreamIndex
+from jetspark.store.log.columns import NOWHERE
+from jetspark.store.log.index import StreamIndex
 
 if TYPE_CHECKING:
     from jetspark.engine.consumer.delivery import Delivery

@@ -11,33 +11,43 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from jetspark.api.enums import DeliverPolicy
+from jetspark.engine.consumer.cursor import SUBJECTS_COUNTED, Cursor, Listing
 
 if TYPE_CHECKING:
     from jetspark.api.consumer import ConsumerConfig
     from jetspark.engine.consumer.state import ConsumerState
+    from jetspark.engine.stream.stream import Stream
 
 
-def begin(state: ConsumerState, config: ConsumerConfig) -> None:
-    """Put a consumer that delivered nothing yet at its first message."""
+def begin(state: ConsumerState, config: ConsumerConfig, listing: Listing | None = None) -> None:
+    """Put a consumer that delivered nothing yet at its first message.
+
+    ``listing`` has the last messages of its subjects, if they were looked for in steps.
+    """
     cursor = state.cursor
     index = cursor.index
     cursor.listed = vec[i64]()
     cursor.listed_at = 0
+    cursor.listed_to = 0
     first = int(index.first_seq)
     last = int(index.last_seq)
     policy = config.deliver_policy
-    limit = state.stream.config.max_msgs_per_subject  # 1: every message is its subject's last
-    listed: list[int] = []
+    lists = lists_subjects(state.stream, config)
+    listed = vec[i64]()
+    listed_last = last
     start = first
     if config.opt_start_seq:
         start = config.opt_start_seq
     elif policy == DeliverPolicy.LAST:
         start = newest(state)
-    elif policy == DeliverPolicy.LAST_PER_SUBJECT and limit != 1:
-        listed = newest_of_each(state)
-        start = listed[0] if listed else last
+    elif lists:
+        if listing is None:
+            listed = vec[i64](newest_of_each(cursor))
+        else:
+            listed, listed_last = listing.found, int(listing.last)
+        start = int(listed[0]) if len(listed) > 0 else last
     elif config.opt_start_time is not None:
-        start = closer(state, int(state.stream.log.first_at(config.opt_start_time)))
+        start = closer(state, int(state.stream.log.reader.first_at(config.opt_start_time)))
     elif policy == DeliverPolicy.NEW:
         start = last + 1
     if first == 0 and not config.opt_start_seq:
@@ -47,9 +57,9 @@ def begin(state: ConsumerState, config: ConsumerConfig) -> None:
     else:
         start = max(start, first, 1)
     state.place(start)
-    if policy == DeliverPolicy.LAST_PER_SUBJECT and limit != 1:
-        cursor.listed = vec[i64](listed)
-        cursor.next = last + 1
+    if lists:
+        cursor.listed = listed
+        cursor.next = listed_last + 1
     cursor.recount()
 
 
@@ -57,7 +67,7 @@ def closer(state: ConsumerState, start: int) -> int:
     """The first message for this consumer, where released servers show it as the start."""
     index = state.cursor.index
     last = int(index.last_seq)
-    firsts = [int(index.next_seq(1, index.mask_for(pattern))) for pattern in state.cursor.filters]
+    firsts = [int(index.next_match(1, pattern)) for pattern in state.cursor.filters]
     nearest = min((first for first in firsts if start <= first < last), default=0)
     return nearest or start
 
@@ -70,14 +80,31 @@ def newest(state: ConsumerState) -> int:
     return max(int(index.last_match(pattern)) for pattern in state.cursor.filters)
 
 
-def newest_of_each(state: ConsumerState) -> list[int]:
+def lists_subjects(stream: Stream, config: ConsumerConfig) -> bool:
+    """Say whether a consumer begins with a list: the last message of each of its subjects."""
+    if config.opt_start_seq or config.deliver_policy != DeliverPolicy.LAST_PER_SUBJECT:
+        return False
+    # With 1 every message is its subject's last.
+    return stream.config.max_msgs_per_subject != 1
+
+
+def long_listing(stream: Stream, config: ConsumerConfig, filters: list[bytes]) -> Listing | None:
+    """What finds the list of a consumer in steps, if that is too much for one turn."""
+    index = stream.log.index
+    if not lists_subjects(stream, config) or len(index.entries) <= SUBJECTS_COUNTED:
+        return None
+    if filters and index.few_entries(filters, SUBJECTS_COUNTED) is not None:
+        return None
+    return Listing(Cursor(index, filters))
+
+
+def newest_of_each(cursor: Cursor) -> list[int]:
     """The last message of each subject for this consumer, in order."""
-    cursor = state.cursor
     index = cursor.index
     if not cursor.filters:
         return sorted(int(entry.last) for entry in index.entries if entry.count > 0)
     # Filters do not overlap: no subject comes twice.
-    last = []
-    for pattern in cursor.filters:
-        last += index.entries_like(pattern)
+    last = index.few_entries(cursor.filters, SUBJECTS_COUNTED)
+    if last is None:
+        last = [entry for pattern in cursor.filters for entry in index.entries_like(pattern)]
     return sorted(int(entry.last) for entry in last if entry.count > 0)

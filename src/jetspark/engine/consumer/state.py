@@ -79,6 +79,7 @@ class ConsumerState:
         self.spent = {}
         self.cursor.listed = vec[i64]()
         self.cursor.listed_at = 0
+        self.cursor.listed_to = 0
         self.start_at(start)
 
     def restore(

@@ -107,7 +107,7 @@ class DirectGets:
         elif (outlet := self._ports.reply_outlet(reply)) is not None:
             first = request.seq
             if request.start_time is not None:
-                first = stream.log.first_at(request.start_time)
+                first = stream.log.reader.first_at(request.start_time)
             batch = BatchRead(
                 self._reader,
                 stream,
@@ -128,7 +128,7 @@ class DirectGets:
         up_to = request.up_to_seq
         if request.up_to_time is not None:
             # Inclusive (ADR-31, decisions.md): up to the last one that is not newer.
-            up_to = stream.log.first_at(min(request.up_to_time + 1, LATEST)) - 1
+            up_to = stream.log.reader.first_at(min(request.up_to_time + 1, LATEST)) - 1
             if up_to < max(stream.log.index.first_seq, 1):
                 outbox.reply_status(reply, status_block(NOT_FOUND, NO_RESULTS_TEXT, proof))
                 return

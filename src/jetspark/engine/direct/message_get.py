@@ -7,7 +7,7 @@ from jetspark.engine.stream.stream import Stream
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import CorruptRecord, ReadFailed
-from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
 
 
 def check_selection(request: MsgGetRequest) -> None:
@@ -33,9 +33,9 @@ def selected(stream: Stream, request: MsgGetRequest) -> int:
         return int(index.last_match(request.last_by_subj.encode()))
     first = request.seq
     if request.start_time is not None:
-        first = int(stream.log.first_at(request.start_time))
+        first = int(stream.log.reader.first_at(request.start_time))
     if request.next_by_subj:
-        return int(index.next_seq(max(first, 1), index.mask_for(request.next_by_subj.encode())))
+        return int(index.next_match(max(first, 1), request.next_by_subj.encode()))
     return first
 
 
@@ -43,7 +43,7 @@ def answer(stream: Stream, request: MsgGetRequest) -> bytes:
     """The reply of STREAM.MSG.GET, when its stream is new enough."""
     try:
         seq = selected(stream, request)
-        data, at = stream.log.locate(seq) if seq > 0 else (b"", 0)
+        data, at = stream.log.reader.locate(seq) if seq > 0 else (b"", 0)
     except (CorruptRecord, ReadFailed) as problem:
         error = error_body(ErrCode.STREAM_GENERAL, err=problem.public)
         return refused(stream, request, error)

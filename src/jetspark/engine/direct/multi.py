@@ -16,14 +16,14 @@ from jetspark.headers.status import (
     TOO_LARGE,
     TOO_MANY_RESULTS_TEXT,
 )
-from jetspark.store.columns import NOWHERE
-from jetspark.store.index import StreamIndex
-from jetspark.store.subject_table import SubjectEntry
-from jetspark.subjects.match import literal_head
-from jetspark.subjects.sublist import Sublist
+from jetspark.store.log.columns import NOWHERE
+from jetspark.store.log.index import StreamIndex
+from jetspark.store.log.subject_table import SubjectEntry
 from jetspark.subjects.tokens import is_literal
 
 SUBJECTS_MAX: Final = 1024  # ADR-31, multi-subject requests
+UNITS_PER_LOOK: Final[i64] = 2048  # of a turn (turn.py)
+LOOKS_PER_TURN: Final[i64] = 8
 
 
 class MultiRead(Run):
@@ -49,20 +49,28 @@ class MultiRead(Run):
         self.too_many: bool = False
         self.sequences: list[int] = []
         self.at: i64 = -1  # not begun
+        self.searching: SubjectSearch | None = None
         self.left: i64 = batch if batch > 0 else SUBJECTS_MAX
 
-    def begin(self) -> None:
-        """Look up what the subjects have now."""
+    def begin(self) -> bool:
+        """Look up what the subjects have now; False when that goes on in the next turn."""
         index = self.stream.log.index
-        # Never beyond what is there: the next page asks for the same point in time again.
-        self.up_to = min(self.up_to, index.last_seq) if self.up_to > 0 else index.last_seq
-        found = entries_of(index, self.patterns, self.up_to)
+        search = self.searching
+        if search is None:
+            # Never beyond what is there: the next page asks for the same point in time again.
+            self.up_to = min(self.up_to, index.last_seq) if self.up_to > 0 else index.last_seq
+            search = self.searching = SubjectSearch(index, self.patterns, self.up_to)
+        if not search.step():
+            return False
+        self.searching = None
+        found = search.entries()
         self.too_many = len(found) > SUBJECTS_MAX
         if not self.too_many:
             self.sequences = last_sequences(index, found, self.up_to)
         # ``seq`` in a request is the cursor: what lies before it was on an earlier page.
         self.at = bisect_left(self.sequences, self.first)
         self.pending = len(self.sequences) - self.at
+        return True
 
     def step(self, budget: Budget) -> bool:
         """Send as much as this turn allows; True when the run is over.
@@ -72,8 +80,9 @@ class MultiRead(Run):
         would be missing.
         """
         late = self.at >= 0
-        if not late and not self.stream.dropped:
-            self.begin()
+        if not late and not self.stream.dropped and not self.begin():
+            budget.records = 0  # as much work as a turn of reads
+            return self.is_lost()
         while True:
             if self.is_lost():
                 return True
@@ -82,7 +91,7 @@ class MultiRead(Run):
                 return True
             if self.outlet.full() or (late and not budget.left()):
                 return False
-            data, at = self.stream.log.locate(self.sequences[self.at])
+            data, at = self.stream.log.reader.locate(self.sequences[self.at])
             self.at += 1
             if data:
                 self.send(data, at, budget)
@@ -102,40 +111,53 @@ class MultiRead(Run):
             self.status(END_OF_BATCH, EOB_TEXT, lines % counts + self.proof)
 
 
-def entries_of(index: StreamIndex, patterns: list[bytes], up_to: i64) -> list[SubjectEntry]:
-    """The subjects that match any pattern and had a message by then; one too many at most."""
-    found: dict[bytes, SubjectEntry] = {}
-    wild: list[bytes] = []
-    for pattern in patterns:
-        if is_literal(pattern):
-            entry = index.subjects.get(pattern)
-            if entry is not None and entry.count > 0 and entry.first <= up_to:
-                found[pattern] = entry
-        else:
-            wild.append(pattern)
-    for entry in candidates(index, wild):
-        if entry.count > 0 and entry.first <= up_to:
-            found[entry.subject] = entry
-            if len(found) > SUBJECTS_MAX:
-                break
-    return list(found.values())
+class SubjectSearch:
+    """Finds the subjects that match any of some patterns, one too many at most, in steps."""
 
+    def __init__(self, index: StreamIndex, patterns: list[bytes], up_to: i64) -> None:
+        self.index: StreamIndex = index
+        self.up_to: i64 = up_to
+        self.found: dict[bytes, SubjectEntry] = {}
+        self.wild: list[bytes] = []
+        self.at: i64 = 0
+        self.following: bytes = b""
+        for pattern in patterns:
+            if is_literal(pattern):
+                entry = index.subjects.get(pattern)
+                if entry is not None:
+                    self.note(entry)
+            else:
+                self.wild.append(pattern)
 
-def candidates(index: StreamIndex, wild: list[bytes]) -> list[SubjectEntry]:
-    """The entries that match any of these patterns with wildcards; some may come twice."""
-    found: list[SubjectEntry] = []
-    if all(len(literal_head(pattern)) > 0 for pattern in wild):
-        for pattern in wild:
-            found += index.entries_like(pattern)
-        return found
-    # Many patterns cost as much as one: each subject goes once through a tree of them.
-    tree = Sublist(0)
-    for pattern in wild:
-        tree.insert(pattern, b"", pattern)
-    for entry in index.entries:
-        if tree.match_once(entry.subject).plain:
-            found.append(entry)
-    return found
+    def note(self, entry: SubjectEntry) -> None:
+        """A subject matches: it counts if it had a message by then."""
+        if entry.count > 0 and entry.first <= self.up_to:
+            self.found[entry.subject] = entry
+
+    def step(self) -> bool:
+        """Look at as many subjects as a turn allows; True when no more need be."""
+        index = self.index
+        looks: i64 = 0
+        while self.at < i64(len(self.wild)) and len(self.found) <= SUBJECTS_MAX:
+            if not index.order_made():
+                index.order_step()
+                return False
+            if looks >= LOOKS_PER_TURN:
+                return False
+            subjects: list[bytes] = []
+            self.following = index.order.matching(
+                self.wild[self.at], self.following, UNITS_PER_LOOK, subjects
+            )
+            looks += 1
+            for entry in index.entries_of(subjects):
+                self.note(entry)
+            if not self.following:
+                self.at += 1
+        return True
+
+    def entries(self) -> list[SubjectEntry]:
+        """What was found and is still there."""
+        return [e for e in self.found.values() if e.count > 0 and e.first <= self.up_to]
 
 
 def last_sequences(index: StreamIndex, found: list[SubjectEntry], up_to: i64) -> list[int]:

@@ -20,7 +20,7 @@ from jetspark.headers.status import (
     SERVER_ERROR,
     status_block,
 )
-from jetspark.store.record import (
+from jetspark.store.format.record import (
     FIXED,
     body_end,
     headers_end,
@@ -146,7 +146,7 @@ class DirectReader:
         elif wanted.last_by:
             seq = index.last_match(wanted.last_by)
         elif wanted.next_by:
-            seq = index.next_seq(max(wanted.seq, i64(1)), index.mask_for(wanted.next_by))
+            seq = index.next_match(max(wanted.seq, i64(1)), wanted.next_by)
         else:
             seq = wanted.seq
         self.one(stream, seq, False, b"", to, outbox)
@@ -182,7 +182,7 @@ class DirectReader:
     ) -> None:
         """Reply with the message of one sequence, or with 404. ``proof``: ADR-53's header line."""
         try:
-            data, at = stream.log.locate(seq) if seq > 0 else (b"", i64(0))
+            data, at = stream.log.reader.locate(seq) if seq > 0 else (b"", i64(0))
         except (CorruptRecord, ReadFailed):
             outbox.reply_status(to, status_block(SERVER_ERROR, UNREADABLE_TEXT, proof))
             return
@@ -314,7 +314,7 @@ class BatchRead(Run):
                 return True
             if self.outlet.full() or not budget.left():
                 return False
-            data, at = self.stream.log.locate(self.seq)
+            data, at = self.stream.log.reader.locate(self.seq)
             if data:
                 self.send(data, at, budget)
                 self.left -= 1

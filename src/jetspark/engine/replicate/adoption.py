@@ -10,7 +10,7 @@ from jetspark.engine.engine import Engine
 from jetspark.engine.failures import where
 from jetspark.engine.restore import is_marked
 from jetspark.engine.stream.config import decode_config
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.store import FileStore
 
 

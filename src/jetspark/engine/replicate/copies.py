@@ -157,10 +157,10 @@ class Copies:
         if copy.over:
             return
         log = copy.stream.log
-        position = log.staged_position
+        position = log.staged.position
         result = copy.advance(budget, now)
         copy.note_staged()
-        if log.staged_position != position:
+        if log.staged.position != position:
             self._mark_dirty(copy.stream)
         if result == MORE:
             copy.listed = True

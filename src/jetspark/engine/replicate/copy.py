@@ -27,7 +27,7 @@ from jetspark.errors.storage import ReadFailed
 from jetspark.headers.block import has_nats_headers, remove_headers_starting
 from jetspark.headers.names import EXPECTED_PREFIX, FAST_BATCH_ID, FLOW
 from jetspark.ids import short_id
-from jetspark.store.record import FIXED, SUBJECT_MAX
+from jetspark.store.format.record import FIXED, SUBJECT_MAX
 from jetspark.subjects.transform import SubjectTransform
 
 # More than this is not staged ahead of the disk.
@@ -75,7 +75,7 @@ class Copy:
         self._on_the_way: list[tuple[int, int, int, int, bytes]] = []
         self._copied = 0  # messages of the step that is being taken
         # Where the last step was staged; one like this that went before may be on its way too.
-        self._staged = int(stream.log.staged_position)
+        self._staged = int(stream.log.staged.position)
         # When the origin was last heard of; 0: never.
         self._heard_ns = 0
         pairs = [(t.src.encode() or b">", t.dest.encode()) for t in source.subject_transforms]
@@ -113,9 +113,10 @@ class Copy:
         if not origin.ident:
             return DONE
         log = self.stream.log
-        if log.read_only or log.full or self.stream.rules.sealed:
+        if log.access.read_only or log.access.full or self.stream.rules.sealed:
             return DONE if self.stream.rules.sealed else STALLED
-        if self._staged > (log.in_flight.last_position if log.in_flight else log.durable_position):
+        in_flight = log.staged.in_flight
+        if self._staged > (in_flight.last_position if in_flight else log.index.position):
             return STALLED  # until the group with the step before is on its way
         try:
             found = (self.position >= 0 and origin.ident == self.ident) or self._find(
@@ -127,18 +128,18 @@ class Copy:
             return MORE
         # One step of a copy per group, and all of it or nothing: a power cut may keep the end of
         # a group and lose its middle, and the copy would go on behind messages it does not have.
-        staged = log.staged_position
-        log.begin_batch()
+        staged = log.staged.position
+        log.staged.begin_batch()
         try:
             result = self._copy(origin, budget, now)
             self.conclude()
         except BaseException:
-            log.abort_batch()
+            log.staged.abort_batch()
             self.failed()
             raise
-        log.end_batch()
-        if log.staged_position > staged:
-            self._staged = int(log.staged_position)
+        log.staged.end_batch()
+        if log.staged.position > staged:
+            self._staged = int(log.staged.position)
         if self._stopped and self._read_again_at <= now:
             self._stopped = False
             logger.info(
@@ -170,7 +171,7 @@ class Copy:
                 return DONE
             if not budget.left():
                 return MORE
-            if log.filling_bytes + log.flying_bytes > AHEAD_MAX:
+            if log.staged.filling_bytes + log.staged.flying_bytes > AHEAD_MAX:
                 return STALLED
             seq, _, subject, headers, body = row
             budget.spend(FIXED + len(subject) + len(headers) + len(body))
@@ -205,7 +206,7 @@ class Copy:
             return False
         self.prepare(seq)
         tail = block + body if block else body
-        self.stream.log.stage_message(subject, len(block), tail, self.time_for(time_ns, now))
+        self.stream.log.staged.add_message(subject, len(block), tail, self.time_for(time_ns, now))
         self.stream.checks.stored_without_id()
         return True
 
@@ -257,7 +258,7 @@ class Copy:
     def note_staged(self) -> None:
         """A step is over: what it staged is shown when it is durable."""
         if self.position >= 0:
-            staged = int(self.stream.log.staged_position)
+            staged = int(self.stream.log.staged.position)
             stored = self.stored_position()
             self._on_the_way.append((staged, self.position, stored, self._copied, self.ident))
             self._copied = 0
@@ -270,7 +271,7 @@ class Copy:
 
     def landed(self) -> None:
         """Something became durable in the stream."""
-        durable = self.stream.log.durable_position
+        durable = self.stream.log.index.position
         shown = self._shown, self._shown_of
         while self._on_the_way and self._on_the_way[0][0] <= durable:
             _, position, stored, _, self._shown_of = self._on_the_way.pop(0)

@@ -3,7 +3,6 @@
 from jetspark.engine.outbox import Budget
 from jetspark.engine.replicate.copy import Copy
 from jetspark.engine.replicate.origin import Origin
-from jetspark.store.gaps import stage_gap
 
 
 class Mirror(Copy):
@@ -14,34 +13,32 @@ class Mirror(Copy):
 
         Another stream of the origin's name has other messages from there on.
         """
-        self.position = int(self.stream.log.staged_seq)
+        self.position = int(self.stream.log.staged.seq)
         return True
 
     def begun(self) -> None:
         """It is known where reading begins."""
-        stage_gap(self.stream.log, self.position)
+        self.stream.log.staged.skip_to(self.position)
 
     def failed(self) -> None:
         """What was staged is forgotten."""
         # Nobody was told of these sequences, and they are the origin's: they are used again, for
         # the same messages. A skip over them would be messages that the mirror never gets.
         log = self.stream.log
-        log.staged_seq = log.index.last_seq
-        log.staged_time = log.index.last_time
-        log.skip_needed = False
+        log.staged.reuse_sequences()
         super().failed()
 
     def prepare(self, seq: int) -> None:
         """Something of this sequence of the origin is about to be staged."""
-        if seq - 1 > self.stream.log.staged_seq:
-            stage_gap(self.stream.log, seq - 1)
+        if seq - 1 > self.stream.log.staged.seq:
+            self.stream.log.staged.skip_to(seq - 1)
 
     def at_end(self) -> None:
         """Everything that the origin has was looked at."""
         # Messages at the end that were deleted before they were copied: whoever asks for their
         # sequences (ADR-53) hears that the mirror is past them.
-        if not self.filters and self.position > self.stream.log.staged_seq:
-            stage_gap(self.stream.log, self.position)
+        if not self.filters and self.position > self.stream.log.staged.seq:
+            self.stream.log.staged.skip_to(self.position)
 
     def time_for(self, stored_ns: int, now: int) -> int:
         """The engine time that gives the copy the time of the original."""

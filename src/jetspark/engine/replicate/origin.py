@@ -15,7 +15,7 @@ from jetspark.engine.replicate.upstream import Chunk, Feed
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.storage import CorruptRecord
 from jetspark.ids import short_id
-from jetspark.store.record import FIXED, body_end, headers_end, record_time, subject_end
+from jetspark.store.format.record import FIXED, body_end, headers_end, record_time, subject_end
 
 # A message of an origin: sequence, time, subject, headers, body. The body ends with CRLF, as
 # records have it. A plain tuple: there is one for each message that is copied.
@@ -80,7 +80,7 @@ class LocalOrigin:
     def begin(self, position: int, start_time_ns: int) -> int:
         """Read what comes behind a sequence, or from a time on."""
         if start_time_ns:
-            return int(self.stream.log.first_at(start_time_ns)) - 1
+            return int(self.stream.log.reader.first_at(start_time_ns)) - 1
         return position
 
     def after(self, position: int) -> Row | None:
@@ -90,7 +90,7 @@ class LocalOrigin:
             if seq == 0:
                 return None
             try:
-                data, at = self.stream.log.locate(seq)
+                data, at = self.stream.log.reader.locate(seq)
             except CorruptRecord:
                 # It is lost and the origin says so itself (quarantine): nothing to copy.
                 position = seq

@@ -17,8 +17,7 @@ from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.headers.names import STREAM_SOURCE
 from jetspark.ids import name_hash
-from jetspark.store.ledger import stage_source
-from jetspark.store.record import headers_end, subject_end
+from jetspark.store.format.record import headers_end, subject_end
 
 
 class Source(Copy):
@@ -44,12 +43,12 @@ class Source(Copy):
         """Say in the log how far this is."""
         if self._stored != self._recorded:
             self._recorded = self._stored
-            stage_source(self.stream.log, self._key, b"%d %b" % (self._stored, self.ident))
+            self.stream.log.staged.set_source(self._key, b"%d %b" % (self._stored, self.ident))
 
     def find_position(self, origin: Origin, budget: Budget) -> bool:
         """Find out how far the copy had come; False when that takes another turn."""
         log = self.stream.log
-        known = log.staged_ledger.sources.get(self._key)
+        known = log.staged.ledger.sources.get(self._key)
         ident = b""
         if known is not None:
             stored, ident = known.split(b" ")
@@ -78,7 +77,7 @@ class Source(Copy):
     def _label_of(self, seq: int) -> bytes:
         log = self.stream.log
         try:
-            data, at = log.locate(seq)
+            data, at = log.reader.locate(seq)
         except CorruptRecord:
             return b""
         if not data:

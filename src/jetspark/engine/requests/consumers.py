@@ -17,6 +17,7 @@ from jetspark.api.consumer import (
     CONSUMER_PAUSE,
     CONSUMER_RESET,
     CONSUMER_UNPIN,
+    ConsumerConfig,
     ConsumerCreateRequest,
     ConsumerInfo,
     ConsumerListResponse,
@@ -35,8 +36,10 @@ from jetspark.api.levels import answered_metadata
 from jetspark.engine.consumer.admission import admitted, named
 from jetspark.engine.consumer.config import with_level
 from jetspark.engine.consumer.config_checks import GROUP_NAME
-from jetspark.engine.consumer.consumer import Consumer
+from jetspark.engine.consumer.consumer import Consumer, filters_of
+from jetspark.engine.consumer.cursor import ROWS_PER_TURN, Listing
 from jetspark.engine.consumer.explain import answer as explained
+from jetspark.engine.consumer.start import long_listing
 from jetspark.engine.engine import Engine
 from jetspark.engine.limits import LIST_PAGE, NAMES_PAGE
 from jetspark.engine.refusal import Refusal
@@ -71,16 +74,70 @@ def _create(engine: Engine, request: Request, *, durable: bool) -> bytes | None:
     stream = request.stream(engine)
     config = admitted(wanted, stream.config, stream.consumers, engine.ceilings)
     name = config.durable_name or config.name or _free_name(engine, stream)
+    filters = filters_of(config)
+    request.need_order(engine, stream, filters)
+    listing = None if name in stream.consumers else long_listing(stream, config, filters)
+    if listing is None:
+        _make(engine, request, stream, name, config, None)
+    else:
+        request.later(
+            engine,
+            listing.step,
+            CONSUMER_CREATE,
+            lambda: _make(engine, request, stream, name, config, listing),
+        )
+    return None
+
+
+def _make(
+    engine: Engine,
+    request: Request,
+    stream: Stream,
+    name: str,
+    config: ConsumerConfig,
+    listing: Listing | None,
+) -> None:
+    if stream.dropped:
+        raise Refusal(ErrCode.STREAM_NOT_FOUND)
     consumer = stream.consumers.get(name)
     try:
         if consumer is None:
-            consumer = engine.consumers.add(stream, name, config, request.now, request.outbox)
+            consumer = engine.consumers.add(
+                stream, name, config, request.now, request.outbox, listing
+            )
         elif config != consumer.config:
             engine.consumers.update(stream, consumer, config, request.now, request.outbox)
     except StoreReadOnly:
         raise Refusal(ErrCode.CONSUMER_CREATE_FAILED, err=READ_ONLY) from None
-    request.hold(stream, CONSUMER_CREATE.ok(_info(consumer, request.now)), CONSUMER_CREATE)
-    return None
+
+    def answer() -> None:
+        if consumer.delivery.dropped:
+            raise Refusal(ErrCode.CONSUMER_NOT_FOUND)
+        state = CONSUMER_CREATE.ok(_info(consumer, request.now))
+        request.hold(stream, state, CONSUMER_CREATE)
+
+    _when_counted(engine, request, [consumer], CONSUMER_CREATE, answer)
+
+
+def _when_counted(
+    engine: Engine,
+    request: Request,
+    consumers: list[Consumer],
+    kind: Response[Any],
+    answer: Callable[[], None],
+) -> None:
+    """Answer when it is counted what is left for these consumers, at once if that is quick."""
+    waiting = [consumer.state.cursor for consumer in consumers]
+
+    def step() -> bool:
+        while waiting and waiting[-1].count_some():
+            waiting.pop().catch_up()
+        return not waiting
+
+    if sum(int(cursor.uncounted()) for cursor in waiting) <= ROWS_PER_TURN:
+        answer()
+    else:
+        request.later(engine, step, kind, answer)
 
 
 def _free_name(engine: Engine, stream: Stream) -> str:
@@ -96,7 +153,13 @@ def info(engine: Engine, request: Request) -> bytes | None:
         raise Refusal(ErrCode.REQUEST_NOT_EMPTY)
     stream, consumer = _named(engine, request)
     engine.consumers.settle(stream, consumer)
-    request.hold(stream, CONSUMER_INFO.ok(_info(consumer, request.now)), CONSUMER_INFO)
+
+    def answer() -> None:
+        if consumer.delivery.dropped:
+            raise Refusal(ErrCode.CONSUMER_NOT_FOUND)
+        request.hold(stream, CONSUMER_INFO.ok(_info(consumer, request.now)), CONSUMER_INFO)
+
+    _when_counted(engine, request, [consumer], CONSUMER_INFO, answer)
     return None
 
 
@@ -138,14 +201,20 @@ def listing(engine: Engine, request: Request) -> bytes | None:
     page = found[offset : offset + LIST_PAGE]
     for consumer in page:
         engine.consumers.settle(stream, consumer)
-    answer = ConsumerListResponse(
-        total=len(found),
-        offset=offset,
-        limit=LIST_PAGE,
-        # Released servers list configurations as they are stored, without additions.
-        consumers=tuple(consumer.info(request.now) for consumer in page),
-    )
-    request.hold(stream, CONSUMER_LIST.ok(answer), CONSUMER_LIST)
+
+    def answer() -> None:
+        described = ConsumerListResponse(
+            total=len(found),
+            offset=offset,
+            limit=LIST_PAGE,
+            # Released servers list configurations as they are stored, without additions.
+            consumers=tuple(
+                consumer.info(request.now) for consumer in page if not consumer.delivery.dropped
+            ),
+        )
+        request.hold(stream, CONSUMER_LIST.ok(described), CONSUMER_LIST)
+
+    _when_counted(engine, request, page, CONSUMER_LIST, answer)
     return None
 
 

@@ -13,8 +13,8 @@ from jetspark.engine.stream.values import SEQUENCE_MAX
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
-from jetspark.store.removal import is_everything, keep_from
-from jetspark.store.subject_purge import rare_entry
+from jetspark.store.log.removal import is_everything, keep_from
+from jetspark.store.log.subject_purge import rare_entries
 from jetspark.subjects.match import matches
 
 
@@ -41,7 +41,7 @@ def delete(engine: Engine, request: Request) -> bytes | None:
     if stream.config.deny_delete:
         raise Refusal(ErrCode.MESSAGE_DELETE_FAILED, err="message delete not permitted")
     try:
-        found = stream.log.stage_delete(wanted.seq)
+        found = stream.log.staged.delete(wanted.seq)
     except StoreReadOnly:
         raise Refusal(ErrCode.MESSAGE_DELETE_FAILED, err=READ_ONLY) from None
     if found:
@@ -56,11 +56,11 @@ def delete(engine: Engine, request: Request) -> bytes | None:
 
 def _missing(stream: Stream, seq: int) -> bytes:
     """Why there is no such message, in the words of the released server."""
-    if stream.log.in_memory:
+    if stream.log.segments.in_memory:
         return error_body(ErrCode.SEQUENCE_NOT_FOUND, seq=seq)
     if seq < max(stream.log.index.first_seq, 1):
         return error_body(ErrCode.MESSAGE_DELETE_FAILED, err="no message found")
-    if seq > stream.log.staged_seq:
+    if seq > stream.log.staged.seq:
         return error_body(ErrCode.MESSAGE_DELETE_FAILED, err="stream store EOF")
     return error_body(ErrCode.SEQUENCE_NOT_FOUND, seq=seq)
 
@@ -79,13 +79,14 @@ def purge(engine: Engine, request: Request) -> bytes | None:
         raise Refusal(ErrCode.STREAM_SEALED)
     if stream.config.deny_purge:
         raise Refusal(ErrCode.PURGE_FAILED, err="stream purge not permitted")
+    request.need_order(engine, stream, [wanted.filter.encode()])
     end = _long_end(stream, wanted, engine.settings.purge_step)
     if end:
         pattern = wanted.filter.encode()
         _purge_long(engine, request, stream, end, b"" if is_everything(pattern) else pattern)
         return None
     try:
-        purged = stream.log.stage_purge(wanted.seq, wanted.filter.encode(), wanted.keep)
+        purged = stream.log.staged.purge(wanted.seq, wanted.filter.encode(), wanted.keep)
         stream.replies.hold_purge(wanted.filter.encode())
     except StoreReadOnly:
         raise Refusal(ErrCode.PURGE_FAILED, err=READ_ONLY) from None
@@ -105,17 +106,16 @@ def _long_end(stream: Stream, wanted: PurgeRequest, step: int) -> int:
         return 0
     if int(index.last_seq) - int(index.first_seq) <= 2 * step:
         return 0
-    if not everything and rare_entry(index, pattern) is not None:
+    if not everything and rare_entries(index, pattern) is not None:
         return 0
-    end = min(wanted.seq or int(log.staged_seq) + 1, int(log.staged_seq) + 1)
+    end = min(wanted.seq or int(log.staged.seq) + 1, int(log.staged.seq) + 1)
     if wanted.seq > end:
         return 0  # it also moves the end of the stream
     if wanted.keep:
-        staged = sum(everything or matches(row[2].subject, pattern) for row in log.staged_rows())
+        staged = sum(everything or matches(row[2].subject, pattern) for row in log.staged.rows())
         if staged >= wanted.keep:
             return 0
-        mask = b"" if everything else index.mask_for(pattern)
-        end = int(keep_from(index, mask, wanted.keep - staged, log.doomed))
+        end = int(keep_from(index, pattern, wanted.keep - staged, log.staged.removals))
     return end if end - int(index.first_seq) > 2 * step else 0
 
 

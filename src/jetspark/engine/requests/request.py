@@ -1,6 +1,6 @@
 """One ``$JS.API`` request on its way through a handler."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -9,10 +9,12 @@ from jetspark.api.strict import InvalidRequest, decode
 from jetspark.engine.advisories import NOBODY, Asker, Audit
 from jetspark.engine.engine import Engine
 from jetspark.engine.failures import BODY
+from jetspark.engine.operations import Postponed
 from jetspark.engine.outbox import Outbox
 from jetspark.engine.refusal import Refusal
 from jetspark.engine.stream.stream import Stream
 from jetspark.errors.codes import ErrCode
+from jetspark.subjects.tokens import is_literal
 
 _Model = TypeVar("_Model", bound=ApiStruct)
 
@@ -61,8 +63,40 @@ class Request:
             body[:1] == b"{" and body[-1:] == b"}" and not body[1:-1].strip(_BLANKS)
         )
 
-    def finish(self, kind: Response[Any], answer: Callable[[], bytes]) -> None:
-        """Answer now what could not be answered at once; ``answer`` may raise Refusal."""
+    def later(
+        self,
+        engine: Engine,
+        step: Callable[[], bool],
+        kind: Response[Any],
+        answer: Callable[[], bytes | None],
+    ) -> None:
+        """Answer after something that goes in steps; other requests about the stream wait for it.
+
+        ``answer`` is as in ``finish``. What describes a stream describes it as it is then.
+        """
+
+        def ended(error: OSError | None, now: int, outbox: Outbox) -> None:
+            self.now = now
+            self.outbox = outbox
+            if error is not None:
+                self.outbox.reply(self.reply, kind.error(BODY))
+            else:
+                self.finish(kind, answer)
+
+        engine.operations.in_steps(self.name, step, ended)
+
+    def need_order(self, engine: Engine, stream: Stream, patterns: Iterable[bytes]) -> None:
+        """Wait while the subjects of a stream are put into their order, if that takes turns."""
+        index = stream.log.index
+        if index.needs_order() and not all(map(is_literal, patterns)):
+            raise Postponed(engine.operations.in_steps(self.name, index.order_step, _nothing))
+
+    def finish(self, kind: Response[Any], answer: Callable[[], bytes | None]) -> None:
+        """Answer now what could not be answered at once; ``answer`` may raise Refusal.
+
+        It may return None when it holds the answer back until something is durable.
+        """
+        body: bytes | None
         try:
             body = answer()
         except Refusal as refusal:
@@ -70,6 +104,8 @@ class Request:
         except Exception:
             self.outbox.reply(self.reply, kind.error(BODY))
             raise
+        if body is None:
+            return
         self.outbox.reply(self.reply, body)
         if self.audit is not None:
             self.audit.answered(body, self.outbox)
@@ -95,3 +131,7 @@ class Request:
         if stream is None:
             raise Refusal(ErrCode.STREAM_NOT_FOUND)
         return stream
+
+
+def _nothing(_error: OSError | None, _now: int, _outbox: Outbox) -> None:
+    """Whoever waited goes on."""

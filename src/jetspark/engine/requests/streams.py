@@ -1,6 +1,5 @@
 """STREAM.CREATE, UPDATE, INFO, DELETE, NAMES and LIST."""
 
-from itertools import compress
 from typing import NoReturn
 
 import msgspec
@@ -36,6 +35,7 @@ from jetspark.engine.requests.request import READ_ONLY, Request
 from jetspark.engine.stream.config import checked, invalid
 from jetspark.engine.stream.state import durability, stream_info, stream_info_with
 from jetspark.engine.stream.stream import Stream
+from jetspark.engine.stream.subject_page import SubjectPage
 from jetspark.engine.stream.update import updated
 from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import StoreReadOnly
@@ -156,10 +156,32 @@ def _check_consumers(stream: Stream, config: StreamConfig) -> None:
         raise Refusal(ErrCode.STREAM_UPDATE_FAILED, err=text)
 
 
-def info(engine: Engine, request: Request) -> bytes:
+def info(engine: Engine, request: Request) -> bytes | None:
     """Describe a stream: its configuration and what is durable in it."""
     wanted = request.decoded_object(StreamInfoRequest)
     stream = request.stream(engine)
+    if not wanted.subjects_filter:
+        return _described(engine, request, stream, wanted, None)
+    page = SubjectPage(
+        stream.log.index, wanted.subjects_filter.encode(), max(wanted.offset, 0), SUBJECTS_PAGE
+    )
+    if page.step():
+        return _described(engine, request, stream, wanted, page)
+    request.later(
+        engine, page.step, STREAM_INFO, lambda: _described(engine, request, stream, wanted, page)
+    )
+    return None
+
+
+def _described(
+    engine: Engine,
+    request: Request,
+    stream: Stream,
+    wanted: StreamInfoRequest,
+    page: SubjectPage | None,
+) -> bytes:
+    if stream.dropped:
+        raise Refusal(ErrCode.STREAM_NOT_FOUND)
     answer = stream_info(stream, request.now, StreamInfo)
     state = answer.state
     # Only who asks for it gets what nats-server does not say: strict clients refuse such answers.
@@ -167,15 +189,10 @@ def info(engine: Engine, request: Request) -> bytes:
     total = offset = limit = 0
     if wanted.deleted_details and state.num_deleted:
         state = msgspec.structs.replace(state, deleted=_deleted(stream))
-    if wanted.subjects_filter:
-        counts = _subject_counts(stream, wanted.subjects_filter.encode())
-        total = len(counts)
-        if total:
-            offset, limit = max(wanted.offset, 0), SUBJECTS_PAGE
-            if offset or total > SUBJECTS_PAGE:
-                page = sorted(counts)[offset : offset + SUBJECTS_PAGE]
-                counts = {subject: counts[subject] for subject in page}
-            state = msgspec.structs.replace(state, subjects=counts or None)
+    if page is not None and page.total:
+        total = page.total
+        offset, limit = max(wanted.offset, 0), SUBJECTS_PAGE
+        state = msgspec.structs.replace(state, subjects=page.counts())
     cluster = ClusterInfo(leader=engine.leader) if engine.leader else None
     return STREAM_INFO.ok(
         msgspec.structs.replace(
@@ -250,15 +267,6 @@ def _matching(engine: Engine, request: StreamNamesRequest) -> list[Stream]:
         found = engine.overlapping(request.subject.encode())
         return sorted(found, key=lambda stream: stream.config.name)
     return [streams[name] for name in sorted(streams)]
-
-
-def _subject_counts(stream: Stream, pattern: bytes) -> dict[str, int]:
-    index = stream.log.index
-    # The mask is made by compiled code; a stream may have very many subjects.
-    return {
-        entry.subject.decode("utf-8", "replace"): int(entry.count)
-        for entry in compress(index.entries, index.mask_for(pattern))
-    }
 
 
 def _deleted(stream: Stream) -> tuple[int, ...]:

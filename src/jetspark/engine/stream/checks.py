@@ -30,8 +30,8 @@ from jetspark.errors.codes import ErrCode
 from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.headers.block import append_lines, find_value, remove_header
 from jetspark.headers.names import COUNTER_SOURCES, MSG_ID, ROLLUP, TTL
-from jetspark.store.log import StreamLog
-from jetspark.store.record import SUBJECT_MAX, headers_end, record_time, subject_end
+from jetspark.store.format.record import SUBJECT_MAX, headers_end, record_time, subject_end
+from jetspark.store.log.stream_log import StreamLog
 
 ALLOWED: Final = b""
 SUBJECT_TOO_LONG: Final = f"subject exceeds maximum of {int(SUBJECT_MAX)} bytes"
@@ -229,7 +229,7 @@ class Checks:
 
     def know_last_id(self) -> None:
         """Read the id of the last message when that failed before; raises ReadFailed again."""
-        if self.id_unread == self.log.staged_seq:
+        if self.id_unread == self.log.staged.seq:
             self.last_id = self.flying_id = self.durable_id = self.read_id(self.id_unread)[0]
         self.id_unread = 0
 
@@ -265,7 +265,7 @@ class Checks:
         if last > 0 and not (
             self.window_loaded
             and self.rules.window > 0
-            and self.window.enter(msg_id, int(self.log.staged_seq + 1), now)
+            and self.window.enter(msg_id, int(self.log.staged.seq + 1), now)
         ):
             return False
         self.last_id = msg_id
@@ -447,7 +447,7 @@ class Checks:
         index = self.log.index
         timeline = self.log.timeline
         known: list[tuple[bytes, int, int]] = []
-        seq = self.log.first_at(timeline.stored_time(now - self.rules.window) + 1)
+        seq = self.log.reader.first_at(timeline.stored_time(now - self.rules.window) + 1)
         while 0 < seq <= index.last_seq:
             found, stored = self.read_id(seq)
             if len(found) > 0:
@@ -460,7 +460,7 @@ class Checks:
     def read_id(self, seq: i64) -> tuple[bytes, i64]:
         """The id of a durable message, empty when it has none or is damaged, and its time."""
         try:
-            data, at = self.log.locate(seq)
+            data, at = self.log.reader.locate(seq)
         except CorruptRecord:
             return b"", 0
         if len(data) == 0:

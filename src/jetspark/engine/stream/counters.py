@@ -11,8 +11,8 @@ import msgspec
 from jetspark.errors.storage import CorruptRecord, ReadFailed
 from jetspark.headers.block import find_value
 from jetspark.headers.names import COUNTER_SOURCES
-from jetspark.store.log import StreamLog
-from jetspark.store.record import body_end, headers_end, subject_end
+from jetspark.store.format.record import body_end, headers_end, subject_end
+from jetspark.store.log.stream_log import StreamLog
 
 # Python converts at most 4,300 digits at once; counters have no limit.
 CHUNK_DIGITS: Final = 4000
@@ -54,7 +54,7 @@ class Counters:
         if staged is not None and staged.seq == entry.staged_last:
             return staged
         try:
-            data, at = self.log.locate(entry.staged_last)
+            data, at = self.log.reader.locate(entry.staged_last)
         except (CorruptRecord, ReadFailed) as error:
             raise CounterBroken(str(error)) from error
         if len(data) == 0:

@@ -4,7 +4,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.subjects.tokens import is_literal
 
 # What cannot be read as a number equals no sequence.
@@ -40,9 +40,9 @@ def staged_last(log: StreamLog) -> i64:
     After a failed group its numbers are used up, but no message has them: until the next one is
     staged, the last sequence is what readers see, so that what they expect next holds.
     """
-    if log.skip_needed:
+    if log.staged.skip_needed:
         return log.index.last_seq
-    return log.staged_seq
+    return log.staged.seq
 
 
 def staged_last_of(log: StreamLog, subject: bytes) -> i64:
@@ -50,6 +50,13 @@ def staged_last_of(log: StreamLog, subject: bytes) -> i64:
     if is_literal(subject):
         found = log.index.known(subject)
         return 0 if found is None else found.staged_last
+    if not log.staged.removals.any and log.staged.batch is None:
+        found_staged = log.staged.newest_match(subject)
+        if found_staged > 0:
+            return found_staged
+        # What is staged does not match: the newest of the others is the last.
+        if found_staged == 0:
+            return log.index.last_match(subject)
     last: i64 = 0
     for entry in log.index.entries_like(subject):
         last = max(last, entry.staged_last)

@@ -9,7 +9,7 @@ from jetspark.engine.stream.rules import Rules
 from jetspark.engine.stream.schedules import fired
 from jetspark.engine.stream.ttl import SECOND
 from jetspark.errors.storage import ReadFailed
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 
 
 class Expiry:
@@ -45,20 +45,20 @@ class Expiry:
         if window.due > 0:
             window.expire(now)
         rules = self.rules
-        if self.log.read_only or (
+        if self.log.access.read_only or (
             # Neither markers nor what schedules send can be stored.
-            self.log.full and (rules.marker_ttl > 0 or rules.allow_schedules)
+            self.log.access.full and (rules.marker_ttl > 0 or rules.allow_schedules)
         ):
             return False
         if now < self.lifetimes.held_until:
             return False
-        before = self.log.staged_position
+        before = self.log.staged.position
         try:
             return self.end_due(now)
         except ReadFailed:
             # Nothing ends unread; what was staged before that is there.
             self.lifetimes.hold(now)
-            return self.log.staged_position > before
+            return self.log.staged.position > before
 
     def end_due(self, now: i64) -> bool:
         """Take out what is over, some at a time; raises ReadFailed when the disk refuses."""
@@ -108,7 +108,7 @@ class Expiry:
                 self.ingest.store(judged, message.target, b"", now)
                 staged = True
             if message.following is None:
-                self.log.stage_purge(0, message.scheduler, 0)
+                self.log.staged.purge(0, message.scheduler, 0)
                 staged = True
         return staged
 
@@ -128,7 +128,7 @@ class Expiry:
         seq = lifetimes.next_mortal(0)
         count: i64 = 0
         oldest = log.timeline.stored_time(now - rules.max_age)
-        while seq > 0 and count < PER_TURN and log.stored_at(seq, True) <= oldest:
+        while seq > 0 and count < PER_TURN and log.reader.stored_at(seq, True) <= oldest:
             staged = self.end_message(seq, now) or staged
             seq = lifetimes.next_mortal(seq)
             count += 1
@@ -137,14 +137,14 @@ class Expiry:
     def end_message(self, seq: i64, now: i64) -> bool:
         """A message is over: take it out, or leave a marker when it was the subject's last."""
         if self.rules.marker_ttl <= 0:
-            return self.log.stage_delete(seq)
+            return self.log.staged.delete(seq)
         subject = self.lifetimes.subject_to_mark(seq)
         if len(subject) == 0:
-            return self.log.stage_delete(seq)
+            return self.log.staged.delete(seq)
         seconds = self.rules.marker_ttl // SECOND
         block = marker_block(seconds)
-        marker = self.log.stage_message(subject, len(block), block + b"\r\n", now)
+        marker = self.log.staged.add_message(subject, len(block), block + b"\r\n", now)
         self.checks.stored_without_id()
-        self.lifetimes.learn(int(marker), seconds, self.log.staged_time)
+        self.lifetimes.learn(int(marker), seconds, self.log.staged.time)
         self.ingest.roll_up(subject, marker, seq, False)
         return True

@@ -14,7 +14,7 @@ from jetspark.engine.stream.replies import Replies
 from jetspark.engine.stream.republish import published_again
 from jetspark.engine.stream.rules import Rules
 from jetspark.engine.stream.ttl import NO_TTL
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.subjects.tokens import is_literal
 
 # A rollup deletes so many messages by their sequences; more of them are a purge.
@@ -56,10 +56,10 @@ class Ingest:
             before = staged_last_of(self.log, subject)
         headers_length: i64 = len(judged.block)
         tail = judged.block + judged.body if headers_length > 0 else judged.body
-        seq = int(self.log.stage_message(subject, headers_length, tail, now))
+        seq = int(self.log.staged.add_message(subject, headers_length, tail, now))
         self.checks.accepted(judged, subject, seq, now)
         if judged.ttl != NO_TTL:
-            self.lifetimes.learn(seq, judged.ttl, self.log.staged_time)
+            self.lifetimes.learn(seq, judged.ttl, self.log.staged.time)
         if judged.headers.scheduling:
             self.note_schedule(judged.headers, seq, now)
         if len(rollup) > 0:
@@ -72,7 +72,7 @@ class Ingest:
                 judged.body[:-2],
                 seq,
                 int(before),
-                int(self.log.staged_time),
+                int(self.log.staged.time),
             )
             if again is not None:
                 self.replies.hold_republished(again)
@@ -87,7 +87,7 @@ class Ingest:
 
     def store_nothing(self, judged: Judgement, reply: bytes, now: i64) -> None:
         """Nobody is interested: the message gets its sequence and its answer, and is not kept."""
-        seq = int(self.log.stage_unused(now))
+        seq = int(self.log.staged.use_up(now))
         self.checks.accepted_unkept(judged, seq, now)
         if len(reply) > 0:
             self.replies.acknowledge(reply, seq)
@@ -95,9 +95,9 @@ class Ingest:
     def note_schedule(self, headers: PublishHeaders, seq: int, now: i64) -> None:
         """The message just staged is a schedule, or ends one."""
         if len(headers.schedule) > 0:
-            self.lifetimes.plan(seq, headers, self.log.staged_time, now)
+            self.lifetimes.plan(seq, headers, self.log.staged.time, now)
         if len(headers.schedule_next) > 0:
-            self.log.stage_purge(0, headers.scheduler, 0)
+            self.log.staged.purge(0, headers.scheduler, 0)
 
     def roll_up(self, subject: bytes, seq: i64, before: i64, everything: bool) -> None:
         """The message just staged takes the place of all before it, of its subject or at all.
@@ -116,10 +116,10 @@ class Ingest:
             or entry is None
             or i64(entry.count) > ROLLUP_BY_NAME_MAX
         ):
-            self.log.stage_purge(seq, b"" if everything else subject, 0)
+            self.log.staged.purge(seq, b"" if everything else subject, 0)
             return
         old = entry.first
         while old > 0:
             following = index.next_in_subject(old)
-            self.log.stage_delete(old)
+            self.log.staged.delete(old)
             old = following

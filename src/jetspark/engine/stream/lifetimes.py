@@ -17,8 +17,8 @@ from jetspark.engine.stream.ttl import NEVER, SECOND, parse_ttl
 from jetspark.errors.storage import CorruptRecord
 from jetspark.headers.block import find_value
 from jetspark.headers.names import KV_OPERATION, MARKER_REASON, ROLLUP, TTL
-from jetspark.store.log import StreamLog
-from jetspark.store.record import FIXED, headers_end, record_time, subject_end
+from jetspark.store.format.record import FIXED, headers_end, record_time, subject_end
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.units import format_duration
 
 # What one call may look at: the same bound as reads have in one turn (contracts.md 1).
@@ -115,7 +115,8 @@ class Lifetimes:
         if rules.max_age <= 0 or index.messages == 0:
             return 0
         # A message may be older than engine time is, where that began in 1970.
-        return max(self.log.timeline.engine_time(index.first_time) + rules.max_age, i64(1))
+        oldest = self.log.timeline.engine_time(self.log.reader.first_time)
+        return max(oldest + rules.max_age, i64(1))
 
     def take_back(self, seq: i64, now: i64) -> None:
         """The end of a message cannot be decided now: it is due again a little later."""
@@ -152,7 +153,7 @@ class Lifetimes:
         seq = self.next_mortal(0)
         if seq == 0:
             return 0
-        stored = max(self.log.time_of(seq), i64(0))
+        stored = max(self.log.reader.time_of(seq), i64(0))
         return max(self.log.timeline.engine_time(stored) + rules.max_age, i64(1))
 
     def next_mortal(self, after: i64) -> i64:
@@ -169,7 +170,7 @@ class Lifetimes:
         """
         self.time_ns = 0
         try:
-            data, at = self.log.locate(seq)
+            data, at = self.log.reader.locate(seq)
         except CorruptRecord:
             return False
         if len(data) == 0:
@@ -186,7 +187,7 @@ class Lifetimes:
         ReadFailed when the disk refuses.
         """
         try:
-            data, at = self.log.locate(seq)
+            data, at = self.log.reader.locate(seq)
         except CorruptRecord:
             return b""
         if len(data) == 0:

@@ -13,7 +13,7 @@ from mypy_extensions import i64
 from jetspark.engine.batch.members import FastBatch
 from jetspark.engine.outbox import Entry, Outbox
 from jetspark.headers.status import NO_RESPONDERS, status_block
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 
 # A reply to a request: to whom, what, and what it becomes when an error takes its place.
 Answer = tuple[bytes, bytes, Callable[[bytes], bytes]]
@@ -101,10 +101,10 @@ class Replies:
 
     def newest(self) -> Held | None:
         """What goes out when all that is staged is durable; None when it is durable already."""
-        log = self.log
-        if log.staged_position == log.durable_position:
+        staged = self.log.staged
+        if staged.position == self.log.index.position:
             return None
-        if log.in_flight is not None and log.in_flight.last_position == log.staged_position:
+        if staged.in_flight is not None and staged.in_flight.last_position == staged.position:
             return self.flying
         return self.filling
 
@@ -160,7 +160,7 @@ class Replies:
         """What fills goes to the disk."""
         self.flying = self.filling
         self.filling = Held()
-        self.flying_seq = self.log.staged_seq
+        self.flying_seq = self.log.staged.seq
 
     def committed(self, outbox: Outbox) -> Held:
         """The group on its way is durable: its replies go out. What else it brought."""
@@ -196,9 +196,9 @@ class Replies:
         """
         if not self.filling.acks:
             return
-        if self.log.read_only:
+        if self.log.access.read_only:
             self.refuse_acks(outbox)
-        elif self.log.staged_position == self.log.durable_position:
+        elif self.log.staged.position == self.log.index.position:
             for to in self.filling.acks:
                 outbox.now.append((to, to, b"", b"", b""))
             self.filling.acks = []

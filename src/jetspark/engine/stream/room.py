@@ -10,8 +10,8 @@ from mypy_extensions import i64
 
 from jetspark.engine.stream.rules import Rules
 from jetspark.errors.storage import CorruptRecord
-from jetspark.store.log import StreamLog
-from jetspark.store.record import OVERHEAD
+from jetspark.store.format.record import OVERHEAD
+from jetspark.store.log.stream_log import StreamLog
 
 MESSAGES: Final = "maximum messages exceeded"
 BYTES: Final = "maximum bytes exceeded"
@@ -48,13 +48,13 @@ class Room:
         # A rollup makes room for itself.
         if replaces and rules.discard_new_per_subject and not rollup:
             return PER_SUBJECT
-        messages = self.log.staged_messages - self.filling.replaced - self.flying.replaced
+        messages = self.log.staged.messages - self.filling.replaced - self.flying.replaced
         if 0 < rules.max_msgs <= messages and not replaces:
             return MESSAGES
         if rules.max_bytes > 0:
             total = OVERHEAD + len(subject) + headers_length + body_length
             size = self.log.codec.size_of(total, headers_length)
-            if self.log.staged_bytes + size > rules.max_bytes and (
+            if self.log.staged.size + size > rules.max_bytes and (
                 not replaces or self.oldest_size(subject) < size
             ):
                 return BYTES
@@ -80,7 +80,7 @@ class Room:
         if entry is None or entry.count == 0:
             return 0
         try:
-            data, at = self.log.locate(entry.first)
+            data, at = self.log.reader.locate(entry.first)
         except CorruptRecord:
             return 0
         if len(data) == 0:

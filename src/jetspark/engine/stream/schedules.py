@@ -28,8 +28,8 @@ from jetspark.headers.names import (
     SCHEDULER,
     TTL,
 )
-from jetspark.store.log import StreamLog
-from jetspark.store.record import FIXED, body_end, headers_end, subject_end
+from jetspark.store.format.record import FIXED, body_end, headers_end, subject_end
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.subjects.match import matches
 from jetspark.subjects.tokens import is_valid_literal
 from jetspark.units import LATEST, bounded, format_rfc3339, parse_duration, parse_rfc3339
@@ -235,7 +235,7 @@ def first_due(headers: PublishHeaders, stored_ns: int, now: int) -> Due | None:
 def _read(log: StreamLog, seq: i64) -> tuple[bytes, bytes, bytes] | None:
     """Subject, headers and body (with its CRLF) of a durable message."""
     try:
-        data, at = log.locate(seq)
+        data, at = log.reader.locate(seq)
     except CorruptRecord:
         return None
     if len(data) == 0:

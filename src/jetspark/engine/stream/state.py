@@ -59,7 +59,7 @@ def stream_state(stream: Stream) -> StreamState:
         bytes=index.bytes,
         # An empty stream that was told to begin at 1 says so, as in released servers.
         first_seq=index.first_seq or min(stream.config.first_seq, 1),
-        first_ts=Timestamp(index.first_time),
+        first_ts=Timestamp(stream.log.reader.first_time),
         last_seq=index.last_seq,
         last_ts=Timestamp(index.last_time),
         num_subjects=index.subject_count,
@@ -71,7 +71,7 @@ def stream_state(stream: Stream) -> StreamState:
 
 def durability(stream: Stream) -> str:
     """What an acknowledgement of a stream means (reliability.md 2); in memory, nothing lasts."""
-    return "memory" if stream.log.in_memory else stream.log.durability
+    return "memory" if stream.log.segments.in_memory else stream.log.durability.level
 
 
 def lost_data(stream: Stream) -> LostData | None:

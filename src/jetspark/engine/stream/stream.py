@@ -23,8 +23,8 @@ from jetspark.engine.stream.tending import Tending
 from jetspark.errors.bodies import error_body
 from jetspark.errors.codes import ErrCode
 from jetspark.headers.block import strip_status
-from jetspark.store.log import Group, StreamLog
-from jetspark.store.record import SUBJECT_MAX
+from jetspark.store.format.record import SUBJECT_MAX
+from jetspark.store.log.stream_log import Group, StreamLog
 
 INSUFFICIENT_RESOURCES: Final = 10023
 STORE_FAILED: Final = 10077
@@ -85,10 +85,9 @@ class Stream:
             rules, log, self.checks, self.ingest, self.replies, batch_limits, advise
         )
         self.tending: Tending = Tending(log)
-        if config.first_seq > 1 and log.staged_seq == 0:
+        if config.first_seq > 1 and log.staged.seq == 0:
             # Stands in the configuration, so it needs no record.
-            log.index.skip_to(config.first_seq - 1)
-            log.staged_seq = config.first_seq - 1
+            log.staged.begin_after(config.first_seq - 1)
 
     def configure(self, config: StreamConfig) -> None:
         """Go by another configuration from now on; messages judged before keep their verdict."""
@@ -124,8 +123,8 @@ class Stream:
         if (
             len(subject) > SUBJECT_MAX
             or not self.rules.open
-            or self.log.read_only
-            or self.log.full
+            or self.log.access.read_only
+            or self.log.access.full
             or (re > rs and data[re - 1] == _UPPER_I)
             or (ps > hs and not self.checks.take_headers(data, hs, ps, now))
         ):
@@ -136,7 +135,7 @@ class Stream:
             )
         if ps == hs:
             self.checks.stored_without_id()
-        seq = self.log.stage_message(subject, ps - hs, data[hs : pe + 2], now)
+        seq = self.log.staged.add_message(subject, ps - hs, data[hs : pe + 2], now)
         if re > rs:
             self.replies.acknowledge(data[rs:re], seq)
         return True
@@ -150,11 +149,11 @@ class Stream:
         asked = reply
         if rules.no_ack:
             reply = b""
-        if self.log.read_only:
+        if self.log.access.read_only:
             error = error_body(STORE_FAILED, err="stream is read-only after a disk error")
             replies.refuse(reply, error, False, outbox)
             return False
-        if self.log.full:
+        if self.log.access.full:
             error = error_body(ErrCode.INSUFFICIENT_RESOURCES)
             replies.refuse(reply, error, False, outbox)
             return False
@@ -182,7 +181,7 @@ class Stream:
     def take_group(self, now: i64) -> Group | None:
         """What the committer gets next; the replies that wait for it travel along."""
         self.taken_ns = now
-        if not self.log.read_only:
+        if not self.log.access.read_only:
             self.batches.note_group()
         group = self.log.take_work()
         if group is not None:
@@ -234,7 +233,7 @@ class Stream:
 
     def begin_time(self, now: i64, wall_lead: i64) -> None:
         """The stream is made or taken over at an engine time."""
-        self.log.timeline.begin(self.log.staged_time, now, wall_lead)
+        self.log.timeline.begin(self.log.staged.time, now, wall_lead)
         self.expiry.lifetimes.follow_wall(int(wall_lead))
         self.batches.begin_time(now)
 
@@ -251,7 +250,7 @@ class Stream:
         """When ``expire`` has something to do; 0 when there is nothing."""
         log = self.log
         tend_at = self.tending.due
-        if log.read_only or log.full:
+        if log.access.read_only or log.access.full:
             return tend_at
         deadline = self.expiry.next_deadline()
         if tend_at > 0 and (deadline == 0 or tend_at < deadline):

@@ -9,7 +9,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from jetspark.store.files import NO_SPACE
-from jetspark.store.log import StreamLog
+from jetspark.store.log.stream_log import StreamLog
 from jetspark.store.reserve import Reserve
 
 SECOND: Final = 1_000_000_000
@@ -31,7 +31,7 @@ class Tending:
 
     def committed(self) -> None:
         """A group was written: it may want a sync later."""
-        if self.due == 0 and self._log.unsynced:
+        if self.due == 0 and self._log.durability.unsynced:
             self.due = SOON
 
     def reopened(self) -> None:
@@ -40,12 +40,12 @@ class Tending:
 
     def failed(self, reserve: Reserve, *, no_space: bool) -> None:
         """A write failed: what becomes of the stream from now on."""
-        log = self._log
+        access = self._log.access
         if no_space:
             reserve.release()
             # A quota, or a disk that somebody cleaned meanwhile: nothing to wait for.
-            log.full = not reserve.has_room(0)
-        self.due = SOON if log.full or log.failed else 0
+            access.set_full(not reserve.has_room(0))
+        self.due = SOON if access.full or access.failed else 0
 
     def find_room(self, reserve: Reserve, error: OSError) -> bool:
         """Say whether what met a full disk may be written once more, with the reserve's space.
@@ -53,41 +53,40 @@ class Tending:
         Only what has no message: deletes, purges and consumers are what the reserve is for.
         """
         log = self._log
-        group = log.in_flight
-        if error.errno not in NO_SPACE or log.sync_error is not None:
+        group = log.staged.in_flight
+        if error.errno not in NO_SPACE or log.durability.sync_error is not None:
             return False
-        if log.flying_messages + log.filling_messages > 0:
+        if log.staged.flying_messages + log.staged.filling_messages > 0:
             return False
-        if log.full and (group is None or not group.filler):
+        if log.access.full and (group is None or not group.filler):
             return False
         self.failed(reserve, no_space=True)
-        if not log.full:
+        if not log.access.full:
             return False
-        if group is not None:
-            group.filler = b""
         try:
-            log.drop_filler(group)
+            log.segments.drop_filler(group)
         except OSError:
             return False
         if group is not None:
-            group.cut = group.cut_tried = False
+            group.without_filler()
         return True
 
     def tend(self, reserve: Reserve, now: int) -> None:
         """Do for the log what is due, or set it going."""
         log = self._log
         first = self.due == SOON
-        if log.full:
-            log.full = not reserve.has_room(now)
-            wait = SECOND if log.full else 0
-        elif log.failed:
+        if log.access.full:
+            full = not reserve.has_room(now)
+            log.access.set_full(full)
+            wait = SECOND if full else 0
+        elif log.access.failed:
             # What was staged before it failed is written to the end that would be cut off.
-            idle = log.in_flight is None and len(log.writer) == 0
-            log.reopen_due = idle and not first
+            idle = log.staged.in_flight is None and len(log.staged.writer) == 0
+            log.upkeep.want_reopening(idle and not first)
             wait = REOPEN_AFTER_NS
-        elif log.unsynced:
-            log.sync_due = not first
-            wait = log.sync_period
+        elif log.durability.unsynced:
+            log.durability.want_sync(not first)
+            wait = log.durability.sync_period
         else:
             wait = 0
         self.due = now + wait if wait else 0

@@ -15,7 +15,7 @@ from jetspark.server.monitor.arguments import Arguments, quote
 from jetspark.server.monitor.jetstream_view import JetStreamAccountView, JetStreamView
 from jetspark.server.monitor.pacing import paced
 from jetspark.server.monitor.view import MonitorView, Readiness
-from jetspark.store.timeline import AHEAD_MAX_NS
+from jetspark.store.log.timeline import AHEAD_MAX_NS
 from jetspark.units import format_duration
 
 OK: Final = "ok"

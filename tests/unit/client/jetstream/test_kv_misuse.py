@@ -63,10 +63,10 @@ async def test_a_watch_goes_on_behind_a_value_that_does_not_decode() -> None:
 async def test_a_chunk_ends_before_a_value_that_does_not_decode() -> None:
     _, secret = await spoiled()
     async with await secret.watch() as watcher:
-        first = await watcher.next_chunk(10)
+        first = await watcher._next_chunk(10)
         with pytest.raises(CodecFailed, match="'b'"):
-            await watcher.next_chunk(10)
-        second = await watcher.next_chunk(10)
+            await watcher._next_chunk(10)
+        second = await watcher._next_chunk(10)
 
     assert [each and each.value for each in first + second] == [b"1", b"3", None]
 

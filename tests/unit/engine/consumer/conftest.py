@@ -17,7 +17,7 @@ from jetspark.engine.ports import Standalone
 from jetspark.engine.stream.config import prepared
 from jetspark.engine.stream.stream import Stream
 from jetspark.store.committer import write
-from jetspark.store.log import Group
+from jetspark.store.log.stream_log import Group
 from jetspark.store.store import FileStore
 from jetspark.testing.disk import SimulatedDisk
 

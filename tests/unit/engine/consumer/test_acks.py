@@ -282,7 +282,7 @@ def test_samples_report_how_long_acks_take(world: World) -> None:
 def test_a_deleted_message_is_not_pending_any_more(world: World) -> None:
     consumer, _ = started(world, 3)
 
-    consumer.stream.log.stage_delete(1)
+    consumer.stream.log.staged.delete(1)
     world.engine.mark_dirty(consumer.stream)
     world.turn()
 
@@ -295,7 +295,7 @@ def test_a_deleted_message_is_not_pending_any_more(world: World) -> None:
 def test_a_purged_stream_leaves_nothing_pending(world: World) -> None:
     consumer, _ = started(world, 3)
 
-    consumer.stream.log.stage_purge(0, b"", 0)
+    consumer.stream.log.staged.purge(0, b"", 0)
     world.engine.mark_dirty(consumer.stream)
     world.turn()
 

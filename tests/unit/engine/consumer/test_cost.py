@@ -31,7 +31,7 @@ def test_creating_a_consumer_reads_no_message(world: World) -> None:
     """A stream of many messages on a thousand subjects, none of them in a cache."""
     stream = world.stream()
     for n in range(MESSAGES):
-        stream.log.stage_message(b"s.%d" % (n % 1000), 0, b"x\r\n", world.now)
+        stream.log.staged.add_message(b"s.%d" % (n % 1000), 0, b"x\r\n", world.now)
     world.engine.mark_dirty(stream)
     world.commit()
     world.crash()

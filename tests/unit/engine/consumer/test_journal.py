@@ -150,7 +150,7 @@ def test_many_changes_become_one_whole_state(world: World) -> None:
             world.ack(message[1])
         world.pass_time(60 * MS)
 
-    records = stream.log.consumers[1]
+    records = stream.log.ledger.consumers[1]
     consumer = revived(world)
 
     assert len(records.changes) < 300
@@ -168,7 +168,7 @@ def test_a_lost_change_costs_redeliveries_and_nothing_else(world: World, lost: i
         for message in world.got():
             world.ack(message[1])
         world.pass_time(60 * MS)
-    records = stream.log.consumers[1]
+    records = stream.log.ledger.consumers[1]
     changes = [change for n, change in enumerate(records.changes) if n != lost]
     fresh = Consumer(
         stream, "c", world.engine.streams["S"].consumers["c"].config, 0, 1,
@@ -197,12 +197,12 @@ def test_a_consumer_in_memory_ends_with_the_process(world: World) -> None:
     stream = world.stream()
     world.publish(stream, b"s.a")
     world.consumer(stream, mem_storage=True, ack_policy=AckPolicy.NONE)
-    position = stream.log.staged_position
+    position = stream.log.staged.position
     world.pull(b"1")
     world.pass_time(SECOND)
 
     assert sequences(world.got()) == [1]
-    assert stream.log.staged_position == position
+    assert stream.log.staged.position == position
     world.crash()
     assert world.engine.streams["S"].consumers == {}
 

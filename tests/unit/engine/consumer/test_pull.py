@@ -260,6 +260,24 @@ def test_a_deleted_consumer_tells_those_who_wait(world: World) -> None:
     assert not world.engine.deliveries.pull(b"S.c", b"", b"", b"_R.1", world.now, world.outbox)
 
 
+def test_a_request_that_came_with_an_ack_hears_that_its_consumer_was_deleted(
+    world: World,
+) -> None:
+    """It waits for the next turn, and the consumer may go before that."""
+    stream = world.stream()
+    consumer = world.consumer(stream)
+    world.publish(stream, b"s.a", b"s.b")
+    world.pull(b"1")
+    ((_, reply, _, _),) = world.got()
+
+    world.engine.deliveries.on_ack(b"S.c", reply, b"+NXT", b"_R.1", world.now)
+    world.engine.consumers.drop(stream, consumer, world.now, world.outbox)
+    world.turn()
+
+    assert [status(message) for message in world.got()] == [b"409 Consumer Deleted"]
+    assert world.engine.failures.count == 0
+
+
 def test_a_deleted_stream_tells_those_who_wait(world: World) -> None:
     stream = world.stream()
     world.consumer(stream)
@@ -309,7 +327,7 @@ def test_a_message_that_cannot_be_read_is_passed_over_and_told(world: World) -> 
     for _ in range(3):
         world.publish(stream, b"s.a", payload=b"x" * 9000)
     consumer = world.consumer(stream)
-    stream.log.cache.budget = 0
+    stream.log.reader.cache.budget = 0
     world.crash()
     stream = world.engine.streams["S"]
     consumer = stream.consumers["c"]

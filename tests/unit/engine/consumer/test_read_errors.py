@@ -19,14 +19,14 @@ def filled(world: World, count: int = 3, **config: object) -> Stream:
     stream = world.stream("S", **config)
     for _ in range(count):
         world.publish(stream, b"s.a", payload=b"x" * 9000)
-    stream.log.cache.budget = 0
+    stream.log.reader.cache.budget = 0
     return stream
 
 
 def reopened(world: World) -> tuple[Stream, Consumer]:
     world.crash()
     stream = world.engine.streams["S"]
-    stream.log.cache.budget = 0
+    stream.log.reader.cache.budget = 0
     return stream, stream.consumers["c"]
 
 
@@ -67,8 +67,8 @@ def test_a_consumer_stops_at_a_message_that_the_disk_refuses_and_says_so(
     assert sequences(world.got()) == [1]
     assert (info.num_pending, info.delivered.stream_seq) == (2, 1)
     assert info.stopped == "message 2 cannot be read now: Input/output error"
-    assert list(stream.log.refused_reads) == [2]
-    assert not stream.log.unreadable  # no damage: nothing is known about the bytes
+    assert list(stream.log.reader.refused_reads) == [2]
+    assert not stream.log.reader.unreadable  # no damage: nothing is known about the bytes
     assert world.events(b"MSG_TERMINATED") == []
     assert [r.getMessage() for r in caplog.records] == [
         "Stream 'S': consumer 'c' stops at message 2 cannot be read now: Input/output error"
@@ -88,7 +88,7 @@ def test_a_consumer_goes_on_by_itself_when_reading_works_again(world: World) -> 
 
     assert sequences(world.got()) == [2, 3]
     assert world.info(consumer).stopped == ""
-    assert stream.log.refused_reads == {}
+    assert stream.log.reader.refused_reads == {}
 
 
 def test_commits_do_not_make_a_stopped_consumer_ask_the_disk_each_time(world: World) -> None:
@@ -116,7 +116,7 @@ def test_an_operator_can_delete_the_message_that_stops_a_consumer(world: World) 
     refuse(world, stream, 2)
     world.pull(WAIT)
 
-    stream.log.stage_delete(2)
+    stream.log.staged.delete(2)
     world.engine.mark_dirty(stream)
     world.turn()
     world.pass_time(2 * SECOND)
@@ -211,10 +211,10 @@ def test_a_consumer_by_time_is_refused_while_times_cannot_be_read(world: World) 
     from jetspark.errors.storage import ReadFailed
 
     stream = filled(world, 9)
-    start = Timestamp(stream.log.time_of(5))
+    start = Timestamp(stream.log.reader.time_of(5))
     world.crash()
     stream = world.engine.streams["S"]
-    stream.log.cache.budget = 0
+    stream.log.reader.cache.budget = 0
     world.files.refuse_reads(".seg")
 
     with pytest.raises(ReadFailed):

@@ -199,14 +199,14 @@ def test_acks_out_of_order_go_as_ranges(world: World, queue: Stream) -> None:
     world.publish(queue, *[b"s.a"] * 10)
     world.pull(b"10")
     messages = world.got()
-    position = queue.log.staged_position
+    position = queue.log.staged.position
 
     for n in (4, 2, 3, 8, 7):
         world.engine.deliveries.on_ack(b"S.c", messages[n][1], b"", b"", world.now)
     world.turn()
 
     assert kept(queue) == [1, 2, 6, 7, 10]
-    assert queue.log.staged_position - position <= 3
+    assert queue.log.staged.position - position <= 3
     assert sequences(messages) == list(range(1, 11))
 
 

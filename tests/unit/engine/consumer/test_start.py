@@ -109,7 +109,7 @@ def test_a_removed_last_message_is_passed_over(world: World, stream: Stream) -> 
         stream, deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, filter_subject="s.>"
     )
 
-    stream.log.stage_delete(8)
+    stream.log.staged.delete(8)
     world.engine.mark_dirty(stream)
     world.turn()
 
@@ -125,7 +125,7 @@ def test_counts_stay_exact_when_messages_go(
     world.pull(b"1")
 
     for seq in (1, 2, 5, 9):
-        stream.log.stage_delete(seq)
+        stream.log.staged.delete(seq)
     world.engine.mark_dirty(stream)
     world.turn()
     counted = world.info(consumer).num_pending

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.engine.conftest import Bench
 
 from jetspark.engine.stream.stream import Stream
-from jetspark.store.record import FIXED, body_end, headers_end, subject_end
+from jetspark.store.format.record import FIXED, body_end, headers_end, subject_end
 
 Row = tuple[int, bytes, bytes, bytes]
 
@@ -60,7 +60,7 @@ def rows(stream: Stream) -> list[Row]:
     """What a stream holds: sequence, subject, headers, payload."""
     found = []
     for seq in range(1, int(stream.log.index.last_seq) + 1):
-        data, at = stream.log.locate(seq)
+        data, at = stream.log.reader.locate(seq)
         if data:
             start, head = subject_end(data, at), headers_end(data, at)
             row = data[at + FIXED : start], data[start:head], data[head : body_end(data, at)]
@@ -70,7 +70,7 @@ def rows(stream: Stream) -> list[Row]:
 
 def times(stream: Stream) -> list[int]:
     """When the messages of a stream were stored."""
-    return [int(stream.log.time_of(row[0])) for row in rows(stream)]
+    return [int(stream.log.reader.time_of(row[0])) for row in rows(stream)]
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def test_what_is_not_durable_in_the_origin_is_not_copied(bench: CopyBench) -> No
 
     bench.turn()
 
-    assert mirror.log.staged_seq == 0
+    assert mirror.log.staged.seq == 0
 
 
 def test_lag_counts_what_is_not_durable_in_the_mirror(bench: CopyBench) -> None:
@@ -247,7 +247,7 @@ def test_a_long_origin_is_copied_in_steps(bench: CopyBench) -> None:
     bench.turn()
 
     mirror = bench.engine.streams["M"]
-    assert mirror.log.staged_seq == 1000
+    assert mirror.log.staged.seq == 1000
     bench.settle()
     assert rows(mirror) == rows(origin)
 

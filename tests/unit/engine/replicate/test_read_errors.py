@@ -28,7 +28,7 @@ def refuse(bench: CopyBench, files: SimulatedDisk, seq: int, times: int = 1 << 6
     assert columns is not None
     where = int(columns.offset_at(seq - columns.base))
     files.refuse_reads(
-        str(bench.engine.streams["A"].log.folder / columns.name),
+        str(bench.engine.streams["A"].log.segments.folder / columns.name),
         where + 80,
         where + 90,
         times=times,
@@ -83,12 +83,12 @@ def test_a_source_that_cannot_read_its_own_labels_does_not_begin_again() -> None
     bench.make("C", sources=[{"name": "A"}])
     bench.restart()
     target = bench.engine.streams["C"]
-    target.log.staged_ledger.sources.clear()
+    target.log.staged.ledger.sources.clear()
     target.log.ledger.sources.clear()
     (copy,) = target.copies
     copy.failed()
-    target.log.page = b""
-    files.refuse_reads(str(target.log.folder / target.log.index.segments[0].name))
+    target.log.reader.forget_page()
+    files.refuse_reads(str(target.log.segments.folder / target.log.index.segments[0].name))
 
     bench.put("A", b"a.new")
     bench.wait(5)

@@ -176,8 +176,8 @@ def test_a_source_without_a_record_of_its_own_goes_by_labels(bench: CopyBench) -
     bench.put("A", b"a", b"1")
     stream = bench.make("S", subjects=["s"])
     label = b"NATS/1.0\r\nNats-Stream-Source: A 1 > > a %b\r\n\r\n" % ident_of(origin)
-    stream.log.stage_message(b"a", len(label), label + b"0\r\n", bench.now)
-    stream.log.stage_message(b"s", 0, b"own\r\n", bench.now)
+    stream.log.staged.add_message(b"a", len(label), label + b"0\r\n", bench.now)
+    stream.log.staged.add_message(b"s", 0, b"own\r\n", bench.now)
     bench.engine.mark_dirty(stream)
     bench.settle()
 

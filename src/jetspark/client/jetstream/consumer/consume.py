@@ -5,7 +5,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from jetspark.client.callback_tasks import call_back, is_calling
 from jetspark.client.core import ClientCore
@@ -17,8 +17,8 @@ from jetspark.errors import ConnectionClosed, RequestTimeout
 MessageCallback = Callable[[JetStreamMessage], Awaitable[None] | None]
 
 
-class Consumption:
-    """Messages on their way to a callback. Made by ``consume`` and ended by ``stop``."""
+class CallbackRun:
+    """The task that takes messages of a source and calls a callback with them."""
 
     def __init__(
         self,
@@ -35,54 +35,39 @@ class Consumption:
         self._callback = callback
         self._thread = callback if isinstance(callback, ThreadCallback) else None
         self._stopping = False
-        self._task = core.loop.create_task(self._run(callback), name=f"jetspark {label}")
-        core.callbacks.add(self._task, callback)
-        # wait() raises what ended it for whoever asks; nobody has to.
-        self._task.add_done_callback(_look_at_result)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the callback will not be called again."""
-        return self._task.done()
+        self.task: Final = core.loop.create_task(self._run(callback), name=f"jetspark {label}")
+        core.callbacks.add(self.task, callback)
+        # Consumption.wait raises what ended it to callers that ask; nobody has to.
+        self.task.add_done_callback(_look_at_result)
 
     @property
     def is_calling_here(self) -> bool:
         """Whether the caller is the callback itself, which cannot wait for its own end."""
-        return is_calling(self._task, self._callback)
+        return is_calling(self.task, self._callback)
 
     async def stop(self) -> None:
-        """End now: after the message that the callback has; buffered ones are given up.
-
-        The callback may call it too; it then returns without waiting.
-        """
+        """As ``Consumption.stop``."""
         self._stopping = True
         if self._thread is not None:
             self._thread.stop()
         await self._source.stop()
         if not self.is_calling_here:
-            await asyncio.wait([self._task])
+            await asyncio.wait([self.task])
 
     async def drain(self, *, timeout: float | None = None) -> None:
-        """Ask for nothing more and wait until the callback had all that has arrived.
-
-        The callback may call it too; it then returns without waiting.
-        """
+        """As ``Consumption.drain``."""
         await self._source.stop()
         if not self.is_calling_here:
             await self.finish(self._core.seconds(timeout))
 
     async def finish(self, seconds: float | None) -> None:
         """Wait until the callback had everything, after the source was told to stop."""
-        _, waiting = await asyncio.wait([self._task], timeout=seconds)
+        _, waiting = await asyncio.wait([self.task], timeout=seconds)
         if waiting:
             raise RequestTimeout(
                 f"drain of {self._label}: the callback was not done within {seconds} s; call "
                 "stop() to give up what is left"
             )
-
-    async def wait(self) -> None:
-        """Wait until it has ended; raises what ended it, if nobody stopped it."""
-        await asyncio.shield(self._task)
 
     async def _run(self, callback: MessageCallback) -> None:
         try:
@@ -114,6 +99,36 @@ class Consumption:
             await call_back(callback, message, self._label, self._core.report)
         # A callback that never awaits must not keep the loop from reading.
         await asyncio.sleep(0)
+
+
+class Consumption:
+    """Messages on their way to a callback. Made by ``consume`` and ended by ``stop``."""
+
+    def __init__(self, run: CallbackRun) -> None:
+        self._run = run
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the callback will not be called again."""
+        return self._run.task.done()
+
+    async def stop(self) -> None:
+        """End now: after the message that the callback has; buffered ones are given up.
+
+        The callback may call it too; it then returns without waiting.
+        """
+        await self._run.stop()
+
+    async def drain(self, *, timeout: float | None = None) -> None:
+        """Ask for nothing more and wait until the callback had all that has arrived.
+
+        The callback may call it too; it then returns without waiting.
+        """
+        await self._run.drain(timeout=timeout)
+
+    async def wait(self) -> None:
+        """Wait until it has ended; raises what ended it, if nobody stopped it."""
+        await asyncio.shield(self._run.task)
 
     async def __aenter__(self) -> Self:
         return self

@@ -19,9 +19,10 @@ from jetspark.client.jetstream.consumer.pull import (
     encode_pull,
     read_pull_status,
 )
+from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.jetstream.consumer.window import PullWindow
 from jetspark.client.message import Message
-from jetspark.client.subscription import PENDING_BYTES_MAX, Subscription
+from jetspark.client.subscription import PENDING_BYTES_MAX, SubscriptionCore
 from jetspark.errors import (
     ConnectionClosed,
     ConsumerNotFound,
@@ -39,28 +40,13 @@ RETRY_PAUSE_FIRST: Final = 0.1  # seconds before a consumer that nobody answers 
 RETRY_PAUSE_MAX: Final = 5.0
 
 
-class PullTarget(Protocol):
-    """The consumer that is read."""
-
-    @property
-    def label(self) -> str:
-        """Stream and consumer, for messages."""
-
-    @property
-    def next_subject(self) -> bytes:
-        """Where pull requests go."""
-
-    async def check_exists(self) -> None:
-        """Raise ConsumerNotFound or StreamNotFound when it is gone."""
-
-
 class EndlessPull:
     """Messages of one pull consumer, in chunks. ``next_chunk`` is the only way to read."""
 
     def __init__(
         self,
         api: ApiClient,
-        target: PullTarget,
+        target: ConsumerTarget,
         link: AckLink,
         *,
         prefetch: int,
@@ -96,7 +82,7 @@ class EndlessPull:
         # Taken over from the subscription and not yet handed out; statuses in their places.
         self._arrived: deque[Message] = deque()
         self.raise_alarm = False  # an ordered reader starts anew instead of asking again
-        self._subscription: Subscription = self._core.add_subscription(
+        self._subscription: SubscriptionCore = self._core.add_subscription(
             f"{self._inbox}.*",
             pending_msgs=max(prefetch, 1) + STATUS_ROOM,
             pending_bytes=max(PENDING_BYTES_MAX, 2 * max_bytes),
@@ -104,7 +90,7 @@ class EndlessPull:
         self._core.up_listeners.add(self._on_up)
 
     @property
-    def subscription(self) -> Subscription:
+    def subscription(self) -> SubscriptionCore:
         """Where the messages arrive."""
         return self._subscription
 
@@ -266,7 +252,7 @@ class EndlessPull:
         """Wait before the next request, longer each time until messages come."""
         if self._must_check:
             try:
-                await self._target.check_exists()
+                await self._target.refresh()
             except (ConsumerNotFound, StreamNotFound, ConnectionClosed) as error:
                 self._failure = error
                 return
@@ -325,19 +311,6 @@ class MessageIterator:
             self._emptied.set()
         return message
 
-    async def next_chunk(self, count: int) -> list[JetStreamMessage]:
-        """Wait for a message, then return what is there, up to ``count``; empty at the end."""
-        items = self._items
-        if items:
-            chunk = [items.popleft() for _ in range(min(count, len(items)))]
-        else:
-            chunk = await self._source.next_chunk(count)
-            if not chunk:
-                self._end()
-        if self._emptied is not None and not items:
-            self._emptied.set()
-        return chunk
-
     async def drain(self) -> None:
         """Ask for nothing more; the iteration ends when what has arrived was taken."""
         await self._source.stop()
@@ -371,3 +344,16 @@ class MessageIterator:
         traceback: TracebackType | None,
     ) -> None:
         await self.stop()
+
+    async def _next_chunk(self, count: int) -> list[JetStreamMessage]:
+        """What is there after waiting for one; the blocking twin iterates with it."""
+        items = self._items
+        if items:
+            chunk = [items.popleft() for _ in range(min(count, len(items)))]
+        else:
+            chunk = await self._source.next_chunk(count)
+            if not chunk:
+                self._end()
+        if self._emptied is not None and not items:
+            self._emptied.set()
+        return chunk

@@ -9,7 +9,6 @@ from jetspark.api.base import Timestamp
 from jetspark.api.consumer import (
     CONSUMER_DELETE,
     CONSUMER_EXPLAIN,
-    CONSUMER_INFO,
     CONSUMER_PAUSE,
     CONSUMER_RESET,
     CONSUMER_UNPIN,
@@ -25,7 +24,7 @@ from jetspark.api.enums import AckPolicy
 from jetspark.api.message import MsgGetRequest
 from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.consumer.consume import Consumption, MessageCallback
+from jetspark.client.jetstream.consumer.consume import CallbackRun, Consumption, MessageCallback
 from jetspark.client.jetstream.consumer.endless import EndlessPull, MessageIterator
 from jetspark.client.jetstream.consumer.explain import (
     Explanation,
@@ -37,6 +36,7 @@ from jetspark.client.jetstream.consumer.fetch import Fetch
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
 from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.consumer.pull import PullGroup, check_pull, encode_pull
+from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.errors import MessageNotFound, PinIdMismatch, RequestTimeout, SubscribeRefused
@@ -54,10 +54,7 @@ class Consumer:
 
     def __init__(self, api: ApiClient, info: ConsumerInfo) -> None:
         self._api = api
-        self._info = info
-        self._stream = info.stream_name
-        self._name = info.name
-        self._verb = f"{self._stream}.{self._name}"
+        self._target = ConsumerTarget(api, info)
         self._link = AckLink(
             api.core,
             ignored=info.config.ack_policy is AckPolicy.NONE,
@@ -71,36 +68,22 @@ class Consumer:
     @property
     def name(self) -> str:
         """The name of the consumer."""
-        return self._name
+        return self._target.name
 
     @property
     def stream(self) -> str:
         """The name of its stream."""
-        return self._stream
+        return self._target.stream
 
     @property
     def config(self) -> ConsumerConfig:
         """The configuration as of the last ``info`` (or when the handle was made)."""
-        return self._info.config
+        return self._target.info.config
 
     @property
     def cached_info(self) -> ConsumerInfo:
         """What the last ``info`` said, without asking again."""
-        return self._info
-
-    @property
-    def label(self) -> str:
-        """Stream and consumer, for messages to people."""
-        return f"consumer {self._name!r} of stream {self._stream!r}"
-
-    @property
-    def next_subject(self) -> bytes:
-        """Where pull requests go."""
-        return self._api.subject(f"CONSUMER.MSG.NEXT.{self._verb}")
-
-    async def check_exists(self) -> None:
-        """Raise ConsumerNotFound or StreamNotFound when it is gone."""
-        await self.info()
+        return self._target.info
 
     # Reading.
 
@@ -128,7 +111,7 @@ class Consumer:
         if self._kept:
             given, self._kept = self._kept[:batch], self._kept[batch:]
             return given
-        fetch = Fetch(self._api, self.label, self._link, batch)
+        fetch = Fetch(self._api, self._target.label, self._link, batch)
 
         def body(missing: int, left: float) -> bytes:
             return encode_pull(
@@ -142,7 +125,9 @@ class Consumer:
             )
 
         try:
-            await fetch.run(self.next_subject, body, seconds, alarm_seconds(None, heartbeat))
+            await fetch.run(
+                self._target.next_subject, body, seconds, alarm_seconds(None, heartbeat)
+            )
         except BaseException as error:
             self._kept.extend(fetch.messages)
             if group is not None and isinstance(error, PinIdMismatch):
@@ -162,7 +147,9 @@ class Consumer:
         """The next message; RequestTimeout when none comes within ``timeout`` seconds."""
         fetched = await self.fetch(1, group=group, timeout=timeout)
         if not fetched:
-            raise RequestTimeout(f"{self.label}: no message within {self._api.seconds(timeout)} s")
+            raise RequestTimeout(
+                f"{self._target.label}: no message within {self._api.seconds(timeout)} s"
+            )
         return fetched[0]
 
     def messages(
@@ -211,21 +198,18 @@ class Consumer:
         source = self._endless(
             prefetch, max_bytes, threshold, expires, heartbeat, alarm=alarm, group=group
         )
-        return Consumption(self._api.core, source, callback, self.label)
+        return Consumption(CallbackRun(self._api.core, source, callback, self._target.label))
 
     # Management.
 
     async def info(self, *, timeout: float | None = None) -> ConsumerInfo:
         """Ask what the consumer has delivered and what is pending; ConsumerNotFound if gone."""
-        self._info = await self._api.call(
-            f"CONSUMER.INFO.{self._verb}", None, CONSUMER_INFO, timeout=timeout
-        )
-        return self._info
+        return await self._target.refresh(timeout=timeout)
 
     async def pause(self, until: datetime | int, *, timeout: float | None = None) -> PauseResponse:
         """Deliver nothing until then (a datetime with a time zone, or ns since 1970)."""
         return await self._api.call(
-            f"CONSUMER.PAUSE.{self._verb}",
+            f"CONSUMER.PAUSE.{self._target.verb}",
             PauseRequest(pause_until=Timestamp(to_nanoseconds(until))),
             CONSUMER_PAUSE,
             timeout=timeout,
@@ -234,13 +218,13 @@ class Consumer:
     async def resume(self, *, timeout: float | None = None) -> PauseResponse:
         """End a pause now."""
         return await self._api.call(
-            f"CONSUMER.PAUSE.{self._verb}", None, CONSUMER_PAUSE, timeout=timeout
+            f"CONSUMER.PAUSE.{self._target.verb}", None, CONSUMER_PAUSE, timeout=timeout
         )
 
     async def unpin(self, group: str, *, timeout: float | None = None) -> None:
         """Let another client be pinned to a priority group (policy pinned client)."""
         await self._api.call(
-            f"CONSUMER.UNPIN.{self._verb}",
+            f"CONSUMER.UNPIN.{self._target.verb}",
             UnpinRequest(group=group),
             CONSUMER_UNPIN,
             timeout=timeout,
@@ -254,7 +238,10 @@ class Consumer:
         if seq < 0:
             raise ValueError(f"seq={seq}: expected a sequence, or 0 for the ack floor")
         answer = await self._api.call(
-            f"CONSUMER.RESET.{self._verb}", ResetRequest(seq=seq), CONSUMER_RESET, timeout=timeout
+            f"CONSUMER.RESET.{self._target.verb}",
+            ResetRequest(seq=seq),
+            CONSUMER_RESET,
+            timeout=timeout,
         )
         return answer.reset_seq
 
@@ -264,11 +251,11 @@ class Consumer:
             raise ValueError(f"seq={seq}: expected a sequence, or 0 for the next message")
         info = await self.info(timeout=timeout)
         stream = await self._api.call(
-            f"STREAM.INFO.{self._stream}", StreamInfoRequest(), STREAM_INFO, timeout=timeout
+            f"STREAM.INFO.{self._target.stream}", StreamInfoRequest(), STREAM_INFO, timeout=timeout
         )
         subject: str | None = None
         if seq:
-            reader = StreamReader(self._api, self._stream)
+            reader = StreamReader(self._api, self._target.stream)
             try:
                 found = await reader.get_from_leader(
                     MsgGetRequest(seq=seq), self._api.seconds(timeout)
@@ -283,7 +270,7 @@ class Consumer:
         if found_out.reason is Reason.ACK_PENDING and ours is not None and ours.min_last_seq:
             # CONSUMER.INFO does not say which messages wait; a jetspark server does.
             answer = await self._api.call(
-                f"CONSUMER.EXPLAIN.{self._verb}",
+                f"CONSUMER.EXPLAIN.{self._target.verb}",
                 ExplainRequest(seq=seq),
                 CONSUMER_EXPLAIN,
                 timeout=timeout,
@@ -294,17 +281,17 @@ class Consumer:
     async def delete(self, *, timeout: float | None = None) -> None:
         """Delete the consumer; ConsumerNotFound when it is gone already."""
         await self._api.call(
-            f"CONSUMER.DELETE.{self._verb}", None, CONSUMER_DELETE, timeout=timeout
+            f"CONSUMER.DELETE.{self._target.verb}", None, CONSUMER_DELETE, timeout=timeout
         )
 
     # Private parts.
 
     def _check_pull(self) -> None:
-        if self._info.config.deliver_subject:
+        deliver_subject = self.config.deliver_subject
+        if deliver_subject:
             raise SubscribeRefused(
-                f"{self.label} is push based (it delivers to "
-                f"{self._info.config.deliver_subject!r}): read it with js.subscribe, or create a "
-                "consumer without deliver_subject"
+                f"{self._target.label} is push based (it delivers to {deliver_subject!r}): read "
+                "it with js.subscribe, or create a consumer without deliver_subject"
             )
 
     def _endless(
@@ -322,7 +309,7 @@ class Consumer:
         self._check_pull()
         return EndlessPull(
             self._api,
-            self,
+            self._target,
             self._link,
             prefetch=prefetch,
             max_bytes=max_bytes,

@@ -21,10 +21,10 @@ from jetspark.api.stream import STREAM_INFO, StreamInfoRequest
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.consumer.create import create_consumer, forget_consumer
 from jetspark.client.jetstream.consumer.endless import EndlessPull, rest
-from jetspark.client.jetstream.consumer.handle import Consumer
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage, numbers_of
 from jetspark.client.jetstream.consumer.monitor import alarm_seconds
 from jetspark.client.jetstream.consumer.push import PushSource
+from jetspark.client.jetstream.consumer.target import ConsumerTarget
 from jetspark.client.jetstream.direct_get import StreamReader
 from jetspark.errors import (
     ApiError,
@@ -191,7 +191,7 @@ class OrderedReader:
             info = await self._create(config, seconds)
             source = EndlessPull(
                 self._api,
-                Consumer(self._api, info),
+                ConsumerTarget(self._api, info),
                 self._link,
                 prefetch=self._prefetch,
                 max_bytes=0,

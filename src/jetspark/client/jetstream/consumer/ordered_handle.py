@@ -11,7 +11,7 @@ from typing import Self
 
 from jetspark.api.consumer import ConsumerConfig, ConsumerInfo
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.consumer.consume import Consumption, MessageCallback
+from jetspark.client.jetstream.consumer.consume import CallbackRun, Consumption, MessageCallback
 from jetspark.client.jetstream.consumer.endless import CHUNK_MAX, MessageIterator
 from jetspark.client.jetstream.consumer.handle import PREFETCH
 from jetspark.client.jetstream.consumer.message import JetStreamMessage
@@ -113,7 +113,7 @@ class OrderedConsumer:
         """Call ``callback`` with one message after the other, from a task, until it is stopped."""
         reader = self._new_reader(prefetch, heartbeat, alarm)
         label = f"ordered consumer of stream {self._stream!r}"
-        return Consumption(self._api.core, reader, callback, label)
+        return Consumption(CallbackRun(self._api.core, reader, callback, label))
 
     async def close(self) -> None:
         """End what ``fetch`` and ``next`` use; its consumer is deleted."""

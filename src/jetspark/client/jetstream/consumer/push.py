@@ -10,7 +10,7 @@ from jetspark.client.jetstream.consumer.ack_subject import delivery_numbers
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage, is_status
 from jetspark.client.jetstream.consumer.monitor import StatusMonitor
 from jetspark.client.message import Message
-from jetspark.client.subscription import Subscription
+from jetspark.client.subscription import SubscriptionCore
 from jetspark.errors import ConsumerGap, Error, HeartbeatMissed, NotJetStreamMessage
 
 E = TypeVar("E", bound=Error)
@@ -26,7 +26,7 @@ class PushSource:
     def __init__(
         self,
         core: ClientCore,
-        subscription: Subscription,
+        subscription: SubscriptionCore,
         link: AckLink,
         *,
         label: str,
@@ -53,7 +53,7 @@ class PushSource:
         self._watch()
 
     @property
-    def subscription(self) -> Subscription:
+    def subscription(self) -> SubscriptionCore:
         """The subscription to the deliver subject."""
         return self._subscription
 

@@ -24,7 +24,7 @@ from jetspark.client.jetstream.kv.members import Members
 from jetspark.client.jetstream.kv.replica import KeyValueReplica
 from jetspark.client.jetstream.kv.transaction import Transaction
 from jetspark.client.jetstream.kv.typed import T, TypedKeyValue
-from jetspark.client.jetstream.kv.watch import EntryCallback, KeyWatcher
+from jetspark.client.jetstream.kv.watch import EntryCallback, KeyWatcher, Watches
 from jetspark.client.jetstream.local_copy import MEMORY_MAX, LocalCopy
 from jetspark.client.jetstream.moment import to_nanoseconds
 from jetspark.client.pager import Pager
@@ -48,7 +48,7 @@ class KeyValue:
         self._codecs = (key_codec, value_codec)
         self._coding = Coding(backend.bucket, key_codec, value_codec)
         self._read_only = read_only
-        self._watchers: set[KeyWatcher] = set()
+        self._watches = Watches(backend, self._coding)
 
     @property
     def bucket(self) -> str:
@@ -193,26 +193,20 @@ class KeyValue:
         the values. A ``callback`` gets what ``async for`` would give. ``timeout`` bounds the
         start only.
         """
-        if updates_only and (include_history or resume_from):
-            raise ValueError("updates_only starts now: leave out include_history and resume_from")
-        if resume_from < 0:
-            raise ValueError(f"resume_from={resume_from}: expected a revision")
-        plan = WatchPlan(
-            filters=self._coding.filters(filters),
-            start="new" if updates_only else "all" if include_history else "last",
-            resume_from=resume_from,
+        feed = await self._watches.start(
+            filters,
+            self._coding.entry,
+            include_history=include_history,
+            ignore_deletes=ignore_deletes,
             meta_only=meta_only,
+            updates_only=updates_only,
+            resume_from=resume_from,
             min_last_revision=min_last_revision,
+            timeout=timeout,
         )
-        source = self._backend.watch(plan)
-        await source.start(timeout=timeout)
-        watcher = KeyWatcher(
-            source, self._coding.entry, self._watchers.discard, ignore_deletes=ignore_deletes
-        )
-        self._watchers.add(watcher)
         if callback is not None:
-            watcher.call(callback, self._backend.report)
-        return watcher
+            feed.call(callback, self._backend.report)
+        return KeyWatcher(feed, self._watches)
 
     async def status(self, *, timeout: float | None = None) -> BucketStatus:
         """Counts and configuration of the bucket; BucketNotFound when it is gone."""
@@ -238,7 +232,7 @@ class KeyValue:
         Not all or nothing (``transaction`` is): when some were refused, the first refusal is
         raised after all answers came.
         """
-        self.check_writable()
+        self._check_writable()
         entries = [
             (self._coding.key(key), self._coding.value(key, value))
             for key, value in values.items()
@@ -253,7 +247,7 @@ class KeyValue:
 
         Raises KeyExists with the revision that it has.
         """
-        self.check_writable()
+        self._check_writable()
         stored = self._coding.key(key), self._coding.value(key, value)
         return await create_key(self._backend, key, stored, ttl, timeout)
 
@@ -303,33 +297,33 @@ class KeyValue:
         Of deletions younger than ``older_than`` seconds the marker stays, so that others notice.
         Returns how many markers were removed.
         """
-        self.check_writable()
+        self._check_writable()
         return await purge_deletes(self._backend, older_than, timeout)
 
     def transaction(self, *, timeout: float | None = None) -> Transaction:
         """Write several keys together or not at all; use it with ``async with``."""
-        self.check_writable()
+        self._check_writable()
         return Transaction(self, self._backend, self._coding, timeout)
 
     # Built on the calls above: locks, presence, types, replicas.
 
     def lock(self, key: str, *, owner: str = "", ttl: float = LOCK_TTL) -> Lock:
         """A lock that others respect; use it with ``async with``. ``token`` is for fencing."""
-        self.check_writable()
-        return Lock(self, key, owner, ttl)
+        self._check_writable()
+        return Lock(self, self._backend, key, owner, ttl)
 
     def elect(self, key: str, candidate: str, *, ttl: float = LOCK_TTL) -> Election:
         """Take part in the election of one leader among the candidates for ``key``."""
-        self.check_writable()
-        return Election(self, key, candidate, ttl)
+        self._check_writable()
+        return Election(self, self._backend, self._watches, key, candidate, ttl)
 
     def members(self, group: str, *, ttl: float = LOCK_TTL) -> Members:
         """Who is there: members of ``group`` that announce themselves every few seconds."""
-        return Members(self, group, ttl)
+        return Members(self, self._watches, group, ttl)
 
     def typed(self, kind: type[T]) -> TypedKeyValue[T]:
         """The same bucket with values of one type, stored as JSON."""
-        return TypedKeyValue(self, kind)
+        return TypedKeyValue(self, self._watches, self._coding, kind)
 
     async def replica(
         self, *filters: str, max_bytes: int = MEMORY_MAX, timeout: float | None = None
@@ -352,19 +346,15 @@ class KeyValue:
             server_time_ns=status.info.ts if status.info is not None else 0,
         )
         await copy.start(self._backend.seconds(timeout))
-        return KeyValueReplica(self, self._coding, copy)
+        return KeyValueReplica(self, self._backend, self._coding, copy)
 
     # The handle and the bucket.
 
     async def destroy(self, *, timeout: float | None = None) -> None:
         """Remove the bucket and all data; the handle cannot be used afterwards."""
-        self.check_writable()
+        self._check_writable()
         await self.close()
         await self._backend.destroy(timeout=timeout)
-
-    def seconds(self, timeout: float | None) -> float:
-        """The timeout of a call: its own, or the default of this handle."""
-        return self._backend.seconds(timeout)
 
     def readonly(self) -> "KeyValue":
         """A handle to the same bucket that refuses to write."""
@@ -373,8 +363,7 @@ class KeyValue:
 
     async def close(self) -> None:
         """End the watches of this handle; the bucket stays."""
-        for watcher in list(self._watchers):
-            await watcher.stop()
+        await self._watches.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -398,7 +387,7 @@ class KeyValue:
         ttl: TimeToLive,
         timeout: float | None,
     ) -> int:
-        self.check_writable()
+        self._check_writable()
         if expected is not None and expected < 0:
             raise ValueError(f"last={expected}: expected a revision, or 0 for no value")
         data = self._coding.value(key, value) if operation is Operation.PUT else b""
@@ -417,15 +406,14 @@ class KeyValue:
         pattern = self._coding.pattern(key)
         if pattern is None:
             return await self._write(key, b"", operation, last, ttl, timeout)
-        self.check_writable()
+        self._check_writable()
         if last is not None:
             raise ValueError(f"last={last} is about one key, {key!r} is a pattern")
         found = await stored_keys(self._backend, (pattern,), timeout)
         entries = [(each, b"") for each in found]
         return max(await self._backend.put_many(entries, operation, ttl, timeout), default=0)
 
-    def check_writable(self) -> None:
-        """Raise ReadOnly when this handle is for reading."""
+    def _check_writable(self) -> None:
         if self._read_only:
             raise ReadOnly(
                 f"this handle to bucket {self.bucket!r} is for reading: open it again without "

@@ -1,8 +1,10 @@
 """A bucket in a stream (ADR-8, "JetStream interactions")."""
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Final
 
+from jetspark.api.base import Timestamp
 from jetspark.api.message import PubAck
 from jetspark.api.stream import (
     STREAM_DELETE,
@@ -13,18 +15,18 @@ from jetspark.api.stream import (
     StreamInfo,
 )
 from jetspark.client.jetstream.api import DEFAULT_PREFIX, ApiClient
-from jetspark.client.jetstream.direct_get import make_request
+from jetspark.client.jetstream.direct_get import StreamReader, make_request
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import Stored, TimeToLive, WatchPlan
 from jetspark.client.jetstream.kv.config import STREAM_PREFIX, from_stream_config
 from jetspark.client.jetstream.kv.entry import BucketStatus, Operation, read_operation, read_size
 from jetspark.client.jetstream.kv.follow import BucketFollow, Follow
 from jetspark.client.jetstream.kv.newest import collect_newest
-from jetspark.client.jetstream.last_many import LastMany
+from jetspark.client.jetstream.last_many import LastMany, check_last_many
 from jetspark.client.jetstream.publish import Expect, PublishWindow, publish_acked, publish_headers
 from jetspark.client.jetstream.publish_atomic import AtomicBatch
 from jetspark.client.jetstream.stored import StreamMessage
-from jetspark.client.jetstream.streams import Stream
+from jetspark.client.jetstream.stored_pages import noted
 from jetspark.errors import (
     ApiError,
     BatchNotEnabled,
@@ -52,11 +54,13 @@ class JetStreamBackend:
     def __init__(self, api: ApiClient, info: StreamInfo, high_water: HighWater) -> None:
         self._api = api
         self._info = info
-        self._stream = Stream(api, info, high_water)
+        self._stream = info.config.name
+        self._reader = StreamReader(api, self._stream)
         self._high_water = high_water
         self._bucket = info.config.name.removeprefix(STREAM_PREFIX)
         self._read_prefix, self._write_prefix = prefixes(info, api.prefix)
         self._skip = len(self._read_prefix)
+        high_water.opened(self._stream, info.created)
 
     @property
     def bucket(self) -> str:
@@ -79,15 +83,15 @@ class JetStreamBackend:
         request = make_request(
             seq=revision,
             last_by_subject="" if revision else subject,
-            min_last_seq=self._high_water.wanted(self._stream.name, min_last_revision),
+            min_last_seq=self._high_water.wanted(self._stream, min_last_revision),
         )
         try:
-            message = await self._stream.reader.get(request, self._api.seconds(timeout))
+            message = await self._reader.get(request, self._api.seconds(timeout))
         except MessageNotFound:
             return None
         except StreamNotFound:
             raise BucketNotFound(self._bucket) from None
-        self._high_water.note(self._stream.name, message.seq)
+        self._high_water.note(self._stream, message.seq)
         # wire-facts.md 10: a get by sequence finds any key.
         return self._stored(message) if message.subject == subject else None
 
@@ -104,38 +108,29 @@ class JetStreamBackend:
         if not at_revision and at_time_ns is None:
             yield await self._newest(filters, min_last_revision, self._api.seconds(timeout))
             return
-        pager = self._stream.get_last_many(
-            [self._read_prefix + each for each in filters],
-            up_to_seq=at_revision,
-            up_to_time=at_time_ns,
-            min_last_seq=min_last_revision,
-            timeout=timeout,
-        )
+        subjects = [self._read_prefix + each for each in filters]
+        chosen = check_last_many(subjects, at_revision, at_time_ns, 0, 0)
+        at_time = None if at_time_ns is None else Timestamp(at_time_ns)
+        wanted = self._high_water.wanted(self._stream, min_last_revision)
+        reader = self._last_many(at_revision, at_time, wanted, self._api.seconds(timeout))
+        pages = noted(reader.pages(chosen), self._stream, self._high_water)
         try:
-            while page := await pager.next_chunk(1000):
-                yield [self._stored(message) for message in page]
+            async with aclosing(pages):
+                async for page in pages:
+                    yield [self._stored(message) for message in page]
         except StreamNotFound:
             raise BucketNotFound(self._bucket) from None
 
     async def _newest(
         self, filters: Sequence[str], min_last_revision: int, seconds: float
     ) -> list[Stored]:
-        wanted = self._high_water.wanted(self._stream.name, min_last_revision)
-        reader = LastMany(
-            self._stream.reader,
-            up_to_seq=0,
-            up_to_time=None,
-            batch=0,
-            max_bytes=0,
-            min_last_seq=wanted,
-            copies="stream" if wanted else "any",
-            timeout=seconds,
-        )
+        wanted = self._high_water.wanted(self._stream, min_last_revision)
+        reader = self._last_many(0, None, wanted, seconds)
         answer = await reader.one_answer([self._read_prefix + each for each in filters])
         if answer is None:
             return await collect_newest(self._bucket, self.watch, filters, wanted, seconds)
         if answer:
-            self._high_water.note(self._stream.name, answer[-1].seq)
+            self._high_water.note(self._stream, answer[-1].seq)
         return [self._stored(message) for message in answer]
 
     async def put(
@@ -197,12 +192,13 @@ class JetStreamBackend:
         """Publish as one atomic batch (ADR-50)."""
         config = self._info.config
         if not config.allow_atomic and config.mirror is None:
-            raise self._no_transactions(self._stream.name)
+            raise self._no_transactions(self._stream)
         batch = AtomicBatch(self._api, timeout=timeout)
-        for key, data, operation, expected, ttl in entries:
-            batch.add_block(
-                self._write_prefix + key, write_headers(operation, expected, ttl), data
-            )
+        batch.extend(
+            [self._write_prefix + key for key, *_ in entries],
+            [data for _, data, *_ in entries],
+            [write_headers(operation, last, ttl) for _, _, operation, last, ttl in entries],
+        )
         try:
             ack = await batch.commit()
         except BatchNotEnabled as error:
@@ -217,13 +213,13 @@ class JetStreamBackend:
     def watch(self, plan: WatchPlan) -> BucketFollow:
         """Follow subjects with an ordered consumer."""
         least = plan.min_last_revision
-        follow = Follow(self._stream.reader, self._read_prefix, plan, least, self._high_water)
+        follow = Follow(self._reader, self._read_prefix, plan, least, self._high_water)
         return BucketFollow(self._bucket, follow)
 
     async def erase(self, key: str, *, below: int, timeout: float | None) -> None:
         """Purge the subject; deny_delete forbids only the deletion of single messages."""
         await self._api.call(
-            f"STREAM.PURGE.{self._stream.name}",
+            f"STREAM.PURGE.{self._stream}",
             PurgeRequest(filter=self._read_prefix + key, seq=below),
             STREAM_PURGE,
             timeout=timeout,
@@ -231,7 +227,7 @@ class JetStreamBackend:
 
     async def status(self, *, timeout: float | None) -> BucketStatus:
         """Ask for the stream's state."""
-        verb = f"STREAM.INFO.{self._stream.name}"
+        verb = f"STREAM.INFO.{self._stream}"
         try:
             self._info = await self._api.call(verb, None, STREAM_INFO, timeout=timeout)
         except StreamNotFound:
@@ -247,12 +243,26 @@ class JetStreamBackend:
 
     async def destroy(self, *, timeout: float | None) -> None:
         """Delete the stream."""
-        verb = f"STREAM.DELETE.{self._stream.name}"
+        verb = f"STREAM.DELETE.{self._stream}"
         try:
             await self._api.call(verb, None, STREAM_DELETE, timeout=timeout)
         except StreamNotFound:
             raise BucketNotFound(self._bucket) from None
-        self._high_water.forget(self._stream.name)
+        self._high_water.forget(self._stream)
+
+    def _last_many(
+        self, up_to_seq: int, up_to_time: Timestamp | None, wanted: int, seconds: float
+    ) -> LastMany:
+        return LastMany(
+            self._reader,
+            up_to_seq=up_to_seq,
+            up_to_time=up_to_time,
+            batch=0,
+            max_bytes=0,
+            min_last_seq=wanted,
+            copies="stream" if wanted else "any",
+            timeout=seconds,
+        )
 
     def _stored(self, message: StreamMessage) -> Stored:
         operation, reason = read_operation(message.header_block)
@@ -284,7 +294,7 @@ class JetStreamBackend:
             ) from error
 
     def _noted(self, ack: PubAck) -> int:
-        self._high_water.note(self._stream.name, ack.seq)
+        self._high_water.note(self._stream, ack.seq)
         return ack.seq
 
 

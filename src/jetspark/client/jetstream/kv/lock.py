@@ -16,7 +16,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from jetspark.client.jetstream.kv.watch import next_within
+from jetspark.client.jetstream.kv.backend import Backend
+from jetspark.client.jetstream.kv.watch import Watches
 from jetspark.errors import (
     Error,
     KeyExists,
@@ -43,10 +44,13 @@ class Lock:
     set, at the latest when the time to live is over without a renewal.
     """
 
-    def __init__(self, bucket: "KeyValue", key: str, owner: str, ttl: float) -> None:
+    def __init__(
+        self, bucket: "KeyValue", backend: Backend, key: str, owner: str, ttl: float
+    ) -> None:
         if ttl < 1:
             raise ValueError(f"ttl={ttl}: the shortest time to live is 1 second")
         self._bucket = bucket
+        self._backend = backend
         self._key = key
         self._owner = owner or Nuid().next()
         self._ttl = ttl
@@ -143,7 +147,7 @@ class Lock:
         self._releasing.set()
         try:
             # A renewal under way is waited for: only then is the latest revision known.
-            await asyncio.wait([renewing], timeout=self._bucket.seconds(timeout))
+            await asyncio.wait([renewing], timeout=self._backend.seconds(timeout))
         finally:
             renewing.cancel()
             self._renewing = None
@@ -241,13 +245,22 @@ class Election:
     ``async with`` waits until this candidate leads and resigns in the end.
     """
 
-    def __init__(self, bucket: "KeyValue", key: str, candidate: str, ttl: float) -> None:
+    def __init__(
+        self,
+        bucket: "KeyValue",
+        backend: Backend,
+        watches: Watches,
+        key: str,
+        candidate: str,
+        ttl: float,
+    ) -> None:
         if not candidate:
             raise ValueError("a candidate needs a name that the others can tell")
         self._bucket = bucket
+        self._watches = watches
         self._key = key
         self._ttl = ttl
-        self._lock = Lock(bucket, key, candidate, ttl)
+        self._lock = Lock(bucket, backend, key, candidate, ttl)
 
     @property
     def candidate(self) -> str:
@@ -292,9 +305,10 @@ class Election:
         known: str | None = None
         leader: str | None = None
         told = False
-        async with await self._bucket.watch(self._key) as watcher:
+        feed = await self._watches.entries((self._key,))
+        try:
             while True:
-                chunk = await next_within(watcher, self._ttl if known is not None else None)
+                chunk = await feed.next_within(self._ttl if known is not None else None)
                 if chunk is None:
                     # Not renewed: it may have expired, which nothing but a limit marker tells.
                     leader = None if await is_gone(self._bucket, self._key) else known
@@ -307,6 +321,8 @@ class Election:
                     if not told or leader != known:
                         told, known = True, leader
                         yield leader
+        finally:
+            await self._watches.stop(feed)
 
     async def __aenter__(self) -> Self:
         await self.campaign()

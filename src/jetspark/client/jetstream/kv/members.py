@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 import msgspec
 
 from jetspark.client.jetstream.kv.lock import is_gone
-from jetspark.client.jetstream.kv.watch import next_within
+from jetspark.client.jetstream.kv.watch import Watches
 from jetspark.errors import BadName, Error
 from jetspark.subjects.tokens import key_problem
 
@@ -86,13 +86,14 @@ class Membership:
 class Members:
     """The members of a group. Made by ``KeyValue.members``."""
 
-    def __init__(self, bucket: "KeyValue", group: str, ttl: float) -> None:
+    def __init__(self, bucket: "KeyValue", watches: Watches, group: str, ttl: float) -> None:
         if ttl < 1:
             raise ValueError(f"ttl={ttl}: the shortest time to live is 1 second")
         problem = key_problem(group)
         if problem is not None:
             raise BadName("group", group, problem)
         self._bucket = bucket
+        self._watches = watches
         self._group = group
         self._ttl = ttl
 
@@ -118,7 +119,8 @@ class Members:
         heard: dict[str, float] = {}
         known: dict[str, bytes] = {}
         loop = asyncio.get_running_loop()
-        async with await self._bucket.watch(f"{self._group}.*") as watcher:
+        feed = await self._watches.entries((f"{self._group}.*",))
+        try:
             while True:
                 for member in [each for each, until in heard.items() if until <= loop.time()]:
                     # Asked, because members may have a longer time to live than this handle.
@@ -128,7 +130,7 @@ class Members:
                     else:
                         heard[member] = loop.time() + self._ttl * SILENCE
                 wait = min(heard.values(), default=None)
-                chunk = await next_within(watcher, None if wait is None else wait - loop.time())
+                chunk = await feed.next_within(None if wait is None else wait - loop.time())
                 if chunk is None:
                     continue
                 if not chunk:
@@ -145,3 +147,5 @@ class Members:
                     elif known.pop(member, None) is not None:
                         del heard[member]
                         yield MemberChange(member, present=False)
+        finally:
+            await self._watches.stop(feed)

@@ -5,6 +5,7 @@
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from jetspark.client.jetstream.kv.backend import Backend
 from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry
 from jetspark.client.jetstream.local_copy import LocalCopy
@@ -21,8 +22,11 @@ class KeyValueReplica:
     ``revision``. Deleting or purging *messages* of the stream is not noticed, as by any watch.
     """
 
-    def __init__(self, bucket: "KeyValue", coding: Coding, copy: LocalCopy) -> None:
+    def __init__(
+        self, bucket: "KeyValue", backend: Backend, coding: Coding, copy: LocalCopy
+    ) -> None:
         self._bucket = bucket
+        self._backend = backend
         self._coding = coding
         self._copy = copy
 
@@ -64,7 +68,7 @@ class KeyValueReplica:
         Waits half of ``timeout`` for the replica to get there, then asks the server; at once for
         a key that is not copied.
         """
-        seconds = self._bucket.seconds(timeout) / 2
+        seconds = self._backend.seconds(timeout) / 2
         mine = self._copy.covers(self._coding.lookup(key))
         if mine and await self._copy.wait_for(min_last_revision, seconds):
             return self.get(key)
@@ -72,7 +76,7 @@ class KeyValueReplica:
 
     async def wait_for(self, revision: int, *, timeout: float | None = None) -> bool:
         """Wait until the replica has seen ``revision``; False when it does not in time."""
-        return await self._copy.wait_for(revision, self._bucket.seconds(timeout))
+        return await self._copy.wait_for(revision, self._backend.seconds(timeout))
 
     async def close(self) -> None:
         """Stop following the bucket and free the memory."""

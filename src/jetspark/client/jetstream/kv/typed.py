@@ -2,17 +2,17 @@
 
 # Every call has a timeout argument (design.md, "The client").
 
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 import msgspec
 
-from jetspark.client.jetstream.kv.backend import TimeToLive
+from jetspark.client.jetstream.kv.backend import Stored, TimeToLive
+from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
-from jetspark.client.jetstream.kv.watch import KeyWatcher
+from jetspark.client.jetstream.kv.watch import CHUNK_MAX, Watches, WatchFeed
 from jetspark.client.pager import Pager
 from jetspark.errors import CodecFailed
 
@@ -58,8 +58,12 @@ class TypedEntry(msgspec.Struct, Generic[T], frozen=True):
 class TypedKeyValue(Generic[T]):
     """A bucket whose values are of one type. Made by ``KeyValue.typed``."""
 
-    def __init__(self, bucket: "KeyValue", kind: type[T]) -> None:
+    def __init__(
+        self, bucket: "KeyValue", watches: Watches, coding: Coding, kind: type[T]
+    ) -> None:
         self._bucket = bucket
+        self._watches = watches
+        self._coding = coding
         self._encoder = msgspec.json.Encoder()
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind)
         self._kind = kind
@@ -184,8 +188,9 @@ class TypedKeyValue(Generic[T]):
         timeout: float | None = None,
     ) -> "TypedWatcher[T]":
         """Follow keys: first their latest values, then None, then every change."""
-        watcher = await self._bucket.watch(
-            *filters,
+        feed = await self._watches.start(
+            filters,
+            self._decode_stored,
             include_history=include_history,
             ignore_deletes=ignore_deletes,
             updates_only=updates_only,
@@ -193,7 +198,7 @@ class TypedKeyValue(Generic[T]):
             min_last_revision=min_last_revision,
             timeout=timeout,
         )
-        return TypedWatcher(watcher, self.decode)
+        return TypedWatcher(feed, self._watches)
 
     def encode(self, value: T) -> bytes:
         """The JSON of a value."""
@@ -202,6 +207,9 @@ class TypedKeyValue(Generic[T]):
     def decode(self, entry: Entry) -> TypedEntry[T | None]:
         """Decode the value of an entry, such as one of a watch."""
         return TypedEntry(self._value(entry) if entry.is_put else None, entry)
+
+    def _decode_stored(self, stored: Stored) -> TypedEntry[T | None]:
+        return self.decode(self._coding.entry(stored))
 
     def _value(self, entry: Entry) -> T:
         try:
@@ -225,43 +233,22 @@ class TypedWatcher(Generic[T]):
     seen. A value of another type raises CodecFailed; the iteration goes on behind it.
     """
 
-    def __init__(
-        self, watcher: KeyWatcher, decode: Callable[[Entry], TypedEntry[T | None]]
-    ) -> None:
-        self._watcher = watcher
-        self._decode = decode
-        self._waiting: deque[Entry | None] = deque()
+    def __init__(self, feed: WatchFeed[Stored, TypedEntry[T | None]], watches: Watches) -> None:
+        self._feed = feed
+        self._watches = watches
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> TypedEntry[T | None] | None:
-        chunk = await self.next_chunk(1)
-        if not chunk:
+        feed = self._feed
+        if not feed.items and not await feed.fill(CHUNK_MAX):
             raise StopAsyncIteration
-        return chunk[0]
-
-    async def next_chunk(self, count: int) -> list[TypedEntry[T | None] | None]:
-        """Wait for an entry, then return what is there, up to ``count``; empty at the end."""
-        if not self._waiting:
-            self._waiting.extend(await self._watcher.next_chunk(count))
-        taken: list[TypedEntry[T | None] | None] = []
-        while self._waiting and len(taken) < count:
-            entry = self._waiting.popleft()
-            try:
-                taken.append(None if entry is None else self._decode(entry))
-            except CodecFailed:
-                if not taken:
-                    raise
-                # Those before it are handed out first.
-                self._waiting.appendleft(entry)
-                break
-        return taken
+        return feed.take()
 
     async def stop(self) -> None:
         """End the watch; entries that were not taken are given up."""
-        self._waiting.clear()
-        await self._watcher.stop()
+        await self._watches.stop(self._feed)
 
     async def __aenter__(self) -> Self:
         return self
@@ -273,3 +260,7 @@ class TypedWatcher(Generic[T]):
         traceback: TracebackType | None,
     ) -> None:
         await self.stop()
+
+    async def _next_chunk(self, count: int) -> list[TypedEntry[T | None] | None]:
+        """What is there after waiting for one; the blocking twin iterates with it."""
+        return await self._feed.next_chunk(count)

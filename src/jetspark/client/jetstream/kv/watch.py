@@ -1,16 +1,15 @@
 """Watching keys: entries as they change, and the end of the initial data (ADR-8, watchers)."""
 
-# Every call has a timeout argument (design.md, "The client").
-
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Generic, Self, TypeVar
 
 from jetspark.client.chunk_callback import ChunkCallback, ItemCallback
-from jetspark.client.jetstream.kv.backend import Stored, WatchSource
+from jetspark.client.jetstream.kv.backend import Backend, Stored, WatchPlan, WatchSource
+from jetspark.client.jetstream.kv.coding import Coding
 from jetspark.client.jetstream.kv.entry import Entry, Operation
 from jetspark.client.thread_callback import Report
 from jetspark.errors import CodecFailed
@@ -18,6 +17,175 @@ from jetspark.errors import CodecFailed
 CHUNK_MAX: Final = 256
 
 EntryCallback = ItemCallback[Entry | None]
+
+S = TypeVar("S")
+E = TypeVar("E")
+
+
+class WatchFeed(Generic[S, E]):
+    """Items of a watch in order, and None where the initial data ends.
+
+    ``select`` chooses among what the source has, ``convert`` makes an item when it is taken. One
+    that cannot be decoded raises CodecFailed when it is reached; those after it still come.
+    """
+
+    def __init__(
+        self,
+        source: WatchSource,
+        select: Callable[[list[Stored]], Sequence[S]],
+        convert: Callable[[S], E],
+    ) -> None:
+        self._source = source
+        self._select = select
+        self._convert = convert
+        self._ended_initial = False
+        self._stopped = False
+        self._callback: ChunkCallback[E | None] | None = None
+        self.items: Final[deque[S | None]] = deque()
+
+    @property
+    def initial_left(self) -> bool:
+        """Whether the end of the initial data was not handed out yet."""
+        return not self._ended_initial or None in self.items
+
+    def check_unclaimed(self) -> None:
+        """Refuse a reader when a callback takes the items."""
+        if self._callback is not None:
+            raise ValueError("the callback of this watch takes its entries: watch without one")
+
+    def call(self, callback: ItemCallback[E | None], report: Report) -> None:
+        """Hand everything to a callback from now on."""
+
+        async def next_decodable(count: int) -> list[E | None]:
+            while True:
+                try:
+                    return await self.next_chunk(count)
+                except CodecFailed as error:
+                    report(error)
+
+        self._callback = ChunkCallback(next_decodable, callback, report)
+
+    def take(self) -> E | None:
+        """The next item, of which there must be one."""
+        stored = self.items.popleft()
+        return None if stored is None else self._convert(stored)
+
+    async def next_chunk(self, count: int) -> list[E | None]:
+        """Wait for an item, then return what is there, up to ``count``; empty at the end."""
+        if not self.items:
+            await self.fill(count)
+        convert, items = self._convert, self.items
+        taken: list[E | None] = []
+        while items and len(taken) < count:
+            stored = items[0]
+            try:
+                taken.append(None if stored is None else convert(stored))
+            except CodecFailed:
+                if taken:
+                    break  # those before it are handed out first
+                items.popleft()
+                raise
+            items.popleft()
+        return taken
+
+    async def next_within(self, seconds: float | None) -> list[E | None] | None:
+        """The next items, none at the end; None when nothing came within ``seconds``."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                return await self.next_chunk(CHUNK_MAX)
+        return None
+
+    async def fill(self, count: int) -> bool:
+        """Wait until there are items; False at the end."""
+        while not self.items:
+            if self._stopped:
+                return False
+            if not self._ended_initial and self._source.initial_done:
+                self._end_initial()
+                return True
+            stored = await self._source.next_chunk(count)
+            if not stored and (self._ended_initial or not self._source.initial_done):
+                return False
+            self.items.extend(self._select(stored))
+            if not self._ended_initial and self._source.initial_done:
+                self._end_initial()
+        return True
+
+    async def stop(self) -> None:
+        """End the watch; items that were not taken are given up."""
+        self._stopped = True
+        self.items.clear()
+        await self._source.stop()
+        if self._callback is not None:
+            await self._callback.wait()
+
+    def _end_initial(self) -> None:
+        self._ended_initial = True
+        self.items.append(None)
+
+
+class Watches:
+    """The watches of one handle to a bucket."""
+
+    def __init__(self, backend: Backend, coding: Coding) -> None:
+        self._backend = backend
+        self._coding = coding
+        self._running: set[WatchFeed[Any, Any]] = set()
+
+    async def start(
+        self,
+        filters: Sequence[str],
+        convert: Callable[[Stored], E],
+        *,
+        include_history: bool = False,
+        ignore_deletes: bool = False,
+        meta_only: bool = False,
+        updates_only: bool = False,
+        resume_from: int = 0,
+        min_last_revision: int = 0,
+        timeout: float | None = None,
+    ) -> WatchFeed[Stored, E]:
+        """Follow keys; arguments as in ``KeyValue.watch``."""
+        if updates_only and (include_history or resume_from):
+            raise ValueError("updates_only starts now: leave out include_history and resume_from")
+        if resume_from < 0:
+            raise ValueError(f"resume_from={resume_from}: expected a revision")
+        plan = WatchPlan(
+            filters=self._coding.filters(filters),
+            start="new" if updates_only else "all" if include_history else "last",
+            resume_from=resume_from,
+            meta_only=meta_only,
+            min_last_revision=min_last_revision,
+        )
+        source = self._backend.watch(plan)
+        await source.start(timeout=timeout)
+        feed = WatchFeed(source, values_only if ignore_deletes else everything, convert)
+        self._running.add(feed)
+        return feed
+
+    async def entries(self, filters: Sequence[str]) -> WatchFeed[Stored, Entry]:
+        """Follow the entries of keys: the latest ones first."""
+        return await self.start(filters, self._coding.entry)
+
+    async def stop(self, feed: WatchFeed[Any, Any]) -> None:
+        """End one of them."""
+        self._running.discard(feed)
+        await feed.stop()
+
+    async def close(self) -> None:
+        """End all of them."""
+        for feed in list(self._running):
+            await self.stop(feed)
+
+
+def everything(stored: list[Stored]) -> list[Stored]:
+    """Deletions and values."""
+    return stored
+
+
+def values_only(stored: list[Stored]) -> list[Stored]:
+    """Without deletions."""
+    return [each for each in stored if each.operation is Operation.PUT]
 
 
 class KeyWatcher:
@@ -31,76 +199,29 @@ class KeyWatcher:
     callback is told); the iteration goes on behind it.
     """
 
-    def __init__(
-        self,
-        source: WatchSource,
-        convert: Callable[[Stored], Entry],
-        on_stop: Callable[["KeyWatcher"], None],
-        *,
-        ignore_deletes: bool,
-    ) -> None:
-        self._source = source
-        self._convert = convert
-        self._on_stop = on_stop
-        self._ignore_deletes = ignore_deletes
-        self._items: deque[Stored | None] = deque()
-        self._told = False
-        self._stopped = False
-        self._calling: ChunkCallback[Entry | None] | None = None
+    def __init__(self, feed: WatchFeed[Stored, Entry], watches: Watches) -> None:
+        self._feed = feed
+        self._watches = watches
 
     @property
     def initial_done(self) -> bool:
         """Whether the end of the initial data was handed out."""
-        return self._told and None not in self._items
-
-    def call(self, callback: EntryCallback, report: Report) -> None:
-        """Hand everything to a callback; for ``KeyValue.watch``."""
-
-        async def next_decodable(count: int) -> list[Entry | None]:
-            while True:
-                try:
-                    return await self._next_chunk(count)
-                except CodecFailed as error:
-                    report(error)
-
-        self._calling = ChunkCallback(next_decodable, callback, report)
+        return not self._feed.initial_left
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Entry | None:
-        self._check_mine()
-        if not self._items and not await self._fill(CHUNK_MAX):
+        feed = self._feed
+        feed.check_unclaimed()
+        if not feed.items and not await feed.fill(CHUNK_MAX):
             raise StopAsyncIteration
-        stored = self._items.popleft()
-        return None if stored is None else self._convert(stored)
-
-    async def next_chunk(self, count: int) -> list[Entry | None]:
-        """Wait for an entry, then return what is there, up to ``count``; empty at the end."""
-        self._check_mine()
-        return await self._next_chunk(count)
-
-    async def _next_chunk(self, count: int) -> list[Entry | None]:
-        if not self._items:
-            await self._fill(count)
-        convert, items = self._convert, self._items
-        taken: list[Entry | None] = []
-        while items and len(taken) < count:
-            stored = items[0]
-            try:
-                taken.append(None if stored is None else convert(stored))
-            except CodecFailed:
-                if taken:
-                    break  # those before it are handed out first
-                items.popleft()
-                raise
-            items.popleft()
-        return taken
+        return feed.take()
 
     async def initial(self) -> list[Entry]:
         """Everything up to the end of the initial data; the watch goes on behind it."""
         entries: list[Entry] = []
-        while not self._told or self._items:
+        while self._feed.initial_left or self._feed.items:
             entry = await anext(self, None)
             if entry is None:
                 break
@@ -109,12 +230,7 @@ class KeyWatcher:
 
     async def stop(self) -> None:
         """End the watch; entries that were not taken are given up."""
-        self._stopped = True
-        self._items.clear()
-        self._on_stop(self)
-        await self._source.stop()
-        if self._calling is not None:
-            await self._calling.wait()
+        await self._watches.stop(self._feed)
 
     async def __aenter__(self) -> Self:
         return self
@@ -127,36 +243,7 @@ class KeyWatcher:
     ) -> None:
         await self.stop()
 
-    def _check_mine(self) -> None:
-        if self._calling is not None:
-            raise ValueError("the callback of this watch takes its entries: watch without one")
-
-    async def _fill(self, count: int) -> bool:
-        """Get entries; False at the end."""
-        while not self._items:
-            if self._stopped:
-                return False
-            if not self._told and self._source.initial_done:
-                self._tell()
-                return True
-            stored = await self._source.next_chunk(count)
-            if not stored and (self._told or not self._source.initial_done):
-                return False
-            if self._ignore_deletes:
-                stored = [each for each in stored if each.operation is Operation.PUT]
-            self._items.extend(stored)
-            if not self._told and self._source.initial_done:
-                self._tell()
-        return True
-
-    def _tell(self) -> None:
-        self._told = True
-        self._items.append(None)
-
-
-async def next_within(watcher: KeyWatcher, seconds: float | None) -> list[Entry | None] | None:
-    """The next entries, none at the end; None when nothing came within ``seconds``."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            return await watcher.next_chunk(CHUNK_MAX)
-    return None
+    async def _next_chunk(self, count: int) -> list[Entry | None]:
+        """What is there after waiting for one; the blocking twin iterates with it."""
+        self._feed.check_unclaimed()
+        return await self._feed.next_chunk(count)

@@ -14,9 +14,15 @@ from typing import Final, TypeVar
 import msgspec
 
 from jetspark.api.base import Timestamp
-from jetspark.api.stream import STREAM_INFO, STREAM_PURGE, PurgeRequest, StreamInfoRequest
+from jetspark.api.stream import (
+    STREAM_INFO,
+    STREAM_PURGE,
+    PurgeRequest,
+    StreamConfig,
+    StreamInfoRequest,
+)
 from jetspark.client.jetstream.api import ApiClient, api_prefix
-from jetspark.client.jetstream.direct_get import make_request
+from jetspark.client.jetstream.direct_get import StreamReader, make_request
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.objects.info import (
     ObjectInfo,
@@ -25,7 +31,6 @@ from jetspark.client.jetstream.objects.info import (
     encode_name,
 )
 from jetspark.client.jetstream.publish import Expect, publish_acked, publish_headers
-from jetspark.client.jetstream.streams import Stream
 from jetspark.clock import SystemClock
 from jetspark.errors import (
     MessageNotFound,
@@ -48,14 +53,17 @@ Make = Callable[[ObjectInfo | None], ObjectInfo]
 class MetaMessages:
     """Reads and writes what is known about the objects of one store."""
 
-    def __init__(self, stream: Stream, prefix: str, high_water: HighWater) -> None:
-        self._stream = stream
-        self._api = stream.reader.api
+    def __init__(
+        self, reader: StreamReader, config: StreamConfig, prefix: str, high_water: HighWater
+    ) -> None:
+        self._reader = reader
+        self._name = reader.stream
+        self._api = reader.api
         self._prefix = prefix
         self._high_water = high_water
         # Where messages are removed: at the origin of a mirror.
-        self._purge_api, self._purged = self._api, stream.name
-        mirror = stream.config.mirror
+        self._purge_api, self._purged = self._api, reader.stream
+        mirror = config.mirror
         if mirror is not None:
             self._purged = mirror.name
             if mirror.external is not None and mirror.external.api:
@@ -64,7 +72,7 @@ class MetaMessages:
 
     def wanted(self, min_last_seq: int) -> int:
         """What a read must have reached: what was asked for, or what this handle knows."""
-        return self._high_water.wanted(self._stream.name, min_last_seq)
+        return self._high_water.wanted(self._name, min_last_seq)
 
     async def find(
         self,
@@ -83,10 +91,10 @@ class MetaMessages:
             min_last_seq=self.wanted(min_last_seq),
         )
         try:
-            message = await self._stream.reader.get(request, self._api.seconds(timeout))
+            message = await self._reader.get(request, self._api.seconds(timeout))
         except MessageNotFound:
             return None
-        self._high_water.note(self._stream.name, message.seq)
+        self._high_water.note(self._name, message.seq)
         try:
             return decode_info(message.data, message.seq, message.time_ns)
         except ProtocolViolation as error:
@@ -107,7 +115,7 @@ class MetaMessages:
         block = publish_headers(ROLLUP, "", Expect(last_subject_seq=expected), None)
         seconds = self._api.seconds(timeout)
         ack = await publish_acked(self._api, subject, block, encode_info(info), seconds)
-        self._high_water.note(self._stream.name, ack.seq)
+        self._high_water.note(self._name, ack.seq)
         # The time is the server's, who does not tell it now; this one is about the same.
         now = Timestamp(SystemClock().now_ns())
         return msgspec.structs.replace(info, seq=ack.seq, mtime=now)
@@ -225,7 +233,7 @@ class MetaMessages:
 
     def _existing(self, name: str, found: ObjectInfo | None) -> ObjectInfo:
         if found is None or found.deleted:
-            raise ObjectNotFound(self._stream.name.removeprefix("OBJ_"), name)
+            raise ObjectNotFound(self._name.removeprefix("OBJ_"), name)
         return found
 
 

@@ -78,14 +78,6 @@ class ObjectReader:
             raise StopAsyncIteration
         return piece
 
-    async def next_chunk(self, count: int) -> list[bytes]:
-        """Wait for a piece, then return up to ``count`` that are there; empty at the end."""
-        piece = await self._next_piece()
-        if not piece:
-            return []
-        more = [self._pieces.popleft() for _ in range(min(count - 1, len(self._pieces)))]
-        return [piece, *more]
-
     async def read(self, size: int = -1) -> bytes:
         """Up to ``size`` bytes (all that are left when negative); empty at the end."""
         parts: list[bytes] = []
@@ -202,3 +194,11 @@ class ObjectReader:
         error = ObjectNotFound(info.bucket, info.name)
         error.add_note("it was replaced, renamed or deleted while it was read: open it again")
         return error
+
+    async def _next_chunk(self, count: int) -> list[bytes]:
+        """What is there after waiting for one; the blocking twin iterates with it."""
+        piece = await self._next_piece()
+        if not piece:
+            return []
+        more = [self._pieces.popleft() for _ in range(min(count - 1, len(self._pieces)))]
+        return [piece, *more]

@@ -7,15 +7,14 @@ from typing import Final
 
 import msgspec
 
-from jetspark.api.stream import STREAM_INFO, STREAM_UPDATE, StreamInfo
+from jetspark.api.stream import STREAM_UPDATE, StreamInfo
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.high_water import HighWater
 from jetspark.client.jetstream.kv.backend import WatchPlan
 from jetspark.client.jetstream.kv.config import check_bucket
-from jetspark.client.jetstream.kv.follow import Follow
 from jetspark.client.jetstream.objects.chunks import ObjectData
 from jetspark.client.jetstream.objects.cleaning import Cleaner, surely
-from jetspark.client.jetstream.objects.config import STREAM_PREFIX, from_stream_config
+from jetspark.client.jetstream.objects.config import from_stream_config
 from jetspark.client.jetstream.objects.info import (
     CHUNK_SIZE,
     ObjectInfo,
@@ -26,19 +25,21 @@ from jetspark.client.jetstream.objects.info import (
     checked_headers,
     checked_metadata,
 )
-from jetspark.client.jetstream.objects.meta import MetaMessages
 from jetspark.client.jetstream.objects.orphans import OLDER_THAN, OrphanHunt, OrphansPurged
 from jetspark.client.jetstream.objects.putting import ObjectPut
 from jetspark.client.jetstream.objects.reading import ObjectReader, Progress
-from jetspark.client.jetstream.objects.watching import ObjectCallback, ObjectWatcher, info_pages
+from jetspark.client.jetstream.objects.source import ObjectSource
+from jetspark.client.jetstream.objects.watching import (
+    ObjectCallback,
+    ObjectWatcher,
+    info_pages,
+    watch_feed,
+)
 from jetspark.client.jetstream.objects.writing import ChunkWriter
-from jetspark.client.jetstream.streams import Stream
 from jetspark.client.pager import Pager
 from jetspark.errors import (
-    BucketNotFound,
     NotSupported,
     ObjectNotFound,
-    StreamNotFound,
 )
 
 LINKS_MAX: Final = 8  # links that are followed, one to the next
@@ -50,28 +51,14 @@ class ObjectStore:
 
     def __init__(self, api: ApiClient, info: StreamInfo, high_water: HighWater) -> None:
         self._api = api
-        self._info = info
-        self._bucket = info.config.name.removeprefix(STREAM_PREFIX)
-        self._high_water = high_water
-        self._stream = Stream(api, info, high_water)
-        # A mirror holds its origin's subjects, and writes go to the origin. Released servers map
-        # $KV over a domain's prefix, and not $O: as their clients do, objects are published to
-        # their own subjects everywhere.
-        mirror = info.config.mirror
-        self._home = (mirror.name if mirror else info.config.name).removeprefix(STREAM_PREFIX)
-        self._prefix = f"$O.{self._home}"
-        self._meta = MetaMessages(self._stream, self._prefix, high_water)
+        self._source = ObjectSource(api, info, high_water)
+        self._meta = self._source.meta
         self._cleaner = Cleaner(api, self._meta)
 
     @property
     def bucket(self) -> str:
         """The name of the object store."""
-        return self._bucket
-
-    @property
-    def buckets(self) -> frozenset[str]:
-        """The names of the store whose objects these are: its own, and that of its origin."""
-        return frozenset((self._bucket, self._home))
+        return self._source.bucket
 
     # Objects.
 
@@ -106,11 +93,11 @@ class ObjectStore:
             headers=checked_headers(headers),
             metadata=checked_metadata(metadata),
             options=ObjectOptions(max_chunk_size=chunk_size),
-            bucket=self._home,
+            bucket=self._source.home,
             nuid=self._api.nuid.next(),
         )
-        subject = f"{self._prefix}.C.{info.nuid}"
-        fast = self._info.config.allow_batched
+        subject = f"{self._source.prefix}.C.{info.nuid}"
+        fast = self._source.info.config.allow_batched
         writer = ChunkWriter(self._api, subject, fast=fast, timeout=timeout)
         put = ObjectPut(self._api, self._meta, self._cleaner, writer, info, timeout)
         return await put.run(data, chunk_size, progress)
@@ -158,7 +145,7 @@ class ObjectStore:
         if start < 0 or (length is not None and length < 0):
             raise ValueError(f"start={start}, length={length}: expected bytes from 0 on")
         info = await self.info(name, min_last_seq=min_last_seq, timeout=timeout)
-        store: ObjectStore = self
+        source = self._source
         for _ in range(LINKS_MAX):
             link = info.link
             if link is None:
@@ -167,32 +154,28 @@ class ObjectStore:
                 raise NotSupported(
                     f"object {name!r} links to the store {link.bucket!r} as a whole: open that one"
                 )
-            if link.bucket not in store.buckets:
-                store = await self._other(link.bucket, timeout)
+            if not source.has_name(link.bucket):
+                source = await self._source.other(link.bucket, timeout)
             # Sequences are those of one store: another one is not asked for ours.
-            wanted = min_last_seq if store is self else 0
+            wanted = min_last_seq if source is self._source else 0
             try:
-                info = await store.info(link.name, min_last_seq=wanted, timeout=timeout)
+                info = await source.find(link.name, wanted, timeout)
             except ObjectNotFound as error:
-                error.add_note(f"{name!r} in bucket {self._bucket!r} is a link that leads to it")
+                error.add_note(f"{name!r} in bucket {self.bucket!r} is a link that leads to it")
                 raise
         else:
             raise NotSupported(
                 f"object {name!r} leads from link to link, more than {LINKS_MAX}: to a circle?"
             )
         end = info.size if length is None else min(start + length, info.size)
-        return store.reader_of(
-            info, min(start, end), end, min_last_seq if store is self else 0, progress, timeout
-        )
+        wanted = min_last_seq if source is self._source else 0
+        return source.open(info, min(start, end), end, wanted, progress, timeout)
 
     async def info(
         self, name: str, *, min_last_seq: int = 0, timeout: float | None = None
     ) -> ObjectInfo:
         """What is known about an object; ObjectNotFound when there is none."""
-        found = await self._meta.find(check_name(name), min_last_seq, timeout=timeout)
-        if found is None or found.deleted:
-            raise ObjectNotFound(self._bucket, name)
-        return found
+        return await self._source.find(name, min_last_seq, timeout)
 
     async def update_meta(
         self,
@@ -250,7 +233,7 @@ class ObjectStore:
 
     def list(self, *, min_last_seq: int = 0, timeout: float | None = None) -> Pager[ObjectInfo]:
         """Iterate over all objects."""
-        follow = self._follow_info(WatchPlan(), min_last_seq)
+        follow = self._source.follow_info(WatchPlan(), min_last_seq)
         return Pager(info_pages(follow, self._api.core.report, self._api.seconds(timeout)))
 
     async def watch(
@@ -269,28 +252,24 @@ class ObjectStore:
         """
         if updates_only and include_history:
             raise ValueError("updates_only starts now: leave out include_history")
-        start = "new" if updates_only else "all" if include_history else "last"
-        follow = self._follow_info(msgspec.convert({"start": start}, WatchPlan), min_last_seq)
+        plan = WatchPlan(start="new" if updates_only else "all" if include_history else "last")
+        follow = self._source.follow_info(plan, min_last_seq)
         await follow.start(timeout=timeout)
         report = self._api.core.report
-        watcher = ObjectWatcher(follow, report, ignore_deletes=ignore_deletes)
+        feed = watch_feed(follow, report, ignore_deletes=ignore_deletes)
         if callback is not None:
-            watcher.call(callback, report)
-        return watcher
+            feed.call(callback, report)
+        return ObjectWatcher(feed)
 
     async def status(self, *, timeout: float | None = None) -> ObjectStoreStatus:
         """Size and configuration of the store."""
-        verb = f"STREAM.INFO.{self._stream.name}"
-        try:
-            self._info = await self._api.call(verb, None, STREAM_INFO, timeout=timeout)
-        except StreamNotFound:
-            raise BucketNotFound(self._bucket) from None
+        info = await self._source.refresh(timeout)
         return ObjectStoreStatus(
-            bucket=self._bucket,
-            size=self._info.state.bytes,
-            sealed=self._info.config.sealed,
-            config=from_stream_config(self._info.config),
-            stream_info=self._info,
+            bucket=self.bucket,
+            size=info.state.bytes,
+            sealed=info.config.sealed,
+            config=from_stream_config(info.config),
+            stream_info=info,
         )
 
     async def purge_orphans(
@@ -309,7 +288,7 @@ class ObjectStore:
         if older_than < 0:
             raise ValueError(f"older_than={older_than}: expected seconds from 0 on")
         seconds = self._api.seconds(timeout)
-        hunt = OrphanHunt(self._stream.reader, self._meta, self._prefix, seconds)
+        hunt = OrphanHunt(self._source.reader, self._meta, self._source.prefix, seconds)
         return await hunt.run(older_than, progress)
 
     async def seal(self, *, timeout: float | None = None) -> None:
@@ -317,7 +296,7 @@ class ObjectStore:
         status = await self.status(timeout=timeout)
         sealed = msgspec.structs.replace(status.stream_info.config, sealed=True)
         await self._api.call(
-            f"STREAM.UPDATE.{self._stream.name}", sealed, STREAM_UPDATE, timeout=timeout
+            f"STREAM.UPDATE.{self._source.stream}", sealed, STREAM_UPDATE, timeout=timeout
         )
 
     # Private parts.
@@ -332,51 +311,10 @@ class ObjectStore:
                 )
             return ObjectInfo(
                 name=name,
-                bucket=self._home,
+                bucket=self._source.home,
                 nuid=self._api.nuid.next(),
                 options=ObjectOptions(link=link),
             )
 
         stored, _ = await self._meta.change(name, make, timeout=timeout)
         return stored
-
-    def _follow_info(self, plan: WatchPlan, min_last_seq: int) -> Follow:
-        prefix = f"{self._prefix}.M."
-        return Follow(self._stream.reader, prefix, plan, min_last_seq, self._high_water)
-
-    def reader_of(
-        self,
-        info: ObjectInfo,
-        start: int,
-        end: int,
-        min_last_seq: int,
-        progress: Progress | None,
-        timeout: float | None,
-    ) -> ObjectReader:
-        """What reads the bytes from ``start`` to ``end``; for other parts of the client."""
-        config, prefix, marks = self._info.config, f"{self._prefix}.C.", self._high_water
-        if config.num_replicas > 1 or config.mirror is not None:
-            # ADR-53: the meta message may be newer than the copy that serves the chunks.
-            min_last_seq = max(min_last_seq, info.seq)
-
-        def follow(first: int, sizes: bool) -> Follow:
-            plan = WatchPlan(filters=(info.nuid,), start="all", resume_from=first, meta_only=sizes)
-            return Follow(self._stream.reader, prefix, plan, min_last_seq, marks)
-
-        return ObjectReader(
-            info,
-            follow,
-            start=start,
-            end=end,
-            timeout=self._api.seconds(timeout),
-            progress=progress,
-            look_again=lambda: self._meta.find(info.name, to_replace=True, timeout=timeout),
-        )
-
-    async def _other(self, bucket: str, timeout: float | None) -> "ObjectStore":
-        verb = f"STREAM.INFO.{STREAM_PREFIX}{bucket}"
-        try:
-            info = await self._api.call(verb, None, STREAM_INFO, timeout=timeout)
-        except StreamNotFound:
-            raise BucketNotFound(bucket) from None
-        return ObjectStore(self._api, info, self._high_water)

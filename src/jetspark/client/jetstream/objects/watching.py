@@ -3,14 +3,14 @@
 # Every call has a timeout argument (design.md, "The client").
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
-from jetspark.client.chunk_callback import ChunkCallback, ItemCallback
+from jetspark.client.chunk_callback import ItemCallback
 from jetspark.client.jetstream.kv.backend import Stored
 from jetspark.client.jetstream.kv.follow import Follow
+from jetspark.client.jetstream.kv.watch import CHUNK_MAX, WatchFeed
 from jetspark.client.jetstream.objects.info import ObjectInfo, decode_info
 from jetspark.client.thread_callback import Report
 from jetspark.errors import ProtocolViolation, RequestTimeout
@@ -25,49 +25,22 @@ class ObjectWatcher:
     ``ObjectStore.watch``; end it with ``stop`` or ``async with``.
     """
 
-    def __init__(self, follow: Follow, report: Report, *, ignore_deletes: bool) -> None:
-        self._follow = follow
-        self._report = report
-        self._ignore_deletes = ignore_deletes
-        self._items: deque[ObjectInfo | None] = deque()
-        self._told = False
-        self._stopped = False
-        self._calling: ChunkCallback[ObjectInfo | None] | None = None
-
-    def call(self, callback: ObjectCallback, report: Report) -> None:
-        """Hand everything to a callback; for ``ObjectStore.watch``."""
-        self._calling = ChunkCallback(self._next_chunk, callback, report)
+    def __init__(self, feed: WatchFeed[ObjectInfo, ObjectInfo]) -> None:
+        self._feed = feed
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ObjectInfo | None:
-        self._check_mine()
-        if not self._items and not await self._fill():
+        feed = self._feed
+        feed.check_unclaimed()
+        if not feed.items and not await feed.fill(CHUNK_MAX):
             raise StopAsyncIteration
-        return self._items.popleft()
-
-    async def next_chunk(self, count: int) -> list[ObjectInfo | None]:
-        """Wait for a change, then return what is there, up to ``count``; empty at the end."""
-        self._check_mine()
-        return await self._next_chunk(count)
-
-    async def _next_chunk(self, count: int) -> list[ObjectInfo | None]:
-        if not self._items and not await self._fill():
-            return []
-        return [self._items.popleft() for _ in range(min(count, len(self._items)))]
+        return feed.take()
 
     async def stop(self) -> None:
         """End the watch."""
-        self._stopped = True
-        self._items.clear()
-        await self._follow.stop()
-        if self._calling is not None:
-            await self._calling.wait()
-
-    def _check_mine(self) -> None:
-        if self._calling is not None:
-            raise ValueError("the callback of this watch takes the changes: watch without one")
+        await self._feed.stop()
 
     async def __aenter__(self) -> Self:
         return self
@@ -80,23 +53,27 @@ class ObjectWatcher:
     ) -> None:
         await self.stop()
 
-    async def _fill(self) -> bool:
-        while not self._items:
-            if self._stopped:
-                return False
-            if not self._told and self._follow.initial_done:
-                self._told = True
-                self._items.append(None)
-                return True
-            stored = await self._follow.next_chunk(256)
-            if not stored and (self._told or not self._follow.initial_done):
-                return False
-            self._items.extend(
-                info
-                for info in readable(stored, self._report)
-                if not (self._ignore_deletes and info.deleted)
-            )
-        return True
+    async def _next_chunk(self, count: int) -> list[ObjectInfo | None]:
+        """What is there after waiting for one; the blocking twin iterates with it."""
+        self._feed.check_unclaimed()
+        return await self._feed.next_chunk(count)
+
+
+def watch_feed(
+    follow: Follow, report: Report, *, ignore_deletes: bool
+) -> WatchFeed[ObjectInfo, ObjectInfo]:
+    """The objects that ``follow`` finds; what cannot be read goes to ``report``."""
+
+    def select(stored: list[Stored]) -> list[ObjectInfo]:
+        found = readable(stored, report)
+        return [info for info in found if not (ignore_deletes and info.deleted)]
+
+    return WatchFeed(follow, select, itself)
+
+
+def itself(info: ObjectInfo) -> ObjectInfo:
+    """Objects are read when they are selected."""
+    return info
 
 
 def read_info(stored: Stored) -> ObjectInfo:

@@ -8,7 +8,7 @@ from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.objects.chunks import ObjectData, chunks_of
 from jetspark.client.jetstream.objects.info import Digest
 from jetspark.client.jetstream.objects.reading import Progress
-from jetspark.client.jetstream.publish import AckFuture, PublishWindow
+from jetspark.client.jetstream.publish import PendingAck, PublishWindow
 from jetspark.client.jetstream.publish_fast import FastPublisher
 from jetspark.errors import BatchNotEnabled
 
@@ -25,7 +25,7 @@ class ChunkWriter:
         self._timeout = api.seconds(timeout)
         self._publisher = self._fast_publisher() if fast else None
         self._window = PublishWindow(api, CHUNKS_IN_FLIGHT, None)
-        self._waiting: deque[AckFuture] = deque()
+        self._waiting: deque[PendingAck] = deque()
         self._windowed = 0
         self.digest: Final = Digest()
         self.size = 0
@@ -75,7 +75,7 @@ class ChunkWriter:
                 return
         self._waiting.append(await self._window.publish(self._subject, b"", chunk, self._timeout))
         self._windowed += 1
-        while self._waiting and self._waiting[0].done():
+        while self._waiting and self._waiting[0].is_done:
             self._waiting.popleft().result()  # raises what was refused
 
     def _fast_publisher(self) -> FastPublisher:

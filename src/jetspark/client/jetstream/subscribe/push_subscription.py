@@ -10,7 +10,7 @@ from typing import Final, Self
 from jetspark.api.consumer import ConsumerInfo
 from jetspark.api.enums import AckPolicy
 from jetspark.client.jetstream.api import ApiClient
-from jetspark.client.jetstream.consumer.consume import Consumption, MessageCallback
+from jetspark.client.jetstream.consumer.consume import CallbackRun, MessageCallback
 from jetspark.client.jetstream.consumer.create import consumer_info
 from jetspark.client.jetstream.consumer.endless import CHUNK_MAX
 from jetspark.client.jetstream.consumer.message import AckLink, JetStreamMessage
@@ -53,14 +53,14 @@ class PushSubscription:
             # ADR-15: "Gap checking should be disabled on queue / deliver group subscriptions".
             check_gaps=not config.deliver_group,
         )
-        self._consumption: Consumption | None = None
+        self._callback_run: CallbackRun | None = None
         self._ended = False
         self._emptied: asyncio.Event | None = None
         self._drain_seconds: float | None = None
         self._draining: asyncio.Task[None] | None = None
         if callback is not None:
             label = f"subscription to {config.filter_subject or attached.info.stream_name!r}"
-            self._consumption = Consumption(api.core, self._source, callback, label)
+            self._callback_run = CallbackRun(api.core, self._source, callback, label)
         self._subscription.on_drained = self._drained
 
     @property
@@ -133,15 +133,6 @@ class PushSubscription:
         self._note_taken()
         return message
 
-    async def next_chunk(self, count: int) -> list[JetStreamMessage]:
-        """Wait for a message, then return what is there, up to ``count``; empty at the end."""
-        if self._items:
-            chunk = [self._items.popleft() for _ in range(min(count, len(self._items)))]
-        else:
-            chunk = await self._source.next_chunk(count)
-        self._note_taken()
-        return chunk
-
     async def unsubscribe(self, *, timeout: float | None = None) -> None:
         """Stop now; a consumer that the library made is deleted, and failing to is raised.
 
@@ -151,8 +142,8 @@ class PushSubscription:
             return
         self._ended = True
         self._subscription.on_drained = None
-        if self._consumption is not None:
-            await self._consumption.stop()
+        if self._callback_run is not None:
+            await self._callback_run.stop()
         await self._source.stop()
         await delete_created(self._api, self._attached, timeout=timeout)
 
@@ -167,7 +158,7 @@ class PushSubscription:
             return
         self._ended = True
         self._drain_seconds = seconds = self._api.seconds(timeout)
-        if self._consumption is not None and self._consumption.is_calling_here:
+        if self._callback_run is not None and self._callback_run.is_calling_here:
             self._draining = self._api.core.loop.create_task(self._drain_behind(seconds))
             return
         await self._subscription.drain(timeout=seconds)
@@ -214,9 +205,9 @@ class PushSubscription:
         self._ended = True
         self._source.close()
         try:
-            if self._consumption is not None:
+            if self._callback_run is not None:
                 # Without a time of its own when the client is drained, which has one for all.
-                await self._consumption.finish(self._drain_seconds)
+                await self._callback_run.finish(self._drain_seconds)
             else:
                 await self._wait_taken(self._drain_seconds)
         finally:
@@ -224,3 +215,12 @@ class PushSubscription:
                 await delete_created(self._api, self._attached)
             except Error as error:
                 self._api.core.report(error)
+
+    async def _next_chunk(self, count: int) -> list[JetStreamMessage]:
+        """What is there after waiting for one; the blocking twin iterates with it."""
+        if self._items:
+            chunk = [self._items.popleft() for _ in range(min(count, len(self._items)))]
+        else:
+            chunk = await self._source.next_chunk(count)
+        self._note_taken()
+        return chunk

@@ -7,7 +7,7 @@ from jetspark.api.enums import AckPolicy, ConsumerAction
 from jetspark.client.jetstream.api import ApiClient
 from jetspark.client.jetstream.consumer.create import consumer_info, create_consumer
 from jetspark.client.jetstream.subscribe.plan import Bind, Change, Create, Wanted, plan
-from jetspark.client.subscription import Subscription
+from jetspark.client.subscription import SubscriptionCore
 from jetspark.errors import ConsumerExists, ConsumerNotFound, Error, StreamNotFound
 
 
@@ -16,7 +16,7 @@ class Attached(msgspec.Struct, frozen=True):
 
     info: ConsumerInfo
     created: bool
-    subscription: Subscription | None = None
+    subscription: SubscriptionCore | None = None
 
 
 class Workflow:
@@ -122,7 +122,7 @@ class Workflow:
         subscription = self._subscribe(info.config.deliver_subject, info.config.deliver_group)
         return Attached(info, created=False, subscription=subscription)
 
-    def _subscribe(self, subject: str, queue: str) -> Subscription:
+    def _subscribe(self, subject: str, queue: str) -> SubscriptionCore:
         return self._api.core.add_subscription(
             subject, queue, pending_msgs=self._pending_msgs, pending_bytes=self._pending_bytes
         )

@@ -1,0 +1,55 @@
+"""The blobs last written stay in memory: the newest messages are read without the disk.
+
+No object per message: the cache holds what was handed to the disk, group by group,
+under a byte budget; a record is found by where it lies in the log.
+"""
+
+from bisect import bisect_right
+
+from mypy_extensions import i64
+
+
+class BlobCache:
+    """Recent blobs by their log-wide offset, oldest dropped first."""
+
+    def __init__(self, budget: i64) -> None:
+        self.budget: i64 = budget
+        self.size: i64 = 0
+        self.starts: list[int] = []
+        self.blobs: list[bytes] = []
+        self.blob: bytes = b""
+        self.blob_start: i64 = 0
+        # Where the oldest blob begins: a replay of what is older need not search.
+        self.oldest: i64 = 0
+
+    def add(self, start: i64, blob: bytes) -> None:
+        """Keep a blob that was written at ``start``; blobs come in ascending order."""
+        self.starts.append(int(start))
+        self.blobs.append(blob)
+        self.size += len(blob)
+        # Down to three quarters at once: dropping from the front of a list moves all behind it.
+        if self.size > self.budget:
+            dropped: i64 = 0
+            while self.size * 4 > self.budget * 3 and dropped < len(self.blobs) - 1:
+                self.size -= len(self.blobs[dropped])
+                dropped += 1
+            del self.starts[: int(dropped)]
+            del self.blobs[: int(dropped)]
+        self.oldest = self.starts[0]
+
+    def find(self, where: i64) -> bool:
+        """Make ``blob`` the one that holds this offset; False when none does."""
+        if self.blob_start <= where < self.blob_start + len(self.blob):
+            return True
+        if where < self.oldest:
+            return False
+        i: i64 = bisect_right(self.starts, int(where)) - 1
+        if i < 0:
+            return False
+        start: i64 = self.starts[i]
+        blob = self.blobs[i]
+        if where >= start + len(blob):
+            return False
+        self.blob = blob
+        self.blob_start = start
+        return True

@@ -1,0 +1,237 @@
+"""What a log keeps for the engine besides messages: consumers and fast batches .
+
+Bodies of the records, in 64-bit words; the first word of each is the last sequence given out when
+the record was staged, as in ``removal.py``:
+
+- consumer: as of, number, document (the rest; empty: the consumer was deleted)
+- consumer state: as of, number, 1 for a whole state and 0 for a change, state
+- fast batch: as of, length of the id, id, state (the rest; empty: the batch is over)
+- source, how far it has come: a fast batch record whose id is ``SOURCE``, which no client can
+  send, and the key of the source
+
+The store never looks into documents and states. A log has two ledgers: one of what is durable,
+and one of what is decided. Segments are removed oldest first, so what a ledger holds must not lie
+in the oldest one alone: it is *restated*, staged again as it is decided now, and the segment goes
+when that is durable. Damage to a state makes a consumer fall back to what was known before, so a
+change must be a fact whose loss costs a redelivery and nothing else.
+
+Not compiled: a group has few such records.
+"""
+
+from typing import Final
+
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from mypy_extensions import i64
+
+from jetspark.store.format.record import CONSUMER, CONSUMER_STATE, FAST_BATCH
+
+# Ends a line in headers and stands in no subject: no id of a batch begins so.
+SOURCE: Final = b"\r\n"
+
+
+class ConsumerRecords:
+    """What the log says of one consumer."""
+
+    def __init__(self) -> None:
+        self.document = b""
+        # The last whole state, and what changed since, oldest first.
+        self.state = b""
+        self.changes: list[bytes] = []
+        # The oldest segments that the document, and the state with its changes, lie in.
+        self.document_in = ""
+        self.state_in = ""
+
+    def copy(self) -> "ConsumerRecords":
+        """The same, to go another way from here."""
+        other = ConsumerRecords()
+        other.document, other.state = self.document, self.state
+        other.changes = list(self.changes)
+        other.document_in, other.state_in = self.document_in, self.state_in
+        return other
+
+    def lies_in(self, segment: str) -> bool:
+        """Say whether a segment, or one before it, is needed to know this."""
+        return "" < self.document_in <= segment or "" < self.state_in <= segment
+
+
+class Ledger:
+    """The consumers and fast batches of one stream, by the records applied so far."""
+
+    def __init__(self) -> None:
+        self.consumers: dict[int, ConsumerRecords] = {}
+        self.fast_batches: dict[bytes, bytes] = {}
+        # How far sources have come, by their keys.
+        self.sources: dict[bytes, bytes] = {}
+        # In which segments those two lie, by the id in the record.
+        self.fast_batches_in: dict[bytes, str] = {}
+        # The highest number that a consumer of the stream ever had.
+        self.consumer_number = 0
+
+    def copy(self) -> "Ledger":
+        """The same, to go another way from here."""
+        other = Ledger()
+        other.consumers = {number: records.copy() for number, records in self.consumers.items()}
+        other.fast_batches = dict(self.fast_batches)
+        other.sources = dict(self.sources)
+        other.fast_batches_in = dict(self.fast_batches_in)
+        other.consumer_number = self.consumer_number
+        return other
+
+    def apply(self, kind: int, body: bytes, segment: str) -> None:
+        """Do what a record of one of the three kinds says; it lies in ``segment``."""
+        number = read_i64_le(body, 8)
+        if kind == FAST_BATCH:
+            self._apply_fast_batch(body[16 : 16 + number], body[16 + number :], segment)
+            return
+        self.consumer_number = max(self.consumer_number, number)
+        if kind == CONSUMER and len(body) == 16:
+            self.consumers.pop(number, None)
+            return
+        records = self.consumers.get(number)
+        if records is None:
+            records = self.consumers[number] = ConsumerRecords()
+        if kind == CONSUMER:
+            records.document = body[16:]
+            records.document_in = segment
+        elif read_i64_le(body, 16):
+            records.state = body[24:]
+            records.changes = []
+            records.state_in = segment
+        else:
+            records.changes.append(body[24:])
+            records.state_in = records.state_in or segment
+
+    def _apply_fast_batch(self, name: bytes, state: bytes, segment: str) -> None:
+        states, key = self._place(name)
+        if state:
+            states[key] = state
+            self.fast_batches_in[name] = segment
+        else:
+            states.pop(key, None)
+            self.fast_batches_in.pop(name, None)
+
+    def _place(self, name: bytes) -> tuple[dict[bytes, bytes], bytes]:
+        """Where the state of an id is kept, and under which key."""
+        if name.startswith(SOURCE):
+            return self.sources, name[len(SOURCE) :]
+        return self.fast_batches, name
+
+    def state_of(self, name: bytes) -> bytes:
+        """The state of an id; empty when there is none."""
+        states, key = self._place(name)
+        return states.get(key, b"")
+
+    def holds(self, segment: str) -> bool:
+        """Say whether a segment, or one before it, is needed to know what is in here."""
+        return any(records.lies_in(segment) for records in self.consumers.values()) or any(
+            place <= segment for place in self.fast_batches_in.values()
+        )
+
+    def lies_in(self, segments: set[str]) -> bool:
+        """Say whether some of these segments are needed to know what is in here."""
+        return any(
+            {records.document_in, records.state_in} & segments
+            for records in self.consumers.values()
+        ) or any(place in segments for place in self.fast_batches_in.values())
+
+    def moved(self, names: list[str]) -> None:
+        """Segments became one that has the name of the first."""
+        others = set(names[1:])
+        for records in self.consumers.values():
+            if records.document_in in others:
+                records.document_in = names[0]
+            if records.state_in in others:
+                records.state_in = names[0]
+        for name, place in self.fast_batches_in.items():
+            if place in others:
+                self.fast_batches_in[name] = names[0]
+
+    def restated(self, segment: str, as_of: int, decided: "Ledger") -> list[tuple[int, bytes]]:
+        """Records (kind, body) that say again what would be lost with a segment.
+
+        ``decided`` says what is staged: what was decided since then is not taken back.
+        """
+        found: list[tuple[int, bytes]] = []
+        for number, durable in self.consumers.items():
+            records = decided.consumers.get(number)
+            if records is None or not durable.lies_in(segment):
+                continue
+            found.append((int(CONSUMER), consumer_body(as_of, number, records.document)))
+            # A whole state even when there is none: changes said before must not count twice.
+            bodies = [(True, records.state), *((False, change) for change in records.changes)]
+            found += [
+                (int(CONSUMER_STATE), consumer_state_body(as_of, number, whole, body))
+                for whole, body in bodies
+            ]
+        found += [
+            (int(FAST_BATCH), fast_batch_body(as_of, name, state))
+            for name, place in self.fast_batches_in.items()
+            if place <= segment and (state := decided.state_of(name))
+        ]
+        return found
+
+    def use_up_numbers(self, number: int) -> None:
+        """No consumer gets a number up to this one any more."""
+        self.consumer_number = max(self.consumer_number, number)
+
+    def drop_nameless(self) -> list[int]:
+        """Forget consumers whose document was lost; their numbers."""
+        lost = [number for number, records in self.consumers.items() if not records.document]
+        for number in lost:
+            del self.consumers[number]
+        return lost
+
+
+class LedgerKeeper:
+    """Which records of consumers and fast batches a compaction has to keep."""
+
+    def __init__(self, ledger: Ledger, names: list[str], *, oldest: bool) -> None:
+        last = names[-1]
+        self._oldest = oldest
+        self._documents = {n for n, r in ledger.consumers.items() if r.document_in <= last}
+        self._states = {n for n, r in ledger.consumers.items() if r.state_in <= last}
+        self._batches = {name for name, place in ledger.fast_batches_in.items() if place <= last}
+
+    def keeps(self, kind: int, body: bytes) -> bool:
+        """Say whether a record has to stay.
+
+        What says that something is over stays as long as there are segments before it.
+        """
+        number = int(read_i64_le(body, 8))
+        if kind == CONSUMER:
+            over = len(body) == 16
+            return number in self._documents or (over and not self._oldest)
+        if kind == CONSUMER_STATE:
+            return number in self._states
+        assert kind == FAST_BATCH, "there is no other kind"
+        over = len(body) == 16 + number
+        return body[16 : 16 + number] in self._batches or (over and not self._oldest)
+
+
+def consumer_body(as_of: i64, number: i64, document: bytes) -> bytes:
+    """The body of a consumer record, without its CRLF."""
+    body = BytesWriter()
+    write_i64_le(body, as_of)
+    write_i64_le(body, number)
+    body.write(document)
+    return body.getvalue()
+
+
+def consumer_state_body(as_of: i64, number: i64, whole: bool, state: bytes) -> bytes:
+    """The body of a consumer state record, without its CRLF."""
+    body = BytesWriter()
+    write_i64_le(body, as_of)
+    write_i64_le(body, number)
+    write_i64_le(body, 1 if whole else 0)
+    body.write(state)
+    return body.getvalue()
+
+
+def fast_batch_body(as_of: i64, name: bytes, state: bytes) -> bytes:
+    """The body of a fast batch record, without its CRLF."""
+    body = BytesWriter()
+    write_i64_le(body, as_of)
+    write_i64_le(body, len(name))
+    body.write(name)
+    body.write(state)
+    return body.getvalue()

@@ -1,0 +1,62 @@
+"""Limits of a stream: what goes when a message comes.
+
+Evictions are no records. What they take is decided by the messages behind it alone, so replaying
+the log under the limits that were in force takes the same; that holds as well when old segments
+without messages are gone.
+"""
+
+from mypy_extensions import i64
+
+from jetspark.store.log.index import StreamIndex
+from jetspark.store.log.subject_table import SubjectEntry
+
+
+class Limits:
+    """How much a stream keeps; 0 or less stands for no limit."""
+
+    def __init__(self, max_msgs: i64, max_bytes: i64, max_per_subject: i64) -> None:
+        self.max_msgs: i64 = max(max_msgs, i64(0))
+        self.max_bytes: i64 = max(max_bytes, i64(0))
+        self.max_per_subject: i64 = max(max_per_subject, i64(0))
+        self.any: bool = self.max_msgs > 0 or self.max_bytes > 0 or self.max_per_subject > 0
+
+    def equals(self, other: "Limits") -> bool:
+        """Say whether two limits are the same."""
+        return (
+            self.max_msgs == other.max_msgs
+            and self.max_bytes == other.max_bytes
+            and self.max_per_subject == other.max_per_subject
+        )
+
+    def evict(self, index: StreamIndex, entry: SubjectEntry) -> None:
+        """Take out what is too much after a message of a subject came."""
+        if self.max_per_subject > 0:
+            while i64(entry.count) > self.max_per_subject:
+                index.remove(entry.first)
+        if self.max_msgs > 0:
+            while index.messages > self.max_msgs:
+                index.remove(index.first_seq)
+        if self.max_bytes > 0:
+            while index.bytes > self.max_bytes and index.messages > 0:
+                index.remove(index.first_seq)
+
+    def enforce(self, index: StreamIndex) -> None:
+        """Take out everything that is too much; in this order, as released servers do."""
+        self.evict(index, index.blank)
+        self.evict_subjects(index)
+
+    def make_up(self, index: StreamIndex) -> None:
+        """Take out what was not evicted after a record that cannot be read.
+
+        Subjects first, as when messages come one by one: looking at the whole first would take
+        messages that had their place because another one of its subject had gone.
+        """
+        self.evict_subjects(index)
+        self.evict(index, index.blank)
+
+    def evict_subjects(self, index: StreamIndex) -> None:
+        """Take out what is too much of any subject."""
+        if self.max_per_subject > 0:
+            for entry in index.entries:
+                while i64(entry.count) > self.max_per_subject:
+                    index.remove(entry.first)

@@ -1,0 +1,77 @@
+"""The files of a log, as housekeeping sees them."""
+
+from typing import Final
+
+from librt.strings import read_i64_le
+
+from jetspark.store.files import Files
+from jetspark.store.format.segment import SegmentHead, parse_segment_name, read_head
+from jetspark.store.log.columns import Columns
+
+# What a record has besides what its message counts, at least (``Codec.size_of``).
+RECORD_MORE: Final = 20
+
+
+class SegmentFile:
+    """A file of a log: its rows in the index, oldest first."""
+
+    def __init__(self, rows: list[Columns], length: int) -> None:
+        self.rows = rows
+        self.length = length
+        self.name = rows[0].name
+        self.handle = int(rows[0].handle)
+
+    @property
+    def live(self) -> int:
+        """How many messages are there."""
+        return sum(int(columns.live) for columns in self.rows)
+
+    @property
+    def pinned(self) -> bool:
+        """Say whether bytes in it are damaged."""
+        return any(columns.pinned for columns in self.rows)
+
+    @property
+    def live_bytes(self) -> int:
+        """How many bytes of it are messages that are there, about."""
+        return sum(int(c.weight) for c in self.rows) + RECORD_MORE * self.live
+
+    @property
+    def is_sparse(self) -> bool:
+        """Say whether less than half of it is left.
+
+        In a file that was rewritten everything else is needed: only its messages count.
+        """
+        if self.rows[0].generation == 0:
+            return self.live_bytes * 2 < self.length
+        return sum(int(c.weight) for c in self.rows) * 2 < sum(int(c.held) for c in self.rows)
+
+    def name_parts(self) -> tuple[int, int]:
+        """First sequence and first position."""
+        parts = parse_segment_name(self.name)
+        assert parts is not None, "it is the name of a segment"
+        return parts
+
+
+def group_rows(rows: list[Columns], end: int) -> list[SegmentFile]:
+    """The files that rows of an index lie in, oldest first; the last one ends at ``end``."""
+    found: list[SegmentFile] = []
+    begin = 0
+    for n in range(1, len(rows) + 1):
+        if n < len(rows) and rows[n].handle == rows[begin].handle:
+            continue
+        length = end if n == len(rows) else int(rows[begin].length)
+        found.append(SegmentFile(rows[begin:n], length))
+        begin = n
+    return found
+
+
+def head_of(files: Files, handle: int) -> tuple[SegmentHead, int] | None:
+    """Read the head of a file and where its records begin; None when it does not check.
+
+    Raises OSError when the disk refuses to read it: that is no damage.
+    """
+    data = files.read(handle, 0, 8)
+    if len(data) < 8:
+        return None
+    return read_head(files.read(handle, 0, 16 + int(read_i64_le(data, 0) >> 32)))

@@ -1,0 +1,695 @@
+"""Staged: what was decided and is not durable yet.
+
+A decision becomes a record of the group that fills. It has a sequence and a position at once, and
+no reader sees it. Decisions see it: ``seq``, ``messages``, ``size``,
+``SubjectEntry.staged_last``.
+
+``Staged`` is an overlay over durable state (index, ledger, identity). When a write fails, ``drop``
+takes its marks off the index and returns a fresh one for the log to go on with. An atomic batch
+remembers where it began, and ``abort_batch`` goes back to there.
+"""
+
+from typing import Final
+
+from librt.strings import BytesWriter, write_i64_le
+from mypy_extensions import i64
+from xxhash import xxh3_64_digest
+
+from jetspark.errors.storage import StoreReadOnly
+from jetspark.store.format.manifest import Identity
+from jetspark.store.format.record import (
+    BATCH_FIRST,
+    BATCH_LAST,
+    BATCH_MEMBER,
+    CONFIGURATION,
+    CONSUMER,
+    CONSUMER_STATE,
+    DELETE_RANGE,
+    FAST_BATCH,
+    FIXED,
+    MESSAGE,
+    PURGE,
+    SKIP,
+    Codec,
+    headers_end,
+    record_kind,
+    record_length,
+    record_sequence,
+    subject_end,
+)
+from jetspark.store.log.access import Access
+from jetspark.store.log.columns import NOWHERE
+from jetspark.store.log.durability import Durability
+from jetspark.store.log.group import Group
+from jetspark.store.log.index import StreamIndex
+from jetspark.store.log.ledger import (
+    SOURCE,
+    Ledger,
+    consumer_body,
+    consumer_state_body,
+    fast_batch_body,
+)
+from jetspark.store.log.limits import Limits
+from jetspark.store.log.preparation import Preparation
+from jetspark.store.log.removal import (
+    PendingRemovals,
+    delete_body,
+    is_everything,
+    keep_from,
+    matching_row,
+    purge_body,
+)
+from jetspark.store.log.subject_purge import purged_of, rare_entries, subject_chains
+from jetspark.store.log.subject_table import SubjectEntry
+from jetspark.store.log.timeline import Timeline
+from jetspark.subjects.match import matches
+
+FLAGS_AT: Final = 27  # where the flags of a record are
+# No more staged bytes are looked through for the newest message of a pattern.
+LOOKED_THROUGH: Final[i64] = 16_384
+
+
+class Staged:
+    """The decisions of one log that are not durable yet, in up to two groups."""
+
+    def __init__(
+        self,
+        index: StreamIndex,
+        codec: Codec,
+        timeline: Timeline,
+        access: Access,
+        durability: Durability,
+        ledger: Ledger,
+        identity: Identity,
+        limits: Limits,
+        seq: i64,
+        time: i64,
+    ) -> None:
+        """Begin at the durable end; ``seq`` and ``time`` were given out last."""
+        self.index: StreamIndex = index
+        self.codec: Codec = codec
+        self.timeline: Timeline = timeline
+        self.access: Access = access
+        self.durability: Durability = durability
+        self.seq: i64 = seq
+        self.position: i64 = index.position
+        self.time: i64 = time
+        # The group that fills, and the one that is being written.
+        self.writer: BytesWriter = BytesWriter()
+        self.entries: list[SubjectEntry] = []
+        self.in_flight: Group | None = None
+        # What each of them adds to the counts.
+        self.filling_messages: i64 = 0
+        self.filling_bytes: i64 = 0
+        self.flying_messages: i64 = 0
+        self.flying_bytes: i64 = 0
+        self.removals: PendingRemovals = PendingRemovals()
+        # Consumers and fast batches: durable, and decided.
+        self.durable_ledger: Ledger = ledger
+        self.ledger: Ledger = ledger.copy()
+        # Where the last record stands that says again what an old segment holds.
+        self.restated_position: i64 = 0
+        # The atomic batch that is being staged, and the flags of its next record.
+        self.batch: Batch | None = None
+        self.batch_flags: i64 = 0
+        # The configuration that was decided; the limits in its record, and those asked for.
+        self.document: bytes = bytes(identity.config)
+        self.revision: i64 = identity.revision
+        self.limits: Limits = Limits(
+            identity.max_msgs, identity.max_bytes, identity.max_per_subject
+        )
+        self.wanted_limits: Limits = limits
+        # Records that must stand before the next one: sequences that were given out are not
+        # used again; limits that are in force are still to be said.
+        self.skip_needed: bool = seq > index.last_seq
+        self.limits_due: bool = not limits.equals(self.limits)
+
+    def drop(self, identity: Identity, limits: Limits) -> "Staged":
+        """Nothing of this becomes durable: what the log goes on with, from its durable state.
+
+        Numbers that were given out are not given out again.
+        """
+        groups = [self.entries]
+        if self.in_flight is not None:
+            groups.append(self.in_flight.entries)
+        if self.removals.any:
+            groups.append(self.index.entries)
+        for entries in groups:
+            for entry in entries:
+                entry.staged_last = entry.last
+        self.index.forget_staged()
+        fresh = Staged(
+            self.index,
+            self.codec,
+            self.timeline,
+            self.access,
+            self.durability,
+            self.durable_ledger,
+            identity,
+            limits,
+            self.seq,
+            self.time,
+        )
+        fresh.ledger.use_up_numbers(self.consumer_number)
+        return fresh
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether everything that was decided is durable."""
+        return self.position == self.index.position
+
+    @property
+    def is_idle(self) -> bool:
+        """Say whether no group fills and none is being written."""
+        return self.in_flight is None and len(self.writer) == 0
+
+    @property
+    def messages(self) -> i64:
+        """How many messages there are with the staged ones; evictions do not count yet."""
+        return self.index.messages + self.flying_messages + self.filling_messages
+
+    @property
+    def size(self) -> i64:
+        """What those messages count."""
+        return self.index.bytes + self.flying_bytes + self.filling_bytes
+
+    # Groups ------------------------------------------------------------------------------------
+
+    def seal(
+        self, handle: i64, offset: i64, filler: bytes, synced: bool, before: Preparation | None
+    ) -> Group:
+        """Make what is staged the group in flight; it is written at this place."""
+        group = Group(
+            handle,
+            offset,
+            self.writer.getvalue(),
+            self.entries,
+            self.position,
+            filler,
+            synced,
+            before,
+        )
+        self.writer = BytesWriter()
+        self.entries = []
+        self.flying_messages = self.filling_messages
+        self.flying_bytes = self.filling_bytes
+        self.filling_messages = 0
+        self.filling_bytes = 0
+        self.in_flight = group
+        return group
+
+    def landed(self) -> Group:
+        """The group in flight is on disk: it is staged no longer."""
+        group = self.in_flight
+        assert group is not None, "no group is in flight"
+        self.in_flight = None
+        self.flying_messages = 0
+        self.flying_bytes = 0
+        if self.removals.any:
+            self.removals.settle(group.last_position)
+        return group
+
+    def hold(self, offset: i64) -> None:
+        """Let an empty group be in flight: no other is taken until ``release``."""
+        assert self.in_flight is None, "a group needs the folder"
+        self.in_flight = Group(-1, offset, b"", [], self.index.position)
+
+    def release(self) -> None:
+        """End ``hold``."""
+        self.in_flight = None
+
+    # Messages ----------------------------------------------------------------------------------
+
+    def add_message(self, subject: bytes, headers_length: i64, tail: bytes, now: i64) -> i64:
+        """Decide that a message is in the stream; returns its sequence. Not durable yet.
+
+        ``tail`` is headers, body and CRLF as they arrived, ``now`` is engine time. No two messages
+        of a stream have the same time. Raises StoreReadOnly after a failed write, and ValueError,
+        with nothing staged, for what a record cannot hold.
+        """
+        if self.skip_needed or self.limits_due or self.access.read_only:
+            self.add_prelude()
+        time = max(self.time + 1, now + self.timeline.lead)
+        seq = self.seq + 1
+        flags = self.batch_flags
+        if len(self.writer) == 0:
+            flags |= self.durability.group_flag
+        total = self.codec.encode(
+            self.writer, seq, time, MESSAGE, flags, subject, headers_length, tail
+        )
+        entry = self.index.entry(subject)
+        if flags & BATCH_MEMBER:
+            self.join_batch(total)
+            self.restage(entry, seq)
+        else:
+            entry.staged_last = seq
+        self.entries.append(entry)
+        self.time = time
+        self.seq = seq
+        self.position += 1
+        self.filling_messages += 1
+        self.filling_bytes += self.codec.size_of(total, headers_length)
+        return seq
+
+    def add_prelude(self) -> None:
+        """Stage what has to stand before the next record."""
+        if self.access.read_only:
+            raise StoreReadOnly("the stream takes no writes until it was opened again")
+        if self.skip_needed:
+            self.add_skip(b"")
+        if self.limits_due:
+            self.add_configuration(self.document)
+
+    def add_skip(self, more: bytes) -> None:
+        """Say in the log that the sequences after the durable ones are not used again.
+
+        Only when nothing else is staged. ``more`` is what recovery adds (``replay.py``).
+        """
+        self.skip_needed = False
+        body = BytesWriter()
+        write_i64_le(body, self.index.last_seq + 1)
+        write_i64_le(body, self.seq)
+        body.write(more)
+        body.write(b"\r\n")
+        self.add_record(SKIP, body.getvalue())
+
+    def add_record(self, kind: i64, body: bytes) -> None:
+        """Put a record that is not a message into the group; ``body`` has its CRLF."""
+        flags = self.batch_flags
+        if len(self.writer) == 0:
+            flags |= self.durability.group_flag
+        total = self.codec.encode(self.writer, 0, self.time, kind, flags, b"", 0, body)
+        if flags & BATCH_MEMBER:
+            self.join_batch(total)
+        self.position += 1
+
+    # Sequences ---------------------------------------------------------------------------------
+
+    def skip_to(self, last: i64) -> None:
+        """Decide that no sequence up to ``last`` is used any more. Raises StoreReadOnly."""
+        if last <= self.seq:
+            return
+        self.add_prelude()
+        body = BytesWriter()
+        write_i64_le(body, self.seq + 1)
+        write_i64_le(body, last)
+        body.write(b"\r\n")
+        self.seq = last
+        self.add_record(SKIP, body.getvalue())
+
+    def use_up(self, now: i64) -> i64:
+        """Decide that a sequence is used up without a message; returns it.
+
+        The record is that of a delete: it says which sequences were given out before it, and
+        when, as the record of a message would.
+        """
+        self.add_prelude()
+        self.time = max(self.time + 1, now)
+        self.seq += 1
+        seq = self.seq
+        self.add_record(DELETE_RANGE, delete_body(seq, seq, seq))
+        return seq
+
+    def begin_after(self, seq: i64) -> None:
+        """A new stream begins after this sequence; its configuration says so, and no record."""
+        self.index.skip_to(seq)
+        self.seq = seq
+
+    def reuse_sequences(self) -> None:
+        """Give out again what was dropped, under the same sequences and times.
+
+        For copies: the numbers are those of the origin, and the same messages get them.
+        """
+        self.seq = self.index.last_seq
+        self.time = self.index.last_time
+        self.skip_needed = False
+
+    # Removals ----------------------------------------------------------------------------------
+
+    def delete(self, seq: i64) -> bool:
+        """Decide that a message goes; False when decisions see none (nothing is staged).
+
+        Raises StoreReadOnly after a failed write.
+        """
+        size: i64 = 0
+        entry: SubjectEntry | None = None
+        columns = self.index.segment_of(seq)
+        if columns is not None and columns.offsets[seq - columns.base] != NOWHERE:
+            entry = self.index.entries[i64(columns.subjects[seq - columns.base])]
+            size = columns.size_at(seq - columns.base)
+        elif self.index.last_seq < seq <= self.seq:
+            for staged, size_there, owner in self.rows():
+                if staged == seq:
+                    entry = owner
+                    size = size_there
+        if entry is None or (self.removals.any and self.removals.has(seq, entry.subject)):
+            return False
+        self.add_prelude()
+        self.add_record(DELETE_RANGE, delete_body(self.seq, seq, seq))
+        self.removals.delete(self.position, seq)
+        self.filling_messages -= 1
+        self.filling_bytes -= size
+        if entry.staged_last == seq:
+            self.restage(entry, self.last_left(entry))
+        return True
+
+    def delete_range(self, first: i64, last: i64) -> i64:
+        """Decide that the messages from ``first`` to ``last`` go; how many decisions saw there.
+
+        With none of them nothing is staged. Raises StoreReadOnly after a failed write.
+        """
+        last = min(last, self.seq)  # what is given out later is not meant
+        rows = [row for row in self.rows() if first <= row[0] <= last]
+        seq = self.index.next_seq(first, b"")
+        while 0 < seq <= last:
+            columns = self.index.segment_of(seq)
+            assert columns is not None, "it was found there"
+            owner = self.index.entries[i64(columns.subjects[seq - columns.base])]
+            rows.append((int(seq), int(columns.size_at(seq - columns.base)), owner))
+            seq = self.index.next_seq(seq + 1, b"")
+        if self.removals.any:
+            rows = [row for row in rows if not self.removals.has(row[0], row[2].subject)]
+        if not rows:
+            return 0
+        self.add_prelude()
+        self.add_record(DELETE_RANGE, delete_body(self.seq, first, last))
+        self.removals.delete_range(self.position, first, last)
+        for _, size, entry in rows:
+            self.filling_messages -= 1
+            self.filling_bytes -= size
+            if first <= entry.staged_last <= last:
+                self.restage(entry, self.last_left(entry))
+        return len(rows)
+
+    def purge(self, before_seq: i64, pattern: bytes, keep: i64) -> i64:
+        """Decide that messages go: those below ``before_seq``, all but the newest ``keep``.
+
+        0 stands for no bound, an empty pattern for every subject. Returns how many go; messages
+        on their way to the disk count, and so do those that they will evict. A bound beyond the
+        end, without a pattern, moves the end there.
+        """
+        everything = is_everything(pattern)
+        rare = None if everything else rare_entries(self.index, pattern)
+        if rare is not None:
+            return self.purge_rare(rare, pattern, int(before_seq), int(keep))
+        self.add_prelude()
+        staged = [
+            row
+            for row in self.rows()
+            if (everything or matches(row[2].subject, pattern))
+            and not self.removals.has(row[0], row[2].subject)
+        ]
+        end: i64 = before_seq if before_seq > 0 else self.seq + 1
+        if 0 < keep <= len(staged):
+            end = min(end, staged[-int(keep)][0])
+        elif keep > 0:
+            end = min(end, keep_from(self.index, pattern, keep - len(staged), self.removals))
+        before = self.filling_messages
+        self.count_out(end, pattern, staged)
+        self.add_record(PURGE, purge_body(self.seq, before_seq, keep, pattern))
+        self.removals.purge(self.position, end, pattern)
+        if everything and keep == 0:
+            self.seq = max(self.seq, before_seq - 1)
+        return before - self.filling_messages
+
+    def purge_rare(
+        self, entries: list[SubjectEntry], pattern: bytes, before: int, keep: int
+    ) -> i64:
+        """Decide that messages of few subjects of many go, along the chains of their messages."""
+        self.add_prelude()
+        index, removals = self.index, self.removals
+        sizes: dict[int, int] = {}
+        subjects: dict[int, bytes] = {}
+        for seq in subject_chains(index, entries):
+            columns = index.segment_of(seq)
+            assert columns is not None, "it was found there"
+            sizes[seq] = int(columns.size_at(seq - columns.base))
+            subjects[seq] = index.entries[i64(columns.subjects[seq - columns.base])].subject
+        numbers = {int(entry.number) for entry in entries}
+        for seq, size, owner in self.rows():
+            if int(owner.number) in numbers:
+                sizes[seq] = size
+                subjects[seq] = owner.subject
+        left = [seq for seq in sizes if not (removals.any and removals.has(seq, subjects[seq]))]
+        gone = purged_of(left, before, keep)
+        self.filling_messages -= len(gone)
+        for seq in gone:
+            self.filling_bytes -= sizes[seq]
+        end = before or int(self.seq) + 1
+        if keep > 0:
+            end = min(end, left[-keep] if len(left) >= keep else 0)
+        self.add_record(PURGE, purge_body(self.seq, before, keep, pattern))
+        for entry in entries:
+            if 0 < entry.staged_last < end:
+                self.restage(entry, 0)
+        removals.purge(self.position, end, pattern)
+        return len(gone)
+
+    def count_out(
+        self, end: i64, pattern: bytes, staged: list[tuple[int, int, SubjectEntry]]
+    ) -> None:
+        """Take what a purge takes out off the counts, and off the last messages of subjects."""
+        for staged_seq, staged_size, owner in staged:
+            if staged_seq < end:
+                self.filling_messages -= 1
+                self.filling_bytes -= staged_size
+                if 0 < owner.staged_last < end:
+                    self.restage(owner, 0)
+        index = self.index
+        if end > index.last_seq and is_everything(pattern) and not self.removals.any:
+            self.filling_messages -= index.messages
+            self.filling_bytes -= index.bytes
+            for entry in index.entries:
+                if 0 < entry.staged_last < end:
+                    self.restage(entry, 0)
+            return
+        seq = matching_row(index, index.purged_below(pattern), end, pattern)
+        while seq > 0:
+            columns = index.segment_of(seq)
+            assert columns is not None, "it was found there"
+            i: i64 = seq - columns.base
+            entry = index.entries[i64(columns.subjects[i])]
+            if not (self.removals.any and self.removals.has(seq, entry.subject)):
+                self.filling_messages -= 1
+                self.filling_bytes -= columns.size_at(i)
+            if 0 < entry.staged_last < end:
+                self.restage(entry, 0)
+            seq = matching_row(index, seq + 1, end, pattern)
+
+    def rows(self) -> list[tuple[int, int, SubjectEntry]]:
+        """Sequence, size and subject of every message that is staged, from its record."""
+        rows: list[tuple[int, int, SubjectEntry]] = []
+        blobs = [self.writer.getvalue()]
+        if self.in_flight is not None:
+            blobs.insert(0, self.in_flight.blob)
+        for blob in blobs:
+            at: i64 = 0
+            while at < len(blob):
+                if record_kind(blob, at) == MESSAGE:
+                    entry = self.index.entry(blob[at + FIXED : subject_end(blob, at)])
+                    length = headers_end(blob, at) - subject_end(blob, at)
+                    size = self.codec.size_of(record_length(blob, at), length)
+                    rows.append((int(record_sequence(blob, at)), int(size), entry))
+                at += record_length(blob, at)
+        return rows
+
+    def newest_match(self, pattern: bytes) -> i64:
+        """The newest staged message whose subject matches; 0: none, -1: too many to look."""
+        size: i64 = len(self.writer)
+        if self.in_flight is not None:
+            size += len(self.in_flight.blob)
+        if size > LOOKED_THROUGH:
+            return -1
+        for seq, _, owner in reversed(self.rows()):
+            if matches(owner.subject, pattern):
+                return seq
+        return 0
+
+    def last_left(self, entry: SubjectEntry) -> i64:
+        """The newest message of a subject that decisions see; 0 when there is none."""
+        if entry.staged_last > self.index.last_seq:
+            for seq, _, owner in reversed(self.rows()):
+                if owner is entry and not self.removals.has(seq, entry.subject):
+                    return seq
+        last = entry.last
+        while last > 0 and self.removals.has(last, entry.subject):
+            last = self.index.previous_in_subject(entry, last)
+        return last
+
+    # Batches -----------------------------------------------------------------------------------
+
+    # An atomic batch (ADR-50) is one run of records, all of it or nothing. Every record of the
+    # run has the flag ``BATCH_MEMBER``, its first one ``BATCH_FIRST``, its last one
+    # ``BATCH_LAST``. A group is never cut inside a run, so a run lies in one synced write and in
+    # one segment, and recovery drops a run of the last write that is not whole (``replay.py``).
+
+    def begin_batch(self) -> None:
+        """Messages and removals staged from now on are durable together or not at all.
+
+        No group is cut before ``end_batch`` or ``abort_batch``. Raises StoreReadOnly.
+        """
+        if self.batch is not None:
+            raise ValueError("a batch is being staged already; end or abort it first")
+        self.add_prelude()
+        self.batch = Batch(self)
+        self.batch_flags = BATCH_MEMBER | BATCH_FIRST
+
+    def next_is_last(self) -> None:
+        """The next record ends the batch: ``end_batch`` need not write it again."""
+        self.batch_flags |= BATCH_LAST
+
+    def end_batch(self) -> None:
+        """The batch is complete: mark its last record, unless that was said beforehand."""
+        batch = self.batch_under_way()
+        at = batch.last_at
+        if at >= 0 and not int(self.writer[at + FLAGS_AT]) & BATCH_LAST:
+            record = bytearray(self.writer.getvalue()[at:])
+            record[FLAGS_AT] |= int(BATCH_LAST)
+            checked = bytes(record[8:-8])
+            self.writer.truncate(at)
+            self.writer.write(
+                bytes(record[:8]) + checked + xxh3_64_digest(checked, self.codec.seed)
+            )
+        self.batch = None
+        self.batch_flags = 0
+
+    def abort_batch(self) -> None:
+        """Forget what was staged since ``begin_batch``, its sequences too: it was seen by none."""
+        batch = self.batch_under_way()
+        self.writer.truncate(batch.size)
+        del self.entries[batch.entries :]
+        for entry, before in reversed(batch.changed):
+            entry.staged_last = before
+        self.seq = batch.seq
+        self.time = batch.time
+        self.position = batch.position
+        self.filling_messages = batch.messages
+        self.filling_bytes = batch.bytes
+        self.removals = batch.removals
+        self.batch = None
+        self.batch_flags = 0
+
+    def batch_under_way(self) -> "Batch":
+        """The batch that is being staged."""
+        if self.batch is None:
+            raise ValueError("no batch is being staged; begin one first")
+        return self.batch
+
+    def join_batch(self, total: i64) -> None:
+        """The record just encoded, of this length, belongs to the batch."""
+        assert self.batch is not None, "only a batch gives its flags"
+        self.batch.last_at = int(len(self.writer) - total)
+        self.batch_flags = BATCH_MEMBER
+
+    def restage(self, entry: SubjectEntry, seq: i64) -> None:
+        """Decisions see another message as the last one of a subject."""
+        if self.batch is not None:
+            self.batch.changed.append((entry, int(entry.staged_last)))
+        entry.staged_last = seq
+
+    # Consumers and fast batches ----------------------------------------------------------------
+
+    @property
+    def consumer_number(self) -> int:
+        """The highest number that a consumer ever had, decided or durable; never given again."""
+        return max(self.durable_ledger.consumer_number, self.ledger.consumer_number)
+
+    def set_consumer(self, number: i64, document: bytes) -> None:
+        """Decide what a consumer is; an empty document deletes it. Raises StoreReadOnly."""
+        self.add_entry(CONSUMER, consumer_body(self.seq, number, document))
+
+    def set_consumer_state(self, number: i64, whole: bool, body: bytes) -> None:
+        """Decide what the state of a consumer is, or what changes of it. Raises StoreReadOnly."""
+        self.add_entry(CONSUMER_STATE, consumer_state_body(self.seq, number, whole, body))
+
+    def set_fast_batch(self, batch_id: bytes, body: bytes) -> None:
+        """Decide what the state of a fast batch is; empty: it is over. Raises StoreReadOnly."""
+        self.add_entry(FAST_BATCH, fast_batch_body(self.seq, batch_id, body))
+
+    def set_source(self, key: bytes, state: bytes) -> None:
+        """Decide how far a source has come; empty: it is none any more. Raises StoreReadOnly."""
+        self.set_fast_batch(SOURCE + key, state)
+
+    def add_entry(self, kind: i64, body: bytes) -> None:
+        """Stage a record of the ledger; ``body`` without its CRLF."""
+        self.add_prelude()
+        self.add_record(kind, body + b"\r\n")
+        self.ledger.apply(int(kind), body, "")
+
+    def restate(self, segment: str) -> None:
+        """Stage again what would be lost with a segment; one attempt at a time."""
+        if self.index.position >= self.restated_position and self.batch is None:
+            # A part of it would take back changes that were durable: all of it or nothing.
+            self.begin_batch()
+            for kind, body in self.durable_ledger.restated(segment, int(self.seq), self.ledger):
+                self.add_entry(kind, body)
+            self.end_batch()
+            self.restated_position = self.position
+
+    # Configuration -----------------------------------------------------------------------------
+
+    def configure(self, document: bytes) -> None:
+        """Decide that this is the stream's configuration, with the limits last asked for.
+
+        Raises StoreReadOnly after a failed write.
+        """
+        self.add_prelude()
+        self.add_configuration(document)
+
+    def want_limits(self, limits: Limits) -> bool:
+        """Ask for limits; True when they were staged, after what is staged already.
+
+        Otherwise the log says them before its next record.
+        """
+        self.wanted_limits = limits
+        if limits.equals(self.limits):
+            self.limits_due = False
+        elif not self.is_empty and not self.access.read_only:
+            self.add_configuration(self.document)
+            return True
+        else:
+            self.limits_due = True
+        return False
+
+    def add_configuration(self, document: bytes) -> None:
+        """Stage a configuration record with the limits last asked for.
+
+        Its body: as of, revision, first sequence, three limits, document. What lay below the first
+        sequence went for reasons that are in no record, such as its age.
+        """
+        self.limits_due = False
+        self.limits = self.wanted_limits
+        self.document = document
+        self.revision += 1
+        body = BytesWriter()
+        write_i64_le(body, self.seq)
+        write_i64_le(body, self.revision)
+        write_i64_le(body, self.durability.first_seq)
+        write_i64_le(body, self.limits.max_msgs)
+        write_i64_le(body, self.limits.max_bytes)
+        write_i64_le(body, self.limits.max_per_subject)
+        body.write(document)
+        body.write(b"\r\n")
+        self.add_record(CONFIGURATION, body.getvalue())
+
+    def restate_configuration(self) -> None:
+        """Stage the configuration once more, as it was decided."""
+        self.add_configuration(self.document)
+
+
+class Batch:
+    """An atomic batch that is being staged: what was staged before it."""
+
+    def __init__(self, staged: Staged) -> None:
+        self.size: i64 = len(staged.writer)
+        self.entries: int = len(staged.entries)
+        self.seq: i64 = staged.seq
+        self.time: i64 = staged.time
+        self.position: i64 = staged.position
+        self.messages: i64 = staged.filling_messages
+        self.bytes: i64 = staged.filling_bytes
+        self.removals: PendingRemovals = staged.removals.copy()
+        # Where the last record of the batch begins so far.
+        self.last_at: i64 = -1
+        # Subjects and what their newest staged message was, in the order of their changes.
+        self.changed: list[tuple[SubjectEntry, int]] = []

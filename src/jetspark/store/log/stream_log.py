@@ -1,0 +1,645 @@
+"""One stream on disk: staging, group commit, and reading what is durable.
+
+Decisions stage records: they get a sequence and a position at once and are encoded into the
+group that fills (``staged.py``). ``take_group`` hands the group to a committer; ``commit`` is
+called when its synced write returned, and only then do the index and the readers learn of it.
+``fail`` drops what was staged: the file is cut back to its durable end, and since numbers are
+never used again a skip record covers them before anything else is written.
+
+The parts of a log, each of which owns its fields:
+
+- ``index``, ``ledger``, ``identity``, ``limits``: durable state, as the records say it;
+- ``staged``: what was decided and is not durable yet; replaced as a whole when a write fails;
+- ``segments``: the files; ``reader`` reads messages from them;
+- ``durability``: what is on the disk for certain; ``access``: whether writes are taken;
+- ``upkeep`` and ``quarantine``: the tasks that keep the files in order, and what is damaged.
+"""
+
+import logging
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from librt.strings import read_i64_le
+from mypy_extensions import i64
+
+from jetspark.errors.storage import CorruptRecord
+from jetspark.store.files import Files
+from jetspark.store.format.manifest import Identity, Manifest, raise_floor, renew_manifests
+from jetspark.store.format.record import (
+    CONFIGURATION,
+    CONSUMER,
+    DELETE_RANGE,
+    FAST_BATCH,
+    FIXED,
+    MESSAGE,
+    PURGE,
+    SEGMENT_DROP,
+    SKIP,
+    Codec,
+    body_end,
+    headers_in,
+    kind_in,
+    record_kind,
+    record_length,
+    record_lengths,
+    record_sequence,
+    record_time,
+)
+from jetspark.store.format.segment import SegmentHead, encode_head, identity_of, segment_name
+from jetspark.store.log.access import Access
+from jetspark.store.log.durability import Durability
+from jetspark.store.log.group import Group
+from jetspark.store.log.index import StreamIndex
+from jetspark.store.log.ledger import Ledger
+from jetspark.store.log.limits import Limits
+from jetspark.store.log.preparation import NewSegment, Preparation
+from jetspark.store.log.reader import LogReader
+from jetspark.store.log.removal import delete_range, is_of_newest, purge
+from jetspark.store.log.segments import Segments
+from jetspark.store.log.staged import Staged
+from jetspark.store.log.subject_purge import purge_subjects, rare_entries
+from jetspark.store.log.subject_table import SubjectEntry
+from jetspark.store.log.timeline import Timeline
+from jetspark.store.upkeep.counts import UpkeepRates
+from jetspark.store.upkeep.drop import detach
+from jetspark.store.upkeep.manifests import last_noting
+from jetspark.store.upkeep.next_task import next_task
+from jetspark.store.upkeep.quarantine import Quarantine
+from jetspark.store.upkeep.reopen import Reopening
+from jetspark.store.upkeep.rewriting import apply_drop
+from jetspark.store.upkeep.task import Task
+from jetspark.store.upkeep.upkeep import Upkeep
+
+__all__ = ["CACHE_BUDGET", "Group", "StreamLog"]
+
+CACHE_BUDGET: Final = 16 * 1024 * 1024
+NO_LIMITS: Final = Limits(0, 0, 0)
+
+logger = logging.getLogger("jetspark.store")
+
+
+class StreamLog:
+    """The log of one stream: one writer, any number of reads, one group in flight at a time."""
+
+    def __init__(
+        self,
+        files: Files,
+        folder: Path,
+        identity: Identity,
+        segment_size: int,
+        cache_budget: int,
+        rates: UpkeepRates,
+        in_memory: bool = False,
+        opening: bool = False,
+    ) -> None:
+        # Durable state: what the records say.
+        self.identity: Identity = identity
+        self.index: StreamIndex = StreamIndex()
+        self.ledger: Ledger = Ledger()
+        self.limits: Limits = limits_of(identity)
+        self.codec: Codec = Codec(identity.stream_id)
+        if in_memory:
+            self.codec.count_as_memory()
+        self.timeline: Timeline = Timeline()
+        self.access: Access = Access()
+        self.segments: Segments = Segments(files, folder, self.index, segment_size, in_memory)
+        self.durability: Durability = Durability(self.segments, self.index)
+        self.reader: LogReader = LogReader(self.segments, self.index, self.codec, cache_budget)
+        self.quarantine: Quarantine = Quarantine()
+        self.upkeep: Upkeep = Upkeep(
+            self.index, self.segments, self.durability, self.access, self.reader, rates
+        )
+        self.staged: Staged = Staged(
+            self.index,
+            self.codec,
+            self.timeline,
+            self.access,
+            self.durability,
+            self.ledger,
+            identity,
+            self.limits,
+            0,
+            0,
+        )
+        # Sequences (first, last) that recovery looked for in vain.
+        self.missing: list[tuple[int, int]] = []
+        # While a stream is recovered nothing is staged, because nothing would write it.
+        self.opening: bool = opening
+        # The folder is being changed (``hold``).
+        self.held: bool = False
+        self.closed: bool = False
+
+    # Writing -----------------------------------------------------------------------------------
+
+    def take_group(self) -> Group | None:
+        """Hand out what was staged since the last group; None while one is in flight.
+
+        What has to be done on the disk before it is done here and now. May raise OSError: then
+        ``fail`` follows.
+        """
+        group = self.take_work()
+        if group is not None:
+            group.prepare()
+        return group
+
+    def take_work(self) -> Group | None:
+        """As ``take_group``, but what has to be done before it is left to who writes it."""
+        staged = self.staged
+        size: i64 = len(staged.writer)
+        if size == 0 or staged.in_flight is not None or staged.batch_flags != 0:
+            return None
+        roll = self.segments.must_roll(size)
+        before: Preparation | None = None
+        if roll or not self.durability.durable or self.durability.unsynced:
+            before = self.preparation(roll)
+            self.segments.want_roll(roll)
+        return self.seal_group(before)
+
+    def preparation(self, roll: bool) -> Preparation | None:
+        """What the next group needs; None when it can be written as it is."""
+        durability = self.durability
+        floor = durability.floor_for(self.staged.seq)
+        # The level was lower before: what stands on a group must be on disk with it. And a segment
+        # that has a successor is durable to its end.
+        sync = durability.unsynced and (durability.durable or roll)
+        if not (sync or floor or roll):
+            return None
+        return Preparation(
+            self.segments,
+            self.identity.stream_id,
+            sync=sync,
+            floor=floor,
+            begins=self.next_segment() if roll else None,
+        )
+
+    def next_segment(self) -> NewSegment:
+        """The segment that follows what is durable."""
+        index = self.index
+        first_seq = int(index.last_seq) + 1
+        position = int(index.position) + 1
+        head = encode_head(
+            self.identity,
+            first_seq,
+            position,
+            first_live=int(index.first_seq),
+            last_time=int(index.last_time),
+            consumer_number=self.staged.consumer_number,
+        )
+        return NewSegment(segment_name(first_seq, position), first_seq, head)
+
+    def seal_group(self, before: Preparation | None = None) -> Group:
+        """Make what is staged the group in flight, at the end of the newest segment."""
+        segments = self.segments
+        size: i64 = len(self.staged.writer)
+        handle = segments.handle
+        offset = segments.end
+        filled_to = segments.filled_to
+        if before is not None and before.begins is not None:
+            # It is made when the group is written.
+            handle = -1
+            offset = filled_to = len(before.begins.head)
+        filler = segments.filler_after(size, offset + size, filled_to)
+        group = self.staged.seal(handle, offset, filler, self.durability.durable, before)
+        self.durability.group_taken()
+        return group
+
+    def commit(self) -> i64:
+        """The group in flight is on disk: readers see it from now on.
+
+        Returns its last position.
+        """
+        group = self.staged.landed()
+        if self.closed:
+            self.let_go(group)
+            return self.index.position
+        if group.before is not None:
+            self.prepared(group.before)
+        self.apply_group(group)
+        self.reader.cache.add(self.index.segments[-1].start + group.offset, group.blob)
+        self.segments.written(group)
+        if group.synced:
+            self.durability.proven()
+        self.index.reach(group.last_position)
+        if self.index.wants_recycling():
+            self.index.recycle(self.staged.entries)
+        return group.last_position
+
+    def fail(self, no_space: bool) -> None:
+        """The group in flight did not reach the disk: drop all that was staged.
+
+        ``no_space``: writing may be tried again. Any other error leaves the stream read-only
+        until it was reopened and verified, because nobody knows what the disk holds now.
+        """
+        group = self.staged.in_flight
+        self.staged = self.staged.drop(self.identity, self.limits)
+        if self.closed:
+            if group is not None:
+                self.let_go(group)
+            return
+        if group is not None and group.before is not None:
+            self.prepared(group.before)
+        if self.durability.group_failed() or not no_space:
+            self.access.fail()
+            return
+        try:
+            self.segments.drop_filler(group)
+        except OSError:
+            self.access.fail()
+        else:
+            self.access.set_full(True)
+
+    def hold(self) -> None:
+        """Take no group and no task until ``release``: the folder is being changed."""
+        self.staged.hold(self.segments.end)
+        self.held = True
+
+    def release(self) -> None:
+        """Go on after ``hold``."""
+        self.staged.release()
+        self.held = False
+
+    def set_limits(self, max_msgs: i64, max_bytes: i64, max_per_subject: i64) -> None:
+        """Keep no more than this from now on (0 or less: no limit); too much goes at once.
+
+        The log says so before its next record, so replaying it takes the same out at the same
+        place. While something is staged, the change is staged after it, and dropped when that
+        fails.
+        """
+        limits = Limits(max_msgs, max_bytes, max_per_subject)
+        if self.staged.want_limits(limits):
+            return
+        if self.staged.is_empty or self.access.read_only:
+            self.limits = limits
+            limits.enforce(self.index)
+
+    # Segments ----------------------------------------------------------------------------------
+
+    def roll(self) -> None:
+        """Go on in a new segment; when that fails, nothing is written before it was repeated.
+
+        Only while no group is in flight: a segment that has a successor is durable to its end,
+        and an attempt that failed may have left the successor there.
+        """
+        self.segments.want_roll()
+        preparation = Preparation(
+            self.segments,
+            self.identity.stream_id,
+            sync=self.durability.unsynced,
+            begins=self.next_segment(),
+        )
+        try:
+            preparation.do()
+        finally:
+            self.prepared(preparation)
+
+    def prepared(self, done: Preparation) -> None:
+        """Take over what was done before a group, as far as that went."""
+        self.durability.prepared(done)
+        if done.fresh >= 0:
+            self.segments.begin(done)
+            self.durability.all_synced()
+            self.upkeep.segment_begun()
+            self.quarantine.retry()
+
+    # Applying ----------------------------------------------------------------------------------
+
+    def apply_group(self, group: Group) -> None:
+        """Apply the records of a group, in their order."""
+        blob = group.blob
+        entries = group.entries
+        index = self.index
+        codec = self.codec
+        offset = group.offset
+        limits = self.limits
+        at: i64 = 0
+        end: i64 = len(blob)
+        n: i64 = 0
+        while at < end:
+            total = record_length(blob, at)
+            lengths = record_lengths(blob, at)
+            if kind_in(lengths) == MESSAGE:
+                entry = entries[n]
+                n += 1
+                index.add_message(
+                    record_sequence(blob, at),
+                    entry,
+                    offset + at,
+                    record_time(blob, at),
+                    codec.size_of(total, headers_in(lengths)),
+                )
+                if limits.any:
+                    limits.evict(index, entry)
+            else:
+                self.apply_other(blob, at)
+                limits = self.limits
+            at += total
+
+    def apply_message(self, data: bytes, at: i64, offset: i64, entry: SubjectEntry) -> None:
+        """A message record is durable at this offset of the newest segment."""
+        self.index.add_message(
+            record_sequence(data, at),
+            entry,
+            offset,
+            record_time(data, at),
+            self.codec.message_size(data, at),
+        )
+        if self.limits.any:
+            self.limits.evict(self.index, entry)
+
+    def apply_other(self, data: bytes, at: i64) -> None:
+        """A record that is not a message is durable. Unknown kinds never get here."""
+        kind = record_kind(data, at)
+        body = at + FIXED
+        if kind == SKIP:
+            self.index.skip_to(read_i64_le(data, body + 8))
+            return
+        # As of which sequence: what was given out before is used up.
+        self.index.skip_to(read_i64_le(data, body))
+        if kind == DELETE_RANGE:
+            delete_range(self.index, read_i64_le(data, body + 8), read_i64_le(data, body + 16))
+            if is_of_newest(data, at):
+                self.index.note_time(record_time(data, at))
+        elif kind == PURGE:
+            pattern = data[body + 24 : body_end(data, at)]
+            before, keep = read_i64_le(data, body + 8), read_i64_le(data, body + 16)
+            rare = rare_entries(self.index, pattern)
+            if rare is not None:
+                purge_subjects(self.index, rare, int(before), int(keep))
+            else:
+                purge(self.index, before, keep, pattern)
+        elif kind == CONFIGURATION:
+            self.apply_configuration(data, at)
+        elif kind == SEGMENT_DROP:
+            apply_drop(self.index, data[body + 8 : body_end(data, at)])
+        elif CONSUMER <= kind <= FAST_BATCH:
+            segment = self.index.segments[-1].name
+            self.ledger.apply(int(kind), data[body : body_end(data, at)], segment)
+
+    def apply_configuration(self, data: bytes, at: i64) -> None:
+        """A configuration is in force from here on (``Staged.add_configuration``)."""
+        body = at + FIXED
+        revision: int = read_i64_le(data, body + 8)
+        delete_range(self.index, 1, read_i64_le(data, body + 16) - 1)
+        limits = Limits(
+            read_i64_le(data, body + 24),
+            read_i64_le(data, body + 32),
+            read_i64_le(data, body + 40),
+        )
+        if revision > self.identity.revision:
+            self.identity = msgspec.structs.replace(
+                self.identity,
+                config=msgspec.Raw(data[body + 48 : body_end(data, at)]),
+                revision=revision,
+                max_msgs=int(read_i64_le(data, body + 24)),
+                max_bytes=int(read_i64_le(data, body + 32)),
+                max_per_subject=int(read_i64_le(data, body + 40)),
+            )
+            self.upkeep.want_manifest(True)
+        self.limits = limits
+        limits.enforce(self.index)
+
+    def expire_before(self, time_ns: i64) -> i64:
+        """Take out what was stored before a time; how many that were. Leaves no record."""
+        index = self.index
+        if index.messages == 0 or self.reader.first_time >= time_ns:
+            return 0
+        before = index.messages
+        delete_range(index, index.first_seq, self.reader.search_time(time_ns, False) - 1)
+        return before - index.messages
+
+    # Recovery ----------------------------------------------------------------------------------
+
+    def apply_head(self, head: SegmentHead) -> None:
+        """Take over what the head of the newest segment says about all before it."""
+        identity = identity_of(head)
+        if identity.revision > self.identity.revision:
+            self.identity = identity
+            self.upkeep.want_manifest(True)
+        newest = self.index.segments[-1]
+        newest.generation = head.generation
+        newest.packed = head.packed
+        self.index.note_time(head.last_time)
+        self.ledger.use_up_numbers(head.consumer_number)
+        delete_range(self.index, 1, head.first_live - 1)
+        self.limits = limits_of(identity)
+        self.limits.enforce(self.index)
+
+    def suspend_limits(self) -> None:
+        """Evict nothing until a record or a head says the limits: they are not known."""
+        self.limits = NO_LIMITS
+
+    def restore_limits(self) -> None:
+        """All was replayed: the limits are those of the newest configuration."""
+        self.limits = limits_of(self.identity)
+        self.limits.make_up(self.index)
+
+    def begin_staging(self, seq: i64) -> None:
+        """Let decisions begin at what is durable; the sequences up to ``seq`` were given out."""
+        self.staged = Staged(
+            self.index,
+            self.codec,
+            self.timeline,
+            self.access,
+            self.durability,
+            self.ledger,
+            self.identity,
+            self.limits,
+            seq,
+            self.index.last_time,
+        )
+
+    def opened(self, manifest: Manifest | None) -> None:
+        """Everything was recovered: the log is used from now on."""
+        self.opening = False
+        self.durability.all_synced()
+        if manifest is not None:
+            self.durability.adopt_floor(manifest.sequence_floor)
+            self.upkeep.note_stored(manifest.last_seq)
+            self.upkeep.note_segments(manifest.segments or ())
+
+    def note_missing(self, ranges: list[tuple[int, int]]) -> None:
+        """Recovery looked for these sequences in vain."""
+        self.missing = ranges
+
+    def reopen(self) -> bool:
+        """Verify a log whose write failed and let it write again; False when it still cannot.
+
+        Here and now; ``take_task`` hands the same out when ``Upkeep.want_reopening`` was called.
+        """
+        if self.upkeep.task is not None or self.held or self.closed or not self.access.failed:
+            return False
+        task = Reopening(self)
+        self.upkeep.begin(task, True)
+        failed = True
+        try:
+            while not task.step():
+                pass
+            failed = False
+        except (OSError, CorruptRecord) as error:
+            logger.warning("%s cannot be opened again yet: %s", self.segments.folder, error)
+        finally:
+            self.end_task(failed)
+        return not failed
+
+    # Upkeep ------------------------------------------------------------------------------------
+
+    def take_task(self, now: i64 = 0) -> Task | None:
+        """Hand out a task of upkeep whose steps may be done in another thread, or None.
+
+        ``end_task`` follows. There is one at a time, and nothing waits for it.
+        """
+        upkeep = self.upkeep
+        upkeep.tick(now)
+        if self.held or upkeep.task is not None:
+            return None
+        task: Task | None = None
+        if not self.access.read_only and upkeep.has_task():
+            task = next_task(self)
+        elif upkeep.reopen_due and not self.closed:
+            task = Reopening(self)
+        else:
+            return None
+        upkeep.want_reopening(False)
+        upkeep.begin(task, True)
+        return task
+
+    def end_task(self, failed: bool) -> None:
+        """The task under way is done, or has failed."""
+        task = self.upkeep.task
+        assert task is not None, "no task is under way"
+        self.upkeep.end()
+        task.finish(failed)
+        with suppress(OSError):
+            task.close()
+        if self.closed:
+            # The log was closed meanwhile and left the files to the task.
+            self.upkeep.close()
+            for handle in task.handles:
+                if not self.is_flying(handle):
+                    self.segments.close_handle(handle)
+
+    def maintain(self, now: i64 = 0) -> bool:
+        """Do one step of upkeep here and now; True while there is more to do."""
+        upkeep = self.upkeep
+        upkeep.tick(now)
+        if upkeep.is_out or self.access.read_only:
+            return False
+        if upkeep.task is None and upkeep.has_task():
+            upkeep.begin(next_task(self), False)
+        task = upkeep.task
+        if task is None:
+            return False
+        failed = False
+        try:
+            done = task.step()
+        except OSError:
+            failed = True
+            done = True
+        if done:
+            self.end_task(failed)
+        return not failed or task.is_optional
+
+    def drop_segment(self) -> bool:
+        """Remove the oldest segment if nothing in it is left; True when one was removed."""
+        upkeep = self.upkeep
+        if upkeep.task is not None or not upkeep.is_front_dead():
+            return False
+        removal = upkeep.take_unremoved()
+        if removal is None:
+            removal = detach(self)
+        upkeep.begin(removal, False)
+        return removal is not None and self.maintain()
+
+    @property
+    def is_reopening(self) -> bool:
+        """Say whether the folder may be getting its name back (``reopen.py``)."""
+        task = self.upkeep.task
+        return self.upkeep.is_out and task is not None and task.renames_folder
+
+    # The end -----------------------------------------------------------------------------------
+
+    def close(self, *, note: bool = True) -> None:
+        """Close every segment file; twice is as good as once.
+
+        ``note``: say in a manifest what there is, so that a start notices when it is missing.
+
+        A group in flight keeps its file: its writer would otherwise meet a handle that belongs
+        to another file by then. ``commit`` or ``fail`` closes it.
+        """
+        if not self.access.read_only and not self.opening:
+            if self.upkeep.manifest_due or not self.durability.durable:
+                self.settle()
+            if note and not self.segments.in_memory:
+                self.note_end()
+        self.close_files()
+        # What is large goes now.
+        self.reader.close()
+        self.segments.close()
+        self.access.stop()
+        self.closed = True
+
+    def settle(self) -> None:
+        """Put the log and its configuration on the disk, and give back unused sequences.
+
+        What fails here is made good by the next start, as after a power cut.
+        """
+        if self.staged.in_flight is not None:
+            return
+        files, folder = self.segments.files, self.segments.folder
+        durability = self.durability
+        with suppress(OSError):
+            if not durability.durable:
+                files.sync(int(self.segments.handle))
+                durability.synced(self.segments.end, self.staged.is_idle)
+            if self.upkeep.manifest_due:
+                renew_manifests(files, folder, self.identity, int(durability.sequence_floor))
+            if not durability.durable and durability.sequence_floor > self.index.last_seq:
+                raise_floor(files, folder, self.identity.stream_id, int(self.staged.seq))
+
+    def note_end(self) -> None:
+        """Say in a manifest what there is. A failure costs a start the knowledge of it."""
+        task = last_noting(self)
+        if task is not None:
+            with suppress(OSError):
+                task.step()
+                task.finish(False)
+
+    def close_files(self) -> None:
+        """Close every file but those that another thread still uses."""
+        upkeep = self.upkeep
+        kept = {-1}
+        left = [int(columns.handle) for columns in self.index.segments]
+        task = upkeep.task
+        if task is not None and upkeep.is_out:
+            kept.update(task.handles)
+        elif task is not None:
+            upkeep.end()
+            with suppress(OSError):
+                task.close()
+            left += task.handles
+        unremoved = upkeep.take_unremoved()
+        if unremoved is not None:
+            left += unremoved.handles
+        upkeep.close()
+        for handle in left:
+            if handle not in kept and not self.is_flying(handle):
+                self.segments.close_handle(handle)
+                kept.add(handle)
+        self.index.close()
+
+    def is_flying(self, handle: int) -> bool:
+        """Say whether the group in flight needs a file."""
+        group = self.staged.in_flight
+        return group is not None and group.needs(handle)
+
+    def let_go(self, group: Group) -> None:
+        """Close the files that were left to a group when the log was closed."""
+        for handle in group.handles():
+            self.segments.close_handle(handle)
+
+
+def limits_of(identity: Identity) -> Limits:
+    """The limits that an identity says."""
+    return Limits(identity.max_msgs, identity.max_bytes, identity.max_per_subject)

@@ -1,0 +1,1 @@
+"""Opening a stream after any kind of end (``stream_folder.py``)."""

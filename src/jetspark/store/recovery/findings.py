@@ -1,0 +1,173 @@
+"""What recovery finds out about bytes that do not check, and how it notes that (``replay.py``).
+
+Not compiled: it is asked when something is wrong.
+"""
+
+from typing import Final
+
+from librt.strings import read_i64_le
+from mypy_extensions import i64
+
+from jetspark.store.format.record import (
+    FIXED,
+    GROUP_FIRST,
+    MESSAGE,
+    OVERHEAD,
+    SKIP,
+    Codec,
+    record_flags,
+    record_kind,
+    record_length,
+    record_sequence,
+)
+
+MAGIC_BYTES: Final = b"JSR1"
+# Verdicts, as they stand in a mark.
+TORN: Final[i64] = 1
+DOUBTFUL: Final[i64] = 2
+DAMAGED: Final[i64] = 3
+# A check may look like filler.
+CHECK_SIZE: Final = 8
+# First and last sequence, verdict, since where, length of the file: the body of a mark.
+MARK_BODY: Final[i64] = 40
+
+
+class BadRange:
+    """Bytes that do not check, and the sequences that may have been in them (0: none)."""
+
+    def __init__(self, where: i64, length: i64) -> None:
+        self.where: i64 = where
+        self.length: i64 = length
+        self.first_seq: i64 = 0
+        self.last_seq: i64 = 0
+        # How many of them, at most.
+        self.messages: int = 0
+
+
+class Recovery:
+    """What opening one stream found. Ranges are (offset in the whole log, length)."""
+
+    def __init__(self) -> None:
+        self.records: i64 = 0
+        self.bytes_read: i64 = 0
+        # Bytes of interrupted writes: nothing in them was ever acknowledged.
+        self.torn_bytes: i64 = 0
+        # Everything else that does not check.
+        self.damaged: list[tuple[int, int]] = []
+        # Those of `damaged` that may as well be the rest of an interrupted write.
+        self.doubtful: list[tuple[int, int]] = []
+        # Sequences (first, last) that were acknowledged and may be lost.
+        self.lost: list[tuple[int, int]] = []
+        # Those that a write was to hold which was interrupted, or may have been.
+        self.unwritten: list[tuple[int, int]] = []
+        # What was wrong with metadata and what was done about it, as sentences.
+        self.notes: list[str] = []
+        # What `damaged` was judged from, and whether it is doubtful; files that are missing: the
+        # one behind, the sequences between, and whether they may be there and unread.
+        self.judged: list[tuple[BadRange, bool]] = []
+        self.missing: list[tuple[str, int, int, bool]] = []
+        # Sequences that were stored and whose end of the log is not there: behind which file.
+        self.cut_off: list[tuple[str, int, int]] = []
+        # What the disk refused to read: (offset in the whole log, length); zeros stand for it.
+        self.unread: list[tuple[int, int]] = []
+        # Files that are none of the stream: what they are called now, their length, and why.
+        self.foreign: list[tuple[str, int, str]] = []
+        # Bad ranges behind the last GROUP_FIRST record: not judged yet.
+        self.pending: list[BadRange] = []
+
+    def add_pending(self, bad: BadRange) -> None:
+        """Add a range that is not judged yet; where the last one ends, it becomes part of it."""
+        if self.pending and self.pending[-1].where + self.pending[-1].length == bad.where:
+            before = self.pending[-1]
+            before.length += bad.length
+            before.messages += bad.messages
+            before.last_seq = max(before.last_seq, bad.last_seq)
+            if before.first_seq == 0:
+                before.first_seq = bad.first_seq
+        else:
+            self.pending.append(bad)
+
+    def is_unread(self, where: int, length: int) -> bool:
+        """Say whether the disk refused to read some of a range."""
+        return any(a < where + length and where < a + size for a, size in self.unread)
+
+    def is_stored(self, stored: int) -> bool:
+        """Say whether a range that is not judged yet holds a message up to this sequence."""
+        return any(0 < bad.first_seq <= stored for bad in self.pending)
+
+    def forget_from(self, where: i64) -> None:
+        """What was found behind the last good record is part of the tail, and judged with it."""
+        while self.pending and self.pending[-1].where >= where:
+            self.pending.pop()
+
+    def settle(self, verdict: i64, since: i64) -> None:
+        """Judge the pending ranges; those before ``since`` are damage in any case."""
+        for bad in self.pending:
+            doubtful = verdict == DOUBTFUL and bad.where >= since
+            if verdict == TORN and bad.where >= since:
+                self.torn_bytes += bad.length
+                if bad.first_seq > 0:
+                    self.unwritten.append((int(bad.first_seq), int(bad.last_seq)))
+                continue
+            place = (int(bad.where), int(bad.length))
+            self.damaged.append(place)
+            self.judged.append((bad, doubtful))
+            if doubtful:
+                self.doubtful.append(place)
+            if bad.first_seq > 0:
+                fits = max(1, int(bad.length // OVERHEAD))
+                bad.messages = bad.messages or min(int(bad.last_seq - bad.first_seq) + 1, fits)
+                taken = self.unwritten if doubtful and not self.is_unread(*place) else self.lost
+                taken.append((int(bad.first_seq), int(bad.last_seq)))
+        self.pending = []
+
+
+def is_mark(data: bytes, at: i64) -> bool:
+    """Tell whether the good record at ``at`` is what an earlier recovery wrote."""
+    return record_kind(data, at) == SKIP and record_length(data, at) == OVERHEAD + MARK_BODY
+
+
+def narrow(codec: Codec, data: bytes, at: i64, found: i64, bad: BadRange) -> None:
+    """Say which message was in a bad range, when it is one record whose frame word holds.
+
+    A rewritten segment has few of its sequences: without this all that are missing there would
+    count as lost. The frame word covers the low half of the sequence.
+    """
+    if bad.first_seq == 0 or codec.framed_length(data, at) != found - at:
+        return
+    low = record_sequence(data, at) & 0xFFFFFFFF
+    seq = bad.first_seq + ((low - bad.first_seq) & 0xFFFFFFFF)
+    if low == 0 and record_kind(data, at) != MESSAGE:
+        bad.first_seq = bad.last_seq = 0
+    elif seq <= bad.last_seq:
+        bad.first_seq = bad.last_seq = seq
+        bad.messages = 1
+
+
+def acknowledged_until(codec: Codec, data: bytes, at: i64, sealed: bool) -> i64:
+    """Where a record proves that those before it, from ``at`` on, were acknowledged; or -1.
+
+    It begins the next group. If that is the mark of a recovery, the mark decides.
+    """
+    position: int = data.find(MAGIC_BYTES, int(at) + 1)
+    while position >= 0 and position + FIXED <= len(data):
+        if codec.framed_length(data, position) > 0 and record_flags(data, position) & GROUP_FIRST:
+            if not is_mark(data, position):
+                return position
+            # One that is torn itself proves nothing: that recovery never ended.
+            if codec.examine(data, position) > 0:
+                since = read_i64_le(data, i64(position) + FIXED + 24)
+                return position if since > at else -1
+        position = data.find(MAGIC_BYTES, position + 1)
+    return len(data) if sealed else -1
+
+
+def last_group(codec: Codec, data: bytes, covered: int) -> int:
+    """Where the last group begins whose first record checks; ``covered`` when there is none."""
+    position = data.rfind(MAGIC_BYTES, covered)
+    while position >= 0:
+        if codec.examine(data, position) > 0 and record_flags(data, position) & GROUP_FIRST:
+            return position
+        # The magic of the next one to the left may end where this one begins.
+        position = data.rfind(MAGIC_BYTES, covered, position + len(MAGIC_BYTES) - 1)
+    return covered

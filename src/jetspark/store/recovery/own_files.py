@@ -1,0 +1,140 @@
+"""Which files in the folder of a stream are its own, and where in the stream each belongs.
+
+A folder that was copied, restored from a backup or mended by hand may hold a segment or a manifest
+of another stream, or two segments under each other's names. Heads say what each file is. A file of
+another stream is set aside under another name and reported; nothing in it is believed. Segments
+that have each other's names get their own back.
+
+Not compiled: it is asked once per start.
+"""
+
+import re
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from jetspark.store.files import Files
+from jetspark.store.format.manifest import Identity, read_manifests
+from jetspark.store.format.segment import (
+    SegmentHead,
+    identity_of,
+    parse_segment_name,
+    segment_name,
+)
+from jetspark.store.log.segment_files import head_of
+from jetspark.store.recovery.findings import Recovery
+
+ASIDE: Final = ".foreign"
+MOVED: Final = ".moved"
+
+FOLDER: Final = re.compile(r"(?:stream|new|dropped)-([0-9a-f]{16})")
+
+
+def identity_in(files: Files, folder: Path) -> Identity | None:
+    """Whose folder it is, as far as that can be read; raises OSError or WrongStoreFormat."""
+    own = OwnFiles(files, folder, files.list_folder(folder))
+    manifest, _ = read_manifests(files, folder, own.stream_id)
+    return manifest.identity if manifest else own.identity()
+
+
+class OwnFiles:
+    """The segments of one stream, by what their heads say."""
+
+    def __init__(self, files: Files, folder: Path, names: list[str]) -> None:
+        self._files = files
+        self._folder = folder
+        self._heads: dict[str, tuple[SegmentHead, Identity] | None] = {}
+        for name in names:
+            if parse_segment_name(name) or name.endswith(MOVED):
+                self._heads[name] = self._head(name)
+        self.stream_id = self._expected_id()
+
+    def _head(self, name: str) -> tuple[SegmentHead, Identity] | None:
+        try:
+            handle = self._files.open(self._folder / name)
+        except OSError:
+            return None
+        try:
+            head = head_of(self._files, handle)
+        except OSError:
+            head = None
+        finally:
+            self._files.close(handle)
+        return (head[0], identity_of(head[0])) if head is not None else None
+
+    def _expected_id(self) -> int:
+        """The id that the folder is named after, if anything in it has that; 0: nobody knows."""
+        ids = [head[1].stream_id for head in self._heads.values() if head is not None]
+        known = FOLDER.fullmatch(self._folder.name)
+        if known is not None:
+            named = int(known[1], 16)
+            # Manifests are read only where no head settles it: a start has many streams to open.
+            if named in ids or read_manifests(self._files, self._folder, named)[0] is not None:
+                return named
+        manifest, _ = read_manifests(self._files, self._folder)
+        if manifest is not None:
+            return manifest.identity.stream_id
+        return Counter(ids).most_common(1)[0][0] if ids else 0
+
+    def identity(self) -> Identity | None:
+        """What the newest segment with a head says of the stream."""
+        for _, head in sorted(self._heads.items(), reverse=True):
+            if head is not None and head[1].stream_id == self.stream_id:
+                return head[1]
+        return None
+
+    def segments(self, recovery: Recovery) -> list[str]:
+        """The names of the stream's segments, in order; others are set aside, and reported."""
+        own = []
+        moved = []
+        for name, head in self._heads.items():
+            if head is not None and head[1].stream_id != self.stream_id:
+                self._set_aside(name, head[1], recovery)
+            elif head is not None and self._true_name(head[0]) != name:
+                moved.append((name, self._true_name(head[0])))
+            elif parse_segment_name(name):
+                own.append(name)
+        if moved:
+            own += self._move_back(moved, own, recovery)
+        return sorted(own)
+
+    def _true_name(self, head: SegmentHead) -> str:
+        return segment_name(head.first_seq, head.first_position)
+
+    def _set_aside(self, name: str, identity: Identity, recovery: Recovery) -> None:
+        recovery.notes.append(
+            f"{name} is a segment of stream {identity.name!r} (id {identity.stream_id:016x}): "
+            f"nothing of it is used; it is kept as {name}{ASIDE}"
+        )
+        self._rename_aside(name, "a file of another stream lies in the folder", recovery)
+
+    def _rename_aside(self, name: str, reason: str, recovery: Recovery) -> None:
+        size = 0
+        with suppress(OSError):  # it is left out all the same
+            handle = self._files.open(self._folder / name)
+            size = self._files.size(handle)
+            self._files.close(handle)
+            self._files.rename(self._folder / name, self._folder / (name + ASIDE))
+        recovery.foreign.append((name + ASIDE, size, reason))
+
+    def _move_back(
+        self, moved: list[tuple[str, str]], own: list[str], recovery: Recovery
+    ) -> list[str]:
+        """Give segments their own names back; through a third one, as two may be exchanged."""
+        found = []
+        wanted: set[str] = set()
+        for name, true in moved:
+            if true in own or true in wanted:
+                # A copy of a segment that is there: the one with the right name is served.
+                recovery.notes.append(f"{name} is a copy of {true}: nothing of it is used")
+                self._rename_aside(name, "a copy of a segment lies beside it", recovery)
+                continue
+            wanted.add(true)
+            if not name.endswith(MOVED):
+                self._files.rename(self._folder / name, self._folder / (true + MOVED))
+            recovery.notes.append(f"{name} was the segment {true}: it has its name again")
+            found.append(true)
+        for true in found:
+            self._files.rename(self._folder / (true + MOVED), self._folder / true)
+        return found

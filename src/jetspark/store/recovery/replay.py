@@ -1,0 +1,235 @@
+"""Replay the segments of a stream after any kind of end, and judge the bytes that do not check.
+
+Recovery walks by length while the frame word holds; otherwise it searches the next record that
+checks. **Every record that checks is kept**, wherever it lies: it may have been
+acknowledged, and what was acknowledged is never dropped. A record whose sequence does not rise is
+no record of this place (stale sectors, a copy inside a payload) and counts as bad bytes; records
+that remove or configure name the last sequence before them and are held to that.
+
+Bad bytes are one of two things: the rest of a write that was interrupted, in which nothing was
+acknowledged, or damage to something that was. A write of many sectors may reach the disk in any
+order, so good records of an interrupted group can stand behind bad ones. What tells them apart:
+
+- *Damage*: a record with ``GROUP_FIRST`` stands behind the bytes, whole or torn, or a later
+  segment. A group is written only when the one before it is on disk, so they were once good.
+- *Torn*: they belong to the last group, and the file ends inside a record whose frame word holds,
+  or less than one record behind the last good one. A write that returned has its whole length in
+  the file, so this group never returned.
+- *Doubtful*: they belong to the last group, and the file has its whole length. It may be a torn
+  group whose middle is missing, or an acknowledged one that was damaged. It is reported, but not
+  as a loss, unless a manifest says that it was stored.
+
+The file ends, for all this, where the filler behind its records begins (``segment.py``).
+
+A torn tail is cut off; doubtful bytes and damage stay where they are, for whoever wants to look.
+In both cases recovery first writes a *mark*: a skip record over the sequences that the tail can
+have held, so that none is used twice, followed by the verdict, the offset since which it holds
+and, for a torn tail, the length the file had. The next start reads the verdict there and reports
+the same again, although by then other groups stand behind the bytes; and it knows the rest of a
+tail whose cutting was interrupted.
+
+Atomic batches need one more rule: a batch of the last group that is not whole is dropped as a
+whole, its good records count as bad bytes; one before it was acknowledged and keeps what checks.
+"""
+
+from typing import Final
+
+from librt.strings import read_i64_le
+from mypy_extensions import i64
+
+from jetspark.errors.storage import UnknownRecordKind
+from jetspark.store.format.record import (
+    BAD_CHECK,
+    BATCH_FIRST,
+    BATCH_LAST,
+    BATCH_MEMBER,
+    CONFIGURATION,
+    DELETE_RANGE,
+    FIXED,
+    GROUP_FIRST,
+    MESSAGE,
+    OVERHEAD,
+    PURGE,
+    SEGMENT_DROP,
+    SKIP,
+    record_flags,
+    record_key,
+    record_kind,
+    record_sequence,
+    subject_end,
+)
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.recovery.findings import (
+    DAMAGED,
+    MAGIC_BYTES,
+    BadRange,
+    Recovery,
+    acknowledged_until,
+    is_mark,
+    narrow,
+)
+
+__all__ = ["Recovery", "replay_segment"]
+
+KNOWN_FLAGS: Final[i64] = 1 | 2 | 4 | 8 | 16  # of batches, COMPRESSED and GROUP_FIRST
+
+
+def replay_segment(
+    log: StreamLog, data: bytes, at: i64, recovery: Recovery, sealed: bool = False
+) -> i64:
+    """Apply the records of the newest segment added; return the end of the last good one.
+
+    Ranges that nothing proves anything about yet stay in ``recovery.pending``. ``sealed``: there
+    is a segment behind this one, so all of it was acknowledged.
+    """
+    # Up to here members of batches count.
+    judged: i64 = 0
+    start = log.index.segments[-1].start
+    records: i64 = 0
+    good = at
+    end: i64 = len(data)
+    while at < end:
+        length = good_length(log, data, at)
+        if length > 0 and at >= judged and record_flags(data, at) & BATCH_MEMBER:
+            judged = batch_end(log, data, at)
+            if judged < 0:
+                judged = acknowledged_until(log.codec, data, at, sealed)
+            if judged < 0:
+                length = BAD_CHECK
+        if length <= 0:
+            found = next_good(log, data, at)
+            if found < 0:
+                break
+            bad = BadRange(start + at, found - at)
+            missing_before(log, data, found, bad)
+            narrow(log.codec, data, at, found, bad)
+            # A change of limits may have been in there. Until something says what they are
+            # nothing is evicted: too much is made good later, too little is lost.
+            log.suspend_limits()
+            recovery.add_pending(bad)
+            # As many records as fit: positions must not be used twice either.
+            log.index.reach(log.index.position + (found - at) // OVERHEAD + 1)
+            at = found
+            continue
+        if record_flags(data, at) & GROUP_FIRST and recovery.pending:
+            if is_mark(data, at):
+                since = start + read_i64_le(data, at + FIXED + 24)
+                recovery.settle(read_i64_le(data, at + FIXED + 16), since)
+            else:
+                recovery.settle(DAMAGED, 0)
+        apply(log, data, at)
+        log.index.reach(log.index.position + 1)
+        records += 1
+        at += length
+        good = at
+    recovery.records += int(records)
+    recovery.forget_from(start + good)
+    if log.index.wants_recycling():
+        log.index.recycle([])
+    return good
+
+
+def apply(log: StreamLog, data: bytes, at: i64) -> None:
+    """Apply one good record, or refuse what this version does not understand."""
+    kind = record_kind(data, at)
+    flags = record_flags(data, at)
+    key = record_key(data, at)
+    problem = ""
+    if flags & ~KNOWN_FLAGS:
+        problem = f"record flags {int(flags)} are"
+    elif key != 0:
+        problem = f"encryption (key {int(key)}) is"
+    elif kind == MESSAGE:
+        entry = log.index.entry(data[at + FIXED : subject_end(data, at)])
+        log.apply_message(data, at, at, entry)
+    elif kind == SKIP or is_anchored(kind):
+        log.apply_other(data, at)
+    else:
+        problem = f"record kind {int(kind)} is"
+    if problem:
+        raise UnknownRecordKind(
+            str(log.segments.folder),
+            int(at),
+            f"{problem} unknown to this version of jetspark; "
+            "open the store with the version that wrote it",
+        )
+
+
+def good_length(log: StreamLog, data: bytes, at: i64) -> i64:
+    """Length of the record at ``at`` if it checks and belongs here, else 0 or less."""
+    length = log.codec.examine(data, at)
+    if (
+        length > 0
+        and record_kind(data, at) == MESSAGE
+        and record_sequence(data, at) <= log.index.last_seq
+    ):
+        return BAD_CHECK
+    if (
+        length > 0
+        and is_anchored(record_kind(data, at))
+        and read_i64_le(data, at + FIXED) < log.index.last_seq
+    ):
+        return BAD_CHECK
+    return length
+
+
+def is_anchored(kind: i64) -> bool:
+    """Say whether a record names the last sequence before it: it fits nowhere else."""
+    return DELETE_RANGE <= kind <= PURGE or SEGMENT_DROP <= kind <= CONFIGURATION
+
+
+def batch_end(log: StreamLog, data: bytes, at: i64) -> i64:
+    """Where the batch ends that begins at ``at``; -1 when none begins there that is whole."""
+    last = log.index.last_seq
+    first = BATCH_FIRST
+    while at < len(data):
+        length = log.codec.examine(data, at)
+        if length <= 0:
+            return -1
+        flags = record_flags(data, at)
+        # What it says about the sequences before it, as in `good_length`.
+        if record_kind(data, at) == MESSAGE:
+            last += 1
+            told = record_sequence(data, at)
+        else:
+            told = read_i64_le(data, at + FIXED)
+        if not flags & BATCH_MEMBER or (flags & BATCH_FIRST) != first or told < last:
+            return -1
+        last = told
+        at += length
+        if flags & BATCH_LAST:
+            return at
+        first = 0
+    return -1
+
+
+def next_good(log: StreamLog, data: bytes, at: i64) -> i64:
+    """Where the next good record behind the bad one at ``at`` begins, or -1."""
+    end: i64 = len(data)
+    if at + FIXED <= end:
+        length = log.codec.framed_length(data, at)
+        if length > 0 and at + length <= end:
+            if at + length == end:
+                return -1
+            if good_length(log, data, at + length) > 0:
+                return at + length
+    position: int = data.find(MAGIC_BYTES, int(at) + 1)
+    while position >= 0:
+        if good_length(log, data, position) > 0:
+            return position
+        position = data.find(MAGIC_BYTES, position + 1)
+    return -1
+
+
+def missing_before(log: StreamLog, data: bytes, at: i64, bad: BadRange) -> None:
+    """Note the sequences between the last record and the good one at ``at``."""
+    last: i64 = 0
+    if record_kind(data, at) == MESSAGE:
+        last = record_sequence(data, at) - 1
+    elif record_kind(data, at) == SKIP:
+        last = read_i64_le(data, at + FIXED + 8)
+    elif is_anchored(record_kind(data, at)):
+        last = read_i64_le(data, at + FIXED)
+    if last > log.index.last_seq:
+        bad.first_seq = log.index.last_seq + 1
+        bad.last_seq = last

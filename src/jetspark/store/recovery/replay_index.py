@@ -1,0 +1,48 @@
+"""Replaying index files (``index_file.py``) when a stream is opened."""
+
+from typing import Final
+
+from librt.strings import read_i64_le
+from mypy_extensions import i64
+
+from jetspark.store.format.index_file import FROM, RECORD, SUBJECT
+from jetspark.store.log.columns import OFFSET_BITS, OFFSET_MASK
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.log.subject_table import SubjectEntry
+from jetspark.store.recovery.replay import apply
+
+_LOW: Final[i64] = 0xFFFFFFFF
+
+
+def replay_index_file(log: StreamLog, data: bytes) -> i64:
+    """Apply the entries of an index file to the newest segment added; how many records."""
+    at: i64 = 16 + ((read_i64_le(data, 0) >> 32) & _LOW)
+    index = log.index
+    entries: list[SubjectEntry] = []
+    seq: i64 = 0
+    records: i64 = 0
+    last_time = index.last_time
+    while True:
+        word = read_i64_le(data, at)
+        second = read_i64_le(data, at + 8)
+        at += 16
+        if word > 0:
+            seq += second >> 32
+            entry = entries[second & _LOW]
+            index.add_message(seq, entry, word & OFFSET_MASK, 0, word >> OFFSET_BITS)
+            if log.limits.any:
+                log.limits.evict(index, entry)
+            records += 1
+        elif word == SUBJECT:
+            entries.append(index.entry(data[at : at + second]))
+            at += second
+        elif word == RECORD:
+            apply(log, data, at)
+            at += second
+            records += 1
+        elif word == FROM:
+            seq = second
+        else:
+            break
+    index.end_replay(max(last_time, second), records)
+    return records

@@ -1,0 +1,510 @@
+"""The folder of one stream: made whole, and opened after any kind of end.
+
+Opening changes as little as it can: it cuts off what was never acknowledged, writes a mark beside
+what it had to judge (``replay.py``), renews a damaged manifest. A start that is killed at any
+point leaves a folder that the next start opens. A process that was killed may have left bytes and
+names that are written but not synced; they are synced before anybody sees them.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from jetspark.errors.storage import CorruptRecord
+from jetspark.store.files import NO_SPACE, Files
+from jetspark.store.format.index_file import SUFFIX, IndexHead, read_index_file
+from jetspark.store.format.manifest import (
+    Identity,
+    Manifest,
+    first_manifests,
+    read_manifests,
+    renew_manifests,
+    write_manifest,
+)
+from jetspark.store.format.record import OVERHEAD
+from jetspark.store.format.segment import (
+    FILLER,
+    SegmentHead,
+    encode_head,
+    parse_segment_name,
+    read_head,
+    without_filler,
+)
+from jetspark.store.log.configuration import is_copy
+from jetspark.store.log.preparation import Preparation
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.recovery.findings import (
+    CHECK_SIZE,
+    DAMAGED,
+    DOUBTFUL,
+    TORN,
+    BadRange,
+    Recovery,
+    last_group,
+)
+from jetspark.store.recovery.own_files import OwnFiles
+from jetspark.store.recovery.pages import read_pages
+from jetspark.store.recovery.replay import replay_segment
+from jetspark.store.recovery.replay_index import replay_index_file
+from jetspark.store.recovery.tail import Tail
+from jetspark.store.upkeep.counts import UpkeepRates
+from jetspark.store.upkeep.drop import Removal
+from jetspark.store.upkeep.quarantine import open_quarantine
+from jetspark.store.upkeep.scrub import read_scrubbed
+
+PLAIN: Final = UpkeepRates()
+TEMPORARY: Final = ".tmp"  # what `Files.replace` was about to rename
+
+
+class NobodyKnows(CorruptRecord):
+    """Nothing in the folder of a stream says which stream it is."""
+
+
+class StreamFolder:
+    """Makes or opens the log that lies in one folder."""
+
+    def __init__(
+        self,
+        files: Files,
+        folder: Path,
+        segment_size: int,
+        cache_budget: int,
+        rates: UpkeepRates = PLAIN,
+        *,
+        in_memory: bool = False,
+    ) -> None:
+        self._files = files
+        self._folder = folder
+        self._segment_size = segment_size
+        self._cache_budget = cache_budget
+        self._rates = rates
+        self._in_memory = in_memory
+        # Up to which position rewritten segments go, and the files that they replace.
+        self._through = 0
+        self._litter: list[str] = []
+        # The last sequence that a manifest says was on the disk.
+        self._stored = 0
+        # What was before this sequence was gone when a segment that is there was begun.
+        self._first_live = 0
+        # Whether the segment read last has a head and filler behind its records, so that nothing
+        # is cut off, and whether bytes that do not check are behind them.
+        self._has_filler = False
+        self._is_torn = False
+
+    def create(self, identity: Identity) -> StreamLog:
+        """Make an empty stream in a folder that does not exist yet.
+
+        The name of the folder is not durable before its parent was synced.
+        """
+        log = self._log(identity)
+        first = log.next_segment()
+        contents = first_manifests(identity, first.name) | {first.name: first.head}
+        self._files.make_folder(self._folder.parent)
+        self._files.make_filled(self._folder, contents)
+        preparation = Preparation(log.segments, identity.stream_id, begins=first)
+        preparation.made(self._files.open(self._folder / first.name))
+        log.prepared(preparation)
+        log.upkeep.note_segments((first.name,))
+        return log
+
+    def open(self) -> tuple[StreamLog, Recovery]:
+        """Recover the stream; the log and what was found on the way.
+
+        Raises NobodyKnows when nothing says which stream this is, UnknownRecordKind and
+        WrongStoreFormat when another version of jetspark wrote it.
+        """
+        recovery = Recovery()
+        own = OwnFiles(self._files, self._folder, self._files.list_folder(self._folder))
+        manifest, damaged = read_manifests(self._files, self._folder, own.stream_id)
+        identity = manifest.identity if manifest else own.identity()
+        if identity is None:
+            raise self._nobody()
+        segments = own.segments(recovery)
+        names = self._files.list_folder(self._folder)
+        log = self._log(identity, opening=True)
+        if manifest is not None and not is_copy(identity):
+            self._stored = manifest.last_seq
+        try:
+            self._replay_all(log, segments, recovery)
+            floor = 0
+            if manifest is not None:
+                self._miss_oldest(manifest, segments, recovery)
+                floor = self._miss_newest(log, manifest, segments, recovery)
+            if damaged:
+                floor = max(floor, self._doubt_end(log, manifest, recovery))
+            if not segments:
+                recovery.notes.append("there was no segment file; a new one was begun")
+                log.index.skip_to(floor)
+                log.roll()
+            used = max(int(log.staged.seq), int(log.index.last_seq), floor)
+            log.restore_limits()
+            if log.limits.any and segments and self._is_holed(log, recovery):
+                # Its replay goes without limits from the hole on: what comes from now on goes
+                # to a segment whose head says them.
+                log.segments.want_roll()
+            open_quarantine(log, recovery)
+            log.upkeep.adopt_scrubbed(read_scrubbed(log))
+            self._open_ledger(log, recovery)
+            log.begin_staging(used)
+            self._tidy(names, manifest, log, damaged, recovery)
+            # First what a killed process left undone: removals are durable in their order.
+            self._files.sync_folder(self._folder)
+            while not log.access.read_only and log.drop_segment():
+                pass
+        except BaseException:
+            log.close()
+            raise
+        log.opened(manifest)
+        return log, recovery
+
+    def _log(self, identity: Identity, *, opening: bool = False) -> StreamLog:
+        return StreamLog(
+            self._files,
+            self._folder,
+            identity,
+            self._segment_size,
+            self._cache_budget,
+            self._rates,
+            self._in_memory,
+            opening,
+        )
+
+    def _nobody(self) -> NobodyKnows:
+        return NobodyKnows(
+            str(self._folder),
+            0,
+            "both manifests and every segment head are unreadable, so nobody can say which stream "
+            "this is; move the folder out of the store to start without it",
+        )
+
+    # Files that are missing --------------------------------------------------------------------
+
+    def _miss_oldest(self, manifest: Manifest, segments: list[str], recovery: Recovery) -> None:
+        """Report files that a manifest lists and nobody finds; those before all others here.
+
+        One in the middle is noticed by the sequences of its neighbours, too.
+        """
+        gone = [name for name in manifest.segments or () if name not in segments]
+        recovery.notes += [f"the segment {name} is missing" for name in gone]
+        before = [name for name in gone if segments and name < segments[0]]
+        if before:
+            # A version that does not write down which files there are removes them all the same:
+            # what was gone before is not lost with the file.
+            first = max(begin_of(before[0])[0], self._first_live)
+            last = begin_of(segments[0])[0] - 1
+            if first <= last:
+                recovery.lost.append((first, last))
+                recovery.missing.append((segments[0], first, last, False))
+
+    def _miss_newest(
+        self, log: StreamLog, manifest: Manifest, segments: list[str], recovery: Recovery
+    ) -> int:
+        """Report an end of the log that is not there; up to where no sequence may be used."""
+        floor = manifest.sequence_floor
+        if log.access.read_only or is_copy(log.identity):
+            # What cannot be written today is not lost. A copy gets what it lost again, under the
+            # sequences of its origin.
+            return floor
+        last = int(log.index.last_seq)
+        stored = manifest.last_seq
+        behind = [
+            name
+            for name in manifest.segments or ()
+            if name not in segments and (not segments or name > segments[-1])
+        ]
+        if behind:
+            # Nobody knows how many messages came after the manifest: no more than fit.
+            begin = begin_of(behind[-1])[0] - 1
+            floor = max(floor, begin + self._segment_size // int(OVERHEAD))
+            stored = max(stored, begin, last + 1)
+        if stored > last:
+            recovery.lost.append((last + 1, stored))
+            name = "".join(behind[:1] or segments[-1:])
+            recovery.cut_off.append((name, last + 1, stored))
+        return max(floor, stored)
+
+    def _doubt_end(self, log: StreamLog, manifest: Manifest | None, recovery: Recovery) -> int:
+        """Up to where no sequence may be used although nothing says that it was.
+
+        Manifests are lost, and nothing proves that the log ended where it does now: messages after
+        that may have been acknowledged, no more than fit into one segment.
+        """
+        if log.access.read_only or is_copy(log.identity):
+            return 0
+        if self._has_filler or not (manifest is None or self._is_torn):
+            # Only the newest segment has filler. A manifest lists the files, so with one of them
+            # it is enough that the newest file ends with a record.
+            return 0
+        floor = int(log.index.last_seq) + self._segment_size // int(OVERHEAD)
+        recovery.notes.append(
+            "a manifest was lost, and nobody can say whether messages after "
+            f"{log.index.last_seq} are: sequences up to {floor} are not used again"
+        )
+        return floor
+
+    # Segments ----------------------------------------------------------------------------------
+
+    def _replay_all(self, log: StreamLog, segments: list[str], recovery: Recovery) -> None:
+        for name in segments:
+            if (parse_segment_name(name) or (0, 0))[1] < self._through:
+                # A rewritten segment holds what is left of it (``compaction.py``).
+                self._litter.append(name)
+                continue
+            newest = name == segments[-1]
+            data, good = self._replay(log, name, recovery, newest=newest)
+            if newest:
+                self._conclude(log, data, good, recovery)
+            else:
+                # The next segment was begun when all of this one was on disk.
+                if good < len(data):
+                    self._add_pending(log, good, len(data), recovery)
+                recovery.settle(DAMAGED, 0)
+                log.segments.records_end(len(data))
+                log.segments.seal()
+        if self._litter:
+            # Before anything else is removed: they hold what is gone.
+            log.upkeep.remove_later(
+                Removal(log.upkeep, log.segments, [], self._litter, log.identity.stream_id)
+            )
+
+    def _replay(
+        self, log: StreamLog, name: str, recovery: Recovery, *, newest: bool
+    ) -> tuple[bytes, int]:
+        """Add one segment to the log and apply its records; its bytes and the last good end."""
+        handle = self._files.open(self._folder / name)
+        rows = log.index.segments
+        start = int(rows[-1].start + log.segments.end) if rows else 0
+        named = parse_segment_name(name)
+        assert named is not None, "only segments get here"
+        first_seq, first_position = named
+        last = int(log.index.last_seq)
+        if log.index.segments and first_seq > last + 1:
+            recovery.lost.append((last + 1, first_seq - 1))
+            # They may be in what the disk refuses to read at the end of the file before.
+            before = int(log.index.segments[-1].start)
+            hidden = recovery.is_unread(before, start - before)
+            recovery.missing.append((name, last + 1, first_seq - 1, hidden))
+        log.index.skip_to(first_seq - 1)
+        log.index.reach(first_position - 1)
+        size = log.segments.add(handle, name)
+        index_file = read_index_file(log, name, size)
+        # With sequences that are used up already, each record must be looked at.
+        if index_file is not None and log.index.last_seq < first_seq:
+            ready = self._replay_index_file(log, index_file, recovery, newest=newest)
+            if ready is not None:
+                return ready
+        data, unread = read_pages(self._files, handle, 0, size)
+        recovery.unread += [(start + at, length) for at, length in unread]
+        recovery.bytes_read += size
+        head = read_head(data)
+        if newest:
+            data = self._proven(log, data, head[1] if head else 0, recovery)
+        # A damaged head costs nothing but itself: the name says where the segment begins, and
+        # records are found by their magic.
+        first_offset = head[1] if head else 0
+        log.segments.records_begin(first_offset)
+        if head:
+            self._believe(log, head[0])
+        good = int(replay_segment(log, data, first_offset, recovery, sealed=not newest))
+        data = self._without_filler(data, good, head is not None)
+        if newest and head is None and good == 0 and not log.access.read_only and not unread:
+            fresh = encode_head(log.identity, first_seq, first_position)
+            if len(data) <= len(fresh):
+                return self._renewed(log, data, fresh, recovery)
+        return data, good
+
+    def _replay_index_file(
+        self,
+        log: StreamLog,
+        index_file: tuple[IndexHead, bytes],
+        recovery: Recovery,
+        *,
+        newest: bool,
+    ) -> tuple[bytes, int] | None:
+        """Replay an index file and read the rest; None when the segment's head is damaged."""
+        covered, first_offset = index_file[0].covered, index_file[0].first_offset
+        handle, size = int(log.segments.handle), int(log.segments.filled_to)
+        try:
+            head = read_head(self._files.read(handle, 0, first_offset))
+        except OSError:
+            head = None
+        if head is None or head[0].generation != index_file[0].generation:
+            return None
+        log.segments.records_begin(first_offset)
+        self._believe(log, head[0])
+        recovery.records += replay_index_file(log, index_file[1])
+        log.upkeep.note_indexed(index_file[0].segment, covered)
+        rest, unread = read_pages(self._files, handle, covered, max(size - covered, 0))
+        start = int(log.index.segments[-1].start)
+        recovery.unread += [(start + at, length) for at, length in unread]
+        recovery.bytes_read += first_offset + len(index_file[1]) + len(rest)
+        # Nobody looks at what the index file covers; the rest must lie where it does in the file.
+        data = bytes(covered) + rest
+        if newest:
+            data = self._proven(log, data, covered, recovery)
+        good = int(replay_segment(log, data, covered, recovery))
+        return self._without_filler(data, good, True), good
+
+    def _without_filler(self, data: bytes, good: int, whole_head: bool) -> bytes:
+        """The content of a segment up to its filler; what that says of its end is noted."""
+        content = without_filler(data, good)
+        self._has_filler = whole_head and good == len(content) < len(data)
+        self._is_torn = not whole_head or good < len(content)
+        return content
+
+    def _believe(self, log: StreamLog, head: SegmentHead) -> None:
+        """Take over what the head of a segment says about all before it."""
+        self._through = max(self._through, head.through)
+        self._first_live = max(self._first_live, head.first_live)
+        log.apply_head(head)
+
+    def _open_ledger(self, log: StreamLog, recovery: Recovery) -> None:
+        """Report consumers of which only the state is left."""
+        for number in log.ledger.drop_nameless():
+            if recovery.damaged:
+                recovery.notes.append(
+                    f"the configuration of consumer number {number} was in a damaged range; "
+                    "the consumer is lost and must be created again"
+                )
+
+    def _is_holed(self, log: StreamLog, recovery: Recovery) -> bool:
+        """Say whether the newest segment has bytes that do not check, and records."""
+        start = log.index.segments[-1].start
+        named = parse_segment_name(log.index.segments[-1].name)
+        return (
+            named is not None
+            and log.index.position >= named[1]
+            and (recovery.torn_bytes > 0 or any(where >= start for where, _ in recovery.damaged))
+        )
+
+    def _renewed(
+        self, log: StreamLog, data: bytes, fresh: bytes, recovery: Recovery
+    ) -> tuple[bytes, int]:
+        """Write the damaged head of the newest segment anew when nothing is behind it."""
+        recovery.pending.append(BadRange(log.index.segments[-1].start, len(data)))
+        recovery.settle(DAMAGED, 0)
+        recovery.notes.append("the head of an empty segment did not check; it was written anew")
+        log.segments.records_begin(len(fresh))
+        try:
+            self._files.write_synced(int(log.segments.handle), [fresh], 0)
+        except OSError as error:
+            log.access.stop()
+            recovery.notes.append(f"that failed, so the stream is read-only: {error}")
+        return fresh, len(fresh)
+
+    def _proven(self, log: StreamLog, data: bytes, covered: int, recovery: Recovery) -> bytes:
+        """Put the last group on the disk once more; what of the segment is certainly there.
+
+        A process that was killed, or whose sync failed, leaves bytes that the system shows to
+        the next one and loses with the power all the same: after a failed sync no later one is
+        for them. Only writing them again is. What that refuses nobody sees: it may have been
+        acknowledged, so it stays where it is for a start on a disk that works.
+        """
+        begin = last_group(log.codec, data, covered)
+        end = min(len(data), len(data.rstrip(FILLER)) + CHECK_SIZE)
+        # Zeros that stand for what cannot be read must not take its place.
+        start = int(log.index.segments[-1].start)
+        unread = recovery.is_unread(start + begin, end - begin)
+        try:
+            if begin < end and not unread:
+                self._files.write(int(log.segments.handle), [data[begin:end]], begin)
+            # One sync for both: with hundreds of streams they are most of a start.
+            self._files.sync(int(log.segments.handle))
+        except OSError as error:
+            log.access.stop()
+            recovery.notes.append(
+                f"the stream is read-only and its last {len(data) - begin} bytes are not served "
+                f"until a start can write them: {error}"
+            )
+            return data[:begin]
+        return data
+
+    def _add_pending(
+        self, log: StreamLog, first: int, end: int, recovery: Recovery, last_seq: int = 0
+    ) -> None:
+        bad = BadRange(log.index.segments[-1].start + first, end - first)
+        if last_seq > log.index.last_seq:
+            bad.first_seq = log.index.last_seq + 1
+            bad.last_seq = last_seq
+        recovery.pending.append(bad)
+
+    def _conclude(self, log: StreamLog, data: bytes, good: int, recovery: Recovery) -> None:
+        """Judge what is left of the newest segment and write that down behind it."""
+        log.segments.records_end(good)
+        if good == len(data) and not recovery.pending:
+            return
+        tail = Tail(log, data, good)
+        if recovery.is_unread(int(log.index.segments[-1].start) + good, len(data) - good):
+            # It may be as good as ever: nothing is cut off.
+            tail.verdict = DOUBTFUL
+        elif log.index.last_seq < self._stored or recovery.is_stored(self._stored):
+            # Not the rest of an interrupted write: some of it was on the disk. The mark says so:
+            # at later starts the sequences after it are on the disk as well.
+            tail.verdict = DAMAGED
+        if good < len(data):
+            self._add_pending(log, good, len(data), recovery, int(tail.last_seq))
+        recovery.settle(tail.verdict, log.index.segments[-1].start + tail.since)
+        # The sequences of a copy are its origin's: what it lost, it gets again under the same.
+        log.begin_staging(log.index.last_seq if is_copy(log.identity) else tail.last_seq)
+        torn = tail.verdict == TORN and good < len(data)
+        if not torn:
+            log.segments.records_end(len(data))
+        if log.access.read_only:
+            return
+        log.staged.add_skip(tail.mark(len(data) if torn else 0))
+        group = log.seal_group()
+        try:
+            self._files.write_synced(int(group.handle), [group.blob], int(group.offset))
+        except OSError as error:
+            recovery.notes.append(f"the sequences of a lost tail could not be noted: {error}")
+            log.fail(error.errno in NO_SPACE)
+            return
+        log.commit()
+        if log.segments.end < len(data):
+            self._cut(log, recovery)
+
+    def _cut(self, log: StreamLog, recovery: Recovery) -> None:
+        try:
+            log.segments.cut()
+        except OSError as error:
+            log.access.stop()
+            recovery.notes.append(f"the stream is read-only, its tail cannot be cut: {error}")
+
+    # Metadata ----------------------------------------------------------------------------------
+
+    def _tidy(
+        self,
+        names: list[str],
+        manifest: Manifest | None,
+        log: StreamLog,
+        damaged: list[str],
+        recovery: Recovery,
+    ) -> None:
+        """Remove litter and renew what is damaged. What fails here costs nothing today."""
+        for name in names:
+            orphaned = name.endswith(SUFFIX) and name.removesuffix(SUFFIX) not in names
+            if name.endswith(TEMPORARY) or orphaned:
+                with suppress(OSError):
+                    self._files.remove(self._folder / name)
+        recovery.notes += [
+            f"{name} was missing or did not check; it was written anew" for name in damaged
+        ]
+        with suppress(OSError):
+            if manifest is None or log.upkeep.manifest_due:
+                renew_manifests(self._files, self._folder, log.identity)
+            elif damaged:
+                # The turn is always that of the other copy, which is the damaged one.
+                renewed = msgspec.structs.replace(
+                    manifest, epoch=manifest.epoch + 1, identity=log.identity
+                )
+                write_manifest(self._files, self._folder, renewed)
+        log.upkeep.want_manifest(False)
+
+
+def begin_of(name: str) -> tuple[int, int]:
+    """First sequence and first position of a segment."""
+    parts = parse_segment_name(name)
+    assert parts is not None, "only segments are listed"
+    return parts

@@ -1,0 +1,93 @@
+"""The end of the newest segment: what bytes that do not check there prove (``replay.py``).
+
+Not compiled: it is asked once per start, and only when something is wrong.
+"""
+
+from typing import Final
+
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from mypy_extensions import i64
+
+from jetspark.store.format.record import (
+    BATCH_LAST,
+    BATCH_MEMBER,
+    FIXED,
+    GROUP_FIRST,
+    OVERHEAD,
+    record_flags,
+    record_sequence,
+)
+from jetspark.store.log.stream_log import StreamLog
+from jetspark.store.recovery.findings import DOUBTFUL, MAGIC_BYTES, MARK_BODY, TORN, is_mark
+
+_LOW: Final = 0xFFFFFFFF
+_HALF: Final = 0x80000000
+
+
+class Tail:
+    """The bytes behind the last good record of the newest segment, and what they prove."""
+
+    def __init__(self, log: StreamLog, data: bytes, good: i64) -> None:
+        end: i64 = len(data)
+        last = log.index.last_seq
+        cutting = self.cutting(log, data, good)
+        self.verdict: i64 = DOUBTFUL
+        if good < end and (end - good < OVERHEAD or cutting):
+            self.verdict = TORN
+        # The highest sequence that the tail can have held: what frame words vouch for, and as
+        # many more as fit behind that. The low half is what the frame word covers, so only that
+        # is believed.
+        self.last_seq: i64 = last
+        # From where on the verdict holds: when the last group begins in the tail, bad ranges
+        # before the tail are not of that group. A mark of an earlier recovery proves no group.
+        self.since: i64 = 0
+        unframed = good
+        # Whether the last framed record is a member of a batch and not its last one.
+        inside = False
+        position: int = data.find(MAGIC_BYTES, int(good))
+        while position >= 0 and position + FIXED <= end:
+            length = log.codec.framed_length(data, position)
+            if length > 0:
+                self.last_seq += (position - unframed) // OVERHEAD
+                unframed = position + length
+                flags = record_flags(data, position)
+                # Frame words do not cover flags: a flipped bit must not make a batch of a message.
+                inside = (
+                    flags & (BATCH_MEMBER | BATCH_LAST) == BATCH_MEMBER
+                    and log.codec.examine(data, position) == length
+                )
+                if flags & GROUP_FIRST and not is_mark(data, position):
+                    self.since = good
+                low = record_sequence(data, position) & _LOW
+                ahead = (low - last) & _LOW
+                if low != 0 and ahead < _HALF:
+                    self.last_seq = max(self.last_seq, last + ahead)
+                if unframed > end:
+                    self.verdict = TORN
+                    break
+            position = data.find(MAGIC_BYTES, position + int(max(length, i64(1))))
+        if unframed == end and inside:
+            # The file ends inside a batch.
+            self.verdict = TORN
+        if unframed < end and not cutting:
+            # Even less than a whole record: its sequence was given out.
+            self.last_seq += max(i64(1), (end - unframed) // OVERHEAD)
+
+    def cutting(self, log: StreamLog, data: bytes, good: i64) -> bool:
+        """Tell whether these bytes are what an interrupted recovery was about to cut off."""
+        size = OVERHEAD + MARK_BODY
+        at = good - size
+        return (
+            at >= 0
+            and log.codec.examine(data, at) == size
+            and is_mark(data, at)
+            and read_i64_le(data, at + FIXED + 32) == len(data)
+        )
+
+    def mark(self, until: i64) -> bytes:
+        """What a mark says besides the sequences it skips."""
+        body = BytesWriter()
+        write_i64_le(body, self.verdict)
+        write_i64_le(body, self.since)
+        write_i64_le(body, until)
+        return body.getvalue()

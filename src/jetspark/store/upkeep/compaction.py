@@ -1,0 +1,246 @@
+"""Compaction: segments of which little is left are written anew, without what is gone.
+
+A *run* of one or more full segments becomes one file with the name of the first of them. It is
+made beside, synced, and renamed over the old one: at any time there is the one or the other, and
+both replay to the same. Its head says a new generation, so that nothing made from the old file
+(``.idx``) is taken for something made from the new one, and through which position it goes, so
+that the other segments of the run are known for litter when a crash left them there.
+
+What is left out, and why replaying gives the same as before. Let *gone* be what had gone when the
+run was chosen; it never comes back.
+
+- Messages that are gone. Replay decides evictions by the messages it meets, so without these it
+  may keep a message that one of them had pushed out. If that one lies in the run it is gone as
+  well. If it lies before the run, the new file says so: it begins with records that name all that
+  is gone in the segments before it (``SEGMENT_DROP``). If it lies behind the run it was pushed
+  out when everything of the run was gone already, or by its own subject's newer messages, which
+  lie behind it. So replay meets exactly what is there up to the end of the run, and behind it
+  evicts as it did; limits take nothing from what is there, as it obeyed them when it was more.
+- Deletes and purges: they took out what lies in the run or before it, and all that is left out or
+  named as gone. What they say about sequences, the last record says: a skip to the end of the run.
+- Configurations: the head has the one that was in force at the end of the run. All that is there
+  obeyed it then.
+- Records of consumers and fast batches that newer ones behind the run replace (``keeps``).
+
+Atomic batches lose their flags: all of a full segment was acknowledged. Messages are copied as
+they are, or with their body compressed when the stream wants that (``compression.py``).
+"""
+
+import zlib
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter, write_i64_le
+
+from jetspark.store.format.record import FIXED, SEGMENT_DROP, SKIP, Codec, record_kind
+from jetspark.store.log.columns import Columns
+from jetspark.store.log.ledger import LedgerKeeper
+from jetspark.store.upkeep.drop import Removal
+from jetspark.store.upkeep.index_writer import STEP_READ, STEP_WRITE
+from jetspark.store.upkeep.quarantine import note_place
+from jetspark.store.upkeep.rewriting import Source, copy_record, gone_rows, take_over
+from jetspark.store.upkeep.task import Task
+
+if TYPE_CHECKING:
+    from jetspark.store.log.stream_log import StreamLog
+
+SUFFIX: Final = ".compact.tmp"  # what ends in .tmp is litter to the next start
+
+
+class Before:
+    """Sequences before a run; ``columns`` is None when all of them are gone."""
+
+    def __init__(self, columns: Columns | None, first: int, count: int) -> None:
+        self.columns = columns
+        self.first = first
+        self.count = count
+
+
+class Compactor(Task):
+    """Rewrites a run, step by step. Everything it is given was true at one moment."""
+
+    def __init__(
+        self,
+        log: "StreamLog",
+        sources: list[Source],
+        before: list[Before],
+        head: bytes,
+        sequences: tuple[int, int],
+        keeper: LedgerKeeper,
+        generation: int,
+        damaged: dict[tuple[str, int], int],
+    ) -> None:
+        super().__init__(log.segments.files, [int(source.handle) for source in sources])
+        self._log = log
+        self.rate = log.upkeep.rates.compaction_rate
+        self.path = log.segments.folder / sources[0].name
+        # Its own: a codec is used by one thread.
+        self.codec = Codec(log.codec.seed)
+        self.sources = sources
+        # Newest last. They are looked at newest first: what pushed out a message is newer, so
+        # when it is named as gone, what it pushed out is found gone later.
+        self.before = before
+        # What the run covers.
+        self.first_seq, self.last_seq = sequences
+        self.keeper = keeper
+        # Damaged ranges of the sources that were copied aside: where they end.
+        self.damaged = damaged
+        self.generation = generation
+        self.packed = log.upkeep.packing
+        self.number = 0
+        self.output = -1
+        self.written = 0
+        self.pieces = BytesWriter()
+        self.pieces.write(head)
+        # Bytes of a source do not check, or are not what the index says.
+        self.failed = False
+        self.sync_error: OSError | None = None
+
+    def step(self) -> bool:
+        """Do a bounded piece of the work; True when it is done, or has failed for good.
+
+        Raises OSError when the disk refuses; then nothing of it counts.
+        """
+        if self.output < 0:
+            self._begin()
+        elif len(self.pieces) >= STEP_WRITE:
+            self._write()
+        elif self.before:
+            self._name_gone(self.before.pop())
+        elif self.number < len(self.sources):
+            self._copy(self.sources[self.number])
+            return self.failed
+        else:
+            self._put(SKIP, self.last_seq + 1, self.last_seq, b"")
+            self._write()
+            self._settle()
+            self.files.rename(self.path.with_name(self.path.name + SUFFIX), self.path)
+            return True
+        return False
+
+    def _settle(self) -> None:
+        """Put on the disk what took away the messages that are named as gone.
+
+        At the lower levels (``durability.py``) that may have happened since this was begun, and a
+        power cut must not take the reason and leave the loss.
+        """
+        if self._log.durability.unsynced:
+            try:
+                self.files.sync(int(self._log.segments.handle))
+            except OSError as error:
+                self.sync_error = error
+                raise
+
+    def _begin(self) -> None:
+        """Make the file; what an earlier attempt left is in the way."""
+        temporary = self.path.with_name(self.path.name + SUFFIX)
+        try:
+            self.output = self.files.open(temporary, create=True)
+        except FileExistsError:
+            self.files.remove(temporary)
+            self.output = self.files.open(temporary, create=True)
+
+    def _name_gone(self, before: Before) -> None:
+        """Say what is gone of some rows before the run."""
+        columns = before.columns
+        flags = b""
+        # Rows are only ever emptied, or taken away when everything is purged.
+        if columns is not None and columns.base == before.first:
+            flags = gone_rows(columns)
+            if not flags:
+                return
+            flags = zlib.compress(flags, 1)
+        self._put(SEGMENT_DROP, before.first, before.first + before.count - 1, flags)
+
+    def _put(self, kind: int, first: int, last: int, more: bytes) -> None:
+        """Add a record that is not a message."""
+        body = BytesWriter()
+        if kind == SEGMENT_DROP:
+            # As of which sequence: it fits nowhere else (``replay.py``).
+            write_i64_le(body, self.first_seq - 1)
+        write_i64_le(body, first)
+        write_i64_le(body, last)
+        body.write(more)
+        body.write(b"\r\n")
+        last_time = self.sources[-1].last_time
+        self.codec.encode(self.pieces, 0, last_time, kind, 0, b"", 0, body.getvalue())
+
+    def _copy(self, source: Source) -> None:
+        """Copy what is left of the next records of a source; each of them must check."""
+        begun = source.at
+        length = min(int(STEP_READ), int(source.length - source.at))
+        data = self.files.read(int(source.handle), int(source.at), length)
+        if len(data) >= FIXED and self.codec.framed_length(data, 0) > len(data):
+            total = int(self.codec.framed_length(data, 0))
+            data = self.files.read(int(source.handle), int(source.at), total)
+        came = int(source.copy(self.codec, data, 0, self.pieces, self.written))
+        while came < len(data):
+            total = int(self.codec.examine(data, came))
+            if total <= 0:
+                break
+            body = data[came + int(FIXED) : came + total - 10]
+            if self.keeper.keeps(int(record_kind(data, came)), body):
+                copy_record(self.codec, data, came, total, self.pieces)
+            came = int(source.copy(self.codec, data, came + total, self.pieces, self.written))
+        source.at += came
+        self.moved += came
+        # What was copied aside is passed over: no message that is there lies in it.
+        source.at = self.damaged.get((source.name, int(source.at)), int(source.at))
+        self.failed = source.at == begun
+        if source.at >= source.length:
+            self.failed = len(source.moved) < len(source.offsets)
+            self.number += not self.failed
+
+    def _write(self) -> None:
+        piece = self.pieces.getvalue()
+        self.files.write_synced(self.output, [piece], self.written)
+        self.written += len(piece)
+        self.moved += len(piece)
+        self.pieces = BytesWriter()
+
+    def finish(self, failed: bool) -> None:
+        """Read the run from its new file from now on, or note why not."""
+        log = self._log
+        read = int(self.moved) - self.written
+        log.upkeep.counts.compacted(read, self.written, failed or self.failed)
+        if self.sync_error is not None and not log.closed:
+            log.durability.sync_failed(self.sync_error)
+        if not failed and not self.failed and not log.closed:
+            self._take_over()
+        elif self.failed:
+            # Bytes do not check: the segment is rewritten when they were copied aside.
+            log.upkeep.compact_after_quarantine()
+            source = self.sources[self.number]
+            for columns in log.index.segments:
+                if columns.handle == source.handle and not log.closed:
+                    note_place(log, columns, int(source.at), "found while rewriting")
+                    break
+        else:
+            log.upkeep.compact_later()
+
+    def _take_over(self) -> None:
+        log = self._log
+        names = [source.name for source in self.sources]
+        handles = set(self.handles)
+        segments = log.index.segments
+        old = [columns for columns in segments if int(columns.handle) in handles]
+        start = log.segments.place_rewritten(self.written)
+        fresh = Columns(self.output, self.last_seq + 1, start, names[0])
+        rows = take_over(log.index, self.sources, fresh)
+        rows[0].forgotten = any(columns.forgotten for columns in old)
+        for columns in rows:
+            columns.length = self.written
+            columns.generation = self.generation
+            columns.packed = self.packed
+        self.output = -1
+        log.index.replace_rows(segments.index(old[0]), len(old), rows)
+        log.upkeep.forget_indexed(names)
+        log.ledger.moved(names)
+        log.upkeep.remove_later(
+            Removal(log.upkeep, log.segments, self.handles, names[1:], log.identity.stream_id)
+        )
+
+    def close(self) -> None:
+        """Give the file back, unless the log has taken it over."""
+        if self.output >= 0:
+            handle, self.output = self.output, -1
+            self.files.close(handle)

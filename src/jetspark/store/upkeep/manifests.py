@@ -1,0 +1,103 @@
+"""What manifests say of a stream: its configuration, its files, and how far it is stored.
+
+A manifest lists the segments and the last sequence that was certainly stored, so that a missing
+or cut file is noticed. It is written beside the loop: when segments came or went, once per period
+while messages come (``Upkeep.want_note``), and when a log is closed. Before a file is removed,
+both copies stop listing it.
+
+Not compiled: it is asked once per period.
+"""
+
+from typing import TYPE_CHECKING
+
+from jetspark.store.format.manifest import note_stored, renew_manifests
+from jetspark.store.log.configuration import is_copy
+from jetspark.store.upkeep.task import Task
+
+if TYPE_CHECKING:
+    from jetspark.store.log.stream_log import StreamLog
+
+
+def names_of(log: "StreamLog") -> tuple[str, ...]:
+    """The files of a log, oldest first."""
+    return tuple(file.name for file in log.segments.list_files())
+
+
+def stored_seq(log: "StreamLog") -> int:
+    """Up to where a stream is certainly on the disk.
+
+    Of a copy nothing is said: what it loses at its end it gets again, under the same sequences.
+    """
+    if log.durability.unsynced or is_copy(log.identity):
+        return int(log.upkeep.noted_seq)
+    if log.index.last_time == 0:
+        # No message yet: a stream that begins at a later sequence has none before it to lose.
+        return int(log.upkeep.noted_seq)
+    return int(log.index.last_seq)
+
+
+def next_noting(log: "StreamLog") -> "Noting | None":
+    """What notes which files there are, when that is due."""
+    if log.segments.in_memory:
+        return None
+    upkeep = log.upkeep
+    if names_of(log) == upkeep.noted_segments and not (
+        upkeep.note_due and stored_seq(log) > upkeep.noted_seq
+    ):
+        upkeep.want_note(False)
+        return None
+    return Noting(log)
+
+
+def last_noting(log: "StreamLog") -> "Noting | None":
+    """What notes at the end of a log what it has, when the manifests say less."""
+    if names_of(log) != log.upkeep.noted_segments or stored_seq(log) > log.upkeep.noted_seq:
+        return Noting(log)
+    return None
+
+
+class Noting(Task):
+    """Writes a manifest, beside the loop."""
+
+    def __init__(self, log: "StreamLog") -> None:
+        super().__init__(log.segments.files, [])
+        self._upkeep = log.upkeep
+        self._folder = log.segments.folder
+        self._stream_id = log.identity.stream_id
+        self._last_seq = stored_seq(log)
+        self._segments = names_of(log)
+
+    def step(self) -> bool:
+        """Write; raises OSError when the disk refuses."""
+        note_stored(self.files, self._folder, self._stream_id, self._last_seq, self._segments)
+        return True
+
+    def finish(self, failed: bool) -> None:
+        """Note what is known. What failed is tried again when there is more to say."""
+        self._upkeep.note_segments(self._segments)
+        if not failed:
+            self._upkeep.note_stored(self._last_seq)
+
+
+class Renewing(Task):
+    """Puts the configuration that a log says, durably, into its manifests, beside the loop.
+
+    What fails here is made good by the next start, because the log says it already.
+    """
+
+    def __init__(self, log: "StreamLog") -> None:
+        super().__init__(log.segments.files, [])
+        self._log = log
+        self._folder = log.segments.folder
+        self._identity = log.identity
+        self._floor = int(log.durability.sequence_floor)
+
+    def step(self) -> bool:
+        """Write both copies; raises OSError when the disk refuses."""
+        renew_manifests(self.files, self._folder, self._identity, self._floor)
+        return True
+
+    def finish(self, failed: bool) -> None:
+        """Note that it was done, or tried; there may be another configuration by now."""
+        del failed
+        self._log.upkeep.want_manifest(self._log.identity is not self._identity)

@@ -1,0 +1,438 @@
+"""Quarantine: bytes that do not check are copied aside, and what was in them is known as lost.
+
+Damage is found when a stream is opened, when a record is read, when a segment is rewritten and by
+the scrubber. Nothing is ever cut out of the middle of a file for it: neighbours are served from
+where they lie. A task copies the bytes to ``quarantine/<segment>-<offset>.bin`` and adds a line
+to ``quarantine/found.jsonl`` that says what, where, why and when. Only then may the segment be
+rewritten without them, or removed when nothing else is left in it.
+
+A message whose record is damaged for certain is no message of the stream any more: it is counted
+as lost instead (``state.lost``), in this start and, by its line, in the next ones. A line that is
+itself damaged costs that knowledge and nothing else.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from xxhash import xxh3_64_hexdigest
+
+from jetspark.store.files import Files
+from jetspark.store.format.record import Codec
+from jetspark.store.recovery.findings import MAGIC_BYTES
+from jetspark.store.upkeep.task import Task
+
+if TYPE_CHECKING:
+    from jetspark.store.log.columns import Columns
+    from jetspark.store.log.stream_log import StreamLog
+    from jetspark.store.recovery.replay import Recovery
+
+FOLDER: Final = "quarantine"
+LINES: Final = "found.jsonl"
+# What is read at a time when the end of a damaged range is searched.
+SEARCH_READ: Final = 1024 * 1024
+
+
+class Damage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A range of bytes that does not check; below 0: files, or parts of them, are missing."""
+
+    segment: str
+    offset: int
+    length: int
+    reason: str
+    # The messages that were in it, or may have been; 0: none.
+    first_seq: int = 0
+    last_seq: int = 0
+    # At most that many of them.
+    messages: int = 0
+    # It may as well be the rest of a write that was never acknowledged.
+    doubtful: bool = False
+    # The disk refused to read it. It is forgotten when a start can.
+    unread: bool = False
+    # That of the file: one that was rewritten has other bytes there.
+    generation: int = 0
+    time_ns: int = 0
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """Equal for the same place."""
+        return (self.segment, self.generation, self.offset)
+
+
+class Quarantine:
+    """What is damaged in one stream, copied aside or not yet."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[str, int, int], Damage] = {}
+        # Not copied aside yet, and not told to the engine yet.
+        self.waiting: list[Damage] = []
+        self.news: list[Damage] = []
+        # Copying failed.
+        self.refused = False
+
+    def note(self, damage: Damage) -> None:
+        """Something is damaged; a place that is known is noted once."""
+        if damage.key not in self.known:
+            self.known[damage.key] = damage
+            self.waiting.append(damage)
+            self.news.append(damage)
+            self.refused = False
+
+    def note_copied(self, damages: list[Damage]) -> None:
+        """Damaged ranges were copied aside."""
+        for damage in damages:
+            self.known[damage.key] = damage
+        done = {damage.key for damage in damages}
+        self.waiting = [damage for damage in self.waiting if damage.key not in done]
+
+    def forget_unread(self) -> None:
+        """Forget what the disk refused to read: it is tried again."""
+        self.known = {key: damage for key, damage in self.known.items() if not damage.unread}
+
+    def refuse(self) -> None:
+        """Copying failed: not again before the next segment is begun."""
+        self.refused = True
+
+    def retry(self) -> None:
+        """A segment was begun: copying is worth another try."""
+        self.refused = False
+
+    def take_news(self) -> list[Damage]:
+        """What was found since the last call: for advisories, metrics and logs."""
+        news, self.news = self.news, []
+        return news
+
+    def copied(self, files: set[tuple[str, int]]) -> list[Damage]:
+        """What was copied aside from files, given by name and generation."""
+        waiting = {damage.key for damage in self.waiting}
+        return [
+            damage for key, damage in self.known.items() if key[:2] in files and key not in waiting
+        ]
+
+    @property
+    def proven(self) -> list[Damage]:
+        """What was acknowledged once; a power cut leaves the rest of a write, which nobody lost.
+
+        What cannot be read may be as good as ever, and counts until it can.
+        """
+        return [damage for damage in self.known.values() if damage.unread or not damage.doubtful]
+
+    @property
+    def lost(self) -> list[tuple[int, int]]:
+        """Ranges of sequences (first, last) that were acknowledged and are lost; ascending."""
+        merged: list[tuple[int, int]] = []
+        spans = sorted((d.first_seq, d.last_seq) for d in self.proven if d.first_seq)
+        for first, last in spans:
+            if merged and first <= merged[-1][1] + 1:
+                merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+            else:
+                merged.append((first, last))
+        return merged
+
+    @property
+    def lost_messages(self) -> int:
+        """How many messages are lost, at most."""
+        return sum(damage.messages for damage in self.proven)
+
+    @property
+    def lost_bytes(self) -> int:
+        """How many bytes that were acknowledged do not check."""
+        return sum(damage.length for damage in self.proven)
+
+    @property
+    def doubtful_bytes(self) -> int:
+        """How many bytes do not check that may never have been acknowledged."""
+        return sum(damage.length for damage in self.known.values()) - self.lost_bytes
+
+    def load(self, files: Files, folder: Path) -> int:
+        """Read what earlier starts found; how many lines do not check."""
+        try:
+            lines = files.read_file(folder / FOLDER / LINES).splitlines()
+        except OSError:
+            return 0
+        bad = 0
+        for line in lines:
+            damage = parse_line(line)
+            if damage is None:
+                bad += 1
+            else:
+                self.known[damage.key] = damage
+        return bad
+
+
+def format_line(damage: Damage) -> bytes:
+    """One line: JSON, a blank, and its check."""
+    document = msgspec.json.encode(damage)
+    return document + b" " + xxh3_64_hexdigest(document).encode() + b"\n"
+
+
+def parse_line(line: bytes) -> Damage | None:
+    """What a line says; None when it does not check."""
+    document, _, check = line.rpartition(b" ")
+    if xxh3_64_hexdigest(document).encode() != check:
+        return None
+    try:
+        return msgspec.json.decode(document, type=Damage)
+    except ValueError:
+        return None
+
+
+def open_quarantine(log: "StreamLog", recovery: "Recovery") -> None:
+    """Take over what earlier starts found, and what opening the stream found."""
+    bad_lines = log.quarantine.load(log.segments.files, log.segments.folder)
+    if bad_lines:
+        recovery.notes.append(
+            f"{bad_lines} lines of {FOLDER}/{LINES} do not check: what they said about damage "
+            "found earlier is not known any more"
+        )
+    log.quarantine.forget_unread()
+    note_recovery(log, recovery)
+    forget_lost(log)
+    pin(log)
+
+
+def reason_of(unread: bool, doubtful: bool) -> str:
+    """What is wrong with a range, in words."""
+    if unread:
+        return "cannot be read"
+    return "doubtful: does not check, or was never written whole" if doubtful else "does not check"
+
+
+def note_recovery(log: "StreamLog", recovery: "Recovery") -> None:
+    """Take over what opening the stream found."""
+    for bad, doubtful in recovery.judged:
+        unread = recovery.is_unread(int(bad.where), int(bad.length))
+        for columns in reversed(log.index.segments):
+            if columns.start <= bad.where:
+                log.quarantine.note(
+                    Damage(
+                        segment=columns.name,
+                        offset=int(bad.where - columns.start),
+                        length=int(bad.length),
+                        reason=reason_of(unread, doubtful),
+                        first_seq=int(bad.first_seq),
+                        last_seq=int(bad.last_seq),
+                        messages=bad.messages,
+                        doubtful=doubtful,
+                        unread=unread,
+                        generation=int(columns.generation),
+                    )
+                )
+                break
+    for name, first, last, unread in recovery.missing:
+        log.quarantine.note(
+            Damage(
+                segment=name,
+                offset=-1,
+                length=0,
+                reason="cannot be read" if unread else "a segment before this one is missing",
+                first_seq=first,
+                last_seq=last,
+                messages=last - first + 1,
+                unread=unread,
+            )
+        )
+    for name, first, last in recovery.cut_off:
+        log.quarantine.note(
+            Damage(
+                segment=name,
+                # No place: another end that is missing one day is another damage.
+                offset=-first - 1,
+                length=0,
+                reason="the end of the log is missing",
+                first_seq=first,
+                last_seq=last,
+                messages=last - first + 1,
+            )
+        )
+    for name, length, reason in recovery.foreign:
+        log.quarantine.note(
+            Damage(
+                segment=name,
+                offset=-1,
+                length=length,
+                reason=reason,
+            )
+        )
+
+
+def note_unreadable(log: "StreamLog") -> None:
+    """Take over what readers met; a record that checks now is not damaged."""
+    for seq, reason in log.reader.take_unreadable().items():
+        columns = log.index.segment_of(seq)
+        if columns is None:
+            continue
+        offset = int(columns.offset_at(seq - columns.base))
+        if offset == 0:
+            continue
+        try:
+            length = damaged_length(log.segments.files, log.codec, int(columns.handle), offset)
+        except OSError:
+            # Damage was reported: it is not forgotten because the disk refuses now.
+            log.reader.note_unreadable(seq, reason)
+            continue
+        if length > 0:
+            log.quarantine.note(
+                Damage(
+                    segment=columns.name,
+                    offset=offset,
+                    length=length,
+                    reason=reason,
+                    first_seq=seq,
+                    last_seq=seq,
+                    messages=1,
+                    generation=int(columns.generation),
+                    time_ns=int(log.upkeep.now),
+                )
+            )
+
+
+def note_place(log: "StreamLog", columns: "Columns", offset: int, reason: str) -> None:
+    """Bytes at a place of a segment do not check, says who went through all of it."""
+    try:
+        length = damaged_length(log.segments.files, log.codec, int(columns.handle), offset)
+    except OSError:
+        return  # whoever goes through it the next time finds it again
+    if length == 0:
+        return
+    inside = [
+        int(rows.base) + i
+        for rows in log.index.segments
+        if rows.handle == columns.handle
+        for i in range(len(rows.offsets))
+        # Where a message is gone there is no offset, and no record of it is lost.
+        if max(offset, 1) <= rows.offset_at(i) < offset + length
+    ]
+    log.quarantine.note(
+        Damage(
+            segment=columns.name,
+            offset=offset,
+            length=length,
+            reason=reason,
+            first_seq=min(inside, default=0),
+            last_seq=max(inside, default=0),
+            messages=len(inside),
+            generation=int(columns.generation),
+            time_ns=int(log.upkeep.now),
+        )
+    )
+    pin(log)
+
+
+def damaged_length(files: Files, codec: Codec, handle: int, offset: int) -> int:
+    """How many bytes at an offset do not check; 0 when they do. Raises OSError."""
+    length = files.size(handle) - offset
+    if length <= 0:
+        return 0
+    data = files.read(handle, offset, min(length, SEARCH_READ))
+    framed = int(codec.framed_length(data, 0)) if len(data) >= 50 else -1
+    if framed > len(data):
+        data = files.read(handle, offset, min(framed, length))
+    if codec.examine(data, 0) > 0:
+        return 0
+    if 0 < framed <= len(data):
+        return framed
+    at = data.find(MAGIC_BYTES, 1)
+    while at >= 0:
+        if codec.examine(data, at) > 0:
+            return at
+        at = data.find(MAGIC_BYTES, at + 1)
+    return len(data)
+
+
+class Quarantining(Task):
+    """Copies damaged ranges aside, one per step, and then writes the lines."""
+
+    def __init__(self, log: "StreamLog", now: int) -> None:
+        quarantine = log.quarantine
+        self.damages = [
+            (
+                msgspec.structs.replace(damage, time_ns=damage.time_ns or now),
+                handle_of(log, damage),
+            )
+            for damage in quarantine.waiting
+        ]
+        waiting = {damage.key for damage in quarantine.waiting}
+        self.before = [d for key, d in quarantine.known.items() if key not in waiting]
+        self._log = log
+        super().__init__(log.segments.files, [handle for _, handle in self.damages if handle >= 0])
+        self.folder = log.segments.folder / FOLDER
+        self.done: list[Damage] = []
+        self.made = False
+
+    def step(self) -> bool:
+        """Copy the next range; raises OSError when the disk refuses."""
+        if not self.made:
+            self.files.make_folder(self.folder)
+            self.made = True
+        elif len(self.done) < len(self.damages):
+            damage, handle = self.damages[len(self.done)]
+            if handle >= 0 and damage.length > 0 and not damage.unread:
+                content = self.files.read(handle, damage.offset, damage.length)
+                self.files.replace(self.folder / f"{kept_name(damage)}.bin", content)
+                self.moved += 2 * damage.length
+            self.done.append(damage)
+        else:
+            lines = [format_line(damage) for damage in self.before + self.done]
+            self.files.replace(self.folder / LINES, b"".join(lines))
+            return True
+        return False
+
+    def finish(self, failed: bool) -> None:
+        """Note what was copied aside, and let go of what is lost and what was pinned."""
+        log = self._log
+        if failed:
+            log.quarantine.refuse()
+            return
+        if log.closed:
+            return
+        log.quarantine.note_copied(self.done)
+        forget_lost(log)
+        pin(log)
+        log.upkeep.compact_again()
+
+
+def kept_name(damage: Damage) -> str:
+    """What the copy of a damaged range is called."""
+    name = f"{damage.segment}-{damage.offset}"
+    return f"{name}-{damage.generation}" if damage.generation else name
+
+
+def handle_of(log: "StreamLog", damage: Damage) -> int:
+    """The open file that damage lies in; -1 when it is gone."""
+    for columns in log.index.segments:
+        if columns.name == damage.segment and columns.generation == damage.generation:
+            return int(columns.handle)
+    return -1
+
+
+def pin(log: "StreamLog") -> None:
+    """Keep the segments that hold damaged bytes which were not copied aside yet.
+
+    What cannot be read cannot be copied: it stays until a start can read it.
+    """
+    pinned = {damage.segment for damage in log.quarantine.waiting}
+    pinned |= {damage.segment for damage in log.quarantine.known.values() if damage.unread}
+    for columns in log.index.segments:
+        columns.pinned = columns.name in pinned
+
+
+def forget_lost(log: "StreamLog") -> None:
+    """Take messages out of the index whose records are known to be damaged.
+
+    They are there when the index came from an index file. Whatever the range may have held, a
+    row that lies in it cannot be served.
+    """
+    waiting = {damage.key for damage in log.quarantine.waiting}
+    for damage in log.quarantine.known.values():
+        if damage.key in waiting or not damage.first_seq:
+            continue
+        seq = int(log.index.next_seq(damage.first_seq, b""))
+        while 0 < seq <= damage.last_seq:
+            columns = log.index.segment_of(seq)
+            assert columns is not None, "it was found there"
+            offset = int(columns.offset_at(seq - columns.base)) - damage.offset
+            place = (columns.name, int(columns.generation), damage.offset)
+            if place == damage.key and 0 <= offset < damage.length:
+                log.index.remove(seq)
+            seq = int(log.index.next_seq(seq + 1, b""))

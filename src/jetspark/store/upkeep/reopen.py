@@ -1,0 +1,127 @@
+"""A log whose write failed is opened again while the server runs.
+
+After a failed sync nobody knows what the disk holds of the group: the system may show bytes that
+are not there. Everything before that group was acknowledged. So the newest segment is opened
+again, what the system remembers of it is dropped, every message in it is read and checked, and
+what was never acknowledged is cut off. Then the log goes on in a new segment: nothing is written
+through the old handle, or to the old file, again.
+
+A stream whose removal failed half-way, with a folder whose name may be that of a removed one, is
+opened again in the same way: its folder gets its name back first, durably.
+
+Not compiled: writes do not fail often.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from jetspark.errors.storage import CorruptRecord
+from jetspark.store.format.record import FIXED, record_sequence
+from jetspark.store.upkeep.task import Task
+
+if TYPE_CHECKING:
+    from jetspark.store.log.stream_log import StreamLog
+
+# How much one step reads at least.
+STEP: Final = 256 * 1024
+
+
+def condemned_folder(folder: Path) -> Path:
+    """What the folder of a stream is called when no start may open it any more."""
+    return folder.with_name(folder.name.replace("stream-", "dropped-"))
+
+
+class Reopening(Task):
+    """Verifies the newest segment of a log and cuts it to what was acknowledged."""
+
+    def __init__(self, log: "StreamLog") -> None:
+        super().__init__(log.segments.files, [])
+        self.renames_folder = True
+        self._log = log
+        newest = log.index.segments[-1]
+        self._folder = log.segments.folder
+        self._path = log.segments.folder / newest.name
+        self._codec = log.codec
+        self._durable_end = int(log.segments.end)
+        self._synced_end = int(log.durability.synced_end)
+        self._fresh = -1
+        # Sequence and offset of every message that lies in the file.
+        self._messages = [
+            (int(columns.base) + i, int(columns.offset_at(i)))
+            for columns in log.index.segments
+            if columns.name == newest.name
+            for i in range(len(columns.offsets))
+            if columns.offset_at(i)
+        ]
+        self._next = 0
+
+    def step(self) -> bool:
+        """Verify some messages, or cut the file; True when it is done.
+
+        Raises OSError when the disk still refuses, CorruptRecord when it lost what it had.
+        """
+        if self._fresh < 0:
+            self._restore_name()
+            self._fresh = self.files.open(self._path)
+            self.files.drop_cached(self._fresh)
+        if self._next < len(self._messages):
+            self._verify()
+            return False
+        if self.files.size(self._fresh) < self._durable_end:
+            raise self._lost(self._durable_end, "the file is shorter than what was acknowledged")
+        unsynced = self._durable_end - self._synced_end
+        if unsynced:
+            # Acknowledged at a lower level: only writing it again makes it durable.
+            data = self.files.read(self._fresh, self._synced_end, unsynced)
+            self.files.write_synced(self._fresh, [data], self._synced_end)
+        self.files.truncate(self._fresh, self._durable_end)
+        return True
+
+    def _restore_name(self) -> None:
+        condemned = condemned_folder(self._folder)
+        if condemned.name in self.files.list_folder(self._folder.parent):
+            self.files.rename(condemned, self._folder)
+        else:
+            # It may have its name back, but not durably.
+            self.files.sync_folder(self._folder.parent)
+
+    def _verify(self) -> None:
+        begin = self._messages[self._next][1]
+        data = self.files.read(self._fresh, begin, min(STEP, self._durable_end - begin))
+        if len(data) >= FIXED and self._codec.framed_length(data, 0) > len(data):
+            data = self.files.read(self._fresh, begin, int(self._codec.framed_length(data, 0)))
+        first = self._next
+        while self._next < len(self._messages):
+            seq, offset = self._messages[self._next]
+            at = offset - begin
+            good = at < len(data) and self._codec.examine(data, at) > 0
+            if not good and self._next > first:
+                return  # it may end behind what was read
+            if not good or record_sequence(data, at) != seq:
+                raise self._lost(offset, f"the acknowledged message {seq} is not there any more")
+            self._next += 1
+
+    def _lost(self, offset: int, problem: str) -> CorruptRecord:
+        return CorruptRecord(
+            str(self._path), offset, f"{problem}; the stream stays read-only: check the disk"
+        )
+
+    def finish(self, failed: bool) -> None:
+        """Let the log write again, or give everything back."""
+        log = self._log
+        if failed or log.closed:
+            self.close()
+            return
+        log.segments.replace(self._fresh)
+        self._fresh = -1
+        log.durability.proven()
+        log.reader.forget_page()
+        log.access.resume()
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._fresh >= 0:
+            handle, self._fresh = self._fresh, -1
+            with suppress(OSError):
+                self.files.close(handle)

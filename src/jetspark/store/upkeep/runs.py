@@ -1,0 +1,134 @@
+"""Which segments are rewritten (``compaction.py``)."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from jetspark.store.format.segment import encode_rewritten_head
+from jetspark.store.log.ledger import LedgerKeeper
+from jetspark.store.log.segment_files import SegmentFile, head_of
+from jetspark.store.upkeep.compaction import Before, Compactor
+from jetspark.store.upkeep.rewriting import Source
+
+if TYPE_CHECKING:
+    from jetspark.store.log.stream_log import StreamLog
+
+# A run is this long at most, so that no rewriting takes for ever.
+RUN_MAX: Final = 8
+# This many neighbours with less than a quarter of a segment in each become one.
+SMALL_RUN: Final = 4
+
+
+def next_compactor(log: "StreamLog") -> Compactor | None:
+    """The next run of segments to rewrite.
+
+    The newest full segment rests until the next one is full: much of what is in it goes soon.
+    """
+    if log.index.removed_bytes < log.upkeep.compact_after:
+        return None
+    files = log.segments.list_files()
+    run = find_run(files[:-2], int(log.segments.size))
+    if not run and log.upkeep.packing:
+        run = [file for file in files[:-1] if not (file.rows[0].packed or file.pinned)][:1]
+    if run and log.quarantine.copied(sources_of(run)) and restated(log, run):
+        return None
+    return compactor(log, files, run) if run else None
+
+
+def restated(log: "StreamLog", run: list[SegmentFile]) -> bool:
+    """Stage again what the ledger has from a run with damage; False when it has nothing there.
+
+    The record may be the damaged one: then only the index of the segment still had it.
+    """
+    if not log.ledger.lies_in({file.name for file in run}):
+        return False
+    if not log.opening:
+        log.staged.restate(run[-1].name)
+    return True
+
+
+def find_run(files: list[SegmentFile], segment_size: int) -> list[SegmentFile]:
+    """Neighbours that are worth rewriting into one file; empty when there are none."""
+    for n, file in enumerate(files):
+        run: list[SegmentFile] = []
+        size = 0
+        for candidate in files[n : n + RUN_MAX]:
+            size += candidate.live_bytes
+            small = (
+                candidate.live_bytes < segment_size // 4 and candidate.length < segment_size // 2
+            )
+            if candidate.pinned or not (candidate.is_sparse or small) or size > segment_size:
+                break
+            run.append(candidate)
+        if run and (file.is_sparse or len(run) >= SMALL_RUN):
+            return run
+    return []
+
+
+def compactor(
+    log: "StreamLog", files: list[SegmentFile], run: list[SegmentFile]
+) -> Compactor | None:
+    """What rewrites a run; None when a head cannot be read, or that behind it does not check.
+
+    That one says what was in force at the end of the run.
+    """
+    first = files.index(run[0])
+    behind = files[first + len(run)]
+    try:
+        after = head_of(log.segments.files, behind.handle)
+        heads = [head_of(log.segments.files, file.handle) for file in run]
+    except OSError:
+        # Not damage: tried again when there is more to gain.
+        log.upkeep.compact_later()
+        return None
+    if after is None:
+        return None
+    sources = []
+    for file, head in zip(run, heads, strict=True):
+        # A head that does not check was copied aside with all up to the first record.
+        first_record = head[1] if head else 0
+        source = Source(file.handle, file.name, file.length, first_record, log.upkeep.packing)
+        for columns in file.rows:
+            source.note(columns)
+        sources.append(source)
+    generation = max(int(file.rows[0].generation) for file in run) + 1
+    fresh = msgspec.structs.replace(
+        after[0],
+        first_seq=run[0].name_parts()[0],
+        first_position=run[0].name_parts()[1],
+        last_time=heads[0][0].last_time if heads[0] else 0,
+        first_live=int(log.index.first_seq),
+        generation=generation,
+        through=behind.name_parts()[1],
+        packed=log.upkeep.packing,
+    )
+    return Compactor(
+        log,
+        sources,
+        list(rows_before(files[:first])),
+        encode_rewritten_head(fresh),
+        (run[0].name_parts()[0], behind.name_parts()[0] - 1),
+        LedgerKeeper(log.ledger, [file.name for file in run], oldest=first == 0),
+        generation,
+        {
+            (damage.segment, damage.offset): damage.offset + damage.length
+            for damage in log.quarantine.copied(sources_of(run))
+        },
+    )
+
+
+def sources_of(run: list[SegmentFile]) -> set[tuple[str, int]]:
+    """Names and generations of the files of a run."""
+    return {(file.name, int(file.rows[0].generation)) for file in run}
+
+
+def rows_before(files: list[SegmentFile]) -> Iterator[Before]:
+    """The rows of files in which something is gone, oldest first."""
+    for file in files:
+        first = file.name_parts()[0]
+        if file.rows[0].forgotten:
+            yield Before(None, first, int(file.rows[0].base) - first)
+        for columns in file.rows:
+            if columns.live < len(columns.offsets):
+                yield Before(columns, int(columns.base), len(columns.offsets))

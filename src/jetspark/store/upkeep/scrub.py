@@ -1,0 +1,188 @@
+"""The scrubber: full segments are read again and checked, slowly.
+
+Bit rot that nobody reads is found while the other copies of the data still exist: a start reads
+full segments by their index alone, and old messages may not be read for years. Every full
+segment is gone through once a day of engine time, a few megabytes per second, in steps; when each
+was last gone through stands in ``scrubbed``, so that a restart does not begin again. Damage is
+copied aside (``quarantine.py``). What can be made again is: an index file that does not check is
+removed and made again; a damaged manifest is written from the other copy.
+"""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from jetspark.store.format.index_file import SUFFIX, index_head
+from jetspark.store.format.manifest import frame, read_manifests, renew_manifests, unframe
+from jetspark.store.format.record import FIXED, Codec
+from jetspark.store.log.segment_files import SegmentFile, head_of
+from jetspark.store.upkeep.quarantine import damaged_length, note_place, pin
+from jetspark.store.upkeep.task import Task
+from jetspark.store.upkeep.upkeep import DAY_NS
+
+if TYPE_CHECKING:
+    from jetspark.store.log.stream_log import StreamLog
+
+STEP_READ: Final = 256 * 1024
+# After this much other tasks of the log have their turn.
+SLICE: Final = 1024 * 1024
+MAGIC: Final = b"JSV1"
+NAME: Final = "scrubbed"
+
+_decoder: Final = msgspec.json.Decoder(dict[str, int])
+
+
+class Scrub(Task):
+    """Goes through one full segment, its index file and the manifests."""
+
+    def __init__(self, log: "StreamLog", file: SegmentFile) -> None:
+        super().__init__(log.segments.files, [file.handle])
+        self._log = log
+        self.rate = log.upkeep.rates.scrub_rate
+        self.folder = log.segments.folder
+        self.identity = log.identity
+        self.name = file.name
+        self.length = file.length
+        self.seed = log.codec.seed
+        # Its own: a codec is used by one thread.
+        self.codec = Codec(self.seed)
+        self.begun_ns = int(log.upkeep.now)
+        self.times = dict(log.upkeep.scrubbed) | {file.name: self.begun_ns}
+        generation = int(file.rows[0].generation)
+        # What is damaged and known is passed over.
+        self.known = {
+            damage.offset: damage.offset + damage.length
+            for key, damage in log.quarantine.known.items()
+            if key[:2] == (file.name, generation)
+        }
+        self.at = -1
+        self.slice_end = SLICE
+        self.counted = 0
+        self.finished = False
+        self.found: list[int] = []
+        # The index file does not check.
+        self.index_bad = False
+        self.manifest_bad = False
+
+    def step(self) -> bool:
+        """Check the next part; True when all of it, or a slice, was.
+
+        Raises OSError when the disk refuses.
+        """
+        if self.moved >= self.slice_end:
+            self.slice_end = int(self.moved) + SLICE
+            return True
+        if self.at < 0:
+            head = head_of(self.files, self.handles[0])
+            self.at = head[1] if head else 0
+        elif self.at < self.length:
+            self._check()
+        else:
+            self._check_beside()
+            self.files.replace(self.folder / NAME, frame(MAGIC, msgspec.json.encode(self.times)))
+            self.finished = True
+            return True
+        return False
+
+    def read_bytes(self) -> int:
+        """How much it read since this was asked last."""
+        before, self.counted = self.counted, int(self.moved)
+        return self.counted - before
+
+    def _check(self) -> None:
+        """Check the next records."""
+        if self.at in self.known:
+            self.at = max(self.known[self.at], self.at + 1)
+            return
+        # Not over what is known as damaged: the disk may refuse to read that.
+        end = min((at for at in self.known if at > self.at), default=self.length)
+        data = self.files.read(self.handles[0], self.at, min(STEP_READ, end - self.at))
+        if len(data) >= FIXED and self.codec.framed_length(data, 0) > len(data):
+            length = min(int(self.codec.framed_length(data, 0)), self.length - self.at)
+            data = self.files.read(self.handles[0], self.at, length)
+        came = 0
+        while came < len(data):
+            total = int(self.codec.examine(data, came))
+            if total <= 0:
+                break
+            came += total
+        self.moved += len(data)
+        self.at += came
+        if self.at in self.known:
+            self.at = max(self.known[self.at], self.at + 1)
+        elif came == 0:
+            bad = damaged_length(self.files, self.codec, self.handles[0], self.at)
+            if bad:
+                self.found.append(self.at)
+            self.at += max(bad, 1) if bad or not data else len(data)
+
+    def _check_beside(self) -> None:
+        """Check what is made from other things."""
+        try:
+            content = self.files.read_file(self.folder / (self.name + SUFFIX))
+        except OSError:
+            content = b""
+        self.moved += len(content)
+        self.index_bad = bool(content) and index_head(content, self.seed) is None
+        if self.index_bad:
+            with suppress(OSError):
+                self.files.remove(self.folder / (self.name + SUFFIX))
+        manifest, damaged = read_manifests(self.files, self.folder, self.identity.stream_id)
+        self.manifest_bad = bool(damaged)
+        if damaged:
+            identity = manifest.identity if manifest else self.identity
+            renew_manifests(self.files, self.folder, identity)
+
+    def finish(self, failed: bool) -> None:
+        """A segment was gone through, as far as the disk let it: not again before tomorrow.
+
+        After a slice the rest follows when nothing else is to be done.
+        """
+        log = self._log
+        found = len(self.found) if self.finished or failed else 0
+        log.upkeep.counts.scrubbed(self.read_bytes(), found, finished=self.finished, failed=failed)
+        if not self.finished and not failed and not log.closed:
+            log.upkeep.scrub_later(self)
+            return
+        log.upkeep.note_scrubbed(self.name, self.begun_ns)
+        if log.closed:
+            return
+        if not failed and self.index_bad:
+            log.upkeep.index_file_is_bad(self.name)
+        for offset in self.found:
+            for columns in log.index.segments:
+                if int(columns.handle) in self.handles:
+                    note_place(log, columns, offset, "found by the scrubber")
+                    break
+        pin(log)
+
+
+def next_scrub(log: "StreamLog") -> Task | None:
+    """The next segment that was not gone through for a day; None when there is none."""
+    now = int(log.upkeep.now)
+    if now == 0:
+        return None
+    begun = log.upkeep.take_scrubbing()
+    if begun is not None and begun.handles[0] in {int(c.handle) for c in log.index.segments}:
+        return begun
+    files = log.segments.list_files()[:-1]
+    # A time that is still to come is from before the clock was set back: it is not known.
+    times = {
+        file.name: time if time <= now else 0
+        for file in files
+        for time in [log.upkeep.scrubbed.get(file.name, 0)]
+    }
+    files = [file for file in files if times[file.name] <= now - DAY_NS]
+    if not files:
+        return None
+    return Scrub(log, min(files, key=lambda file: times[file.name]))
+
+
+def read_scrubbed(log: "StreamLog") -> dict[str, int]:
+    """When segments were last gone through, as earlier starts wrote it down."""
+    try:
+        document = unframe(MAGIC, log.segments.files.read_file(log.segments.folder / NAME))
+        return _decoder.decode(document) if document else {}
+    except (OSError, ValueError):
+        return {}

@@ -1,0 +1,43 @@
+"""A task: work that keeps a log in order, beside its use."""
+
+from mypy_extensions import i64, mypyc_attr
+
+from jetspark.store.files import Files
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)  # most tasks wait for the disk
+class Task:
+    """Work in steps. They touch nothing that the log changes, so any thread can do them.
+
+    ``finish`` belongs to the thread of the log. ``handles`` are the files of the log that the task
+    needs until then.
+    """
+
+    def __init__(self, files: Files, handles: list[int]) -> None:
+        self.files: Files = files
+        self.handles: list[int] = handles
+        # How many bytes it may read and write per second (0: any), and how many it did.
+        self.rate: i64 = 0
+        self.moved: i64 = 0
+        self.paced: i64 = 0
+        # When it fails, what is left to do is worth trying all the same.
+        self.is_optional: bool = False
+        # It may change the name of the log's folder.
+        self.renames_folder: bool = False
+
+    def step(self) -> bool:
+        """Do a bounded piece of the work; True when it is done. Raises OSError."""
+        raise NotImplementedError
+
+    def pause_ns(self) -> int:
+        """How long to wait before the next step."""
+        moved = self.moved - self.paced
+        self.paced = self.moved
+        return int(moved) * 1_000_000_000 // int(self.rate) if self.rate > 0 else 0
+
+    def finish(self, failed: bool) -> None:
+        """Let the log take over what was done, or note that it failed."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Give back what it opened itself."""

@@ -1,0 +1,44 @@
+"""Several files of one stream lost at once; the long form is ``tests/campaigns/lost_files.py``."""
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.campaigns.lost_files import Damage, Judge, Life, run
+
+
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_no_pair_or_triple_of_lost_files_costs_anything_silently(seed: int) -> None:
+    assert run(1, seed) == 10
+
+
+def newest(files: list[Path]) -> Path:
+    return [path for path in files if path.suffix == ".seg"][-1]
+
+
+def manifests(files: list[Path]) -> list[Path]:
+    return [path for path in files if path.name.startswith("manifest.")]
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        lambda files: {manifests(files)[0]: "missing", newest(files): "missing"},
+        lambda files: {manifests(files)[1]: "missing", newest(files): "missing"},
+        lambda files: {manifests(files)[0]: "zeroed", newest(files): "cut"},
+        lambda files: {manifests(files)[1]: "zeroed", newest(files): "cut"},
+        lambda files: dict.fromkeys([*manifests(files), newest(files)], "missing"),
+        lambda files: dict.fromkeys([*manifests(files), newest(files)], "zeroed"),
+        lambda files: dict.fromkeys([*manifests(files), newest(files)], "foreign"),
+    ],
+    ids=["a-gone", "b-gone", "a-cut", "b-cut", "all-gone", "all-zeroed", "all-foreign"],
+)
+def test_no_sequence_is_used_again_when_manifests_and_the_newest_segment_are_lost(
+    lost: Callable[[list[Path]], dict[Path, str]],
+) -> None:
+    """The copy of the manifest that was left knew the sequences of half a minute before."""
+    for seed in range(3):
+        random = Random(seed)
+        life = Life(random)
+        Judge(life, Damage(life, lost(life.files()), random)).check()
